@@ -1,0 +1,71 @@
+"""dradriver: write a Kubernetes DRA driver by subclassing one class.
+
+    import dradriver as dra
+
+    class LedDriver(dra.Driver): ...
+
+    dra.run(LedDriver)
+
+These names are the public API; everything else may move. Importing this module loads no gRPC, no HTTP client
+and no command line.
+"""
+
+from dradriver.driver import (
+    AllocatedDevice,
+    Claim,
+    Config,
+    DeviceHealth,
+    Driver,
+    Health,
+    Inventory,
+    PreparedDevice,
+)
+from dradriver.errors import DraError, DriverError, InvalidObjectError
+from dradriver.model.cdi import ContainerEdits, DeviceNode, Hook, Mount
+from dradriver.model.claim import NetworkData
+from dradriver.model.counters import CounterConsumption, CounterSet
+from dradriver.model.device import (
+    Capacity,
+    CapacityRequestPolicy,
+    CapacityRequestPolicyRange,
+    Device,
+    Taint,
+    Version,
+)
+from dradriver.model.meta import Condition
+from dradriver.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from dradriver.model.pool import Pool
+from dradriver.model.quantity import Quantity
+
+__all__ = [
+    "AllocatedDevice",
+    "Capacity",
+    "CapacityRequestPolicy",
+    "CapacityRequestPolicyRange",
+    "Claim",
+    "Condition",
+    "Config",
+    "ContainerEdits",
+    "CounterConsumption",
+    "CounterSet",
+    "Device",
+    "DeviceHealth",
+    "DeviceNode",
+    "DraError",
+    "Driver",
+    "DriverError",
+    "Health",
+    "Hook",
+    "InvalidObjectError",
+    "Inventory",
+    "Mount",
+    "NetworkData",
+    "NodeSelector",
+    "NodeSelectorRequirement",
+    "NodeSelectorTerm",
+    "Pool",
+    "PreparedDevice",
+    "Quantity",
+    "Taint",
+    "Version",
+]

@@ -1,0 +1,22 @@
+"""The author's side of dradriver: one class to subclass and the values it exchanges with the SDK.
+
+Law of this package: the contract and nothing else. No I/O, no loop, no Kubernetes client; what is said in
+these docstrings is what an author may rely on, and every sentence of it is tested by `DriverContract`.
+"""
+
+from dradriver.driver.base import Driver, Inventory
+from dradriver.driver.claim import AllocatedDevice, Claim
+from dradriver.driver.config import Config
+from dradriver.driver.health import DeviceHealth, Health
+from dradriver.driver.prepared import PreparedDevice
+
+__all__ = [
+    "AllocatedDevice",
+    "Claim",
+    "Config",
+    "DeviceHealth",
+    "Driver",
+    "Health",
+    "Inventory",
+    "PreparedDevice",
+]

@@ -1,0 +1,118 @@
+"""`class Driver`: what an author writes."""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from typing import ClassVar, TypeAlias
+
+from dradriver.driver.claim import AllocatedDevice, Claim
+from dradriver.driver.config import Config
+from dradriver.driver.health import DeviceHealth
+from dradriver.driver.prepared import PreparedDevice
+from dradriver.model.cdi import ContainerEdits
+from dradriver.model.device import Device
+from dradriver.model.pool import Pool
+
+__all__ = ["Discovered", "Driver", "Inventory", "Preparation"]
+
+Inventory: TypeAlias = Sequence[Pool]
+"""Everything that a driver offers, pool by pool."""
+
+Discovered: TypeAlias = Inventory | Iterable[Device]
+"""What `discover()` returns: pools, or just the devices of the one pool named after the node."""
+
+Preparation: TypeAlias = Mapping[AllocatedDevice, PreparedDevice | ContainerEdits]
+"""What `prepare()` returns: an answer for every device of the claim."""
+
+
+class Driver(ABC):
+    """A DRA node driver: subclass it, name it, and say what to discover and how to prepare.
+
+    Any method may be `async def` or plain `def`; a plain one runs in a worker thread, so it may block. The SDK
+    calls `prepare` and `unprepare` for different claims side by side, and never twice at once for one claim,
+    not even from two processes during a rolling update. Other methods may run at the same time as these.
+
+    One instance lives as long as its process. State that must outlive the process belongs to the hardware or
+    to a file of the driver's own; which claims are prepared, with which devices, is kept by the SDK.
+
+    Attributes:
+        name: the driver's name in the cluster, a DNS subdomain of at most 63 characters.
+        configs: classes of opaque configuration that claims and device classes may carry for this driver.
+        rescan_seconds: how often `discover()` is called without being asked; None: only when asked.
+        node_name: the node that the process runs on; set by the SDK before the first call.
+    """
+
+    name: ClassVar[str]
+    configs: ClassVar[Sequence[type[Config]]] = ()
+    rescan_seconds: ClassVar[float | None] = 60.0
+
+    node_name: str = ""
+    _on_rediscover: Callable[[], None] | None = None
+
+    @abstractmethod
+    def discover(self) -> Discovered | Awaitable[Discovered]:
+        """The devices that exist now; called at start, every `rescan_seconds`, and after `rediscover()`.
+
+        Names must be stable over restarts, because claims refer to them. An exception keeps what is published
+        and is retried. A device that is in use and not returned any more is withdrawn all the same: its claim
+        keeps it until it is unprepared. The SDK checks the result, cuts it into ResourceSlices and publishes.
+        """
+
+    @abstractmethod
+    def prepare(self, claim: Claim) -> Preparation | Awaitable[Preparation]:
+        """Makes the claim's devices ready and says what a container needs to use them.
+
+        The SDK has checked before: the claim exists with this UID and is allocated on this node, its opaque
+        configuration is valid, and none of its devices is prepared for another claim (except for admin access
+        and shared capacity), no counter set is overdrawn, and compatibility groups are kept.
+
+        Must be idempotent: after a crash in the middle it is called again for the same claim, maybe by another
+        process, and must come to the same end. If it raises, the claim counts as half made: the SDK reports the
+        error to the pod, and either calls `prepare` again or `unprepare`. It may take longer than the kubelet
+        waits (45 s): the kubelet is then told that work is in progress, and gets the result when it asks again.
+
+        Returns:
+            An answer for every device in `claim.devices`.
+        """
+
+    def unprepare(self, claim: Claim) -> Awaitable[None] | None:  # noqa: B027 - optional
+        """Takes back what `prepare` did; the default does nothing.
+
+        Must be idempotent and must accept a claim that is half prepared, or of which nothing is known any more;
+        the claim may be deleted in the API server. `claim.devices` is what was recorded when it was prepared.
+        An exception is reported to the kubelet, which tries again.
+        """
+
+    def health(self) -> AsyncIterator[Iterable[DeviceHealth]]:
+        """Yields the health of all devices, or of those that changed, whenever there is news.
+
+        The kubelet shows it in the pod's status. A device is Unknown there when its report is older than its
+        `check_timeout`, so yield again in time. Drivers without health leave this method alone.
+        """
+        raise NotImplementedError
+
+    def fallback(self, dropped: Collection[str]) -> Discovered | Awaitable[Discovered | None] | None:  # noqa: ARG002
+        """What to publish where the API server does not store some fields; None withdraws what is unsafe.
+
+        Args:
+            dropped: JSON names of the fields that the server dropped: `consumesCounters`, `sharedCounters`,
+                `compatibilityGroups`, `perDeviceNodeSelection`, `bindingConditions`, ...
+
+        Overlapping devices (partitions) must not be in it when counters are dropped: return a layout that does
+        not overlap, in one mode (KEP-4815, Rollback).
+        """
+        return None
+
+    def prepared_claims(self) -> Collection[str] | Awaitable[Collection[str] | None] | None:
+        """UIDs of the claims that the hardware itself knows as prepared; None if it keeps no record.
+
+        Used to rebuild lost state and to find what was left behind.
+        """
+        return None
+
+    def shutdown(self) -> Awaitable[None] | None:  # noqa: B027 - optional
+        """Called once at the end of the process, after the last call in flight; claims stay prepared."""
+
+    def rediscover(self) -> None:
+        """Asks the SDK to call `discover()` soon, for example after a hot-plug; from any thread or task."""
+        if self._on_rediscover is not None:
+            self._on_rediscover()

@@ -1,0 +1,33 @@
+"""Device health as a driver reports it to the kubelet (KEP-4680)."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+__all__ = ["DeviceHealth", "Health"]
+
+
+class Health(Enum):
+    """The kubelet's three words for the state of a device."""
+
+    UNKNOWN = "Unknown"
+    HEALTHY = "Healthy"
+    UNHEALTHY = "Unhealthy"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceHealth:
+    """The health of one device.
+
+    Attributes:
+        device: the device's name.
+        health: how it is.
+        message: why, for people; at most 1,024 characters reach the pod's status.
+        pool: the device's pool; empty means: the pool named after the node.
+        check_timeout: seconds after which the kubelet takes the report for stale (0: its default, 30).
+    """
+
+    device: str
+    health: Health
+    message: str = ""
+    pool: str = ""
+    check_timeout: int = 0

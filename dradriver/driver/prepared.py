@@ -1,0 +1,33 @@
+"""What a driver answers for a device that it prepared."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dradriver.model.cdi import ContainerEdits
+from dradriver.model.claim import NetworkData
+from dradriver.model.device import AttributeLike
+from dradriver.model.meta import Condition
+
+__all__ = ["PreparedDevice"]
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedDevice:
+    """One prepared device: what the container gets, and what others may learn.
+
+    Attributes:
+        edits: what the container runtime adds to each container that uses the device.
+        metadata: attributes that containers read as device metadata (KEP-5304).
+        data: JSON data for `status.devices[].data`, at most 10 KiB; None writes nothing.
+        conditions: conditions for `status.devices[].conditions`, at most 8.
+        network: addresses of a network interface, for the status and the metadata.
+        cdi_ids: IDs of CDI devices that exist already (made by the driver or the vendor's tool), used besides
+            the spec that the SDK writes from `edits`.
+    """
+
+    edits: ContainerEdits = field(default_factory=ContainerEdits)
+    metadata: Mapping[str, AttributeLike] = field(default_factory=dict)
+    data: Mapping[str, object] | None = None
+    conditions: tuple[Condition, ...] = ()
+    network: NetworkData | None = None
+    cdi_ids: tuple[str, ...] = ()

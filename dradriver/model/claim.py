@@ -1,0 +1,291 @@
+"""ResourceClaim, its requests and its allocation (`resource.k8s.io/v1`)."""
+
+from datetime import datetime
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from dradriver.model.codec import Value
+from dradriver.model.meta import Condition, ObjectMeta
+from dradriver.model.names import base_request
+from dradriver.model.nodes import NodeSelector
+from dradriver.model.quantity import Quantity
+
+__all__ = [
+    "CLAIM_FINALIZER",
+    "MAX_RESERVED_FOR",
+    "MAX_RESULTS",
+    "POD_CLAIM_ANNOTATION",
+    "AllocatedDeviceStatus",
+    "Allocation",
+    "AllocationConfig",
+    "CapacityRequirements",
+    "CelSelector",
+    "ClaimConfig",
+    "ClaimSpec",
+    "ClaimStatus",
+    "ConsumerReference",
+    "DeviceAllocation",
+    "DeviceConstraint",
+    "DeviceId",
+    "DeviceRequest",
+    "DeviceRequests",
+    "DeviceResult",
+    "DeviceSelector",
+    "DeviceSubRequest",
+    "DeviceToleration",
+    "ExactDeviceRequest",
+    "NetworkData",
+    "OpaqueConfig",
+    "ResourceClaim",
+    "ResourceClaimTemplate",
+    "ResourceClaimTemplateSpec",
+]
+
+MAX_RESULTS: Final = 32
+MAX_RESERVED_FOR: Final = 256
+CLAIM_FINALIZER: Final = "resource.kubernetes.io/delete-protection"
+POD_CLAIM_ANNOTATION: Final = "resource.kubernetes.io/pod-claim-name"
+
+
+class DeviceId(NamedTuple):
+    """The name of a device in the whole cluster; share_id tells shares of one device apart."""
+
+    driver: str
+    pool: str
+    device: str
+    share_id: str = ""
+
+    def __str__(self) -> str:
+        share = f" (share {self.share_id})" if self.share_id else ""
+        return f"{self.driver}/{self.pool}/{self.device}{share}"
+
+
+class CelSelector(Value, frozen=True):
+    """A CEL expression over a device."""
+
+    expression: str
+
+
+class DeviceSelector(Value, frozen=True):
+    """One condition on a device; all selectors of a request must hold."""
+
+    cel: CelSelector | None = None
+
+
+class DeviceToleration(Value, frozen=True, kw_only=True):
+    """A taint that a request puts up with."""
+
+    key: str = ""
+    operator: Literal["Exists", "Equal"] = "Equal"
+    value: str = ""
+    effect: Literal["", "None", "NoSchedule", "NoExecute"] = ""
+    toleration_seconds: int | None = None
+
+
+class CapacityRequirements(Value, frozen=True):
+    """What a request wants of a device's capacities (KEP-5075)."""
+
+    requests: dict[str, Quantity] = {}
+
+
+class DeviceSubRequest(Value, frozen=True, kw_only=True):
+    """One alternative of a `firstAvailable` request (KEP-4816)."""
+
+    name: str
+    device_class_name: str
+    selectors: list[DeviceSelector] = []
+    allocation_mode: Literal["ExactCount", "All"] = "ExactCount"
+    count: int = 1
+    tolerations: list[DeviceToleration] = []
+    capacity: CapacityRequirements | None = None
+
+
+class ExactDeviceRequest(Value, frozen=True, kw_only=True):
+    """A request for devices of one class."""
+
+    device_class_name: str
+    selectors: list[DeviceSelector] = []
+    allocation_mode: Literal["ExactCount", "All"] = "ExactCount"
+    count: int = 1
+    admin_access: bool | None = None
+    tolerations: list[DeviceToleration] = []
+    capacity: CapacityRequirements | None = None
+
+
+class DeviceRequest(Value, frozen=True):
+    """One request of a claim: `exactly` or `firstAvailable` is set."""
+
+    name: str
+    exactly: ExactDeviceRequest | None = None
+    first_available: list[DeviceSubRequest] = []
+
+
+class DeviceConstraint(Value, frozen=True, kw_only=True):
+    """A rule over the devices of several requests; no requests means all of the claim."""
+
+    requests: list[str] = []
+    match_attribute: str | None = None
+    distinct_attribute: str | None = None
+
+    def covers(self, request: str) -> bool:
+        """Whether the rule is about this request (`gpu` covers its subrequest `gpu/large` too)."""
+        return not self.requests or request in self.requests or base_request(request) in self.requests
+
+
+class OpaqueConfig(Value, frozen=True):
+    """Parameters for one driver; the bytes are kept as they came."""
+
+    driver: str
+    parameters: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class ClaimConfig(Value, frozen=True, kw_only=True):
+    """Configuration for some requests of a claim; no requests means all."""
+
+    requests: list[str] = []
+    opaque: OpaqueConfig | None = None
+
+
+class DeviceRequests(Value, frozen=True, kw_only=True):
+    """What a claim asks for (`DeviceClaim`)."""
+
+    requests: list[DeviceRequest] = []
+    constraints: list[DeviceConstraint] = []
+    config: list[ClaimConfig] = []
+
+
+class ClaimSpec(Value, frozen=True):
+    """The immutable wish of a claim."""
+
+    devices: DeviceRequests = DeviceRequests()
+
+
+class DeviceResult(Value, frozen=True, kw_only=True):
+    """One allocated device of a claim (`DeviceRequestAllocationResult`)."""
+
+    request: str
+    driver: str
+    pool: str
+    device: str
+    admin_access: bool | None = None
+    tolerations: list[DeviceToleration] = []
+    binding_conditions: list[str] = []
+    binding_failure_conditions: list[str] = []
+    share_id: str | None = msgspec.field(default=None, name="shareID")
+    consumed_capacity: dict[str, Quantity] = {}
+
+    @property
+    def id(self) -> DeviceId:
+        """The device's name in the whole cluster, with the share."""
+        return DeviceId(self.driver, self.pool, self.device, self.share_id or "")
+
+
+class AllocationConfig(Value, frozen=True, kw_only=True):
+    """Configuration that was in force when the claim was allocated: classes first, then the claim."""
+
+    source: Literal["FromClass", "FromClaim"]
+    requests: list[str] = []
+    opaque: OpaqueConfig | None = None
+
+    def covers(self, request: str) -> bool:
+        """Whether the configuration is for this request."""
+        return not self.requests or request in self.requests or base_request(request) in self.requests
+
+
+class DeviceAllocation(Value, frozen=True, kw_only=True):
+    """The devices of an allocation and their configuration (`DeviceAllocationResult`)."""
+
+    results: list[DeviceResult] = []
+    config: list[AllocationConfig] = []
+
+
+class Allocation(Value, frozen=True, kw_only=True):
+    """What a claim got, and the nodes on which it can be used (`AllocationResult`)."""
+
+    devices: DeviceAllocation = DeviceAllocation()
+    node_selector: NodeSelector | None = None
+    allocation_timestamp: datetime | None = None
+
+
+class ConsumerReference(Value, frozen=True, kw_only=True):
+    """A pod (or other object) that may use the claim now (`reservedFor`)."""
+
+    resource: str
+    name: str
+    uid: str
+    api_group: str = ""
+
+
+class NetworkData(Value, frozen=True, kw_only=True):
+    """What a network driver tells of an allocated interface (`NetworkDeviceData`)."""
+
+    interface_name: str = ""
+    ips: list[str] = []
+    hardware_address: str = ""
+
+
+class AllocatedDeviceStatus(Value, frozen=True, kw_only=True):
+    """What a driver says of one allocated device (`status.devices`)."""
+
+    driver: str
+    pool: str
+    device: str
+    share_id: str | None = msgspec.field(default=None, name="shareID")
+    conditions: list[Condition] = []
+    data: msgspec.Raw | None = None
+    network_data: NetworkData | None = None
+
+    @property
+    def id(self) -> DeviceId:
+        """The device's name in the whole cluster, with the share."""
+        return DeviceId(self.driver, self.pool, self.device, self.share_id or "")
+
+
+class ClaimStatus(Value, frozen=True, kw_only=True):
+    """Allocation, reservations and device status of a claim."""
+
+    allocation: Allocation | None = None
+    reserved_for: list[ConsumerReference] = []
+    devices: list[AllocatedDeviceStatus] = []
+
+
+class ResourceClaim(Value, frozen=True, kw_only=True):
+    """`resource.k8s.io/v1` ResourceClaim."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ClaimSpec = ClaimSpec()
+    status: ClaimStatus = ClaimStatus()
+
+    @property
+    def allocation(self) -> Allocation | None:
+        """`status.allocation`."""
+        return self.status.allocation
+
+    @property
+    def results(self) -> list[DeviceResult]:
+        """The allocated devices, none while unallocated."""
+        return self.status.allocation.devices.results if self.status.allocation else []
+
+    @property
+    def ref(self) -> str:
+        """`namespace/name`, for messages."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+
+class ResourceClaimTemplateSpec(Value, frozen=True, kw_only=True):
+    """What the claims made from a template look like."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ClaimSpec = ClaimSpec()
+
+
+class ResourceClaimTemplate(Value, frozen=True, kw_only=True):
+    """`resource.k8s.io/v1` ResourceClaimTemplate."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ResourceClaimTemplateSpec = ResourceClaimTemplateSpec()

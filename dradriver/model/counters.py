@@ -1,0 +1,91 @@
+"""Shared counters of a pool and what a device consumes of them (KEP-4815, KEP-5963)."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import force_setattr
+
+from dradriver.model.codec import Value
+from dradriver.model.quantity import Quantity, QuantityLike
+
+__all__ = [
+    "MAX_COMPATIBILITY_GROUPS",
+    "MAX_CONSUMPTIONS",
+    "MAX_COUNTERS",
+    "MAX_COUNTER_SETS",
+    "MAX_SLICE_COUNTERS",
+    "Counter",
+    "CounterConsumption",
+    "CounterSet",
+]
+
+MAX_COUNTER_SETS: Final = 8
+"""Counter sets in one slice (`ResourceSliceMaxCounterSets`)."""
+MAX_COUNTERS: Final = 32
+"""Counters in one counter set, and in one consumption of it."""
+MAX_CONSUMPTIONS: Final = 2
+"""Counter sets that one device may consume from."""
+MAX_COMPATIBILITY_GROUPS: Final = 2
+"""Compatibility groups of one consumption (KEP-5963)."""
+MAX_SLICE_COUNTERS: Final = 2048
+"""Consumed counters in one slice (KEP-4815, Limits; Kubernetes 1.37 does not enforce it)."""
+
+
+class Counter(Value, frozen=True):
+    """The amount of one counter."""
+
+    value: Quantity
+
+
+def _counters(counters: "Mapping[str, Counter | QuantityLike]") -> dict[str, Counter]:
+    return {
+        name: amount if isinstance(amount, Counter) else Counter(Quantity(amount))
+        for name, amount in counters.items()
+    }
+
+
+class CounterSet(Value, frozen=True):
+    """A named set of counters that the devices of one pool share (`sharedCounters`).
+
+    Attributes:
+        name: a DNS label, unique in the pool.
+        counters: each counter's name (a DNS label) and amount.
+    """
+
+    name: str
+    counters: dict[str, Counter] = {}
+
+    if TYPE_CHECKING:
+        # msgspec builds __init__ from the fields; __post_init__ accepts plain amounts too.
+        def __init__(self, name: str, counters: "Mapping[str, Counter | QuantityLike]" = ...) -> None: ...
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "counters", _counters(self.counters))
+
+
+class CounterConsumption(Value, frozen=True):
+    """What a device takes of one counter set when it is allocated (`consumesCounters`).
+
+    Attributes:
+        counter_set: the counter set's name, in the same pool.
+        counters: the amount taken of each counter.
+        compatibility_groups: devices that consume from one counter set at the same time must all
+            share at least one of these (KEP-5963); none means: only with others that have none.
+    """
+
+    counter_set: str
+    counters: dict[str, Counter] = {}
+    compatibility_groups: list[str] = []
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            counter_set: str,
+            counters: "Mapping[str, Counter | QuantityLike]" = ...,
+            compatibility_groups: Sequence[str] = ...,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "counters", _counters(self.counters))
+        force_setattr(self, "compatibility_groups", list(self.compatibility_groups))

@@ -1,0 +1,231 @@
+"""A device: what a driver offers and a claim asks for (`resource.k8s.io/v1` Device)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+import msgspec
+from msgspec.structs import force_setattr
+
+from dradriver.model.codec import Value
+from dradriver.model.counters import CounterConsumption
+from dradriver.model.names import qualify
+from dradriver.model.nodes import NodeSelector
+from dradriver.model.quantity import Quantity, QuantityLike
+
+__all__ = [
+    "MAX_ATTRIBUTES_AND_CAPACITIES",
+    "MAX_ATTRIBUTE_LENGTH",
+    "MAX_ATTRIBUTE_VALUES",
+    "MAX_BINDING_CONDITIONS",
+    "MAX_TAINTS",
+    "Attribute",
+    "AttributeLike",
+    "AttributeValue",
+    "Capacity",
+    "CapacityRequestPolicy",
+    "CapacityRequestPolicyRange",
+    "Device",
+    "Taint",
+    "Version",
+]
+
+MAX_ATTRIBUTES_AND_CAPACITIES: Final = 32
+MAX_ATTRIBUTE_VALUES: Final = 48
+MAX_ATTRIBUTE_LENGTH: Final = 64
+MAX_TAINTS: Final = 16
+MAX_BINDING_CONDITIONS: Final = 4
+
+
+class Version(str):
+    """A semantic version (2.0.0) as an attribute value; a plain `str` is a string attribute."""
+
+    __slots__ = ()
+
+
+Scalar: TypeAlias = bool | int | str | Version
+AttributeValue: TypeAlias = Scalar | tuple[Scalar, ...]
+"""An attribute's plain value: a bool, int, str or `Version`, or a tuple of one of these kinds."""
+
+
+class Attribute(Value, frozen=True):
+    """One attribute of a device: exactly one field is set (`DeviceAttribute`)."""
+
+    int_value: int | None = msgspec.field(default=None, name="int")
+    bool_value: bool | None = msgspec.field(default=None, name="bool")
+    string: str | None = None
+    version: str | None = None
+    ints: list[int] | None = None
+    bools: list[bool] | None = None
+    strings: list[str] | None = None
+    versions: list[str] | None = None
+
+    @property
+    def value(self) -> AttributeValue:
+        """The plain value.
+
+        Raises:
+            ValueError: no field is set.
+        """
+        for scalar in (self.int_value, self.bool_value, self.string):
+            if scalar is not None:
+                return scalar
+        if self.version is not None:
+            return Version(self.version)
+        for items in (self.ints, self.bools, self.strings):
+            if items is not None:
+                return tuple(items)
+        if self.versions is not None:
+            return tuple(map(Version, self.versions))
+        raise ValueError("the attribute has no value")
+
+
+AttributeLike: TypeAlias = Attribute | Scalar | Sequence[bool] | Sequence[int] | Sequence[str]
+"""What is accepted where an attribute is wanted; a list makes a list-typed attribute."""
+
+
+def _attribute(given: AttributeLike) -> Attribute:
+    match given:
+        case Attribute():
+            return given
+        case bool():
+            return Attribute(bool_value=given)
+        case int():
+            return Attribute(int_value=given)
+        case Version():
+            return Attribute(version=str(given))
+        case str():
+            return Attribute(string=given)
+        case _:
+            return _list_attribute(list(given))
+
+
+def _list_attribute(items: list[Scalar]) -> Attribute:
+    for kind, field in ((bool, "bools"), (int, "ints"), (Version, "versions"), (str, "strings")):
+        if items and all(isinstance(item, kind) for item in items):
+            return msgspec.convert({field: [str(i) if kind is Version else i for i in items]}, Attribute)
+    raise TypeError(
+        f"{items!r} is no attribute: want a bool, int, str or Version, or a list of one of these kinds"
+    )
+
+
+class CapacityRequestPolicyRange(Value, frozen=True, kw_only=True):
+    """The amounts that a request may ask for, as a range (KEP-5075)."""
+
+    min: Quantity | None = None
+    max: Quantity | None = None
+    step: Quantity | None = None
+
+
+class CapacityRequestPolicy(Value, frozen=True, kw_only=True):
+    """How a request for a share of a capacity is rounded and checked (KEP-5075)."""
+
+    default: Quantity | None = None
+    valid_values: list[Quantity] = []
+    valid_range: CapacityRequestPolicyRange | None = None
+
+
+class Capacity(Value, frozen=True):
+    """An amount that a device has (`DeviceCapacity`)."""
+
+    value: Quantity
+    request_policy: CapacityRequestPolicy | None = None
+
+
+class Taint(Value, frozen=True, kw_only=True):
+    """A mark that keeps claims away unless they tolerate it (`DeviceTaint`).
+
+    Attributes:
+        key: a qualified name.
+        value: a label value, may be empty.
+        effect: `None` informs, `NoSchedule` keeps new claims away, `NoExecute` also evicts pods.
+        time_added: set by the API server or kept from the last publication.
+    """
+
+    key: str
+    effect: Literal["None", "NoSchedule", "NoExecute"]
+    value: str = ""
+    time_added: datetime | None = None
+
+
+def _capacity(given: "Capacity | QuantityLike") -> Capacity:
+    return given if isinstance(given, Capacity) else Capacity(Quantity(given))
+
+
+_LISTS: Final = ("consumes_counters", "taints", "binding_conditions", "binding_failure_conditions")
+
+
+class Device(Value, frozen=True):
+    """One device of a pool.
+
+    Attributes:
+        name: a DNS label, unique in its pool and stable over restarts: claims refer to it.
+        attributes: what selectors see; unqualified names belong to the driver's domain.
+        capacity: amounts that selectors see.
+        consumes_counters: what the device takes of the pool's counter sets (KEP-4815).
+        node_name, node_selector, all_nodes: where the device is, only in pools with per-device
+            node selection.
+        taints: marks that keep claims away.
+        binds_to_node: an allocation is good for the chosen node only (KEP-5007).
+        binding_conditions: conditions to become True before a pod is bound (KEP-5007).
+        binding_failure_conditions: conditions of which one True gives the allocation up.
+        allow_multiple_allocations: several claims may share the device.
+    """
+
+    name: str
+    attributes: dict[str, Attribute] = {}
+    capacity: dict[str, Capacity] = {}
+    consumes_counters: list[CounterConsumption] = []
+    node_name: str | None = None
+    node_selector: NodeSelector | None = None
+    all_nodes: bool | None = None
+    taints: list[Taint] = []
+    binds_to_node: bool | None = None
+    binding_conditions: list[str] = []
+    binding_failure_conditions: list[str] = []
+    allow_multiple_allocations: bool | None = None
+
+    if TYPE_CHECKING:
+        # msgspec builds __init__ from the fields; __post_init__ accepts plain values too.
+        def __init__(  # noqa: PLR0913, PLR0917 - one argument a field of the API
+            self,
+            name: str,
+            attributes: Mapping[str, AttributeLike] = ...,
+            capacity: "Mapping[str, Capacity | QuantityLike]" = ...,
+            consumes_counters: Iterable[CounterConsumption] = ...,
+            node_name: str | None = ...,
+            node_selector: NodeSelector | None = ...,
+            all_nodes: bool | None = ...,  # noqa: FBT001 - the API's field
+            taints: Iterable[Taint] = ...,
+            binds_to_node: bool | None = ...,  # noqa: FBT001
+            binding_conditions: Iterable[str] = ...,
+            binding_failure_conditions: Iterable[str] = ...,
+            allow_multiple_allocations: bool | None = ...,  # noqa: FBT001
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        """Turns plain values into `Attribute` and `Capacity`, iterables into lists.
+
+        Raises:
+            TypeError: an attribute has a type that Kubernetes does not know.
+            InvalidQuantityError: a capacity is not a quantity.
+        """
+        attributes = {name: _attribute(given) for name, given in self.attributes.items()}
+        force_setattr(self, "attributes", attributes)
+        capacity = {name: _capacity(given) for name, given in self.capacity.items()}
+        force_setattr(self, "capacity", capacity)
+        for field in _LISTS:
+            force_setattr(self, field, list(getattr(self, field)))
+
+    def attribute(self, name: str, driver: str = "") -> AttributeValue | None:
+        """The plain value of an attribute, or None; `driver` is the domain of unqualified names."""
+        found = self.attributes.get(name)
+        if found is None and driver:
+            wanted = qualify(name, driver)
+            found = next((a for key, a in self.attributes.items() if qualify(key, driver) == wanted), None)
+        return None if found is None else found.value
+
+    @property
+    def shareable(self) -> bool:
+        """Whether several claims may hold the device at once."""
+        return self.allow_multiple_allocations is True

@@ -1,0 +1,30 @@
+"""DeviceClass: what an administrator offers under one name."""
+
+from dradriver.model.claim import DeviceSelector, OpaqueConfig
+from dradriver.model.codec import Value
+from dradriver.model.meta import ObjectMeta
+
+__all__ = ["ClassConfig", "DeviceClass", "DeviceClassSpec"]
+
+
+class ClassConfig(Value, frozen=True):
+    """Configuration that comes with every device of the class."""
+
+    opaque: OpaqueConfig | None = None
+
+
+class DeviceClassSpec(Value, frozen=True, kw_only=True):
+    """Which devices belong to the class and how they are configured."""
+
+    selectors: list[DeviceSelector] = []
+    config: list[ClassConfig] = []
+    extended_resource_name: str | None = None
+
+
+class DeviceClass(Value, frozen=True, kw_only=True):
+    """`resource.k8s.io/v1` DeviceClass."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    spec: DeviceClassSpec = DeviceClassSpec()

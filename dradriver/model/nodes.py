@@ -1,0 +1,69 @@
+"""Node selectors and what they match (`v1.NodeSelector`)."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from dradriver.model.codec import Value
+
+__all__ = ["NodeSelector", "NodeSelectorRequirement", "NodeSelectorTerm"]
+
+
+class NodeSelectorRequirement(Value, frozen=True):
+    """One comparison of a label or field of a node."""
+
+    key: str
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+    values: list[str] = []
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether the labels (or fields) of a node meet the requirement."""
+        value = labels.get(self.key)
+        match self.operator:
+            case "In":
+                return value is not None and value in self.values
+            case "NotIn":
+                return value is None or value not in self.values
+            case "Exists":
+                return value is not None
+            case "DoesNotExist":
+                return value is None
+            case "Gt" | "Lt":
+                return self._compares(value)
+
+    def _compares(self, value: str | None) -> bool:
+        try:
+            left, right = int(value or ""), int(self.values[0])
+        except (ValueError, IndexError):
+            return False
+        return left > right if self.operator == "Gt" else left < right
+
+
+class NodeSelectorTerm(Value, frozen=True, kw_only=True):
+    """Requirements that must all hold; an empty term matches no node."""
+
+    match_expressions: list[NodeSelectorRequirement] = []
+    match_fields: list[NodeSelectorRequirement] = []
+
+    def matches(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether the node of that name and labels meets every requirement."""
+        if not self.match_expressions and not self.match_fields:
+            return False
+        fields = {"metadata.name": name}
+        return all(r.matches(labels) for r in self.match_expressions) and all(
+            r.matches(fields) for r in self.match_fields
+        )
+
+
+class NodeSelector(Value, frozen=True):
+    """Terms of which at least one must match."""
+
+    node_selector_terms: list[NodeSelectorTerm] = []
+
+    @classmethod
+    def for_node(cls, name: str) -> "NodeSelector":
+        """Exactly one node, in the one form that Kubernetes' status authorization accepts."""
+        return cls([NodeSelectorTerm(match_fields=[NodeSelectorRequirement("metadata.name", "In", [name])])])
+
+    def matches(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether the node of that name and labels is selected."""
+        return any(term.matches(name, labels) for term in self.node_selector_terms)

@@ -1,0 +1,116 @@
+"""A pool of devices, and the rules that hold across its slices.
+
+`Pool` is what a driver wants to publish; `problems()` is the one copy of the rules for it, used by the
+publisher (before it sends), by the allocator (on what it received) and by `dradriver validate`.
+Source: KEP-4815 (Validation), KEP-5963, `pkg/apis/resource/validation` of Kubernetes 1.37.
+"""
+
+from collections import Counter as Tally
+from collections.abc import Iterable, Iterator, Mapping
+
+from msgspec.structs import force_setattr
+
+from dradriver.errors import Problem
+from dradriver.model import names
+from dradriver.model.codec import Value
+from dradriver.model.counters import CounterConsumption, CounterSet
+from dradriver.model.device import Device
+from dradriver.model.nodes import NodeSelector
+from dradriver.model.rules import counter_set_problems, device_problems
+
+__all__ = ["Pool", "problems"]
+
+
+class Pool(Value, frozen=True):
+    """Devices that are published together, and the nodes from which they can be reached.
+
+    With no node field set the pool is the driver's own node's (`spec.nodeName`); otherwise exactly one is.
+
+    Attributes:
+        name: unique for the driver in the cluster; empty means: the node's name.
+        devices: in the order in which an allocator should try them among equals.
+        counter_sets: what the devices consume from (KEP-4815).
+        node_selector: the nodes that reach the devices.
+        all_nodes: every node reaches them.
+        per_device_node_selection: every device says for itself; only for publishers of the control plane.
+        generation: a driver's own generation, used if larger than the published one.
+    """
+
+    name: str = ""
+    devices: tuple[Device, ...] = ()
+    counter_sets: tuple[CounterSet, ...] = ()
+    node_selector: NodeSelector | None = None
+    all_nodes: bool = False
+    per_device_node_selection: bool = False
+    generation: int = 0
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "devices", tuple(self.devices))
+        force_setattr(self, "counter_sets", tuple(self.counter_sets))
+
+    @property
+    def node_local(self) -> bool:
+        """Whether only the driver's own node reaches the devices."""
+        return self.node_selector is None and not self.all_nodes and not self.per_device_node_selection
+
+
+def problems(pool: Pool) -> list[Problem]:
+    """Every broken rule of a pool: names, limits, uniqueness, and counters that do not exist.
+
+    The paths begin at the pool: `devices[gpu-0].consumesCounters[0].counterSet`.
+    """
+    found: list[Problem] = []
+    if pool.name and (rule := names.pool_name(pool.name)):
+        found.append(Problem("name", rule))
+    found += _selection(pool)
+    found += _duplicates("devices", (device.name for device in pool.devices))
+    found += _duplicates("sharedCounters", (counter_set.name for counter_set in pool.counter_sets))
+    for counter_set in pool.counter_sets:
+        found += (p.under(f"sharedCounters[{counter_set.name}]") for p in counter_set_problems(counter_set))
+    sets = {counter_set.name: counter_set for counter_set in pool.counter_sets}
+    for device in pool.devices:
+        where = f"devices[{device.name}]"
+        rules = device_problems(device, per_device_nodes=pool.per_device_node_selection)
+        found += (p.under(where) for p in rules)
+        for index, consumption in enumerate(device.consumes_counters):
+            found += (
+                p.under(f"{where}.consumesCounters[{index}]") for p in unknown_counters(consumption, sets)
+            )
+    return found
+
+
+def unknown_counters(consumption: CounterConsumption, sets: Mapping[str, CounterSet]) -> Iterator[Problem]:
+    """Counter sets and counters that a device names and the pool does not have (KEP-4815, Validation)."""
+    counter_set = sets.get(consumption.counter_set)
+    if counter_set is None:
+        known = ", ".join(sorted(sets)) or "none"
+        yield Problem(
+            "counterSet", f"the pool has no counter set {consumption.counter_set!r} (it has: {known})"
+        )
+        return
+    for name in consumption.counters:
+        if name not in counter_set.counters:
+            known = ", ".join(sorted(counter_set.counters))
+            yield Problem(
+                f"counters[{name}]", f"counter set {counter_set.name!r} has no such counter (it has: {known})"
+            )
+
+
+def _selection(pool: Pool) -> Iterator[Problem]:
+    chosen = [
+        field
+        for field, on in (
+            ("nodeSelector", pool.node_selector is not None),
+            ("allNodes", pool.all_nodes),
+            ("perDeviceNodeSelection", pool.per_device_node_selection),
+        )
+        if on
+    ]
+    if len(chosen) > 1:
+        yield Problem(chosen[1], f"only one node selection is allowed, {chosen[0]} is set too")
+
+
+def _duplicates(field: str, named: Iterable[str]) -> Iterator[Problem]:
+    for name, count in Tally(named).items():
+        if count > 1:
+            yield Problem(f"{field}[{name}]", f"the name is used {count} times, it must be unique in the pool")

@@ -1,0 +1,52 @@
+"""ResourceSlice: the form in which a pool's devices are published."""
+
+from typing import Final
+
+from dradriver.model.codec import Value
+from dradriver.model.counters import CounterSet
+from dradriver.model.device import Device
+from dradriver.model.meta import ObjectMeta
+from dradriver.model.nodes import NodeSelector
+
+__all__ = [
+    "MAX_DEVICES",
+    "MAX_DEVICES_ADVANCED",
+    "PoolReference",
+    "ResourceSlice",
+    "ResourceSliceSpec",
+]
+
+MAX_DEVICES: Final = 128
+"""Devices in one slice (`ResourceSliceMaxDevices`)."""
+MAX_DEVICES_ADVANCED: Final = 64
+"""Devices in one slice when any has taints, consumes counters or list attributes."""
+
+
+class PoolReference(Value, frozen=True, kw_only=True, omit_defaults=False):
+    """Which pool a slice belongs to, and how many slices that pool has at which generation."""
+
+    name: str
+    generation: int
+    resource_slice_count: int
+
+
+class ResourceSliceSpec(Value, frozen=True, kw_only=True):
+    """Devices or counter sets of one pool, and the nodes from which they can be reached."""
+
+    driver: str
+    pool: PoolReference
+    node_name: str | None = None
+    node_selector: NodeSelector | None = None
+    all_nodes: bool | None = None
+    per_device_node_selection: bool | None = None
+    devices: list[Device] = []
+    shared_counters: list[CounterSet] = []
+
+
+class ResourceSlice(Value, frozen=True, kw_only=True):
+    """`resource.k8s.io/v1` ResourceSlice."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ResourceSliceSpec

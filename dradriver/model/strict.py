@@ -1,0 +1,45 @@
+"""Which fields of a JSON object a type does not know.
+
+The values ignore unknown fields, as a client must: a newer server may send more. What users write is
+checked with this function, so that a misspelt field is an error and not silence.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+import msgspec
+
+__all__ = ["unknown_fields"]
+
+
+def unknown_fields(wanted: type, data: object) -> list[str]:
+    """Paths of the fields in `data` (decoded JSON) that `wanted`, a msgspec Struct, does not have."""
+    return list(_walk(_info(wanted), data, ""))
+
+
+@cache
+def _info(wanted: type) -> msgspec.inspect.Type:
+    return msgspec.inspect.type_info(wanted)
+
+
+def _walk(info: msgspec.inspect.Type, data: object, path: str) -> Iterator[str]:
+    match info:
+        case msgspec.inspect.StructType() if isinstance(data, Mapping):
+            fields = {field.encode_name: field.type for field in info.fields}
+            for key, value in data.items():
+                where = f"{path}.{key}" if path else str(key)
+                if key in fields:
+                    yield from _walk(fields[key], value, where)
+                else:
+                    yield where
+        case msgspec.inspect.DictType() if isinstance(data, Mapping):
+            for key, value in data.items():
+                yield from _walk(info.value_type, value, f"{path}[{key}]")
+        case msgspec.inspect.ListType() | msgspec.inspect.VarTupleType() if isinstance(data, list):
+            for index, item in enumerate(data):
+                yield from _walk(info.item_type, item, f"{path}[{index}]")
+        case msgspec.inspect.UnionType():
+            for option in info.types:
+                yield from _walk(option, data, path)
+        case _:
+            return

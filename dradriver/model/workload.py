@@ -1,0 +1,163 @@
+"""The few fields of Pod and Node that dynamic resource allocation reads."""
+
+from datetime import datetime
+from typing import Any
+
+from dradriver.model.codec import Value
+from dradriver.model.meta import Condition, ObjectMeta
+from dradriver.model.quantity import Quantity
+
+__all__ = [
+    "Container",
+    "ContainerResources",
+    "EnvVar",
+    "Node",
+    "NodeSpec",
+    "NodeStatus",
+    "Pod",
+    "PodClaim",
+    "PodClaimStatus",
+    "PodSpec",
+    "PodStatus",
+    "ResourceClaimUse",
+]
+
+
+class ResourceClaimUse(Value, frozen=True):
+    """A container's use of one of its pod's claims, or of one request of it."""
+
+    name: str
+    request: str = ""
+
+
+class ContainerResources(Value, frozen=True, kw_only=True):
+    """Requests and limits of a container."""
+
+    claims: list[ResourceClaimUse] = []
+    requests: dict[str, Quantity] = {}
+    limits: dict[str, Quantity] = {}
+
+
+class EnvVar(Value, frozen=True):
+    """An environment variable of a container."""
+
+    name: str
+    value: str = ""
+
+
+class Container(Value, frozen=True, kw_only=True):
+    """A container of a pod."""
+
+    name: str
+    image: str = ""
+    command: list[str] = []
+    args: list[str] = []
+    env: list[EnvVar] = []
+    working_dir: str = ""
+    resources: ContainerResources = ContainerResources()
+    restart_policy: str = ""
+
+
+class PodClaim(Value, frozen=True, kw_only=True):
+    """A claim of a pod: an existing one, or one made from a template."""
+
+    name: str
+    resource_claim_name: str = ""
+    resource_claim_template_name: str = ""
+
+
+class PodSpec(Value, frozen=True, kw_only=True):
+    """What a pod wants."""
+
+    containers: list[Container] = []
+    init_containers: list[Container] = []
+    resource_claims: list[PodClaim] = []
+    node_name: str = ""
+    node_selector: dict[str, str] = {}
+    scheduler_name: str = ""
+    restart_policy: str = "Always"
+    termination_grace_period_seconds: int | None = None
+    scheduling_gates: list[dict[str, str]] = []
+    priority: int | None = None
+
+
+class PodClaimStatus(Value, frozen=True, kw_only=True):
+    """Which claim was made for a pod's template; no name means that none was needed."""
+
+    name: str
+    resource_claim_name: str | None = None
+
+
+class PodCondition(Value, frozen=True, kw_only=True):
+    """One condition of a pod."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_transition_time: datetime | None = None
+
+
+class PodStatus(Value, frozen=True, kw_only=True):
+    """How far a pod is."""
+
+    phase: str = ""
+    conditions: list[PodCondition] = []
+    reason: str = ""
+    message: str = ""
+    nominated_node_name: str = ""
+    resource_claim_statuses: list[PodClaimStatus] = []
+    container_statuses: list[dict[str, Any]] = []
+
+
+class Pod(Value, frozen=True, kw_only=True):
+    """`v1` Pod."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def ref(self) -> str:
+        """`namespace/name`, for messages."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def finished(self) -> bool:
+        """Whether no container of the pod will run again."""
+        return self.status.phase in {"Succeeded", "Failed"}
+
+    def claim_name(self, claim: PodClaim) -> str | None:
+        """The ResourceClaim behind one of the pod's claims, None while it is not known yet."""
+        if claim.resource_claim_name:
+            return claim.resource_claim_name
+        statuses = self.status.resource_claim_statuses
+        return next((s.resource_claim_name for s in statuses if s.name == claim.name), None)
+
+
+class NodeSpec(Value, frozen=True, kw_only=True):
+    """What a node was told."""
+
+    unschedulable: bool = False
+    taints: list[dict[str, Any]] = []
+
+
+class NodeStatus(Value, frozen=True, kw_only=True):
+    """What a node reports."""
+
+    conditions: list[Condition] = []
+    capacity: dict[str, Quantity] = {}
+    allocatable: dict[str, Quantity] = {}
+    node_info: dict[str, Any] = {}
+
+
+class Node(Value, frozen=True, kw_only=True):
+    """`v1` Node."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
