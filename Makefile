@@ -1,0 +1,50 @@
+# dradriver: `make demo` shows it, `make test` proves it. Both make their own virtual environment in .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help demo test check format proto interop bench clean
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+demo: $(VENV)/.installed ## real devices of this machine, all the way into a container
+	@$(BIN)/dradriver demo
+
+test: $(VENV)/.developer ## every test that needs neither Go, root nor a container runtime
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.developer ## format, lint, types and import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.developer ## put the code into shape
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+interop: $(VENV)/.developer ## against programs of the Go ecosystem (skipped without Go)
+	$(BIN)/python -m pytest -m interop --timeout 900
+
+bench: $(VENV)/.developer ## figures; see benchmarks/README.md
+	$(BIN)/python -m benchmarks
+
+proto: $(VENV)/.developer ## generate dradriver/wire from proto/
+	cd proto && find kubelet -name '*.proto' | sort | sed 's|^|dradriver/wire/|' | xargs \
+		../$(BIN)/python -m grpc_tools.protoc -Idradriver/wire=. --python_out=.. --pyi_out=.. --grpc_python_out=..
+
+clean: ## remove what the other commands made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@PYTHON=$(PYTHON) sh packaging/venv.sh $(VENV)
+	@echo "installing dradriver into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+	@touch $@
+
+$(VENV)/.developer: $(VENV)/.installed
+	@echo "installing the test tools into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group dev
+	@touch $@
