@@ -16,7 +16,7 @@ from dradriver.model.strict import unknown_fields
 __all__ = ["Config", "decode_config"]
 
 
-class Config(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Config(msgspec.Struct, kw_only=True, rename="camel"):
     """Base of an author's opaque configuration.
 
     A subclass names its `api_version` and `kind`, as every Kubernetes object does, and declares typed fields;

@@ -1,0 +1,1 @@
+"""The pytest plugin of dradriver: fixtures for driver authors."""

@@ -1,0 +1,46 @@
+"""What every test shares: none leaves a task behind, and each tier is marked by its folder."""
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+INTEROP = Path(__file__).parent / "interop"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks tests in tests/interop, and leaves them out unless they are asked for."""
+    asked_for = "interop" in (config.option.markexpr or "")
+    deselected = []
+    for item in items:
+        if INTEROP in item.path.parents:
+            item.add_marker("interop")
+        if not asked_for and item.get_closest_marker("interop"):
+            deselected.append(item)
+    if deselected:
+        config.hook.pytest_deselected(items=deselected)
+        items[:] = [item for item in items if item not in deselected]
+
+
+@pytest.fixture
+async def tasks_left() -> AsyncIterator[None]:
+    """Fails when a task that was started after this fixture is still running at the end."""
+    before = asyncio.all_tasks()
+    yield
+    left: set[asyncio.Task[object]] = set()
+    # A cancelled task may need one more turn of the loop to be gone.
+    for _ in range(5):
+        left = {t for t in asyncio.all_tasks() - before if not t.done() and t is not asyncio.current_task()}
+        if not left:
+            return
+        await asyncio.sleep(0.01)
+    pytest.fail(f"left behind: {sorted(task.get_name() for task in left)}: {left}")
+
+
+@pytest.fixture(autouse=True)
+def no_task_is_left_behind(request: pytest.FixtureRequest) -> None:
+    """Every task that an async test starts is awaited by whoever owns it."""
+    if inspect.iscoroutinefunction(getattr(request.node, "obj", None)):
+        request.getfixturevalue("tasks_left")

@@ -1,0 +1,67 @@
+"""CDI specs are written at the lowest version that their content needs."""
+
+import pytest
+
+from dradriver.model.cdi import (
+    CdiDevice,
+    CdiSpec,
+    ContainerEdits,
+    DeviceNode,
+    Hook,
+    Mount,
+    cdi_problems,
+    minimum_version,
+)
+
+
+def spec(edits: ContainerEdits, *, kind: str = "example.com/claim", name: str = "device") -> CdiSpec:
+    return CdiSpec(kind=kind, devices=[CdiDevice(name, edits)])
+
+
+@pytest.mark.parametrize(
+    ("given", "version"),
+    [
+        (spec(ContainerEdits({"A": "1"}, [DeviceNode("/dev/loop0")])), "0.3.0"),
+        (spec(ContainerEdits(mounts=[Mount("/a", "/a", type="bind")])), "0.4.0"),
+        (spec(ContainerEdits(device_nodes=[DeviceNode("/dev/a", "/dev/b")])), "0.5.0"),
+        (spec(ContainerEdits({"A": "1"}), name="0-loop"), "0.5.0"),
+        (spec(ContainerEdits({"A": "1"}), kind="example.com/claim.v1"), "0.6.0"),
+        (spec(ContainerEdits(additional_gids=[44])), "0.7.0"),
+    ],
+)
+def test_the_lowest_version_that_knows_everything_is_chosen(given: CdiSpec, version: str) -> None:
+    assert minimum_version(given) == version
+    assert given.at_minimum_version().cdi_version == version
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        (spec(ContainerEdits(), kind="example.com"), "kind"),
+        (spec(ContainerEdits(), kind="example.com/c"), "kind"),
+        (spec(ContainerEdits(), name="a b"), "devices[0].name"),
+        (CdiSpec(kind="example.com/claim"), "devices"),
+        (spec(ContainerEdits(["A"])), "devices[0].containerEdits.env[0]"),
+        (
+            spec(ContainerEdits(device_nodes=[DeviceNode("dev/a")])),
+            "devices[0].containerEdits.deviceNodes[0].path",
+        ),
+        (
+            spec(ContainerEdits(device_nodes=[DeviceNode("/dev/a", permissions="rx")])),
+            "devices[0].containerEdits.deviceNodes[0].permissions",
+        ),
+        (spec(ContainerEdits(mounts=[Mount("", "/a")])), "devices[0].containerEdits.mounts[0].hostPath"),
+        (
+            spec(ContainerEdits(hooks=[Hook("startup", "/bin/x")])),
+            "devices[0].containerEdits.hooks[0].hookName",
+        ),
+    ],
+)
+def test_what_no_runtime_can_apply_is_reported_with_its_field(given: CdiSpec, path: str) -> None:
+    assert path in {problem.path for problem in cdi_problems(given)}
+
+
+def test_edits_add_up_in_order() -> None:
+    both = ContainerEdits({"A": "1"}) | ContainerEdits({"A": "2"}, [DeviceNode("/dev/a")])
+    assert both.env == ["A=1", "A=2"]
+    assert both.device_nodes == [DeviceNode("/dev/a")]

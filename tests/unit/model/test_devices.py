@@ -1,0 +1,54 @@
+"""Devices accept plain values and keep them in the API's shape."""
+
+import pytest
+
+from dradriver.model.codec import canonical, decode
+from dradriver.model.counters import Counter, CounterConsumption, CounterSet
+from dradriver.model.device import Attribute, Capacity, Device, Version
+from dradriver.model.quantity import InvalidQuantityError, Quantity
+
+
+def test_plain_attributes_get_the_type_of_their_value() -> None:
+    device = Device("d", attributes={"b": True, "i": 3, "s": "x", "v": Version("1.2.3"), "l": ["x", "y"]})
+    assert device.attributes == {
+        "b": Attribute(bool_value=True),
+        "i": Attribute(int_value=3),
+        "s": Attribute(string="x"),
+        "v": Attribute(version="1.2.3"),
+        "l": Attribute(strings=["x", "y"]),
+    }
+
+
+def test_plain_amounts_become_quantities() -> None:
+    assert Device("d", capacity={"memory": "1Gi"}).capacity == {"memory": Capacity(Quantity("1Gi"))}
+    assert CounterSet("c", {"memory": 5}).counters == {"memory": Counter(Quantity(5))}
+
+
+def test_an_attribute_of_an_unknown_type_is_refused() -> None:
+    with pytest.raises(TypeError, match="is no attribute"):
+        Device("d", attributes={"x": [1.5]})  # type: ignore[dict-item]
+
+
+def test_a_malformed_amount_is_refused() -> None:
+    with pytest.raises(InvalidQuantityError):
+        Device("d", capacity={"memory": "lots"})
+
+
+def test_writing_and_reading_gives_the_same_device() -> None:
+    device = Device(
+        "gpu-0",
+        attributes={"uuid": "x", "cores": 4},
+        capacity={"memory": "40Gi"},
+        consumes_counters=[CounterConsumption("gpu-0", {"memory": "40Gi"}, ["mig"])],
+    )
+    assert decode(Device, canonical(device)) == device
+
+
+@pytest.mark.parametrize("name", ["uuid", "gpu.example.com/uuid"])
+def test_an_unqualified_attribute_belongs_to_the_drivers_domain(name: str) -> None:
+    assert Device("d", attributes={"uuid": "x"}).attribute(name, "gpu.example.com") == "x"
+    assert Device("d", attributes={"gpu.example.com/uuid": "x"}).attribute(name, "gpu.example.com") == "x"
+
+
+def test_an_attribute_that_is_not_there_is_none() -> None:
+    assert Device("d").attribute("uuid", "gpu.example.com") is None

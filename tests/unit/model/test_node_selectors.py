@@ -1,0 +1,44 @@
+"""Node selectors match as Kubernetes' scheduler matches them."""
+
+import pytest
+
+from dradriver.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+
+LABELS = {"zone": "a", "gpus": "8", "text": "eight"}
+
+
+@pytest.mark.parametrize(
+    ("requirement", "matches"),
+    [
+        (NodeSelectorRequirement("zone", "In", ["a", "b"]), True),
+        (NodeSelectorRequirement("zone", "In", ["b"]), False),
+        (NodeSelectorRequirement("missing", "In", [""]), False),
+        (NodeSelectorRequirement("zone", "NotIn", ["b"]), True),
+        (NodeSelectorRequirement("missing", "NotIn", ["b"]), True),
+        (NodeSelectorRequirement("zone", "Exists"), True),
+        (NodeSelectorRequirement("missing", "DoesNotExist"), True),
+        (NodeSelectorRequirement("gpus", "Gt", ["7"]), True),
+        (NodeSelectorRequirement("gpus", "Lt", ["8"]), False),
+        (NodeSelectorRequirement("text", "Gt", ["7"]), False),
+        (NodeSelectorRequirement("missing", "Lt", ["7"]), False),
+    ],
+)
+def test_a_requirement_compares_a_label(requirement: NodeSelectorRequirement, matches: bool) -> None:
+    assert requirement.matches(LABELS) is matches
+
+
+def test_terms_are_alternatives_and_requirements_add_up() -> None:
+    zone = NodeSelectorRequirement("zone", "In", ["a"])
+    other = NodeSelectorRequirement("zone", "In", ["b"])
+    assert not NodeSelector([NodeSelectorTerm(match_expressions=[zone, other])]).matches("n", LABELS)
+    terms = [NodeSelectorTerm(match_expressions=[other]), NodeSelectorTerm(match_expressions=[zone])]
+    assert NodeSelector(terms).matches("n", LABELS)
+
+
+def test_an_empty_term_matches_no_node() -> None:
+    assert not NodeSelector([NodeSelectorTerm()]).matches("n", LABELS)
+
+
+def test_one_node_is_selected_by_its_name() -> None:
+    assert NodeSelector.for_node("n").matches("n", {})
+    assert not NodeSelector.for_node("n").matches("m", {})

@@ -1,0 +1,64 @@
+"""Quantities mean and print what Kubernetes' `resource.Quantity` means and prints."""
+
+import pytest
+
+from dradriver.model.quantity import InvalidQuantityError, Quantity
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("0", "0"),
+        ("1", "1"),
+        ("1000", "1k"),
+        ("1500", "1500"),
+        ("100000", "100k"),
+        ("1.5k", "1500"),
+        ("0.5", "500m"),
+        (".5", "500m"),
+        ("5.", "5"),
+        ("100m", "100m"),
+        ("1000m", "1"),
+        ("1n", "1n"),
+        ("1Gi", "1Gi"),
+        ("1.5Gi", "1536Mi"),
+        ("1024Ki", "1Mi"),
+        ("1023Ki", "1023Ki"),
+        ("0.5Ki", "512"),
+        ("0.1Ki", "102400m"),
+        ("1e3", "1e3"),
+        ("12e6", "12e6"),
+        ("1E", "1E"),
+        ("-5", "-5"),
+        ("+5", "5"),
+    ],
+)
+def test_prints_the_canonical_form(text: str, canonical: str) -> None:
+    assert str(Quantity(text)) == canonical
+
+
+@pytest.mark.parametrize(("text", "nano"), [("0.1n", 1), ("-0.1n", -1), ("1.0000000001", 10**9 + 1)])
+def test_finer_than_a_nano_rounds_away_from_zero(text: str, nano: int) -> None:
+    assert Quantity(text).nano == nano
+
+
+def test_amounts_are_capped_at_the_largest_int64() -> None:
+    assert str(Quantity("100E")) == str(2**63 - 1)
+    assert Quantity("1e9999") == Quantity("9223372036854775807")
+
+
+@pytest.mark.parametrize("text", ["", ".", "abc", "1x", "1 Gi", "Gi", "--1", "1e", "0x10", "1kk", "١"])
+def test_what_is_no_quantity_is_refused_with_the_text_in_the_message(text: str) -> None:
+    with pytest.raises(InvalidQuantityError, match="is not a quantity"):
+        Quantity(text)
+
+
+def test_quantities_compare_by_value_not_by_text() -> None:
+    assert Quantity("1Gi") == Quantity("1073741824") == Quantity(1 << 30)
+    assert hash(Quantity("1Gi")) == hash(Quantity(1 << 30))
+    assert Quantity("1G") < Quantity("1Gi") <= Quantity("1024Mi")
+
+
+def test_whole_units_round_up() -> None:
+    assert int(Quantity("100m")) == 1
+    assert int(Quantity("-100m")) == 0
