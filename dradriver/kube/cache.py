@@ -1,0 +1,273 @@
+"""A collection of the API server, kept current here: list, watch, bookmarks, and list again when too old.
+
+What we write ourselves is visible at once (`apply_written`, `apply_deleted`): older watch events, still on
+their way, do not undo it. Resource versions of one resource are comparable numbers (KEP-5504; etcd's always
+were).
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType, TracebackType
+from typing import Generic, Protocol, Self, TypeAlias, TypeVar
+
+from dradriver.errors import DraError
+from dradriver.kube.backoff import Backoff
+from dradriver.kube.client import Client
+from dradriver.kube.errors import Gone
+from dradriver.kube.resources import Resource
+from dradriver.kube.watching import WatchEvent, WatchKind
+from dradriver.model.meta import ObjectMeta
+
+__all__ = ["Cache", "Change", "ChangeKind"]
+
+_log = logging.getLogger(__name__)
+
+_LASTED_SECONDS = 1.0
+"""A watch that lasted this long shows that the server is well: the next one is tried without delay."""
+
+
+class HasMetadata(Protocol):
+    """Any API object."""
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        """The object's metadata."""
+
+
+T = TypeVar("T", bound=HasMetadata)
+
+
+class ChangeKind(StrEnum):
+    """What happened to an object of the cache."""
+
+    ADDED = "added"
+    MODIFIED = "modified"
+    DELETED = "deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class Change(Generic[T]):
+    """One change of the cache: `old` is None for an added object, `new` for a deleted one."""
+
+    kind: ChangeKind
+    key: str
+    old: T | None
+    new: T | None
+
+
+Callback: TypeAlias = Callable[[ChangeKind, T | None, T | None], None]
+
+
+def _key(meta: ObjectMeta) -> str:
+    return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+
+
+def _number(resource_version: str) -> int:
+    return int(resource_version) if resource_version.isdigit() else 0
+
+
+class Cache(Generic[T]):
+    """The objects of one collection: `async with Cache(client, SLICES, ResourceSlice) as cache`.
+
+    One task, owned by the `async with`, keeps it current for as long as that lasts; failures of the API server
+    are waited out. An object that can't be read is left out and logged; the rest goes on.
+
+    Attributes:
+        items: the objects by `namespace/name` (or name), a live view.
+        problem: what keeps the cache from being current at the moment, None while all is well.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource,
+        into: type[T],
+        namespace: str = "",
+        *,
+        fields: str = "",
+        labels: str = "",
+    ) -> None:
+        self.problem: DraError | None = None
+        self._client = client
+        self._resource = resource
+        self._into = into
+        self._namespace = namespace
+        self._fields = fields
+        self._labels = labels
+        self._items: dict[str, T] = {}
+        self._deleted: set[str] = set()  # UIDs that we deleted and the watch may still show
+        self._seen = 0  # everything up to this resource version has been delivered
+        self._resource_version = ""
+        self._synced = asyncio.Event()
+        self._callbacks: list[Callback[T]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def items(self) -> Mapping[str, T]:
+        """The objects by key."""
+        return MappingProxyType(self._items)
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._run(), name=f"cache of {self._resource.plural}")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def synced(self) -> None:
+        """Returns when the first list is in."""
+        await self._synced.wait()
+
+    def subscribe(self, callback: Callback[T]) -> Callable[[], None]:
+        """Calls `callback(kind, old, new)` on every change from now on; returns what ends that."""
+        self._callbacks.append(callback)
+        return lambda: self._callbacks.remove(callback)
+
+    async def changes(self) -> AsyncGenerator[Change[T], None]:
+        """The changes from now on, one by one; none is lost between two."""
+        queue: asyncio.Queue[Change[T]] = asyncio.Queue()
+
+        def enqueue(kind: ChangeKind, old: T | None, new: T | None) -> None:
+            present = new or old
+            if present is not None:
+                queue.put_nowait(Change(kind, _key(present.metadata), old, new))
+
+        unsubscribe = self.subscribe(enqueue)
+        try:
+            while True:
+                yield await queue.get()
+        finally:
+            unsubscribe()
+
+    def apply_written(self, written: T) -> None:
+        """Shows what a write of ours returned, before the watch does."""
+        if _number(written.metadata.resource_version) > self._seen:
+            self._put(written)
+        # Otherwise the watch has shown it, and whatever happened to it since.
+
+    def apply_deleted(self, deleted: T) -> None:
+        """Forgets what a delete of ours removed, before the watch does."""
+        current = self._items.get(_key(deleted.metadata))
+        if current is not None and current.metadata.uid == deleted.metadata.uid:
+            self._deleted.add(deleted.metadata.uid)
+            self._remove(current)
+
+    async def _run(self) -> None:
+        backoff = Backoff(0.1, 5.0)
+        while True:
+            try:
+                await self._list()
+                self._recovered()
+                while True:
+                    await self._watch(backoff)
+            except Gone:
+                _log.debug("%s: watch is too old, listing again", self._resource.plural)
+            except DraError as error:
+                self._failed(error)
+            await asyncio.sleep(backoff.next())
+
+    async def _list(self) -> None:
+        listing = await self._client.list(
+            self._resource, self._namespace, into=self._into, labels=self._labels, fields=self._fields
+        )
+        for key, problem in listing.unreadable.items():
+            _log.warning("%s %s is left out: %s", self._resource.plural, key, problem)
+        self._resource_version = listing.resource_version
+        self._replace({_key(item.metadata): item for item in listing.items})
+        self._synced.set()
+
+    async def _watch(self, backoff: Backoff) -> None:
+        """Watches once; waits before it returns if that did not last, so that no busy loop can come of it."""
+        started = time.monotonic()
+        try:
+            watch = self._client.watch(
+                self._resource,
+                self._namespace,
+                into=self._into,
+                resource_version=self._resource_version,
+                fields=self._fields,
+                labels=self._labels,
+            )
+            async with aclosing(watch) as events:
+                async for event in events:
+                    self._recovered()
+                    self._apply(event)
+        except Gone:
+            raise
+        except DraError as error:
+            self._failed(error)
+        finally:
+            if time.monotonic() - started > _LASTED_SECONDS:
+                backoff.reset()
+        await asyncio.sleep(backoff.next())
+
+    def _apply(self, event: WatchEvent[T]) -> None:
+        version = _number(event.head.resource_version)
+        self._resource_version = event.head.resource_version or self._resource_version
+        self._seen = max(self._seen, version)
+        if event.kind is WatchKind.BOOKMARK:
+            return
+        if event.problem is not None:
+            _log.warning("%s %s is left out: %s", self._resource.plural, event.head.key, event.problem)
+        current = self._items.get(event.head.key)
+        if current is not None and 0 < version <= _number(current.metadata.resource_version):
+            return  # we wrote a newer one
+        if event.kind is WatchKind.DELETED or event.object is None:
+            self._deleted.discard(event.head.uid)
+            if current is not None:
+                self._remove(current)
+        elif event.head.uid not in self._deleted:
+            self._put(event.object)
+
+    def _replace(self, listed: dict[str, T]) -> None:
+        """Makes the cache what a list returned, except for what we wrote after that list was made."""
+        moment = _number(self._resource_version)
+        self._seen = max(self._seen, moment)
+        self._deleted &= {item.metadata.uid for item in listed.values()}
+        for key, current in list(self._items.items()):
+            if key not in listed and _number(current.metadata.resource_version) <= moment:
+                self._remove(current)
+        for key, item in listed.items():
+            known = self._items.get(key)
+            newer = known is None or _number(known.metadata.resource_version) <= moment
+            if newer and item.metadata.uid not in self._deleted:
+                self._put(item)
+
+    def _put(self, item: T) -> None:
+        key = _key(item.metadata)
+        old = self._items.get(key)
+        self._items[key] = item
+        if old is None:
+            self._notify(ChangeKind.ADDED, None, item)
+        elif (
+            old.metadata.resource_version != item.metadata.resource_version
+            or old.metadata.uid != item.metadata.uid
+        ):
+            self._notify(ChangeKind.MODIFIED, old, item)
+
+    def _remove(self, item: T) -> None:
+        del self._items[_key(item.metadata)]
+        self._notify(ChangeKind.DELETED, item, None)
+
+    def _notify(self, kind: ChangeKind, old: T | None, new: T | None) -> None:
+        for callback in tuple(self._callbacks):
+            callback(kind, old, new)
+
+    def _failed(self, error: DraError) -> None:
+        if self.problem is None or str(self.problem) != str(error):
+            _log.warning("%s can't be watched, trying again: %s", self._resource.plural, error)
+        self.problem = error
+
+    def _recovered(self) -> None:
+        if self.problem is not None:
+            _log.info("%s are watched again", self._resource.plural)
+            self.problem = None

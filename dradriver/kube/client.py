@@ -1,0 +1,420 @@
+"""Typed access to the API server."""
+
+import random
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import TracebackType
+from typing import Final, Generic, Self, TypeVar, cast
+
+import msgspec
+
+from dradriver.errors import DraError, InvalidObjectError
+from dradriver.kube.connection import find_connection
+from dradriver.kube.errors import ApiError, Gone, NotFound, Unavailable, error_from_status
+from dradriver.kube.resources import DRA_GROUP, Resource
+from dradriver.kube.transport import Request, Transport
+from dradriver.kube.watching import WatchEvent, WatchKind, head_of, lines, split_event
+from dradriver.model import versions
+from dradriver.model.codec import Value, canonical, decode
+
+__all__ = ["Client", "Listing", "PatchKind"]
+
+T = TypeVar("T")
+
+
+class PatchKind(StrEnum):
+    """How a patch is meant, as its content type."""
+
+    JSON = "application/json-patch+json"
+    MERGE = "application/merge-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+    APPLY = "application/apply-patch+yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[T]):
+    """The objects of a collection at one moment.
+
+    Attributes:
+        items: the objects that can be read.
+        resource_version: where a watch continues.
+        unreadable: what is wrong with the others, by key.
+    """
+
+    items: list[T]
+    resource_version: str
+    unreadable: Mapping[str, DraError] = field(default_factory=dict)
+
+
+class _ListMeta(Value, frozen=True, kw_only=True):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class _Page(Value, frozen=True):
+    metadata: _ListMeta = _ListMeta()
+    items: list[msgspec.Raw] | None = None
+
+
+class _Version(Value, frozen=True):
+    version: str
+
+
+class _Group(Value, frozen=True):
+    versions: list[_Version] = []
+
+
+_LIST_RESTARTS: Final = 3
+_WATCH_SECONDS: Final = (300, 600)
+"""A watch is asked to end within this range, so that clients spread over servers again (as client-go does)."""
+_WATCH_SLACK: Final = 30.0
+
+
+class Client:
+    """One session with an API server: `async with await Client.connect() as client`.
+
+    Objects are given and taken as values of `dradriver.model` (or any type that msgspec decodes); `into=dict`
+    gives plain builtins and `into=bytes` the JSON text. Callers see `resource.k8s.io/v1` whatever the server
+    speaks: the client asks once and converts. Which requests are sent again is said in `transport`.
+    """
+
+    def __init__(self, transport: Transport, namespace: str = "default") -> None:
+        self._transport = transport
+        self._served = ""
+        self.namespace = namespace
+
+    @classmethod
+    async def connect(
+        cls,
+        kubeconfig: str | None = None,
+        context: str | None = None,
+        *,
+        user_agent: str = "dradriver",
+        timeout: float = 30,
+    ) -> Self:
+        """Finds the API server; nothing is sent yet.
+
+        Args:
+            kubeconfig: a file; else `$KUBECONFIG`, the pod's service account, `~/.kube/config`.
+            context: a context of that file, else its current one.
+            user_agent: how the server's logs name us.
+            timeout: seconds for one call, its retries included.
+
+        Raises:
+            DraError: no usable configuration; the message names the file and the field.
+        """
+        connection = await find_connection(kubeconfig, context)
+        return cls(Transport(connection, user_agent, timeout), connection.namespace)
+
+    async def close(self) -> None:
+        """Closes the session."""
+        await self._transport.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def served(self) -> str:
+        """The version of `resource.k8s.io` that is spoken: the best that the server has. Asked once.
+
+        Raises:
+            ApiError: the server did not answer.
+            DraError: it has none that this project knows.
+        """
+        if not self._served:
+            try:
+                data = await self._transport.request(Request("GET", f"/apis/{DRA_GROUP}", repeatable=True))
+            except NotFound:
+                data = b"{}"
+            offered = [v.version for v in decode(_Group, data, f"API group {DRA_GROUP}").versions]
+            found = versions.newest(offered)
+            if found is None:
+                raise DraError(
+                    f"the API server serves {DRA_GROUP} in {', '.join(offered) or 'no version'}; "
+                    f"one of {', '.join(versions.VERSIONS)} is needed (Kubernetes 1.32 or newer, DRA enabled)"
+                )
+            self._served = found
+        return self._served
+
+    async def get(self, resource: Resource, name: str, namespace: str = "", *, into: type[T]) -> T:
+        """One object.
+
+        Raises:
+            NotFound: there is none of that name.
+            ApiError: any other refusal.
+            InvalidObjectError: it does not fit `into`.
+        """
+        at = await self._at(resource)
+        data = await self._send(resource, Request("GET", at.path(namespace, name), repeatable=True))
+        return _read(into, resource, at, data)
+
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        into: type[T],
+        labels: str = "",
+        fields: str = "",
+        limit: int = 500,
+    ) -> Listing[T]:
+        """All objects of a collection, page by page, as of now (a consistent read).
+
+        Args:
+            resource: what to list.
+            namespace: one namespace; all if empty.
+            into: the type of the objects.
+            labels: a label selector.
+            fields: a field selector.
+            limit: objects a page, 0 for all at once.
+
+        Raises:
+            ApiError: the server refused.
+        """
+        for restart in range(_LIST_RESTARTS):
+            # The last attempt takes all in one page: that one can't expire midway.
+            page = 0 if restart == _LIST_RESTARTS - 1 else limit
+            try:
+                return await self._list(resource, namespace, into, _query(labels, fields, page))
+            except Gone:
+                if page == 0:
+                    raise
+        raise AssertionError("unreachable: the last restart returns or raises")
+
+    async def _list(
+        self, resource: Resource, namespace: str, into: type[T], query: Mapping[str, str]
+    ) -> Listing[T]:
+        at = await self._at(resource)
+        items: list[T] = []
+        unreadable: dict[str, DraError] = {}
+        token = ""
+        while True:
+            request = Request("GET", at.path(namespace), {**query, "continue": token}, repeatable=True)
+            page = decode(_Page, await self._send(resource, request), f"list of {resource.plural}")
+            for raw in page.items or ():
+                try:
+                    items.append(_read(into, resource, at, bytes(raw)))
+                except InvalidObjectError as error:
+                    unreadable[head_of(raw).key] = error
+            token = page.metadata.continue_
+            if not token:
+                return Listing(items, page.metadata.resource_version, unreadable)
+
+    async def create(
+        self,
+        resource: Resource,
+        body: object,
+        namespace: str = "",
+        *,
+        into: type[T],
+        subresource: str = "",
+        name: str = "",
+    ) -> T:
+        """Creates an object, or posts to a subresource of `name` (a pod's `binding`).
+
+        Raises:
+            AlreadyExists: the name is taken.
+            Unavailable: with `sent` set, the object may exist nevertheless: look before trying again.
+            ApiError: any other refusal.
+        """
+        at = await self._at(resource)
+        request = Request(
+            "POST",
+            at.path(namespace, name, subresource),
+            body=_write(resource, at, body, whole=not subresource),
+        )
+        return _read(into, resource, at, await self._send(resource, request))
+
+    async def replace(
+        self,
+        resource: Resource,
+        body: object,
+        namespace: str = "",
+        *,
+        into: type[T],
+        name: str = "",
+        subresource: str = "",
+    ) -> T:
+        """Replaces an object by `body`; its `metadata.resourceVersion`, if set, must still be the current one.
+
+        Raises:
+            Conflict: someone else changed it meanwhile.
+            ApiError: any other refusal.
+        """
+        at = await self._at(resource)
+        data = _write(resource, at, body, whole=True)
+        path = at.path(namespace, name or head_of(data).name, subresource)
+        return _read(into, resource, at, await self._send(resource, Request("PUT", path, body=data)))
+
+    async def patch(  # noqa: PLR0913 - the API's own choices
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str,
+        body: object,
+        kind: PatchKind,
+        *,
+        into: type[T],
+        subresource: str = "",
+        field_manager: str = "",
+        force: bool = False,
+    ) -> T:
+        """Changes parts of an object.
+
+        A JSON patch goes out as it is: its paths must be outside the fields that differ between versions of
+        `resource.k8s.io` (devices of slices, requests of claims).
+
+        Raises:
+            Conflict: a test, a resource version or another field manager is in the way.
+            ApiError: any other refusal.
+        """
+        at = await self._at(resource)
+        if kind is PatchKind.JSON:
+            data = body if isinstance(body, bytes) else canonical(body)
+        else:
+            data = _write(resource, at, body, whole=kind is PatchKind.APPLY)
+        query = {"fieldManager": field_manager, "force": "true" if force else ""}
+        path = at.path(namespace, name, subresource)
+        request = Request("PATCH", path, query, data, str(kind), repeatable=kind is PatchKind.APPLY)
+        return _read(into, resource, at, await self._send(resource, request))
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        grace_seconds: int | None = None,
+        propagation: str = "",
+    ) -> bool:
+        """Deletes an object; False means that it was gone already.
+
+        With `uid` the request is repeatable: a second run can't hit an object of the same name made since.
+
+        Raises:
+            Conflict: the object is not the one meant (`uid`) or has changed (`resource_version`).
+            ApiError: any other refusal.
+        """
+        at = await self._at(resource)
+        preconditions = {
+            key: value for key, value in (("uid", uid), ("resourceVersion", resource_version)) if value
+        }
+        options: dict[str, object] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        if preconditions:
+            options["preconditions"] = preconditions
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        if propagation:
+            options["propagationPolicy"] = propagation
+        path = at.path(namespace, name)
+        try:
+            await self._send(resource, Request("DELETE", path, body=canonical(options), repeatable=bool(uid)))
+        except NotFound:
+            return False
+        return True
+
+    async def watch(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        into: type[T],
+        resource_version: str,
+        fields: str = "",
+        labels: str = "",
+        bookmarks: bool = True,
+    ) -> AsyncGenerator[WatchEvent[T], None]:
+        """The changes after `resource_version`; ends when the server ends it (after minutes). One request.
+
+        Raises:
+            Gone: `resource_version` is too old: list again.
+            ApiError: no success, or the connection broke.
+        """
+        at = await self._at(resource)
+        seconds = random.randint(*_WATCH_SECONDS)  # noqa: S311 - spreads load
+        query = _query(labels, fields, 0) | {
+            "watch": "true",
+            "resourceVersion": resource_version,
+            "allowWatchBookmarks": "true" if bookmarks else "",
+            "timeoutSeconds": str(seconds),
+        }
+        request = Request("GET", at.path(namespace), query)
+        try:
+            async with (
+                self._transport.stream(request, seconds + _WATCH_SLACK) as chunks,
+                aclosing(lines(chunks)) as complete,
+            ):
+                async for line in complete:
+                    yield _event(into, resource, at, line)
+        except msgspec.DecodeError as error:
+            raise Unavailable(f"{request}: broken event: {error}") from error
+        except NotFound:
+            self._served = ""
+            raise
+
+    async def _at(self, resource: Resource) -> Resource:
+        return resource.at(await self.served()) if resource.group == DRA_GROUP else resource
+
+    async def _send(self, resource: Resource, request: Request) -> bytes:
+        try:
+            return await self._transport.request(request)
+        except NotFound as error:
+            if resource.group == DRA_GROUP and not error.details.name:
+                self._served = ""  # the version itself may be gone after an upgrade: ask again next time
+            raise
+
+
+def _query(labels: str, fields: str, limit: int) -> dict[str, str]:
+    return {"labelSelector": labels, "fieldSelector": fields, "limit": str(limit) if limit else ""}
+
+
+def _read(into: type[T], resource: Resource, at: Resource, data: bytes) -> T:
+    """An object that the server sent, in the version that callers see."""
+    if at.version != resource.version:
+        data = versions.v1_from_older(resource.kind, data, at.version)
+    if into is bytes:
+        return cast(T, data)
+    if into is dict:
+        return cast(T, msgspec.json.decode(data))
+    try:
+        return decode(into, data)
+    except InvalidObjectError as error:
+        raise InvalidObjectError(f"{resource.kind} {head_of(data).key}", error.problems) from None
+
+
+def _write(resource: Resource, at: Resource, body: object, *, whole: bool) -> bytes:
+    """The JSON text to send; whole objects get the kind that they may have left out."""
+    data = body if isinstance(body, bytes) else canonical(body)
+    if whole:
+        fields = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+        for key, value in (("apiVersion", resource.api_version), ("kind", resource.kind)):
+            fields.setdefault(key, msgspec.Raw(msgspec.json.encode(value)))
+        data = msgspec.json.encode(fields, order="sorted")
+    if at.version != resource.version:
+        data = versions.older_from_v1(resource.kind, data, at.version)
+    return data
+
+
+def _event(into: type[T], resource: Resource, at: Resource, line: bytes) -> WatchEvent[T]:
+    kind, data = split_event(line)
+    if kind == "ERROR":
+        raise _watch_error(data, resource)
+    head = head_of(data)
+    if kind == WatchKind.BOOKMARK:
+        return WatchEvent(WatchKind.BOOKMARK, head)
+    try:
+        return WatchEvent(WatchKind(kind), head, _read(into, resource, at, data))
+    except InvalidObjectError as error:
+        return WatchEvent(WatchKind(kind), head, None, error)
+
+
+def _watch_error(data: bytes, resource: Resource) -> ApiError:
+    return error_from_status(data, f"watch of {resource.plural}")

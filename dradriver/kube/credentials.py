@@ -1,0 +1,141 @@
+"""Who we are to the API server: where tokens come from, and when they are read again."""
+
+import asyncio
+import base64
+import time
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from dradriver.errors import DraError
+from dradriver.kube.kubeconfig import KubeconfigContext
+
+__all__ = ["FileToken", "FixedHeader", "HeaderSource", "PluginToken", "basic", "bearer"]
+
+_REREAD_SECONDS: Final = 60.0
+"""Projected service account tokens are replaced every hour or so; client-go re-reads as often."""
+
+
+class HeaderSource(Protocol):
+    """Gives the `Authorization` header of the next request."""
+
+    async def header(self) -> str:
+        """The header's value, empty for none.
+
+        Raises:
+            DraError: the credentials can't be read.
+        """
+
+    def expire(self) -> None:
+        """The server did not accept the last one (401): read it again next time."""
+
+
+def bearer(token: str) -> str:
+    """The header of a token."""
+    return f"Bearer {token}"
+
+
+def basic(username: str, password: str) -> str:
+    """The header of a name and a password."""
+    return "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode()
+
+
+class FixedHeader:
+    """A header that never changes."""
+
+    def __init__(self, value: str = "") -> None:
+        self._value = value
+
+    async def header(self) -> str:
+        """The value."""
+        return self._value
+
+    def expire(self) -> None:
+        """Nothing to read again."""
+
+
+class FileToken:
+    """A token in a file that someone else keeps fresh."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._value = ""
+        self._read_at = float("-inf")
+
+    async def header(self) -> str:
+        """The file's content, read at most once a minute; the last good one while it can't be read."""
+        if time.monotonic() - self._read_at < _REREAD_SECONDS:
+            return self._value
+        try:
+            token = (await asyncio.to_thread(self._path.read_text)).strip()
+        except OSError as error:
+            if not self._value:
+                raise DraError(f"token file {self._path}: can't be read: {error.strerror}") from None
+            return self._value
+        if token:
+            self._value, self._read_at = bearer(token), time.monotonic()
+        elif not self._value:
+            raise DraError(f"token file {self._path}: is empty")
+        return self._value
+
+    def expire(self) -> None:
+        """Read the file again at once."""
+        self._read_at = float("-inf")
+
+
+class PluginToken:
+    """Credentials of an `exec` or `auth-provider` user, obtained and renewed by `kubernetes.aio`.
+
+    Attributes:
+        cert_file: a client certificate that the plugin gave, if any.
+        key_file: its key.
+    """
+
+    def __init__(self, context: KubeconfigContext) -> None:
+        self._context = context
+        self._loader: Any = None
+        self._value = ""
+        self._read_at = float("-inf")
+        self.cert_file: str | None = None
+        self.key_file: str | None = None
+
+    async def header(self) -> str:
+        """The plugin's token; asked again once a minute, which costs nothing before the token expires."""
+        if time.monotonic() - self._read_at < _REREAD_SECONDS:
+            return self._value
+        # Costs a quarter of a second and 20 MiB, so only those who have such a plugin pay for it.
+        from kubernetes.aio.client import Configuration  # noqa: PLC0415
+        from kubernetes.aio.config.kube_config import KubeConfigLoader  # noqa: PLC0415
+
+        configuration = Configuration()
+        where = f"kubeconfig {self._context.source}, context {self._context.name}"
+        try:
+            if self._loader is None:
+                self._loader = KubeConfigLoader(self._as_config(), config_base_path="")
+            await self._loader.load_and_set(configuration)
+        except Exception as error:  # plugins raise what they like
+            raise DraError(f"{where}: users[].user.{self._kind}: {error}") from error
+        self._value = configuration.api_key.get("BearerToken", "")
+        self.cert_file, self.key_file = configuration.cert_file, configuration.key_file
+        if not self._value and not self.cert_file:
+            raise DraError(f"{where}: users[].user.{self._kind} gave neither a token nor a certificate")
+        self._read_at = time.monotonic()
+        return self._value
+
+    def expire(self) -> None:
+        """Ask the plugin again, from the start."""
+        self._loader = None
+        self._read_at = float("-inf")
+
+    @property
+    def _kind(self) -> str:
+        return "exec" if self._context.user.exec is not None else "auth-provider"
+
+    def _as_config(self) -> dict[str, object]:
+        user = self._context.user
+        plugin = user.exec if user.exec is not None else user.auth_provider
+        return {
+            "current-context": "it",
+            "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
+            "clusters": [{"name": "it", "cluster": {"server": self._context.cluster.server}}],
+            "users": [{"name": "it", "user": {self._kind: plugin}}],
+        }

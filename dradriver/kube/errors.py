@@ -1,0 +1,177 @@
+"""What the API server answered when it did not do what was asked (`metav1.Status`)."""
+
+# ruff: noqa: N818 - the names are those of the API's reasons: NotFound, Conflict, Gone
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from dradriver.errors import DraError
+from dradriver.model.codec import Value
+
+__all__ = [
+    "AlreadyExists",
+    "ApiError",
+    "Conflict",
+    "Forbidden",
+    "Gone",
+    "Invalid",
+    "NotFound",
+    "StatusDetails",
+    "TooManyRequests",
+    "Unauthorized",
+    "Unavailable",
+    "error_from",
+    "error_from_status",
+]
+
+
+class StatusCause(Value, frozen=True, kw_only=True):
+    """One broken rule of a refused object."""
+
+    reason: str = ""
+    message: str = ""
+    field: str = ""
+
+
+class StatusDetails(Value, frozen=True, kw_only=True):
+    """What a Status is about, and why (`metav1.StatusDetails`)."""
+
+    name: str = ""
+    group: str = ""
+    kind: str = ""
+    uid: str = ""
+    causes: list[StatusCause] = []
+    retry_after_seconds: int = 0
+
+
+class _Status(Value, frozen=True, kw_only=True):
+    kind: str = ""
+    status: str = ""
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+    details: StatusDetails | None = None
+
+
+class ApiError(DraError):
+    """A request to the API server failed.
+
+    Attributes:
+        status: the HTTP status, 0 when no answer came.
+        reason: the API's word for it: `NotFound`, `Conflict`, `Invalid` ...
+        message: the server's own words.
+        details: the object and the broken rules, as far as the server named them.
+    """
+
+    def __init__(
+        self, message: str, *, status: int = 0, reason: str = "", details: StatusDetails | None = None
+    ) -> None:
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.details = details or StatusDetails()
+        super().__init__(message)
+
+
+class Unauthorized(ApiError):
+    """The credentials were not accepted (401)."""
+
+
+class Forbidden(ApiError):
+    """The user may not do this (403)."""
+
+
+class NotFound(ApiError):
+    """The object or the resource does not exist (404)."""
+
+
+class AlreadyExists(ApiError):
+    """An object of that name exists (409)."""
+
+
+class Conflict(ApiError):
+    """The object was changed meanwhile, or a precondition does not hold (409)."""
+
+
+class Gone(ApiError):
+    """The resource version or continue token is too old: list again (410)."""
+
+
+class Invalid(ApiError):
+    """The object breaks rules (422)."""
+
+
+class TooManyRequests(ApiError):
+    """The server asks to come back later (429).
+
+    Attributes:
+        retry_after: seconds to wait, 1 when the server did not say.
+    """
+
+    retry_after: float = 1.0
+
+
+class Unavailable(ApiError):
+    """No usable answer: connection refused or cut, time ran out, or a server error (5xx).
+
+    Attributes:
+        sent: whether the request may have reached the server (then a write may have happened).
+    """
+
+    sent: bool = True
+
+
+_BY_REASON: Final[Mapping[str, type[ApiError]]] = {"AlreadyExists": AlreadyExists}
+_BY_STATUS: Final[Mapping[int, type[ApiError]]] = {
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Gone,
+    422: Invalid,
+    429: TooManyRequests,
+}
+
+
+def error_from(status: int, body: bytes, what: str, retry_after: str = "") -> ApiError:
+    """The error that an HTTP answer means.
+
+    Args:
+        status: the HTTP status.
+        body: the answer, a `Status` object or (from a proxy) any text.
+        what: method and path, for answers without words.
+        retry_after: the `Retry-After` header, seconds.
+    """
+    try:
+        answer = msgspec.json.decode(body, type=_Status)
+    except msgspec.DecodeError:
+        answer = _Status()
+    if answer.kind != "Status":
+        text = body.decode(errors="replace").strip()[:200]
+        answer = _Status(message=f"{what}: HTTP {status}{': ' if text else ''}{text}")
+    error = _error(answer, status)
+    if isinstance(error, TooManyRequests):
+        error.retry_after = _seconds(retry_after) or error.details.retry_after_seconds or 1.0
+    return error
+
+
+def error_from_status(body: bytes, what: str) -> ApiError:
+    """The error that a `Status` object means, as a watch delivers it in an ERROR event."""
+    answer = msgspec.json.decode(body, type=_Status)
+    return error_from(answer.code or 500, body, what)
+
+
+def _error(answer: _Status, status: int) -> ApiError:
+    kind = _BY_REASON.get(answer.reason) or _BY_STATUS.get(status)
+    if kind is None:
+        kind = Unavailable if status >= 500 else ApiError
+    return kind(answer.message, status=status, reason=answer.reason, details=answer.details)
+
+
+def _seconds(text: str) -> float:
+    try:
+        return max(0.0, float(text))
+    except ValueError:
+        return 0.0  # an HTTP date: no API server sends one

@@ -1,0 +1,122 @@
+"""Events: what people see in `kubectl describe`."""
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, Literal, NamedTuple
+
+from dradriver.errors import DraError
+from dradriver.kube.client import Client, PatchKind
+from dradriver.kube.errors import NotFound
+from dradriver.kube.resources import EVENTS
+from dradriver.model.codec import rfc3339
+from dradriver.model.meta import ObjectReference
+
+__all__ = ["EventRecorder"]
+
+_log = logging.getLogger(__name__)
+
+_MAX_REMEMBERED: Final = 256
+_SERIES_SECONDS: Final = 600.0
+"""A repetition within this time counts up the first event, a later one is a new event (as client-go does)."""
+_MESSAGE_BYTES: Final = 1024
+
+
+class _Said(NamedTuple):
+    """What makes two events the same."""
+
+    regarding: ObjectReference
+    type: str
+    reason: str
+    message: str
+
+
+@dataclass(slots=True)
+class _Series:
+    name: str
+    namespace: str
+    count: int
+    last: float
+
+
+class EventRecorder:
+    """Writes events of one component (core `v1`, which every `kubectl` shows); repetitions are counted.
+
+    Attributes:
+        component: who says it, for example the driver's name.
+        host: the node it runs on, if any.
+    """
+
+    def __init__(self, client: Client, component: str, host: str = "") -> None:
+        self.component = component
+        self.host = host
+        self._client = client
+        self._series: OrderedDict[_Said, _Series] = OrderedDict()
+        self._lock = asyncio.Lock()
+
+    async def emit(
+        self,
+        regarding: ObjectReference,
+        type: Literal["Normal", "Warning"],  # noqa: A002 - the field's name
+        reason: str,
+        message: str,
+    ) -> None:
+        """Writes an event, or counts it up. Never raises: an event that can't be written is logged.
+
+        Args:
+            regarding: the object it is about.
+            type: `Normal` or `Warning`.
+            reason: a CamelCase word for programs.
+            message: a sentence for people; cut at 1024 bytes.
+        """
+        message = message.encode()[:_MESSAGE_BYTES].decode(errors="ignore")
+        said = _Said(regarding, type, reason, message)
+        try:
+            async with self._lock:
+                await self._emit(said)
+        except DraError as error:
+            _log.warning("event %s of %s %s is lost: %s", reason, regarding.kind, regarding.name, error)
+
+    async def _emit(self, said: _Said) -> None:
+        known = self._series.get(said)
+        if known is not None and time.monotonic() - known.last < _SERIES_SECONDS:
+            try:
+                await self._count_up(known)
+            except NotFound:
+                pass  # it expired on the server: begin again
+            else:
+                return
+        self._series[said] = await self._begin(said)
+        while len(self._series) > _MAX_REMEMBERED:
+            self._series.popitem(last=False)
+
+    async def _count_up(self, series: _Series) -> None:
+        body = {"count": series.count + 1, "lastTimestamp": rfc3339(datetime.now(UTC))}
+        await self._client.patch(EVENTS, series.name, series.namespace, body, PatchKind.MERGE, into=bytes)
+        series.count += 1
+        series.last = time.monotonic()
+
+    async def _begin(self, said: _Said) -> _Series:
+        namespace = said.regarding.namespace or "default"
+        # client-go's name for an event: the object's, and a moment.
+        name = f"{said.regarding.name[:200]}.{time.time_ns():x}"
+        now = rfc3339(datetime.now(UTC))
+        source = {"component": self.component} | ({"host": self.host} if self.host else {})
+        body = {
+            "metadata": {"name": name, "namespace": namespace},
+            "involvedObject": said.regarding,
+            "type": said.type,
+            "reason": said.reason,
+            "message": said.message,
+            "source": source,
+            "reportingComponent": self.component,
+            "reportingInstance": self.host,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
+        await self._client.create(EVENTS, body, namespace, into=bytes)
+        return _Series(name, namespace, 1, time.monotonic())

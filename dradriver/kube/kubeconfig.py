@@ -1,0 +1,167 @@
+"""Kubeconfig files: read, merged, checked; errors name the file and the field."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from dradriver.errors import InvalidObjectError, NotFoundError, Problem
+from dradriver.model.codec import from_builtins
+
+__all__ = ["Cluster", "KubeconfigContext", "User", "load_kubeconfig"]
+
+
+class Cluster(msgspec.Struct, frozen=True, rename="kebab", kw_only=True):
+    """How to reach an API server."""
+
+    server: str
+    certificate_authority: str = ""
+    certificate_authority_data: str = ""
+    insecure_skip_tls_verify: bool = False
+    tls_server_name: str = ""
+    proxy_url: str = ""
+
+
+class User(msgspec.Struct, frozen=True, rename="kebab", kw_only=True):
+    """How to prove who is asking; `exec` and `auth-provider` are left to `kubernetes.aio`."""
+
+    client_certificate: str = ""
+    client_certificate_data: str = ""
+    client_key: str = ""
+    client_key_data: str = ""
+    token: str = ""
+    token_file: str = msgspec.field(default="", name="tokenFile")
+    username: str = ""
+    password: str = ""
+    exec: dict[str, Any] | None = None
+    auth_provider: dict[str, Any] | None = None
+
+
+class _ContextRefs(msgspec.Struct, frozen=True, kw_only=True):
+    cluster: str
+    user: str = ""
+    namespace: str = ""
+
+
+class _NamedCluster(msgspec.Struct, frozen=True):
+    name: str
+    cluster: Cluster
+
+
+class _NamedUser(msgspec.Struct, frozen=True):
+    name: str
+    user: User | None = None
+
+
+class _NamedContext(msgspec.Struct, frozen=True):
+    name: str
+    context: _ContextRefs
+
+
+class _File(msgspec.Struct, frozen=True, rename="kebab", kw_only=True):
+    current_context: str = ""
+    clusters: list[_NamedCluster] | None = None
+    users: list[_NamedUser] | None = None
+    contexts: list[_NamedContext] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KubeconfigContext:
+    """One context, resolved.
+
+    Attributes:
+        source: the file that it came from, for messages.
+        name: the context's name.
+        cluster: the API server; paths are absolute.
+        user: the credentials; paths are absolute.
+        namespace: the namespace to use where none is given.
+    """
+
+    source: str
+    name: str
+    cluster: Cluster
+    user: User
+    namespace: str
+
+
+_PATHS: Final = ("certificate_authority", "client_certificate", "client_key", "token_file")
+
+
+def load_kubeconfig(paths: str, context: str | None = None) -> KubeconfigContext:
+    """Reads one file, or several joined by `:` as in `$KUBECONFIG` (the first one that names a thing wins).
+
+    Blocks: call it in a thread.
+
+    Raises:
+        NotFoundError: no such file.
+        InvalidObjectError: a file is not a kubeconfig, or the context is incomplete.
+    """
+    candidates = [Path(path).expanduser() for path in paths.split(os.pathsep) if path]
+    found = [path for path in candidates if path.exists()]
+    if not found:
+        raise NotFoundError(f"kubeconfig {paths}: no such file")
+    return _resolve(paths, [_read(path) for path in found], context)
+
+
+def _read(path: Path) -> _File:
+    import yaml  # noqa: PLC0415 - a pod in a cluster never needs it
+
+    subject = f"kubeconfig {path}"
+    try:
+        data = yaml.safe_load(path.read_text())
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InvalidObjectError(subject, [Problem("", f"not YAML: {' '.join(str(error).split())}")]) from None
+    except OSError as error:
+        raise InvalidObjectError(subject, [Problem("", f"can't be read: {error.strerror}")]) from None
+    return _with_absolute_paths(from_builtins(_File, data, subject), path.absolute().parent)
+
+
+def _with_absolute_paths(file: _File, base: Path) -> _File:
+    clusters = [msgspec.structs.replace(c, cluster=_absolute(c.cluster, base)) for c in file.clusters or ()]
+    users = [msgspec.structs.replace(u, user=_absolute(u.user or User(), base)) for u in file.users or ()]
+    return msgspec.structs.replace(file, clusters=clusters, users=users)
+
+
+_S = TypeVar("_S", Cluster, User)
+
+
+def _absolute(part: _S, base: Path) -> _S:
+    given = {field: getattr(part, field, "") for field in _PATHS}
+    return msgspec.structs.replace(
+        part, **{field: str(base / Path(path).expanduser()) for field, path in given.items() if path}
+    )
+
+
+def _resolve(source: str, files: Sequence[_File], wanted: str | None) -> KubeconfigContext:
+    name = wanted or next((file.current_context for file in files if file.current_context), "")
+    if not name:
+        raise InvalidObjectError(
+            f"kubeconfig {source}", [Problem("current-context", "is empty and no context was given")]
+        )
+    contexts = {c.name: c for file in reversed(files) for c in file.contexts or ()}
+    clusters = {c.name: c for file in reversed(files) for c in file.clusters or ()}
+    users = {u.name: u for file in reversed(files) for u in file.users or ()}
+    refs = _named(source, "contexts", contexts, name).context
+    cluster = _named(source, "clusters", clusters, refs.cluster).cluster
+    user = _named(source, "users", users, refs.user).user if refs.user else None
+    if not cluster.server.startswith(("https://", "http://")):
+        raise InvalidObjectError(
+            f"kubeconfig {source}",
+            [Problem(f"clusters[{refs.cluster}].cluster.server", f"{cluster.server!r} is not an https URL")],
+        )
+    return KubeconfigContext(source, name, cluster, user or User(), refs.namespace or "default")
+
+
+_N = TypeVar("_N")
+
+
+def _named(source: str, field: str, known: dict[str, _N], name: str) -> _N:
+    if name not in known:
+        have = ", ".join(sorted(known)) or "none"
+        raise InvalidObjectError(
+            f"kubeconfig {source}", [Problem(field, f"has no entry named {name!r} (it has: {have})")]
+        )
+    return known[name]

@@ -1,0 +1,98 @@
+"""Between `resource.k8s.io/v1`, the only shape this project knows, and the versions older servers speak.
+
+v1beta2 has the fields of v1. v1beta1 keeps a device's fields one level deeper, in `basic`, and those of an
+exact request one level higher, beside its name. Only what has to move is taken apart: all other bytes,
+opaque parameters first of all, stay what they were (the API server compares them byte for byte).
+
+Source: `pkg/apis/resource/v1beta1/conversion.go` of Kubernetes 1.37.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+import msgspec
+
+__all__ = ["VERSIONS", "newest", "older_from_v1", "v1_from_older"]
+
+GROUP: Final = "resource.k8s.io"
+VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
+"""The versions that can be talked to, best first."""
+
+_Fields: TypeAlias = dict[str, msgspec.Raw]
+_Change: TypeAlias = Callable[[bytes], bytes]
+
+_REQUEST_OUTSIDE_EXACTLY: Final = ("name", "firstAvailable")
+_encoder: Final = msgspec.json.Encoder(order="sorted")
+_fields: Final = msgspec.json.Decoder(_Fields)
+_items: Final = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+def newest(served: Sequence[str]) -> str | None:
+    """The best of the versions that a server offers, None if it offers none that is known."""
+    return next((version for version in VERSIONS if version in served), None)
+
+
+def v1_from_older(kind: str, data: bytes, version: str) -> bytes:
+    """An object of `version` as the v1 object that means the same."""
+    return _convert(kind, data, version, "v1", _device_to_v1, _request_to_v1)
+
+
+def older_from_v1(kind: str, data: bytes, version: str) -> bytes:
+    """A v1 object as `version` writes it."""
+    return _convert(kind, data, version, version, _device_to_v1beta1, _request_to_v1beta1)
+
+
+def _convert(
+    kind: str, data: bytes, version: str, target: str, device: _Change, request: _Change
+) -> bytes:
+    fields = _fields.decode(data)
+    if "apiVersion" in fields:
+        fields["apiVersion"] = msgspec.Raw(_encoder.encode(f"{GROUP}/{target}"))
+    data = _encoder.encode(fields)
+    if version != "v1beta1" or kind not in _PLACES:
+        return data
+    return _inside(data, _PLACES[kind], device if kind == "ResourceSlice" else request)
+
+
+_PLACES: Final = {
+    "ResourceSlice": ("spec", "devices"),
+    "ResourceClaim": ("spec", "devices", "requests"),
+    "ResourceClaimTemplate": ("spec", "spec", "devices", "requests"),
+}
+
+
+def _inside(data: bytes, path: Sequence[str], change: _Change) -> bytes:
+    """`data` with `change` made to each item of the list at `path`, if there is one."""
+    if not path:
+        return _encoder.encode([msgspec.Raw(change(bytes(item))) for item in _items.decode(data)])
+    fields = _fields.decode(data)
+    below = fields.get(path[0])
+    if below is None or bytes(below) == b"null":
+        return data
+    fields[path[0]] = msgspec.Raw(_inside(bytes(below), path[1:], change))
+    return _encoder.encode(fields)
+
+
+def _device_to_v1(data: bytes) -> bytes:
+    fields = _fields.decode(data)
+    basic = fields.pop("basic", None)
+    return _encoder.encode(fields | (_fields.decode(basic) if basic else {}))
+
+
+def _device_to_v1beta1(data: bytes) -> bytes:
+    fields = _fields.decode(data)
+    name = {"name": fields.pop("name")} if "name" in fields else {}
+    return _encoder.encode(name | {"basic": msgspec.Raw(_encoder.encode(fields))})
+
+
+def _request_to_v1(data: bytes) -> bytes:
+    fields = _fields.decode(data)
+    outside = {key: fields.pop(key) for key in _REQUEST_OUTSIDE_EXACTLY if key in fields}
+    exactly = {"exactly": msgspec.Raw(_encoder.encode(fields))} if fields else {}
+    return _encoder.encode(outside | exactly)
+
+
+def _request_to_v1beta1(data: bytes) -> bytes:
+    fields = _fields.decode(data)
+    exactly = fields.pop("exactly", None)
+    return _encoder.encode(fields | (_fields.decode(exactly) if exactly else {}))

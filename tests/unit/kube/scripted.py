@@ -1,0 +1,95 @@
+"""An HTTP server that answers what a test told it to, and remembers what it was asked."""
+
+import json
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+Stream = Callable[[web.StreamResponse], Awaitable[None]]
+
+
+@dataclass
+class Asked:
+    """One request that came in."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass
+class Answer:
+    """What to answer: a status and a body, a cut connection, or a stream that the test writes."""
+
+    status: int = 200
+    body: Any = None
+    headers: dict[str, str] = field(default_factory=dict)
+    cut: bool = False
+    stream: Stream | None = None
+
+
+def status(code: int, reason: str, message: str = "", **details: Any) -> Answer:
+    body = {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message}
+    return Answer(code, body | ({"details": details} if details else {}))
+
+
+class ScriptedServer:
+    """Answers are taken from the script of their method and path; the last one is repeated."""
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+        self.script: dict[tuple[str, str], deque[Answer]] = defaultdict(deque)
+        self.url = ""
+
+    def on(self, method: str, path: str, *answers: Answer) -> None:
+        self.script[method, path].extend(answers)
+
+    def serves(self, *versions: str) -> None:
+        body = {"kind": "APIGroup", "versions": [{"version": version} for version in versions]}
+        self.on("GET", "/apis/resource.k8s.io", Answer(body=body))
+
+    def calls(self, method: str, path: str) -> list[Asked]:
+        return [asked for asked in self.asked if (asked.method, asked.path) == (method, path)]
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        self.asked.append(Asked(request.method, request.path, dict(request.query), dict(request.headers), body))
+        answers = self.script[request.method, request.path]
+        if not answers:
+            return web.json_response(status(404, "NotFound", "no script").body, status=404)
+        answer = answers.popleft() if len(answers) > 1 else answers[0]
+        if answer.cut:
+            assert request.transport is not None
+            request.transport.close()
+        if answer.stream is not None:
+            response = web.StreamResponse()
+            await response.prepare(request)
+            await answer.stream(response)
+            return response
+        return web.json_response(answer.body, status=answer.status, headers=answer.headers)
+
+
+def kubeconfig(folder: Path, url: str, **user: str) -> str:
+    """Writes a kubeconfig for the server; returns its path."""
+    path = folder / "config"
+    path.write_text(
+        json.dumps(
+            {
+                "current-context": "c",
+                "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+                "clusters": [{"name": "k", "cluster": {"server": url}}],
+                "users": [{"name": "u", "user": user}],
+            }
+        )
+    )
+    return str(path)

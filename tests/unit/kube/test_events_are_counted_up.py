@@ -1,0 +1,44 @@
+from dradriver.kube import Client, EventRecorder
+from dradriver.model.meta import ObjectReference
+from tests.unit.kube.scripted import Answer, ScriptedServer, status
+
+POD = ObjectReference(api_version="v1", kind="Pod", namespace="n", name="p", uid="u")
+PATH = "/api/v1/namespaces/n/events"
+
+
+async def test_the_same_event_again_is_one_event_with_a_count(server: ScriptedServer, client: Client) -> None:
+    server.on("POST", PATH, Answer(201, {}))
+    recorder = EventRecorder(client, "d.example.com", "node-1")
+    await recorder.emit(POD, "Warning", "PrepareFailed", "no such device")
+    (created,) = server.calls("POST", PATH)
+    name = created.json["metadata"]["name"]
+    assert created.json["involvedObject"] == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "namespace": "n",
+        "name": "p",
+        "uid": "u",
+    }
+    assert created.json["source"] == {"component": "d.example.com", "host": "node-1"}
+    server.on("PATCH", f"{PATH}/{name}", Answer(body={}))
+    await recorder.emit(POD, "Warning", "PrepareFailed", "no such device")
+    await recorder.emit(POD, "Warning", "PrepareFailed", "no such device")
+    assert [asked.json["count"] for asked in server.calls("PATCH", f"{PATH}/{name}")] == [2, 3]
+    await recorder.emit(POD, "Warning", "PrepareFailed", "another reason")
+    assert len(server.calls("POST", PATH)) == 2
+
+
+async def test_an_event_that_expired_on_the_server_is_written_anew(
+    server: ScriptedServer, client: Client
+) -> None:
+    server.on("POST", PATH, Answer(201, {}))
+    recorder = EventRecorder(client, "d.example.com")
+    await recorder.emit(POD, "Normal", "Prepared", "ready")
+    await recorder.emit(POD, "Normal", "Prepared", "ready")  # the server knows no such event: 404
+    assert len(server.calls("POST", PATH)) == 2
+
+
+async def test_an_event_that_cannot_be_written_stops_nothing(server: ScriptedServer, client: Client) -> None:
+    server.on("POST", PATH, status(403, "Forbidden", "no"))
+    await EventRecorder(client, "d.example.com").emit(POD, "Normal", "Prepared", "ready")
+    assert len(server.asked) == 1
