@@ -1,0 +1,98 @@
+"""Where drivers are measured: an embedded control plane in a process of its own, and one node's folders."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import grpc
+
+from benchmarks.peers import ROOT, Peer
+from dradriver.kube import Client
+from dradriver.wire import dra_v1_grpc, registration_v1, registration_v1_grpc
+
+__all__ = ["Bed", "Running"]
+
+NODE = "bench-node"
+
+
+class Running:
+    """A driver's process and the way to its gRPC service."""
+
+    def __init__(self, process: asyncio.subprocess.Process, channel: grpc.aio.Channel) -> None:
+        self.process = process
+        self.plugin = dra_v1_grpc.DRAPluginStub(channel)
+
+    def resident_mebibytes(self) -> float:
+        """Memory of the process now (VmRSS)."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
+        line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
+        return int(line.split()[1]) / 1024
+
+
+class Bed:
+    """An API server without a kubelet stand-in for its one node: the benchmark plays the kubelet."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.client: Client
+        self._server: asyncio.subprocess.Process
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "benchmarks.server",
+            str(self.directory),
+            NODE,
+            cwd=ROOT,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert self._server.stdout is not None
+        await self._server.stdout.readline()
+        self.client = await Client.connect(str(self.directory / "admin.kubeconfig"))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.client.close()
+        self._server.terminate()
+        await self._server.wait()
+
+    @asynccontextmanager
+    async def running(self, peer: Peer) -> AsyncIterator[Running]:
+        """Starts a driver and registers it as a kubelet does; it ends with the context."""
+        folders = {name: self.directory / peer.driver / name for name in ("plugins", "registry", "cdi")}
+        for folder in folders.values():
+            folder.mkdir(parents=True, exist_ok=True)
+        flags = [f"--{name}-dir={folder}" for name, folder in folders.items()]
+        process = await asyncio.create_subprocess_exec(
+            *peer.command,
+            *flags,
+            f"--node-name={NODE}",
+            f"--kubeconfig={self.directory / 'node.kubeconfig'}",
+            cwd=ROOT,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        try:
+            endpoint = await _register(folders["registry"])
+            async with grpc.aio.insecure_channel(f"unix:{endpoint}") as channel:
+                yield Running(process, channel)
+        finally:
+            process.terminate()
+            await process.wait()
+
+
+async def _register(registry: Path) -> str:
+    while not (sockets := [entry for entry in registry.iterdir() if entry.is_socket()]):
+        await asyncio.sleep(0.002)
+    async with grpc.aio.insecure_channel(f"unix:{sockets[0]}") as channel:
+        registration = registration_v1_grpc.RegistrationStub(channel)
+        info = await registration.GetInfo(registration_v1.InfoRequest(), wait_for_ready=True)
+        await registration.NotifyRegistrationStatus(registration_v1.RegistrationStatus(plugin_registered=True))
+    return str(info.endpoint)

@@ -1,0 +1,111 @@
+"""What a driver costs on a node: start, repair, prepare, memory."""
+
+import asyncio
+import contextlib
+import time
+from uuid import uuid4
+
+from benchmarks.bed import NODE, Bed, Running
+from benchmarks.peers import Peer
+from benchmarks.report import Report, percentile
+from dradriver.kube import CLAIMS, NODES, SLICES, AlreadyExists, PatchKind
+from dradriver.model.claim import ResourceClaim
+from dradriver.model.slices import ResourceSlice
+from dradriver.wire import dra_v1
+
+__all__ = ["measure"]
+
+SIDE_BY_SIDE = 8
+
+
+async def measure(bed: Bed, peer: Peer, prepares: int, report: Report) -> None:
+    """One round: starts the driver, measures every figure, and stops it."""
+    with contextlib.suppress(AlreadyExists):
+        await bed.client.create(
+            NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}, into=bytes
+        )
+    await _delete_slices(bed, peer)
+    started = time.perf_counter()
+    async with bed.running(peer) as driver:
+        await _published(bed, peer)
+        report.add("process start to first slice, s", peer.title, time.perf_counter() - started)
+        claims = [await _claim(bed, peer, index) for index in range(SIDE_BY_SIDE)]
+        for claim in claims:
+            await _prepare(driver, claim)
+            await _unprepare(driver, claim)
+        latencies = []
+        for number in range(prepares):
+            claim = claims[number % SIDE_BY_SIDE]
+            latencies.append(1000 * await _prepare(driver, claim))
+            await _unprepare(driver, claim)
+        report.add("prepare, p50, ms", peer.title, percentile(latencies, 50))
+        report.add("prepare, p99, ms", peer.title, percentile(latencies, 99))
+        together = []
+        for _ in range(max(1, prepares // SIDE_BY_SIDE)):
+            begin = time.perf_counter()
+            await asyncio.gather(*(_prepare(driver, claim) for claim in claims))
+            together.append(1000 * (time.perf_counter() - begin))
+            await asyncio.gather(*(_unprepare(driver, claim) for claim in claims))
+        report.add("eight prepares side by side, p50, ms", peer.title, percentile(together, 50))
+        report.add("memory of the process, MiB", peer.title, driver.resident_mebibytes())
+        begin = time.perf_counter()
+        await _delete_slices(bed, peer)
+        await _published(bed, peer)
+        report.add("a deleted slice is back, s", peer.title, time.perf_counter() - begin)
+
+
+async def _published(bed: Bed, peer: Peer) -> None:
+    while not await _slices(bed, peer):
+        await asyncio.sleep(0.002)
+
+
+async def _slices(bed: Bed, peer: Peer) -> list[ResourceSlice]:
+    listing = await bed.client.list(SLICES, fields=f"spec.driver={peer.driver}", into=ResourceSlice)
+    return [item for item in listing.items if item.spec.devices]
+
+
+async def _delete_slices(bed: Bed, peer: Peer) -> None:
+    for item in await _slices(bed, peer):
+        await bed.client.delete(SLICES, item.metadata.name)
+
+
+async def _claim(bed: Bed, peer: Peer, index: int) -> dra_v1.Claim:
+    """A claim that is allocated to the driver's device of this index."""
+    name = f"claim-{index}-{uuid4().hex[:8]}"
+    exactly = {"deviceClassName": "any"}
+    created = await bed.client.create(
+        CLAIMS,
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaim",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"devices": {"requests": [{"name": "device", "exactly": exactly}]}},
+        },
+        "default",
+        into=ResourceClaim,
+    )
+    result = {"request": "device", "driver": peer.driver, "pool": NODE, "device": f"device-{index}"}
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [NODE]}]}
+    status = {
+        "allocation": {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": [term]}},
+        "reservedFor": [{"resource": "pods", "name": "bench", "uid": str(uuid4())}],
+    }
+    await bed.client.patch(
+        CLAIMS, name, "default", {"status": status}, PatchKind.MERGE, subresource="status", into=bytes
+    )
+    return dra_v1.Claim(namespace="default", name=name, uid=created.metadata.uid)
+
+
+async def _prepare(driver: Running, claim: dra_v1.Claim) -> float:
+    begin = time.perf_counter()
+    answer = await driver.plugin.NodePrepareResources(dra_v1.NodePrepareResourcesRequest(claims=[claim]))
+    elapsed = time.perf_counter() - begin
+    if error := answer.claims[claim.uid].error:
+        raise RuntimeError(error)
+    return elapsed
+
+
+async def _unprepare(driver: Running, claim: dra_v1.Claim) -> None:
+    answer = await driver.plugin.NodeUnprepareResources(dra_v1.NodeUnprepareResourcesRequest(claims=[claim]))
+    if error := answer.claims[claim.uid].error:
+        raise RuntimeError(error)
