@@ -1,0 +1,12 @@
+"""Device selectors: what an expression sees, how it is compiled, what it costs, what its errors say.
+
+Law: everything here is a function of its arguments. No I/O, no clock, no state beyond caches of pure results, no use of
+Python's stack that grows with the input, no knowledge of slices, pools or claims. A verdict is Kubernetes' own: where
+upstream's evaluator is odd, so is this one (the oddities are listed in `tests/conformance/cel_cases`).
+"""
+
+from dradriver.cel.environment import SelectorDevice
+from dradriver.cel.errors import CelError, CompileError, EvaluationError
+from dradriver.cel.selector import Selector, compile_selector
+
+__all__ = ["CelError", "CompileError", "EvaluationError", "Selector", "SelectorDevice", "compile_selector"]

@@ -1,0 +1,162 @@
+"""When two values are equal, and which is smaller.
+
+Equality never fails in CEL except where Kubernetes' own types are on the left of another type; those errors are
+kept, because selectors may absorb them and allocators must agree. Nested values are walked without recursion.
+"""
+
+from typing import Final
+
+from dradriver.cel.errors import Fault
+from dradriver.cel.values import DerivedQuantity, Duration, Joined, Opaque, Optional, Timestamp, TypeName, UInt
+from dradriver.model.quantity import Quantity
+
+__all__ = ["compare", "contains", "equal", "is_same", "lookup"]
+
+_NUMBERS: Final = frozenset({int, UInt, float})
+_PLAIN: Final = frozenset({bool, str, bytes})
+_LISTS: Final = frozenset({tuple, list, Joined})
+
+
+def equal(left: object, right: object) -> bool:
+    """`left == right`.
+
+    Raises:
+        Fault: a quantity, semver, URL, address or format is on the left of something else.
+    """
+    kind = type(left)
+    if kind is type(right) and kind in _PLAIN:
+        return left == right
+    return _walk(left, right)
+
+
+def is_same(left: object, right: object) -> bool:
+    """Whether `left == right` is true; an error counts as different."""
+    try:
+        return equal(left, right)
+    except Fault:
+        return False
+
+
+def contains(items: tuple[object, ...], wanted: object) -> bool:
+    """Whether a list has an element that `wanted` equals."""
+    return any(is_same(wanted, item) for item in items)
+
+
+def lookup(mapping: dict[object, object], key: object) -> object:
+    """The value of a key that `to_key` made, absent as KeyError; `Domains` answers for unknown domains."""
+    return mapping[key]
+
+
+def _walk(left: object, right: object) -> bool:
+    """Compares pairs until one differs; lists and maps swallow the errors of what they hold, `Joined` does not."""
+    pending: list[tuple[object, object, bool]] = [(left, right, False)]
+    fault: Fault | None = None
+    while pending:
+        a, b, swallow = pending.pop()
+        try:
+            pairs = _pairs(a, b)
+        except Fault as error:
+            fault = fault or (None if swallow else error)
+            continue
+        if pairs is None:
+            return False
+        inner = swallow or (type(a) is not Joined and not isinstance(a, Optional))
+        pending.extend((c, d, inner) for c, d in reversed(pairs))
+    if fault is not None:
+        raise fault
+    return True
+
+
+_Pairs = list[tuple[object, object]]
+
+
+def _pairs(a: object, b: object) -> _Pairs | None:
+    """What else must be equal so that `a` equals `b`: nothing when they are, None when they are not."""
+    if a is None or b is None:
+        return _verdict(same=a is b)
+    kind = type(a)
+    if kind in _NUMBERS:
+        return _verdict(same=type(b) in _NUMBERS and compare(a, b) == 0)
+    if kind in _PLAIN:
+        return _verdict(same=kind is type(b) and a == b)
+    if kind in _LISTS:
+        return _list_pairs(a, b)  # type: ignore[arg-type]
+    if isinstance(a, dict):
+        return _map_pairs(a, b)
+    return _special_pairs(a, b)
+
+
+def _verdict(*, same: bool) -> _Pairs | None:
+    return [] if same else None
+
+
+def _list_pairs(a: tuple[object, ...], b: object) -> _Pairs | None:
+    if type(b) not in _LISTS or len(a) != len(b):  # type: ignore[arg-type]
+        return None
+    return list(zip(a, b, strict=True))  # type: ignore[call-overload, no-any-return]
+
+
+def _map_pairs(a: dict[object, object], b: object) -> _Pairs | None:
+    if not isinstance(b, dict) or len(a) != len(b):
+        return None
+    try:
+        return [(value, b[key]) for key, value in a.items()]
+    except KeyError:
+        return None
+
+
+def _special_pairs(a: object, b: object) -> _Pairs | None:
+    if isinstance(a, Quantity):
+        if not isinstance(b, Quantity) or isinstance(b, DerivedQuantity):
+            raise Fault("no such overload: a quantity equals nothing but a quantity", _hint(b))
+        return _verdict(same=a == b)
+    if isinstance(a, Opaque):
+        if type(a) is not type(b):
+            raise Fault(f"no such overload: a {a.cel_type} equals nothing but its own type")
+        return _verdict(same=a.identity == b.identity)  # type: ignore[attr-defined]
+    if isinstance(a, Optional):
+        if not isinstance(b, Optional) or a.present != b.present:
+            return None
+        return [(a.value, b.value)]
+    if isinstance(a, TypeName):
+        return _verdict(same=isinstance(b, TypeName) and a.name == b.name)
+    if isinstance(a, Timestamp | Duration):
+        return _verdict(same=type(a) is type(b) and a.nanos == b.nanos)  # type: ignore[attr-defined]
+    return _verdict(same=a is b)
+
+
+def _hint(right: object) -> str | None:
+    if type(right) is DerivedQuantity:
+        return "put the result of add() or sub() on the left, or use compareTo()"
+    return "compare with quantity(...)"
+
+
+def compare(left: object, right: object) -> int:
+    """-1, 0 or 1 as `left` is smaller than, equal to or larger than `right`; 2 when one is not a number.
+
+    Raises:
+        Fault: the two have no order.
+    """
+    kinds = type(left), type(right)
+    if kinds[0] in _NUMBERS and kinds[1] in _NUMBERS:
+        return _compare_numbers(left, right)  # type: ignore[arg-type]
+    if kinds[0] is not kinds[1]:
+        raise Fault("no such overload: the two have no order")
+    if isinstance(left, Timestamp | Duration):
+        return _order(left.nanos, right.nanos)  # type: ignore[attr-defined]
+    if kinds[0] not in _PLAIN:
+        raise Fault("no such overload: these have no order")
+    return _order(left, right)  # type: ignore[arg-type]
+
+
+def _compare_numbers(left: float, right: float) -> int:
+    if left != left or right != right:  # noqa: PLR0124 - not a number
+        return 2
+    if type(left) is float or type(right) is float:
+        # Kubernetes compares an int with a double as doubles, except beyond the range of the int.
+        left, right = float(left), float(right)
+    return _order(left, right)
+
+
+def _order(left: float, right: float) -> int:
+    return (left > right) - (left < right)

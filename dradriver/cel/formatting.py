@@ -1,0 +1,204 @@
+"""`"...".format([...])`: `%s %d %f %e %b %o %x %X`. Source: cel-go ext.Strings."""
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from dradriver.cel.errors import Fault
+from dradriver.cel.library_standard import double_text
+from dradriver.cel.library_time import duration_text, timestamp_text
+from dradriver.cel.syntax import Routine, run
+from dradriver.cel.values import Duration, Timestamp, TypeName, UInt, keys_of, to_key, type_name
+
+__all__ = ["check_format", "format_text"]
+
+_PRECISION: Final = 6
+_CLAUSE: Final = re.compile(r"%(?:\.(?P<precision>[0-9]*))?(?P<verb>.)?", re.DOTALL)
+_ACCEPTED: Final[dict[str, frozenset[str]]] = {
+    "d": frozenset({"int", "uint"}),
+    "f": frozenset({"double"}),
+    "e": frozenset({"double"}),
+    "b": frozenset({"int", "uint", "bool"}),
+    "o": frozenset({"int", "uint"}),
+    "x": frozenset({"int", "uint", "string", "bytes"}),
+    "X": frozenset({"int", "uint", "string", "bytes"}),
+    "s": frozenset({
+        "int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type", "type",
+        "google.protobuf.Timestamp", "google.protobuf.Duration",
+    }),
+}  # fmt: skip
+_NUMBER_WORDS: Final = frozenset({"NaN", "Infinity", "-Infinity"})
+
+
+def format_text(template: str, args: tuple[object, ...]) -> str:
+    """The template with each clause replaced by its argument.
+
+    Raises:
+        Fault: a clause that does not exist, has no argument, or whose argument has the wrong type.
+    """
+    parts: list[str] = []
+    used = 0
+    for literal, clause in _pieces(template):
+        parts.append(literal)
+        if clause is None:
+            continue
+        if used >= len(args):
+            raise Fault(f"format(): index {used} out of range")
+        verb, precision = _verb(clause)
+        parts.append(_formatted(verb, precision, args[used]))
+        used += 1
+    return "".join(parts)
+
+
+def check_format(template: str, names: list[str]) -> None:
+    """Checks a literal template against the types of a literal list of arguments; `dyn` fits everything.
+
+    Raises:
+        Fault: they do not fit.
+    """
+    used = 0
+    for _, clause in _pieces(template):
+        if clause is None:
+            continue
+        if used >= len(names):
+            raise Fault(f"format(): index {used} out of range")
+        verb, _precision = _verb(clause)
+        if names[used] != "dyn" and names[used] not in _ACCEPTED[verb]:
+            raise _misfit(verb, names[used])
+        used += 1
+    if used < len(names):
+        raise Fault(f"format(): too many arguments (want {used}, got {len(names)})")
+
+
+def _misfit(verb: str, name: str) -> Fault:
+    return Fault(f"format(): %{verb} can't show a {name}")
+
+
+def _pieces(template: str) -> Iterator[tuple[str, "re.Match[str] | None"]]:
+    end = 0
+    while (start := template.find("%", end)) >= 0:
+        if template.startswith("%%", start):
+            yield template[end : start + 1], None
+            end = start + 2
+            continue
+        clause = _CLAUSE.match(template, start)
+        assert clause is not None  # noqa: S101 - it starts with a percent sign
+        yield template[end:start], clause
+        end = clause.end()
+    yield template[end:], None
+
+
+def _verb(clause: "re.Match[str]") -> tuple[str, int]:
+    verb, precision = clause["verb"], clause["precision"]
+    if verb is None or verb not in _ACCEPTED:
+        raise Fault(f"format(): unrecognized clause {clause.group()!r}")
+    if precision is None:
+        return verb, _PRECISION
+    if not precision or int(precision) > 1000:
+        raise Fault(f"format(): unusable precision in {clause.group()!r}")
+    return verb, int(precision)
+
+
+def _formatted(verb: str, precision: int, value: object) -> str:
+    name = type_name(value)
+    special = verb in "fe" and isinstance(value, str) and value in _NUMBER_WORDS
+    if name not in _ACCEPTED[verb] and not special:
+        raise _misfit(verb, name)
+    if verb in "fe":
+        return _real(verb, precision, float(value))  # type: ignore[arg-type]
+    return _VERBS[verb](value)
+
+
+def _real(verb: str, precision: int, value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    if verb == "f":
+        return f"{value:,.{precision}f}"  # with commas: Kubernetes formats for English
+    mantissa, _, exponent = f"{value:.{precision}e}".partition("e")
+    return f"{mantissa}×10{exponent[0].replace('+', '').replace('-', '⁻')}{_raised(exponent[1:])}"
+
+
+def _raised(digits: str) -> str:
+    return digits.translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+def _hex(value: Any) -> str:
+    if isinstance(value, str):
+        value = value.encode()
+    return value.hex() if isinstance(value, bytes) else f"{int(value):x}"
+
+
+def _text(value: object) -> str:
+    return run(_shown(value, top=True))
+
+
+_VERBS: Final[dict[str, Callable[[Any], str]]] = {
+    "d": lambda value: str(int(value)),
+    "b": lambda value: f"{int(value):b}",
+    "o": lambda value: f"{int(value):o}",
+    "x": _hex,
+    "X": lambda value: _hex(value).upper(),
+    "s": _text,
+}
+
+
+def _shown(value: object, *, top: bool) -> Routine[str]:
+    """A value as `%s` shows it; inside lists and maps as a literal of CEL."""
+    if isinstance(value, tuple | list):
+        items: list[str] = []
+        for item in value:
+            items.append((yield _shown(item, top=False)))  # noqa: PERF401 - a generator yields here
+        return f"[{', '.join(items)}]"
+    if isinstance(value, dict):
+        entries: list[str] = []
+        for key in keys_of(value):
+            shown = yield _shown(value[to_key(key)], top=False)
+            entries.append(f"{_key(key)}:{shown}")
+        return f"{{{', '.join(sorted(entries))}}}"
+    return _plain(value) if top else _quoted(value)
+
+
+def _key(key: object) -> str:
+    return _quote(key) if isinstance(key, str) else _plain(key)
+
+
+def _plain(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if isinstance(value, float):
+        return double_text(value)
+    if isinstance(value, Timestamp | Duration | TypeName):
+        return _named(value)
+    if isinstance(value, str | int | UInt):
+        return str(value)
+    raise _misfit("s", type_name(value))
+
+
+def _named(value: Timestamp | Duration | TypeName) -> str:
+    if isinstance(value, Timestamp):
+        return timestamp_text(value)
+    return duration_text(value) if isinstance(value, Duration) else value.name
+
+
+def _quoted(value: object) -> str:
+    if isinstance(value, str):
+        return _quote(value)
+    if isinstance(value, bytes):
+        return "b" + _quote(value.decode(errors="replace"))
+    if isinstance(value, float):
+        return f"{value:.6f}" if math.isfinite(value) else _quote(_plain(value))
+    if isinstance(value, Timestamp | Duration):
+        return f"{'timestamp' if isinstance(value, Timestamp) else 'duration'}({_quote(_named(value))})"
+    return _plain(value)
+
+
+def _quote(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return f'"{escaped}"'

@@ -1,0 +1,415 @@
+"""The instructions of the machine, each made by a function that takes what is known when the selector compiles."""
+
+from dradriver.cel.cost import LIST, MAP, PRICED_BY_OVERLOAD
+from dradriver.cel.errors import Fault
+from dradriver.cel.functions import Overload, unit
+from dradriver.cel.machine import UNSET, Instruction, Machine, located
+from dradriver.cel.paths import is_present, qualify, qualify_optional
+from dradriver.cel.values import NONE, Optional, accepts, keys_of, to_key, type_name
+
+__all__ = [
+    "Label", "bail", "branch", "call", "charge", "combine", "constant", "device", "enter", "index", "jump", "leave",
+    "load", "make_list", "make_map", "member_of", "next_item", "not_strictly_false", "otherwise", "returning", "select",
+    "skip_unless_container", "stop_if", "store", "test",
+]  # fmt: skip
+
+
+class Label:
+    """A place in the program, known when all of it is emitted."""
+
+    __slots__ = ("position",)
+
+    def __init__(self) -> None:
+        self.position = -1
+
+
+def no_overload(what: str, offset: int) -> Fault:
+    """A value of a type that `what` does not take."""
+    return Fault(f"no such overload: {what}", None, offset)
+
+
+# --- values -------------------------------------------------------------------------------
+
+
+def constant(value: object) -> Instruction:
+    """Pushes a value."""
+
+    def run(machine: Machine) -> None:
+        machine.stack.append(value)
+
+    return run
+
+
+def device(machine: Machine) -> None:
+    """Pushes the device."""
+    machine.stack.append(machine.device)
+
+
+def load(slot: int, lazy: Label | None) -> Instruction:
+    """Pushes a variable; one that nothing has asked for yet is computed first, at `lazy`."""
+
+    def run(machine: Machine) -> None:
+        value = machine.slots[slot]
+        if value is UNSET and lazy is not None:
+            machine.returns.append(machine.position - 1)
+            machine.position = lazy.position
+        else:
+            machine.stack.append(value)
+
+    return run
+
+
+def store(slot: int) -> Instruction:
+    """Pops into a variable."""
+
+    def run(machine: Machine) -> None:
+        machine.slots[slot] = machine.stack.pop()
+
+    return run
+
+
+def forget(slot: int) -> Instruction:
+    """Makes a binding lazy again: its surroundings may have changed since."""
+
+    def run(machine: Machine) -> None:
+        machine.slots[slot] = UNSET
+
+    return run
+
+
+def returning(machine: Machine) -> None:
+    """Goes back to where a lazy binding was asked for."""
+    machine.position = machine.returns.pop()
+
+
+def charge(cost: int) -> Instruction:
+    """Adds to the cost."""
+
+    def run(machine: Machine) -> None:
+        machine.cost += cost
+
+    return run
+
+
+# --- paths --------------------------------------------------------------------------------
+
+
+def select(field: str, offset: int, *, optional: bool) -> Instruction:
+    """Replaces the top by its field."""
+    read = qualify_optional if optional else qualify
+
+    def run(machine: Machine) -> None:
+        stack = machine.stack
+        value = stack[-1]
+        if value.__class__ is Fault or value is NONE:
+            return
+        try:
+            stack[-1] = found = read(value, field)
+        except Fault as fault:
+            stack[-1] = found = located(fault, offset)
+        machine.cost += found is not NONE
+
+    return run
+
+
+def test(field: str) -> Instruction:
+    """Replaces the top by whether it has the field."""
+
+    def run(machine: Machine) -> None:
+        stack = machine.stack
+        value = stack[-1]
+        if value.__class__ is Fault:
+            return
+        machine.cost += 1
+        stack[-1] = is_present(value, field)
+
+    return run
+
+
+def index(offset: int, *, optional: bool) -> Instruction:
+    """Pops an index and replaces the top by its element."""
+    read = qualify_optional if optional else qualify
+
+    def run(machine: Machine) -> None:
+        stack = machine.stack
+        key = stack.pop()
+        if key.__class__ is Fault:
+            machine.cost += 1
+            stack[-1] = key
+            return
+        try:
+            stack[-1] = found = read(stack[-1], key)
+        except Fault as fault:
+            stack[-1] = found = located(fault, offset)
+        machine.cost += found is not NONE
+
+    return run
+
+
+def skip_unless_container(end: Label) -> Instruction:
+    """Goes on at `end` when there is nothing to index: an error, or an absent value."""
+
+    def run(machine: Machine) -> None:
+        value = machine.stack[-1]
+        if value.__class__ is Fault or value is NONE:
+            machine.position = end.position
+
+    return run
+
+
+# --- calls --------------------------------------------------------------------------------
+
+
+def call(name: str, overloads: tuple[Overload, ...], count: int, offset: int) -> Instruction:
+    """Pops the arguments and pushes what the first fitting overload gives."""
+    # A call that may mean several things is priced by its function where that has a price, else as one step.
+    plain = len(overloads) > 1 and name in PRICED_BY_OVERLOAD
+    choices = tuple((overload, overload.guarded, unit if plain else overload.cost) for overload in overloads)
+    shown = name.strip("_@")
+
+    def run(machine: Machine) -> None:
+        stack = machine.stack
+        start = len(stack) - count
+        args = stack[start:]
+        del stack[start:]
+        for arg in args:
+            if arg.__class__ is Fault:
+                machine.cost += 1
+                stack.append(arg)
+                return
+        for overload, guarded, cost in choices:
+            if guarded and not all(map(accepts, overload.params, args)):
+                continue
+            try:
+                result = overload.call(*args)
+            except Fault as fault:
+                result = located(fault, offset)
+            machine.cost += cost(args, result)
+            stack.append(result)
+            return
+        machine.cost += 1
+        stack.append(no_overload(f"{shown}({', '.join(map(type_name, args))})", offset))
+
+    return run
+
+
+def bail(depth: int, end: Label) -> Instruction:
+    """With an error on top: drops the `depth` values below it and goes on at `end`."""
+
+    def run(machine: Machine) -> None:
+        stack = machine.stack
+        if stack[-1].__class__ is Fault:
+            if depth:
+                del stack[-depth - 1 : -1]
+            machine.position = end.position
+
+    return run
+
+
+def member_of(values: frozenset[tuple[type, object]]) -> Instruction:
+    """Replaces the top by whether it is one of some constants."""
+
+    def run(machine: Machine) -> None:
+        value = machine.stack[-1]
+        if value.__class__ is not Fault:
+            try:
+                machine.stack[-1] = (type(value), value) in values
+            except TypeError:
+                machine.stack[-1] = False
+
+    return run
+
+
+def not_strictly_false(machine: Machine) -> None:
+    """Replaces an error by true: a loop goes on after one."""
+    machine.cost += 1
+    if machine.stack[-1].__class__ is Fault:
+        machine.stack[-1] = True
+
+
+# --- logic --------------------------------------------------------------------------------
+
+
+def jump(target: Label) -> Instruction:
+    """Goes on elsewhere."""
+
+    def run(machine: Machine) -> None:
+        machine.position = target.position
+
+    return run
+
+
+def stop_if(decisive: bool, end: Label) -> Instruction:  # noqa: FBT001
+    """Ends `&&` at false and `||` at true."""
+
+    def run(machine: Machine) -> None:
+        if machine.stack[-1] is decisive:
+            machine.position = end.position
+
+    return run
+
+
+def combine(decisive: bool, offset: int) -> Instruction:  # noqa: FBT001
+    """Pops the next operand of `&&` or `||` into the result so far; a decisive operand absorbs errors."""
+
+    def run(machine: Machine) -> None:
+        after = machine.stack.pop()
+        before = machine.stack[-1]
+        if after is decisive:
+            machine.stack[-1] = decisive
+        elif before.__class__ is Fault:
+            return
+        elif before.__class__ is not bool:
+            machine.stack[-1] = no_overload("a logical operator needs bools", offset)
+        elif after.__class__ is bool or after.__class__ is Fault:
+            machine.stack[-1] = after
+        else:
+            machine.stack[-1] = no_overload("a logical operator needs bools", offset)
+
+    return run
+
+
+def branch(offset: int, no: Label, end: Label) -> Instruction:
+    """Pops a condition; goes on at `no` when it is false and at `end` when it is no condition."""
+
+    def run(machine: Machine) -> None:
+        condition = machine.stack[-1]
+        if condition is True:
+            machine.stack.pop()
+        elif condition is False:
+            machine.stack.pop()
+            machine.position = no.position
+        else:
+            if condition.__class__ is not Fault:
+                machine.stack[-1] = no_overload("a condition must be a bool", offset)
+            machine.position = end.position
+
+    return run
+
+
+def otherwise(name: str, offset: int, end: Label) -> Instruction:
+    """`or` and `orValue`: keeps a value that is there, else drops the top and goes on with the alternative."""
+    keep = name == "or"
+
+    def run(machine: Machine) -> None:
+        value = machine.stack[-1]
+        if isinstance(value, Optional):
+            if not value.present:
+                machine.stack.pop()
+                return
+            machine.stack[-1] = value if keep else value.value
+        elif value.__class__ is not Fault:
+            machine.stack[-1] = no_overload(f"{name}() of what is not optional", offset)
+        machine.position = end.position
+
+    return run
+
+
+# --- literals -----------------------------------------------------------------------------
+
+
+def make_list(optional: tuple[bool, ...], offset: int) -> Instruction:
+    """Pops the elements and pushes their list, without the absent ones."""
+
+    def run(machine: Machine) -> None:
+        start = len(machine.stack) - len(optional)
+        elements = machine.stack[start:]
+        del machine.stack[start:]
+        machine.stack.append(_present(elements, optional, offset))
+
+    return run
+
+
+def _present(elements: list[object], optional: tuple[bool, ...], offset: int) -> object:
+    found: list[object] = []
+    for element, may_lack in zip(elements, optional, strict=True):
+        if not may_lack:
+            found.append(element)
+        elif not isinstance(element, Optional):
+            return no_overload("a ?element must be optional", offset)
+        elif element.present:
+            found.append(element.value)
+    return tuple(found)
+
+
+def make_map(optional: tuple[bool, ...], offset: int) -> Instruction:
+    """Pops keys and values and pushes their map, without the absent ones."""
+    count = 2 * len(optional)
+
+    def run(machine: Machine) -> None:
+        start = len(machine.stack) - count
+        parts = machine.stack[start:]
+        del machine.stack[start:]
+        machine.stack.append(_entries(parts, optional, offset))
+
+    return run
+
+
+def _entries(parts: list[object], optional: tuple[bool, ...], offset: int) -> object:
+    found: dict[object, object] = {}
+    for key, value, may_lack in zip(parts[::2], parts[1::2], optional, strict=True):
+        if not may_lack:
+            found[to_key(key)] = value
+        elif not isinstance(value, Optional):
+            return no_overload("a ?entry must be optional", offset)
+        elif value.present:
+            found[to_key(key)] = value.value
+        else:
+            found.pop(to_key(key), None)
+    return found
+
+
+LIST_COST = charge(LIST)
+MAP_COST = charge(MAP)
+
+
+# --- loops --------------------------------------------------------------------------------
+
+
+def enter(offset: int, end: Label, *, pairs: bool) -> Instruction:
+    """Replaces a list or map by an iterator; goes on at `end` with an error for anything else."""
+
+    def run(machine: Machine) -> None:
+        source = machine.stack[-1]
+        if isinstance(source, dict):
+            keys = list(keys_of(source))
+            machine.stack[-1] = iter(zip(keys, source.values(), strict=True) if pairs else keys)
+        elif isinstance(source, tuple | list):
+            machine.stack[-1] = enumerate(source) if pairs else iter(source)
+        else:
+            if source.__class__ is not Fault:
+                machine.stack[-1] = Fault(f"a {type_name(source)} has no elements", None, offset)
+            machine.position = end.position
+
+    return run
+
+
+def next_item(slots: tuple[int, int | None], end: Label) -> Instruction:
+    """Puts the next element into its variables; goes on at `end` when there is none."""
+    first, second = slots
+
+    def run(machine: Machine) -> None:
+        item = next(machine.stack[-1], UNSET)  # type: ignore[call-overload]
+        if item is UNSET:
+            machine.position = end.position
+        elif second is None:
+            machine.slots[first] = item
+        else:
+            machine.slots[first], machine.slots[second] = item
+
+    return run
+
+
+def leave(end: Label) -> Instruction:
+    """Pops the condition of a loop; goes on at `end` when it is false."""
+
+    def run(machine: Machine) -> None:
+        if machine.stack.pop() is False:
+            machine.position = end.position
+
+    return run
+
+
+def drop(machine: Machine) -> None:
+    """Pops the iterator of a loop that is over."""
+    machine.stack.pop()

@@ -1,0 +1,193 @@
+"""Functions on lists: Kubernetes' own (`sum`, `min`, `includes` ...) and CEL's (`sort`, `slice` ...).
+
+Source: k8s.io/apiserver library.Lists version 1, cel-go ext.Lists version 3.
+"""
+
+from collections.abc import Callable
+from functools import cmp_to_key
+from typing import Any, Final
+
+from dradriver.cel.cost import LIST, listing, self_compare, traversal
+from dradriver.cel.equality import compare, is_same
+from dradriver.cel.errors import Fault
+from dradriver.cel.functions import Overload, function, method
+from dradriver.cel.library_standard import checked_int, checked_uint
+from dradriver.cel.library_time import checked_duration
+from dradriver.cel.values import Duration, UInt, size_of, type_name
+
+__all__ = ["OVERLOADS"]
+
+_COMPARABLE: Final = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
+_ORDERED_TYPES: Final = frozenset(
+    {
+        "int",
+        "uint",
+        "double",
+        "bool",
+        "string",
+        "bytes",
+        "google.protobuf.Duration",
+        "google.protobuf.Timestamp",
+    }
+)
+_LONGEST_RANGE: Final = 10_000_000
+
+_Items = tuple[object, ...]
+
+
+def _comparison(left: object, right: object) -> int | None:
+    """The order of two values; None when they have none, which these functions take for "in order"."""
+    try:
+        return compare(left, right)
+    except Fault:
+        return None
+
+
+def _comparable(item: object) -> None:
+    if type_name(item) not in _ORDERED_TYPES:
+        raise Fault("no such overload: the elements have no order")
+
+
+def _is_sorted(items: _Items) -> bool:
+    for item in items:
+        _comparable(item)
+    return all(_comparison(left, right) != 1 for left, right in zip(items, items[1:], strict=False))
+
+
+def _best(name: str, replaces: int) -> Callable[[_Items], object]:
+    def call(items: _Items) -> object:
+        if not items:
+            raise Fault(f"{name}() of an empty list")
+        found = items[0]
+        for item in items:
+            _comparable(item)
+            if _comparison(found, item) == replaces:
+                found = item
+        return found
+
+    return call
+
+
+def _sum(kind: type, zero: Any, add: Callable[[Any, Any], Any]) -> Callable[[_Items], object]:
+    def call(items: _Items) -> object:
+        total = zero
+        for item in items:
+            if type(item) is not kind:
+                raise Fault("no such overload: sum() of different types")
+            total = add(total, item)
+        return total
+
+    return call
+
+
+def _index_of(items: _Items, wanted: object) -> int:
+    return next((index for index, item in enumerate(items) if is_same(item, wanted)), -1)
+
+
+def _last_index_of(items: _Items, wanted: object) -> int:
+    return next((index for index in range(len(items) - 1, -1, -1) if is_same(items[index], wanted)), -1)
+
+
+def _includes(target: object, wanted: object) -> bool:
+    if isinstance(target, tuple | list):
+        return any(is_same(item, wanted) for item in target)
+    return is_same(target, wanted)
+
+
+def _slice(items: _Items, start: int, end: int) -> object:
+    if not 0 <= start <= end <= len(items):
+        raise Fault(f"can't slice {start} to {end} of a list of {len(items)}")
+    return tuple(items[start:end])
+
+
+def _flatten(items: _Items, levels: int = 1) -> object:
+    if levels < 0:
+        raise Fault("the level must not be negative")
+    found: list[object] = []
+    pending = [(item, levels) for item in reversed(items)]
+    while pending:
+        item, left = pending.pop()
+        if left and isinstance(item, tuple | list):
+            pending += [(inner, left - 1) for inner in reversed(item)]
+        else:
+            found.append(item)
+    return tuple(found)
+
+
+def _flatten_cost(args: list[object], result: object) -> int:  # noqa: ARG001
+    levels = args[1] if len(args) > 1 else 1
+    factor = levels if isinstance(levels, int) and levels >= 0 else 1
+    return factor * size_of(args[0]) + 1 + LIST
+
+
+def _sort(items: _Items) -> object:
+    return _sort_by(items, items)
+
+
+def _sort_by(items: _Items, keys: _Items) -> object:
+    if not items:
+        return items
+    kind = type(keys[0])
+    _comparable(keys[0])
+    if any(type(key) is not kind for key in keys):
+        raise Fault("the elements of a list to sort must have one type")
+    order = sorted(range(len(items)), key=cmp_to_key(lambda a, b: compare(keys[a], keys[b])))
+    return tuple(items[index] for index in order)
+
+
+def _range(count: int) -> object:
+    if not 0 <= count <= _LONGEST_RANGE:
+        raise Fault(f"lists.range() of {count}")
+    # A longer list would cost more than an evaluation may; it is not even made.
+    return tuple(range(count))
+
+
+def _distinct(items: _Items) -> object:
+    found: list[object] = []
+    for item in items:
+        if not any(is_same(item, other) for other in found):
+            found.append(item)
+    return tuple(found)
+
+
+def _append(items: list[object], item: object) -> list[object]:
+    items.append(item)
+    return items
+
+
+def _append_cost(args: list[object], result: object) -> int:  # noqa: ARG001
+    return 1 + LIST
+
+
+OVERLOADS: Final[tuple[Overload, ...]] = (
+    *(method(f"isSorted(list({kind})): bool", _is_sorted, traversal) for kind in _COMPARABLE),
+    *(method(f"max(list({kind})): {kind}", _best("max", -1), traversal) for kind in _COMPARABLE),
+    *(method(f"min(list({kind})): {kind}", _best("min", 1), traversal) for kind in _COMPARABLE),
+    method("sum(list(int)): int", _sum(int, 0, lambda a, b: checked_int(a + b)), traversal),
+    method("sum(list(uint)): uint", _sum(UInt, UInt(0), lambda a, b: checked_uint(int(a) + int(b))), traversal),
+    method("sum(list(double)): double", _sum(float, 0.0, lambda a, b: a + b), traversal),
+    method(
+        "sum(list(duration)): duration",
+        _sum(Duration, Duration(0), lambda a, b: checked_duration(a.nanos + b.nanos)),
+        traversal,
+    ),
+    method("indexOf(list(A), A): int", _index_of, traversal),
+    method("lastIndexOf(list(A), A): int", _last_index_of, traversal),
+    method("includes(dyn, dyn): bool", _includes, traversal),
+    method("slice(list(T), int, int): list(T)", _slice, listing),
+    method("flatten(list(list(T))): list(T)", _flatten, _flatten_cost, guarded=False),
+    method("flatten(list(dyn), int): list(dyn)", _flatten, _flatten_cost, guarded=False),
+    *(
+        method(f"sort(list({kind})): list({kind})", _sort, self_compare(0), guarded=False)
+        for kind in _COMPARABLE
+    ),
+    *(
+        method(f"@sort_by(list(T), list({kind})): list(T)", _sort_by, self_compare(1), guarded=False)
+        for kind in _COMPARABLE
+    ),
+    function("lists.range(int): list(int)", _range, listing),
+    method("reverse(list(T)): list(T)", lambda items: tuple(items[::-1]), listing),
+    method("distinct(list(T)): list(T)", _distinct, self_compare(0)),
+    function("@append(list(A), A): list(A)", _append, _append_cost),
+)
+"""Everything here, for the registry."""

@@ -1,0 +1,69 @@
+"""Reading fields and elements: `a.b`, `a[0]`, `a.?b`, `has(a.b)`.
+
+A path through an optional value stays optional: what is missing becomes `optional.none()` rather than an error.
+"""
+
+from dradriver.cel.errors import Fault
+from dradriver.cel.values import NONE, Optional, UInt, to_key, type_name
+
+__all__ = ["is_present", "qualify", "qualify_optional"]
+
+
+def qualify(value: object, key: object) -> object:
+    """The field or element `key` of `value`.
+
+    Raises:
+        Fault: there is none.
+    """
+    if isinstance(value, dict):
+        try:
+            return value[to_key(key)]
+        except KeyError:
+            raise _missing(key) from None
+    if isinstance(value, tuple | list):
+        index = _index(key)
+        if 0 <= index < len(value):
+            return value[index]
+        raise Fault(f"index out of bounds: {index}", "test size() or use [?...]")
+    if isinstance(value, Optional):
+        return qualify_optional(value.value, key) if value.present else NONE
+    raise _missing(key)
+
+
+def qualify_optional(value: object, key: object) -> Optional:
+    """The field or element `key` of `value` if there is one.
+
+    Raises:
+        Fault: `key` can't index a list.
+    """
+    if isinstance(value, dict):
+        try:
+            return Optional.of(value[to_key(key)])
+        except KeyError:
+            return NONE
+    if isinstance(value, tuple | list):
+        index = _index(key)
+        return Optional.of(value[index]) if 0 <= index < len(value) else NONE
+    if isinstance(value, Optional):
+        return qualify_optional(value.value, key) if value.present else NONE
+    return NONE
+
+
+def is_present(value: object, key: object) -> bool:
+    """What `has()` says."""
+    return qualify_optional(value, key).present
+
+
+def _missing(key: object) -> Fault:
+    if isinstance(key, str):
+        return Fault(f"no such key: {key}", f"use has(...) or .?{key}")
+    return Fault(f"no such key: {key}", "use `in` or [?...]")
+
+
+def _index(key: object) -> int:
+    kind = type(key)
+    if kind is int or kind is UInt:
+        return int(key)  # type: ignore[call-overload, no-any-return]
+    if isinstance(key, float) and key.is_integer():
+        return int(key)
+    raise Fault(f"a list has no index of type {type_name(key)}")

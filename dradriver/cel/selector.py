@@ -1,0 +1,92 @@
+"""A selector: compiled once, asked for many devices."""
+
+from functools import lru_cache
+
+from dradriver.cel.checker import check
+from dradriver.cel.compile import compile_program, fold
+from dradriver.cel.cost import LIMIT, MAX_LENGTH
+from dradriver.cel.environment import SelectorDevice
+from dradriver.cel.errors import CompileError, EvaluationError, Fault
+from dradriver.cel.machine import CostLimitError, execute
+from dradriver.cel.parser import parse
+from dradriver.cel.values import type_name
+
+__all__ = ["Selector", "compile_selector"]
+
+
+class Selector:
+    """A CEL expression about one device (`CELDeviceSelector`). Immutable; equal when the expressions are.
+
+    Attributes:
+        expression: as written.
+    """
+
+    __slots__ = ("_program", "expression")
+
+    expression: str
+
+    def __init__(self, expression: str) -> None:
+        """Compiles an expression.
+
+        Raises:
+            CompileError: it is too long, not CEL, or can't give a bool for any device.
+        """
+        if len(expression.encode()) > MAX_LENGTH:
+            raise CompileError(expression, None, f"it is longer than {MAX_LENGTH} bytes")
+        try:
+            root = parse(expression)
+            fold(check(root))
+            program = compile_program(root)
+        except Fault as fault:
+            raise CompileError(expression, fault.offset, fault.reason, fault.hint) from None
+        object.__setattr__(self, "expression", expression)
+        object.__setattr__(self, "_program", program)
+
+    def matches(self, device: SelectorDevice) -> bool:
+        """Whether the device is one that the selector selects.
+
+        Raises:
+            EvaluationError: the expression fails on this device, costs too much, or gives no bool.
+        """
+        return self.evaluate(device)[0]
+
+    def evaluate(self, device: SelectorDevice) -> tuple[bool, int]:
+        """The verdict with what it cost, in CEL's units.
+
+        Raises:
+            EvaluationError: as `matches`.
+        """
+        if device.fault is not None:
+            raise EvaluationError(self.expression, None, device.fault.reason, device.fault.hint)
+        try:
+            value, cost = execute(self._program.code, self._program.slots, device.view)
+        except CostLimitError:
+            hint = "look at fewer elements, or compare before you compute"
+            raise EvaluationError(self.expression, None, f"it costs more than {LIMIT}", hint) from None
+        if isinstance(value, Fault):
+            raise EvaluationError(self.expression, value.offset, value.reason, value.hint)
+        if not isinstance(value, bool):
+            raise EvaluationError(self.expression, None, f"it gives a {type_name(value)}, not a bool")
+        return value, cost
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a selector never changes: {name}")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Selector) and self.expression == other.expression
+
+    def __hash__(self) -> int:
+        return hash(self.expression)
+
+    def __repr__(self) -> str:
+        return f"Selector({self.expression!r})"
+
+
+@lru_cache(maxsize=4096)
+def compile_selector(expression: str) -> Selector:
+    """The selector of an expression; equal expressions share one.
+
+    Raises:
+        CompileError: see `Selector`.
+    """
+    return Selector(expression)
