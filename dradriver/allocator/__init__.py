@@ -1,0 +1,114 @@
+"""From pools and claims to allocations, or to a refusal with reasons (KEP-4381, KEP-4815, KEP-5963).
+
+Law of this package: pure functions of a snapshot. No I/O, no clock, no randomness; integers only where the
+search runs; one search for all features. What the search asks of the world goes through a provider
+(`selectors`), what it tells goes to a reporter (`explain`).
+
+The way of a request: `asks` reads the claims, `supply` the pools as this node sees them, `candidates` says
+which devices may serve which request, `plan` joins them, `search` chooses, `result` writes it down.
+
+Consumable capacity (KEP-5075) is not here: a request for capacity is refused, and a device that allows
+multiple allocations is given to one claim as a whole. That is a safe part of what Kubernetes does, for a
+device that is allocated without a share ID is nobody else's, and one of which any share is taken is left alone.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from dradriver.allocator.asks import requests_of
+from dradriver.allocator.candidates import Filter
+from dradriver.allocator.cel_selectors import CelSelectors
+from dradriver.allocator.constraints import constraints_of
+from dradriver.allocator.explain import Kind, Reason, Refusal, Reporter
+from dradriver.allocator.features import Features
+from dradriver.allocator.inventory import Inventory, PooledDevice, PoolView
+from dradriver.allocator.nodes import Node
+from dradriver.allocator.order import Offer, Order, ordered
+from dradriver.allocator.plan import Planner
+from dradriver.allocator.result import allocation_of
+from dradriver.allocator.search import Search
+from dradriver.allocator.selectors import Matcher, SelectorProvider
+from dradriver.allocator.state import State
+from dradriver.allocator.supply import Supply
+from dradriver.allocator.use import InUse
+from dradriver.model.claim import Allocation, ResourceClaim
+from dradriver.model.deviceclass import DeviceClass
+
+__all__ = [
+    "MAX_STEPS",
+    "CelSelectors",
+    "Features",
+    "InUse",
+    "Inventory",
+    "Kind",
+    "Matcher",
+    "Node",
+    "Offer",
+    "Order",
+    "PoolView",
+    "PooledDevice",
+    "Reason",
+    "Refusal",
+    "Reporter",
+    "SelectorProvider",
+    "allocate",
+    "ordered",
+]
+
+MAX_STEPS: Final = 100_000
+"""After so many tries of a device the answer is "undecided"."""
+
+_DEFAULTS: Final = Features()
+_SILENT: Final = Reporter()
+_CEL: Final = CelSelectors()
+
+
+def allocate(  # noqa: PLR0913 - the snapshot has this many parts
+    claims: Sequence[ResourceClaim],
+    inventory: Inventory,
+    classes: Mapping[str, DeviceClass],
+    in_use: InUse,
+    node: Node,
+    *,
+    features: Features = _DEFAULTS,
+    reporter: Reporter | None = None,
+    now: datetime | None = None,
+    order: Order = ordered,
+    selectors: SelectorProvider = _CEL,
+    max_steps: int = MAX_STEPS,
+) -> Mapping[str, Allocation]:
+    """Allocates all claims of one pod on one node, or none.
+
+    Args:
+        claims: the pod's claims that have no allocation yet, in the pod's order.
+        inventory: all pools.
+        classes: all device classes by name.
+        in_use: the devices that other claims hold.
+        node: where the pod would run.
+        features: what is switched on.
+        reporter: is told what the search does.
+        now: the allocations' timestamp; None leaves it out.
+        order: in which order devices are tried, see `dradriver.allocator.order`.
+        selectors: how selectors are evaluated; CEL unless a test has another way.
+        max_steps: how often a device may be tried before the answer is "undecided".
+
+    Returns:
+        By claim UID (by `namespace/name` where a claim has none) the allocation.
+
+    Raises:
+        Refusal: the claims can't be allocated; `kind` says whether another node may do.
+    """
+    reporter = reporter or _SILENT
+    requests = requests_of(claims, classes, features, selectors)
+    constraints = constraints_of(claims, features)
+    supply = Supply(inventory, in_use, node, features, order)
+    state = State(supply, constraints)
+    planner = Planner(claims, supply, state, Filter(supply, state, node, features), reporter, node.name)
+    picks = Search(planner, planner.plans(requests), reporter, max_steps).run()
+    return {
+        claim.metadata.uid or claim.ref: allocation_of(
+            claim, [pick for pick in picks if pick[0].ask.claim == index], supply, node, features, now
+        )
+        for index, claim in enumerate(claims)
+    }

@@ -1,0 +1,173 @@
+"""What claims ask for: their requests as the search sees them, checked for what no node can mend."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dradriver.allocator.explain import Kind, Reason, ReasonCode, Refusal
+from dradriver.allocator.features import Features
+from dradriver.allocator.selectors import Matcher, SelectorProvider
+from dradriver.cel.errors import CompileError
+from dradriver.model.claim import (
+    MAX_RESULTS,
+    DeviceRequest,
+    DeviceSelector,
+    DeviceSubRequest,
+    DeviceToleration,
+    ExactDeviceRequest,
+    ResourceClaim,
+)
+from dradriver.model.deviceclass import DeviceClass
+
+__all__ = ["Ask", "Request", "Selection", "requests_of", "too_many"]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """One selector of a class or a request, ready to use; `label` names it in messages."""
+
+    label: str
+    expression: str
+    matches: Matcher
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ask:
+    """A request, or one alternative of a `firstAvailable` request.
+
+    Attributes:
+        claim: which claim, by its place among those to allocate.
+        name: as results name it: `gpu` or `gpu/large`.
+        device_class: the class.
+        selections: the selectors of the class, then those of the request.
+        count: how many devices; None means all that match.
+        admin: whether devices are taken beside their users.
+        tolerations: the taints put up with.
+    """
+
+    claim: int
+    name: str
+    device_class: DeviceClass
+    selections: tuple[Selection, ...]
+    count: int | None
+    admin: bool
+    tolerations: tuple[DeviceToleration, ...]
+
+    @property
+    def kind(self) -> object:
+        """Equal for asks that the same devices may serve."""
+        tolerations = tuple((t.key, t.operator, t.value, t.effect) for t in self.tolerations)
+        expressions = tuple(selection.expression for selection in self.selections)
+        return self.device_class.metadata.name, expressions, self.admin, tolerations
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Request:
+    """A request: its alternatives in order of preference, a plain request has one."""
+
+    claim: int
+    name: str
+    alternatives: tuple[Ask, ...]
+
+
+def requests_of(
+    claims: Sequence[ResourceClaim],
+    classes: Mapping[str, DeviceClass],
+    features: Features,
+    provider: SelectorProvider,
+) -> list[Request]:
+    """The requests of all claims, in the order in which Kubernetes serves them.
+
+    Raises:
+        Refusal: of kind `claim`, when no node could ever serve a request.
+    """
+    requests = []
+    for index, claim in enumerate(claims):
+        reader = _Reader(index, claim, classes, features, provider)
+        mine = [reader.request(request) for request in claim.spec.devices.requests]
+        least = sum(min(ask.count if ask.count is not None else 1 for ask in r.alternatives) for r in mine)
+        if least > MAX_RESULTS:
+            raise too_many("claim", claim, least)
+        requests += mine
+    return requests
+
+
+def too_many(kind: Kind, claim: ResourceClaim, least: int, node: str = "") -> Refusal:
+    """The refusal for a claim that needs more devices than a claim can hold."""
+    return Refusal(
+        kind,
+        f"claim {claim.ref}: number of requested devices {least} exceeds the claim limit of {MAX_RESULTS}",
+        claim=claim.ref,
+        node=node,
+        reasons=[Reason("too-many", f"at least {least} devices are asked for, a claim holds {MAX_RESULTS}")],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    index: int
+    claim: ResourceClaim
+    classes: Mapping[str, DeviceClass]
+    features: Features
+    provider: SelectorProvider
+
+    def request(self, request: DeviceRequest) -> Request:
+        if request.exactly is not None:
+            alternatives: tuple[Ask, ...] = (self._ask(request.name, request.exactly),)
+        elif request.first_available:
+            if not self.features.prioritized_list:
+                raise self._wrong(
+                    request.name, "feature-gate", self._off("has subrequests", "prioritized_list")
+                )
+            alternatives = tuple(
+                self._ask(f"{request.name}/{sub.name}", sub) for sub in request.first_available
+            )
+        else:
+            raise self._wrong(request.name, "unsupported", "neither exactly nor firstAvailable is set")
+        return Request(self.index, request.name, alternatives)
+
+    def _ask(self, name: str, wish: ExactDeviceRequest | DeviceSubRequest) -> Ask:
+        admin = wish.admin_access if isinstance(wish, ExactDeviceRequest) else None
+        if admin is not None and not self.features.admin_access:
+            raise self._wrong(name, "feature-gate", self._off("asks for admin access", "admin_access"))
+        if wish.capacity is not None:
+            raise self._wrong(name, "unsupported", "has capacity requests, which are not supported")
+        device_class = self.classes.get(wish.device_class_name)
+        if device_class is None:
+            raise self._wrong(name, "class", f"device class {wish.device_class_name} does not exist")
+        return Ask(
+            claim=self.index,
+            name=name,
+            device_class=device_class,
+            selections=(
+                *self._compiled(name, device_class.spec.selectors, f"class {wish.device_class_name}"),
+                *self._compiled(name, wish.selectors, "the request"),
+            ),
+            count=wish.count if wish.allocation_mode == "ExactCount" else None,
+            admin=bool(admin),
+            tolerations=tuple(wish.tolerations),
+        )
+
+    def _compiled(self, name: str, selectors: Sequence[DeviceSelector], owner: str) -> list[Selection]:
+        compiled = []
+        for number, selector in enumerate(selectors, 1):
+            label = f"selector {number} of {owner}"
+            if selector.cel is None:
+                raise self._wrong(name, "unsupported", f"{label} has no CEL expression")
+            try:
+                matcher = self.provider.compile(selector.cel.expression)
+            except CompileError as error:
+                raise self._wrong(name, "selector-error", f"{label}: {error}") from error
+            compiled.append(Selection(label, selector.cel.expression, matcher))
+        return compiled
+
+    def _off(self, what: str, feature: str) -> str:
+        return f"{what}, but the {self.features.gate(feature)} feature is disabled"
+
+    def _wrong(self, request: str, code: ReasonCode, text: str) -> Refusal:
+        return Refusal(
+            "claim",
+            f"claim {self.claim.ref}, request {request}: {text}",
+            claim=self.claim.ref,
+            request=request,
+            reasons=[Reason(code, text)],
+        )

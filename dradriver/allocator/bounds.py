@@ -1,0 +1,121 @@
+"""Quick proofs that the remaining requests can't all be served.
+
+Two counts, each a lower bound on what the remaining requests need against an upper bound on what is there:
+
+- devices: the requests whose candidates all lie in one set need no more devices than are free in it;
+- counters: each request takes at least what its most modest candidate takes of a counter of that name,
+  and together no more than is left of that name in all counter sets.
+
+Both are computed for every suffix of the requests beforehand, so a check is a handful of comparisons.
+"""
+
+from collections.abc import Sequence
+
+from dradriver.allocator.explain import Reason
+from dradriver.allocator.plan import Plan, RequestPlan
+from dradriver.allocator.state import State
+
+__all__ = ["Bounds"]
+
+
+class Bounds:
+    """The bounds for the requests from each one on."""
+
+    def __init__(self, requests: Sequence[RequestPlan], state: State) -> None:
+        self._requests = requests
+        self._state = state
+        self._known_floors: dict[int, dict[int, int]] = {}
+        demands = _Demands()
+        floors = [0] * len(state.totals)
+        self._demands = [list[tuple[int, int, int]]()]
+        self._floors = [list[tuple[int, int]]()]
+        for number in reversed(range(len(requests))):
+            demands.add(number, requests[number])
+            for name, least in enumerate(self._least(requests[number])):
+                floors[name] += least
+            self._demands.append(demands.snapshot())
+            self._floors.append([(name, least) for name, least in enumerate(floors) if least])
+        self._demands.reverse()
+        self._floors.reverse()
+
+    def broken(self, request: int) -> tuple[int, Reason] | None:
+        """The request to blame and why those from `request` on can't all be served; None: perhaps they can."""
+        free = self._state.free
+        for mask, wanted, blamed in self._demands[request]:
+            usable = (mask & free).bit_count()
+            if usable < wanted:
+                devices = "devices are" if wanted > 1 else "device is"
+                return blamed, Reason("too-few", f"{wanted} {devices} needed, {usable} can be used")
+        for name, least in self._floors[request]:
+            if self._state.totals[name] < least:
+                return request, Reason("counter", self._shortage(name, least))
+        return None
+
+    def _shortage(self, name: int, least: int) -> str:
+        supply = self._state.supply
+        at = supply.counter_names.index(name)
+        place = next(
+            place
+            for place in supply.places
+            if place.first_counter <= at < place.first_counter + len(place.table.names)
+        )
+        local = at - place.first_counter
+        needed, left = place.table.amount(local, least), place.table.amount(local, self._state.totals[name])
+        return (
+            f"counter {place.table.names[local][1]}: the requests need at least {needed} together, "
+            f"{left} is left in all counter sets"
+        )
+
+    def _least(self, request: RequestPlan) -> list[int]:
+        return [min(of_one) for of_one in zip(*map(self._least_of, request.plans), strict=True)]
+
+    def _least_of(self, plan: Plan) -> list[int]:
+        """What the plan takes at least of each counter name."""
+        if plan.mask not in self._known_floors:
+            self._known_floors[plan.mask] = self._floor(plan.devices)
+        floor = self._known_floors[plan.mask]
+        return [plan.count * floor.get(name, 0) for name in range(len(self._state.totals))]
+
+    def _floor(self, devices: Sequence[int]) -> dict[int, int]:
+        """What the most modest of the devices consumes of each counter name."""
+        supply, least = self._state.supply, dict[int, int]()
+        for index, device in enumerate(devices):
+            mine: dict[int, int] = {}
+            for at, nano in supply.counters[device]:
+                name = supply.counter_names[at]
+                mine[name] = mine.get(name, 0) + nano
+            if index == 0:
+                least = mine
+            else:
+                least = {name: min(nano, mine[name]) for name, nano in least.items() if name in mine}
+            if not least:
+                break
+        return least
+
+
+class _Demands:
+    """How many devices the requests seen so far want from inside each of their sets of candidates."""
+
+    def __init__(self) -> None:
+        self._own: dict[int, int] = {}
+        self._inside: dict[int, int] = {}
+        self._first: dict[int, int] = {}
+
+    def add(self, number: int, request: RequestPlan) -> None:
+        # Admin access may take what is in use, so it needs nothing that is free.
+        if any(plan.ask.admin for plan in request.plans):
+            return
+        mask, count = 0, min(plan.count for plan in request.plans)
+        for plan in request.plans:
+            mask |= plan.mask
+        if mask not in self._own:
+            self._own[mask] = 0
+            self._inside[mask] = sum(own for other, own in self._own.items() if not other & ~mask)
+        self._own[mask] += count
+        self._first[mask] = number
+        for other in self._inside:
+            if not mask & ~other:
+                self._inside[other] += count
+
+    def snapshot(self) -> list[tuple[int, int, int]]:
+        return [(mask, wanted, self._first[mask]) for mask, wanted in self._inside.items()]

@@ -1,0 +1,116 @@
+"""matchAttribute and distinctAttribute over a partial choice of devices.
+
+The values of a constraint's attribute are numbered as they are met, and a device's value is an integer with
+the bit of its number set (a list-typed attribute sets several). Then both constraints are bit arithmetic:
+
+- matchAttribute keeps the values that all devices so far have in common (it starts as all ones); a device
+  may join while something remains.
+- distinctAttribute keeps the values taken so far (it starts as zero); a device may join if it has none of them.
+
+A device without the attribute has the value 0 and never satisfies either. Values of different types are
+different values, as in Kubernetes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dradriver.allocator.asks import Ask
+from dradriver.allocator.explain import Reason, Refusal
+from dradriver.allocator.features import Features
+from dradriver.allocator.inventory import PooledDevice
+from dradriver.model.claim import ResourceClaim
+from dradriver.model.device import AttributeValue
+
+__all__ = ["Constraint", "constraints_of"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constraint:
+    """One constraint of one claim.
+
+    Attributes:
+        claim: which claim, by its place among those to allocate.
+        attribute: the fully qualified name.
+        distinct: distinctAttribute, else matchAttribute.
+        requests: the requests that it covers; none means all of the claim.
+    """
+
+    claim: int
+    attribute: str
+    distinct: bool
+    requests: tuple[str, ...]
+    lists: bool
+    _numbers: dict[tuple[type, object], int] = field(default_factory=dict)
+
+    @property
+    def start(self) -> int:
+        """The state before any device is chosen."""
+        return 0 if self.distinct else -1
+
+    def covers(self, ask: Ask) -> bool:
+        """Whether the constraint is about this request."""
+        if ask.claim != self.claim:
+            return False
+        return not self.requests or ask.name in self.requests or ask.name.partition("/")[0] in self.requests
+
+    def value(self, device: PooledDevice) -> int:
+        """The device's value of the attribute as bits; 0 when it has none."""
+        value = device.device.attribute(self.attribute, device.id.driver)
+        if value is None or (isinstance(value, tuple) and not self.lists):
+            return 0
+        bits = 0
+        for scalar in _scalars(value):
+            bits |= 1 << self._numbers.setdefault((type(scalar), scalar), len(self._numbers))
+        return bits
+
+    def joined(self, state: int, value: int) -> int | None:
+        """The state when a device of that value joins; None when it may not."""
+        if self.distinct:
+            return state | value if value and not state & value else None
+        return state & value or None
+
+    def obstacle(self, value: int) -> str:
+        """Why a device of that value may not join, in words."""
+        name = "distinctAttribute" if self.distinct else "matchAttribute"
+        if not value:
+            return f"{name} {self.attribute}: the device has no such attribute"
+        differs = "another device has the same value" if self.distinct else "the devices chosen before differ"
+        return f"{name} {self.attribute}: {differs}"
+
+
+def _scalars(value: AttributeValue) -> tuple[object, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def constraints_of(claims: Sequence[ResourceClaim], features: Features) -> list[Constraint]:
+    """The constraints of all claims.
+
+    Raises:
+        Refusal: of kind `claim`, for a constraint of an unknown type.
+    """
+    found = []
+    for index, claim in enumerate(claims):
+        for number, constraint in enumerate(claim.spec.devices.constraints, 1):
+            attribute = constraint.match_attribute or constraint.distinct_attribute
+            if not attribute:
+                raise Refusal(
+                    "claim",
+                    f"claim {claim.ref}, constraint {number}: empty constraint (unsupported constraint type?)",
+                    claim=claim.ref,
+                    reasons=[
+                        Reason(
+                            "unsupported",
+                            f"constraint {number} has neither matchAttribute nor distinctAttribute",
+                        )
+                    ],
+                )
+            found.append(
+                Constraint(
+                    claim=index,
+                    attribute=attribute,
+                    distinct=not constraint.match_attribute,
+                    requests=tuple(constraint.requests),
+                    lists=features.list_type_attributes,
+                )
+            )
+    return found

@@ -1,0 +1,108 @@
+"""Why not? What a refusal carries, and the hooks through which a search can be watched."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from dradriver.errors import DraError
+from dradriver.model.claim import DeviceId
+
+__all__ = ["Kind", "Reason", "ReasonCode", "Refusal", "Reporter"]
+
+Kind: TypeAlias = Literal["claim", "node", "undecided"]
+
+ReasonCode: TypeAlias = Literal[
+    "pool-incomplete", "pool-invalid", "feature-gate", "node", "in-use", "selector", "selector-error",
+    "taint", "counter", "groups", "constraint", "too-few", "too-many", "class", "unsupported", "steps",
+]  # fmt: skip
+
+_NAMED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One obstacle, for all the devices that it turned down.
+
+    Attributes:
+        code: the kind of obstacle, for programs.
+        text: the obstacle in words: `selector 2 of the request is false`.
+        devices: whom it turned down; empty when it is not about single devices.
+    """
+
+    code: ReasonCode
+    text: str
+    devices: tuple[DeviceId, ...] = ()
+
+    def __str__(self) -> str:
+        count = len(self.devices)
+        if not count:
+            return self.text
+        return f"{count} device{'s' if count > 1 else ''}: {self.text}"
+
+    def in_full(self) -> str:
+        """The reason with the names of the first few devices."""
+        names = ", ".join(str(device) for device in self.devices[:_NAMED])
+        more = f" and {len(self.devices) - _NAMED} more" if len(self.devices) > _NAMED else ""
+        return f"{self} ({names}{more})" if names else str(self)
+
+
+class Refusal(DraError):  # noqa: N818 - an answer more than an error
+    """The claims can't be allocated (here, or at all).
+
+    Its text is one short sentence in the manner of Kubernetes, fit for a pod condition; `text()` has all.
+
+    Attributes:
+        kind: `claim`: something is wrong with the claim or its class, no node can help;
+            `node`: it does not fit on this node; `undecided`: the search gave up after its last step.
+        claim: `namespace/name`, empty when no single claim is to blame.
+        request: the request (`gpu`, `gpu/large`) that failed or that no choice satisfied.
+        node: the node that was tried.
+        reasons: what stood in the way.
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        summary: str,
+        *,
+        claim: str = "",
+        request: str = "",
+        node: str = "",
+        reasons: Iterable[Reason] = (),
+    ) -> None:
+        self.kind: Kind = kind
+        self.claim = claim
+        self.request = request
+        self.node = node
+        self.reasons: tuple[Reason, ...] = tuple(reasons)
+        super().__init__(summary)
+
+    def text(self) -> str:
+        """The whole explanation, one reason a line."""
+        place = [f"node {self.node}"] if self.node else []
+        place += [f"claim {self.claim}"] if self.claim else []
+        place += [f"request {self.request}"] if self.request else []
+        head = f"{', '.join(place)}: {self}" if place else str(self)
+        return "\n".join([head, *(f"  {reason.in_full()}" for reason in self.reasons)])
+
+
+class Reporter:
+    """Hooks that the allocator calls while it works; each does nothing here.
+
+    Requests are named `namespace/claim:request`. Subclass it to trace a search or to explain one.
+    """
+
+    def considered(self, request: str, devices: Sequence[DeviceId]) -> None:
+        """These devices may serve the request as far as the request alone is concerned."""
+
+    def rejected(self, request: str, reason: Reason) -> None:
+        """The devices of the reason may not serve the request."""
+
+    def chosen(self, request: str, device: DeviceId) -> None:
+        """The search tries the device for the request."""
+
+    def backtracked(self, request: str, device: DeviceId) -> None:
+        """With that device no allocation exists; it is free again."""
+
+    def finished(self, steps: int, *, found: bool) -> None:
+        """The search ended after that many tries of a device."""

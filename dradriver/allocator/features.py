@@ -1,0 +1,55 @@
+"""Which optional behaviours of Kubernetes' allocator are on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Final, Self
+
+__all__ = ["Features"]
+
+_GATES: Final[Mapping[str, str]] = {
+    "DRAAdminAccess": "admin_access",
+    "DRADeviceBindingConditions": "binding_conditions",
+    "DRADeviceCompatibilityGroups": "compatibility_groups",
+    "DRADeviceTaints": "device_taints",
+    "DRAListTypeAttributes": "list_type_attributes",
+    "DRAPartitionableDevices": "partitionable_devices",
+    "DRAPrioritizedList": "prioritized_list",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Features:
+    """The allocator's feature gates; the defaults are those of Kubernetes 1.37.
+
+    One search reads these, there are no variants of it.
+
+    Attributes:
+        admin_access: requests may ask for devices that others use (DRAAdminAccess).
+        binding_conditions: devices with binding conditions may be allocated (DRADeviceBindingConditions).
+        compatibility_groups: KEP-5963 is enforced. Off: a slice that has any group is ignored whole, so its
+            pool is incomplete (DRADeviceCompatibilityGroups).
+        device_taints: taints keep claims away (DRADeviceTaints).
+        list_type_attributes: constraints compare list-typed attributes as sets; off: such an attribute
+            counts as absent (DRAListTypeAttributes).
+        partitionable_devices: KEP-4815. Off: no device that consumes counters or chooses its own nodes is
+            allocated (DRAPartitionableDevices).
+        prioritized_list: requests may use `firstAvailable` (DRAPrioritizedList).
+    """
+
+    admin_access: bool = True
+    binding_conditions: bool = True
+    compatibility_groups: bool = False
+    device_taints: bool = True
+    list_type_attributes: bool = False
+    partitionable_devices: bool = True
+    prioritized_list: bool = True
+
+    @classmethod
+    def of_gates(cls, gates: Mapping[str, bool]) -> Self:
+        """The features that these feature gates ask for; gates of other components are ignored."""
+        return cls(**{_GATES[gate]: on for gate, on in gates.items() if gate in _GATES})
+
+    def gate(self, feature: str) -> str:
+        """The Kubernetes name of one of the attributes."""
+        assert feature in {field.name for field in fields(self)}  # noqa: S101 - a slip of this package
+        return next(gate for gate, name in _GATES.items() if name == feature)

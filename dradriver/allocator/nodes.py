@@ -1,0 +1,74 @@
+"""Which nodes reach a device, and on which nodes an allocation can be used."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from dradriver.model.device import Device
+from dradriver.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from dradriver.model.slices import ResourceSlice
+
+__all__ = ["Node", "device_on_node", "node_selector", "slice_on_node"]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node as far as allocation looks at it."""
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+def slice_on_node(source: ResourceSlice, node: Node) -> bool:
+    """Whether the node reaches anything in the slice."""
+    spec = source.spec
+    if spec.per_device_node_selection:
+        return any(device_on_node(device, source, node) for device in spec.devices)
+    return _reaches(spec.node_name, spec.node_selector, node, all_nodes=spec.all_nodes)
+
+
+def device_on_node(device: Device, source: ResourceSlice, node: Node) -> bool:
+    """Whether the node reaches a device of a slice that it reaches (KEP-4815, per-device node selection)."""
+    if not source.spec.per_device_node_selection:
+        return True
+    return _reaches(device.node_name, device.node_selector, node, all_nodes=device.all_nodes)
+
+
+def _reaches(name: str | None, selector: NodeSelector | None, node: Node, *, all_nodes: bool | None) -> bool:
+    if name:
+        return name == node.name
+    if all_nodes:
+        return True
+    return selector is not None and selector.matches(node.name, node.labels)
+
+
+def node_selector(chosen: Iterable[tuple[Device, ResourceSlice]], node: Node) -> NodeSelector | None:
+    """The nodes on which a claim with these devices can be used; None means all.
+
+    One device that is local to a node, or that binds to the chosen one, ties the whole claim to it, in the
+    form `NodeSelector.for_node`. Otherwise the requirements of all devices are joined in one term.
+    """
+    fields: list[NodeSelectorRequirement] = []
+    expressions: list[NodeSelectorRequirement] = []
+    for device, source in chosen:
+        by_device = bool(source.spec.per_device_node_selection)
+        name = device.node_name if by_device else source.spec.node_name
+        if name is not None or device.binds_to_node:
+            return NodeSelector.for_node(node.name)
+        selector = device.node_selector if by_device else source.spec.node_selector
+        # The rules of a pool allow exactly one term.
+        for term in selector.node_selector_terms if selector else ():
+            _join(fields, term.match_fields)
+            _join(expressions, term.match_expressions)
+    if not fields and not expressions:
+        return None
+    return NodeSelector([NodeSelectorTerm(match_fields=fields, match_expressions=expressions)])
+
+
+def _join(into: list[NodeSelectorRequirement], more: Iterable[NodeSelectorRequirement]) -> None:
+    for requirement in more:
+        if not any(_same(requirement, present) for present in into):
+            into.append(requirement)
+
+
+def _same(one: NodeSelectorRequirement, other: NodeSelectorRequirement) -> bool:
+    return (one.key, one.operator, set(one.values)) == (other.key, other.operator, set(other.values))

@@ -1,0 +1,126 @@
+"""The requests made concrete for one node: who may serve them, how many are needed, what binds them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dradriver.allocator.asks import Ask, Request, too_many
+from dradriver.allocator.candidates import Candidates, Filter
+from dradriver.allocator.explain import Reason, ReasonCode, Refusal, Reporter
+from dradriver.allocator.inventory import PoolView
+from dradriver.allocator.state import State, Use
+from dradriver.allocator.supply import Supply
+from dradriver.model.claim import MAX_RESULTS, ResourceClaim
+
+__all__ = ["Plan", "Planner", "RequestPlan", "pool_reason"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """An ask with its candidates.
+
+    Attributes:
+        ask: the ask.
+        devices: its candidates by position, in order of preference.
+        mask: the same as bits.
+        count: how many are needed; more than there are candidates when it can't be served.
+        use: how it uses them.
+        candidates: with the rejections, for the explanation.
+    """
+
+    ask: Ask
+    devices: tuple[int, ...]
+    mask: int
+    count: int
+    use: Use
+    candidates: Candidates
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RequestPlan:
+    """A request: one of its plans must be carried out, the first that works."""
+
+    claim: int
+    name: str
+    plans: tuple[Plan, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """Makes the plans for one node."""
+
+    claims: Sequence[ResourceClaim]
+    supply: Supply
+    state: State
+    filter: Filter
+    reporter: Reporter
+    node: str
+
+    def plans(self, requests: Sequence[Request]) -> list[RequestPlan]:
+        """The plans, in the order of the requests.
+
+        Raises:
+            Refusal: an `All` request sees a pool that can't be used, or a claim needs too many devices here.
+        """
+        by_claim = any(ask.admin for request in requests for ask in request.alternatives)
+        found = [
+            RequestPlan(
+                request.claim,
+                request.name,
+                tuple(self._plan(ask, by_claim=by_claim) for ask in request.alternatives),
+            )
+            for request in requests
+        ]
+        for number, claim in enumerate(self.claims):
+            least = sum(min(p.count for p in r.plans) for r in found if r.claim == number)
+            if least > MAX_RESULTS:
+                raise too_many("node", claim, least, self.node)
+        return found
+
+    def _plan(self, ask: Ask, *, by_claim: bool) -> Plan:
+        claim = self.claims[ask.claim]
+        if ask.count is None:
+            self._see_all_pools(ask, claim)
+        candidates = self.filter.candidates(ask)
+        devices = candidates.devices
+        name = f"{claim.ref}:{ask.name}"
+        self.reporter.considered(name, [self.supply.devices[device].id for device in devices])
+        for reason in (*candidates.rejections, *candidates.missing):
+            self.reporter.rejected(name, reason)
+        if ask.count is None and candidates.errors:
+            raise self.selector_error(ask, next(iter(candidates.errors.values())))
+        count = ask.count
+        if count is None:
+            # At least one device must be there for All, and each of them must be free.
+            count = len(devices) if devices and not candidates.missing else len(devices) + 1
+        mask = sum(1 << device for device in devices)
+        return Plan(ask, devices, mask, count, self.state.use(ask, by_claim=by_claim), candidates)
+
+    def selector_error(self, ask: Ask, message: str) -> Refusal:
+        """The refusal for a selector that fails on a device: as in Kubernetes the claim is at fault."""
+        claim = self.claims[ask.claim].ref
+        return Refusal(
+            "claim",
+            f"claim {claim}, request {ask.name}: {message}",
+            claim=claim,
+            request=ask.name,
+            node=self.node,
+            reasons=[Reason("selector-error", message)],
+        )
+
+    def _see_all_pools(self, ask: Ask, claim: ResourceClaim) -> None:
+        for pool, problem in self.supply.unusable:
+            raise Refusal(
+                "node",
+                f"claim {claim.ref}, request {ask.name}: asks for all devices, "
+                f"but resource pool {pool.driver}/{pool.name} is {problem}",
+                claim=claim.ref,
+                request=ask.name,
+                node=self.node,
+                reasons=[pool_reason(pool, problem) for pool, problem in self.supply.unusable],
+            )
+
+
+def pool_reason(pool: PoolView, problem: str) -> Reason:
+    """The reason for a pool that serves nothing."""
+    code: ReasonCode = "pool-invalid" if problem.startswith("invalid") else "pool-incomplete"
+    return Reason(code, f"resource pool {pool.driver}/{pool.name} is {problem}")

@@ -1,0 +1,195 @@
+"""The search: depth first over requests and devices, in order of preference; the first allocation wins.
+
+A partial choice that can't be completed is a dead end whatever led to it, so the search asks three things
+before it goes deeper: do the bounds still hold, was a state like this a dead end before, and was a device
+like this just tried. None of them changes which allocation is found first (`bounds`, `symmetry`).
+
+The general problem is NP-hard, so after a number of steps the answer is "undecided", which is not "no".
+The stack is explicit: a pod may ask for more devices than Python has frames.
+"""
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Final, TypeAlias
+
+from dradriver.allocator.bounds import Bounds
+from dradriver.allocator.explain import Reason, Refusal, Reporter
+from dradriver.allocator.plan import Plan, Planner, RequestPlan, pool_reason
+from dradriver.allocator.state import Obstacle
+from dradriver.allocator.symmetry import Symmetry
+from dradriver.model.claim import MAX_RESULTS
+
+__all__ = ["Pick", "Search"]
+
+Pick: TypeAlias = tuple[Plan, int]
+"""A device, by position, and the plan that it serves."""
+
+_Branches: TypeAlias = "Iterator[_Branches | None]"
+"""The ways to go on from one state: each item is the next level, None is a complete allocation.
+
+When such an iterator is resumed or ends, the state is as it was when it was made.
+"""
+
+_END: Final = object()
+
+
+class Search:
+    """One search for one node."""
+
+    def __init__(
+        self, planner: Planner, requests: Sequence[RequestPlan], reporter: Reporter, max_steps: int
+    ) -> None:
+        self._planner = planner
+        self._requests = requests
+        self._reporter = reporter
+        self._max_steps = max_steps
+        self._state = planner.state
+        self._bounds = Bounds(requests, planner.state)
+        self._symmetry = Symmetry(requests, planner.state)
+        self._in_claim = [0] * len(planner.claims)
+        self._still_least = _least_after(requests)
+        self._dead: set[Hashable] = set()
+        self._steps = 0
+        self._picks: list[Pick] = []
+        self._furthest = (-1, -1)
+        self._blamed = 0
+        self._obstacles: tuple[Reason, ...] = ()
+
+    def run(self) -> list[Pick]:
+        """The first allocation.
+
+        Raises:
+            Refusal: there is none, or the search gave up.
+        """
+        stack = [self._request(0)]
+        while stack:
+            branch = next(stack[-1], _END)
+            if branch is _END:
+                stack.pop()
+            elif branch is None:
+                self._reporter.finished(self._steps, found=True)
+                return self._picks
+            else:
+                stack.append(branch)  # type: ignore[arg-type]  # the sentinel confuses mypy
+        self._reporter.finished(self._steps, found=False)
+        raise self._refusal()
+
+    def _request(self, number: int) -> _Branches:
+        """The ways to serve a request: its alternatives in order."""
+        if number == len(self._requests):
+            yield None
+            return
+        request = self._requests[number]
+        if broken := self._bounds.broken(number):
+            self._note((number, -1), broken[0], [broken[1]])
+            return
+        for choice, plan in enumerate(request.plans):
+            if plan.count > len(plan.devices):
+                continue
+            if self._in_claim[request.claim] + plan.count + self._still_least[number] > MAX_RESULTS:
+                self._note((number, -1), number, [Reason("too-many", f"a claim holds {MAX_RESULTS} devices")])
+                continue
+            yield self._devices(number, choice, plan, 0, 0)
+
+    def _devices(self, number: int, choice: int, plan: Plan, chosen: int, start: int) -> _Branches:
+        """The ways to choose the next device for a plan, from position `start` of its candidates on."""
+        if chosen >= plan.count:
+            yield self._request(number + 1)
+            return
+        # Which alternatives were taken before matters only through what is left and the claim's limit.
+        position = (number, choice, chosen, self._in_claim[plan.ask.claim], self._symmetry.position())
+        if position in self._dead:
+            return
+        tried = set()
+        for index in range(start, len(plan.devices) - (plan.count - chosen) + 1):
+            device = plan.devices[index]
+            self._check_selectors(plan, device)
+            if not self._state.fits(device, plan.use):
+                continue
+            like = self._symmetry.choice(device)
+            if like in tried:
+                continue
+            tried.add(like)
+            yield from self._with(device, number, choice, plan, chosen, index)
+        if not tried:
+            self._note_devices(number, chosen, plan)
+        self._dead.add(position)
+
+    def _with(self, device: int, number: int, choice: int, plan: Plan, chosen: int, index: int) -> _Branches:
+        self._count_step()
+        name = f"{self._planner.claims[plan.ask.claim].ref}:{plan.ask.name}"
+        pooled = self._state.supply.devices[device]
+        self._reporter.chosen(name, pooled.id)
+        taken = self._state.take(device, plan.use)
+        self._picks.append((plan, device))
+        self._in_claim[plan.ask.claim] += 1
+        yield self._devices(number, choice, plan, chosen + 1, index + 1)
+        self._in_claim[plan.ask.claim] -= 1
+        self._picks.pop()
+        self._state.undo(taken)
+        self._reporter.backtracked(name, pooled.id)
+
+    def _count_step(self) -> None:
+        if self._steps >= self._max_steps:
+            self._reporter.finished(self._steps, found=False)
+            raise Refusal(
+                "undecided",
+                f"cannot decide within {self._max_steps} steps whether all claims can be allocated",
+                node=self._planner.node,
+                reasons=[Reason("steps", f"the search gave up after {self._max_steps} steps")],
+            )
+        self._steps += 1
+
+    def _check_selectors(self, plan: Plan, device: int) -> None:
+        if device in plan.candidates.errors and not self._state.marks[device] & plan.use.excludes:
+            raise self._planner.selector_error(plan.ask, plan.candidates.errors[device])
+
+    # --- why not -------------------------------------------------------------------------------
+
+    def _note(self, place: tuple[int, int], blamed: int, reasons: Sequence[Reason]) -> None:
+        """Keeps the obstacles of the furthest place that the search could not get beyond."""
+        if place > self._furthest:
+            self._furthest, self._blamed, self._obstacles = place, blamed, tuple(reasons)
+
+    def _note_devices(self, number: int, chosen: int, plan: Plan) -> None:
+        if (number, chosen) <= self._furthest:
+            return
+        obstacles: dict[Obstacle, list[int]] = {}
+        for device in plan.devices:
+            if obstacle := self._state.obstacle(device, plan.use):
+                obstacles.setdefault(obstacle, []).append(device)
+        names = self._state.supply.devices
+        reasons = [
+            Reason(code, text, tuple(names[device].id for device in devices))
+            for (code, text), devices in obstacles.items()
+        ]
+        self._note((number, chosen), number, reasons)
+
+    def _refusal(self) -> Refusal:
+        for plan in (plan for request in self._requests for plan in request.plans):
+            # Kubernetes' search would have come across it: that is what the user must mend first.
+            for message in plan.candidates.errors.values():
+                return self._planner.selector_error(plan.ask, message)
+        request = self._requests[self._blamed]
+        unusable = self._planner.supply.unusable
+        static = (r for p in request.plans for r in (*p.candidates.missing, *p.candidates.rejections))
+        pools = [pool_reason(pool, problem) for pool, problem in unusable]
+        invalid = [reason.text for reason in pools if reason.code == "pool-invalid"]
+        return Refusal(
+            "node",
+            "; ".join(["cannot allocate all claims", *invalid]),
+            claim=self._planner.claims[request.claim].ref,
+            request=request.name,
+            node=self._planner.node,
+            reasons=dict.fromkeys([*self._obstacles, *static, *pools]),
+        )
+
+
+def _least_after(requests: Sequence[RequestPlan]) -> list[int]:
+    """Per request how many devices the later requests of its claim need at least."""
+    after, least = [0] * len(requests), 0
+    for number in reversed(range(len(requests))):
+        if number + 1 < len(requests) and requests[number + 1].claim != requests[number].claim:
+            least = 0
+        after[number] = least
+        least += min(plan.count for plan in requests[number].plans)
+    return after

@@ -1,0 +1,176 @@
+"""The state of a search: what is left while some devices are chosen. Integers, changed in place and undone."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from dradriver.allocator.asks import Ask
+from dradriver.allocator.constraints import Constraint
+from dradriver.allocator.explain import ReasonCode
+from dradriver.allocator.supply import Supply
+
+__all__ = ["Obstacle", "State", "Taken", "Use"]
+
+Obstacle: TypeAlias = tuple[ReasonCode, str]
+"""Why a device can't be chosen: for programs and in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """How an ask uses a device.
+
+    Attributes:
+        mark: the bit that marks its devices as chosen.
+        excludes: the marks that keep it away from a device: all of them, or with admin access only its claim's.
+        constraints: the numbers of the constraints that cover it.
+    """
+
+    mark: int
+    excludes: int
+    constraints: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Taken:
+    """What one choice changed, for undoing it."""
+
+    device: int
+    use: Use
+    mark: int
+    joined: list[int]
+    bound: list[int]
+    component_id: int | None
+
+
+class State:
+    """What is left.
+
+    Admin access counts as use inside one attempt, as in Kubernetes: it draws counters and blocks the device
+    for the other requests of the pod, but once allocated it holds nothing (`InUse`).
+
+    Attributes:
+        left: per counter the nanos left.
+        joined: per counter set the compatibility groups still possible.
+        marks: per device the marks of those that chose it.
+        bound: per constraint its state.
+        free: the devices that nobody chose, as bits.
+        totals: per counter name the nanos left in all counter sets together.
+        touched: components of which something is chosen, with the number of choices.
+        component_ids: per component the number that `symmetry` gave its state, None when that changed.
+    """
+
+    def __init__(self, supply: Supply, constraints: Sequence[Constraint]) -> None:
+        self.supply = supply
+        self.constraints = constraints
+        self.left = list(supply.left)
+        self.joined = list(supply.joined)
+        self.marks = [0] * len(supply.devices)
+        self.bound = [constraint.start for constraint in constraints]
+        self.values = [[constraint.value(device) for device in supply.devices] for constraint in constraints]
+        self.free = (1 << len(supply.devices)) - 1
+        self.totals = [0] * (max(supply.counter_names, default=-1) + 1)
+        for name, nano in zip(supply.counter_names, supply.left, strict=True):
+            # A pool with a counter below zero serves nothing that consumes counters.
+            self.totals[name] += max(nano, 0)
+        self.touched: dict[int, int] = {}
+        self.component_ids: list[int | None] = [None] * len(supply.components)
+
+    def use(self, ask: Ask, *, by_claim: bool) -> Use:
+        """How the ask uses devices; `by_claim` when it matters which claim chose a device."""
+        mark = 1 << ask.claim if by_claim else 1
+        covering = (number for number, constraint in enumerate(self.constraints) if constraint.covers(ask))
+        return Use(mark, mark if ask.admin else -1, tuple(covering))
+
+    def fits(self, device: int, use: Use) -> bool:
+        """Whether the device can be chosen now."""
+        if self.marks[device] & use.excludes:
+            return False
+        for at, bits in self.supply.groups[device]:
+            if not self.joined[at] & bits:
+                return False
+        for at, nano in self.supply.counters[device]:
+            if self.left[at] < nano:
+                return False
+        return all(
+            self.constraints[number].joined(self.bound[number], self.values[number][device]) is not None
+            for number in use.constraints
+        )
+
+    def take(self, device: int, use: Use) -> Taken:
+        """Chooses a device that fits."""
+        supply, component = self.supply, self.supply.component[device]
+        taken = Taken(
+            device,
+            use,
+            self.marks[device],
+            [self.joined[at] for at, _ in supply.groups[device]],
+            [self.bound[number] for number in use.constraints],
+            self.component_ids[component],
+        )
+        self.marks[device] |= use.mark
+        self.free &= ~(1 << device)
+        for at, bits in supply.groups[device]:
+            self.joined[at] &= bits
+        self._draw(supply.counters[device], 1)
+        for number in use.constraints:
+            joined = self.constraints[number].joined(self.bound[number], self.values[number][device])
+            assert joined is not None  # noqa: S101 - fits() said so
+            self.bound[number] = joined
+        self.component_ids[component] = None
+        self.touched[component] = self.touched.get(component, 0) + 1
+        return taken
+
+    def undo(self, taken: Taken) -> None:
+        """Gives back the device that was chosen last."""
+        supply, device = self.supply, taken.device
+        component = supply.component[device]
+        self.marks[device] = taken.mark
+        if not taken.mark:
+            self.free |= 1 << device
+        for (at, _), joined in zip(supply.groups[device], taken.joined, strict=True):
+            self.joined[at] = joined
+        self._draw(supply.counters[device], -1)
+        for number, bound in zip(taken.use.constraints, taken.bound, strict=True):
+            self.bound[number] = bound
+        self.component_ids[component] = taken.component_id
+        self.touched[component] -= 1
+        if not self.touched[component]:
+            del self.touched[component]
+
+    def _draw(self, counters: Iterable[tuple[int, int]], sign: int) -> None:
+        names = self.supply.counter_names
+        for at, nano in counters:
+            self.left[at] -= sign * nano
+            self.totals[names[at]] -= sign * nano
+
+    def obstacle(self, device: int, use: Use) -> Obstacle | None:
+        """Why the device can't be chosen now; None when it can."""
+        if self.marks[device] & use.excludes:
+            return "in-use", "already chosen for another request of the pod"
+        return self.shortage(device) or self._constraint(device, use)
+
+    def shortage(self, device: int) -> Obstacle | None:
+        """Which counter or compatibility group keeps the device away."""
+        place = self.supply.places[device]
+        for at, bits in self.supply.groups[device]:
+            if not self.joined[at] & bits:
+                groups, counter_set = place.table.groups, place.table.sets[at - place.first_set]
+                ours, theirs = groups.text(bits), groups.text(self.joined[at])
+                return (
+                    "groups",
+                    f"counter set {counter_set} is used with compatibility groups {theirs}, not {ours}",
+                )
+        for at, nano in self.supply.counters[device]:
+            if self.left[at] < nano:
+                local = at - place.first_counter
+                counter_set, name = place.table.names[local]
+                needs, left = place.table.amount(local, nano), place.table.amount(local, self.left[at])
+                return "counter", f"counter {name} of counter set {counter_set}: {needs} needed, {left} left"
+        return None
+
+    def _constraint(self, device: int, use: Use) -> Obstacle | None:
+        for number in use.constraints:
+            constraint, value = self.constraints[number], self.values[number][device]
+            if constraint.joined(self.bound[number], value) is None:
+                return "constraint", constraint.obstacle(value)
+        return None

@@ -1,0 +1,144 @@
+"""Which choices come to the same thing.
+
+Two devices are interchangeable when exchanging them, together with everything that tells them apart, turns
+every allocation into another valid one. So it is enough to try one of them. Seen from the search:
+
+- Inside a component (devices that compete for the same counters, see `counters`) two devices are alike when
+  the same asks accept them, they consume the same, and their values for the constraints are the same.
+- Two components are alike when their devices, in order, are alike one by one, where counters are counted
+  from the component's first, and attribute values that occur in this component only (its UUID) are
+  numbered from its own first; and when the same is left of them and the same devices of them are taken.
+
+A component's state gets a number, equal numbers mean alike. The search tries one device of each
+(component's state, kind of device) and remembers a dead end as the numbers of all touched components, in
+any order. Skipping this way never loses an allocation, and never changes which one is found first: what is
+skipped is the image of what was tried before and failed. Within a request devices are chosen in ascending
+order, which is no restriction on the sets that are tried, so a dead end holds whatever the order.
+"""
+
+from collections.abc import Hashable, Sequence
+from typing import TypeAlias
+
+from dradriver.allocator.plan import RequestPlan
+from dradriver.allocator.state import State
+
+__all__ = ["Choice", "Symmetry"]
+
+Choice: TypeAlias = tuple[int, int]
+"""Equal for choices that come to the same thing in one state of the search."""
+
+
+class Symmetry:
+    """Numbers the states of components and the kinds of devices."""
+
+    def __init__(self, requests: Sequence[RequestPlan], state: State) -> None:
+        self._state = state
+        self._numbers: dict[Hashable, int] = {}
+        accepted = _accepted_by(requests, len(state.supply.devices))
+        self._members: list[list[int]] = [[] for _ in state.supply.components]
+        for device, component in enumerate(state.supply.component):
+            if accepted[device]:
+                self._members[component].append(device)
+        self._shared, self._private = self._tell_values_apart()
+        self._local: list[dict[tuple[int, int], int]] = [{} for _ in state.supply.components]
+        self._kind = [0] * len(state.supply.devices)
+        for component, members in enumerate(self._members):
+            for device in members:
+                self._kind[device] = self._number((accepted[device], *self._profile(component, device)))
+        self._shape = [
+            self._number(("shape", *(self._kind[device] for device in members))) for members in self._members
+        ]
+
+    def choice(self, device: int) -> Choice:
+        """What choosing the device comes to."""
+        return self._component_id(self._state.supply.component[device]), self._kind[device]
+
+    def position(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The state of the search, equal for states that come to the same thing."""
+        touched = sorted(self._component_id(component) for component in self._state.touched)
+        # A constraint that nobody has bound yet keeps its start, all ones for matchAttribute.
+        bound = (
+            state if state < 0 else state & shared
+            for state, shared in zip(self._state.bound, self._shared, strict=True)
+        )
+        return tuple(touched), tuple(bound)
+
+    def _component_id(self, component: int) -> int:
+        known = self._state.component_ids[component]
+        if known is None:
+            known = self._number(self._component_state(component))
+            self._state.component_ids[component] = known
+        return known
+
+    def _component_state(self, component: int) -> Hashable:
+        state, where = self._state, self._state.supply.components[component]
+        return (
+            self._shape[component],
+            tuple(state.left[slice(*where.counters)]),
+            tuple(state.joined[slice(*where.sets)]),
+            tuple(state.marks[device] for device in self._members[component]),
+            tuple(
+                self._renumbered(component, number, bound) if bound > 0 else 0
+                for number, bound in enumerate(state.bound)
+            ),
+        )
+
+    def _profile(self, component: int, device: int) -> tuple[Hashable, ...]:
+        """The device as its component sees it."""
+        supply = self._state.supply
+        where = supply.components[component]
+        return (
+            tuple((at - where.counters[0], nano) for at, nano in supply.counters[device]),
+            tuple((at - where.sets[0], bits) for at, bits in supply.groups[device]),
+            tuple(
+                (values[device] & shared, self._renumbered(component, number, values[device]))
+                for number, (values, shared) in enumerate(zip(self._state.values, self._shared, strict=True))
+            ),
+        )
+
+    def _renumbered(self, component: int, constraint: int, value: int) -> int:
+        """The part of a value that occurs in this component only, in the component's own numbers."""
+        value &= self._private[component][constraint]
+        local, own = self._local[component], 0
+        while value:
+            bit = value & -value
+            value ^= bit
+            own |= 1 << local.setdefault((constraint, bit), len(local))
+        return own
+
+    def _tell_values_apart(self) -> tuple[list[int], list[list[int]]]:
+        """The values that occur in several components, and per component those that occur only there."""
+        shared: list[int] = []
+        private: list[list[int]] = [[] for _ in self._members]
+        for values in self._state.values:
+            seen = several = 0
+            for members, mine in zip(self._members, private, strict=True):
+                here = 0
+                for device in members:
+                    here |= values[device]
+                mine.append(here)
+                several |= seen & here
+                seen |= here
+            for mine in private:
+                mine[-1] &= ~several
+            shared.append(several)
+        return shared, private
+
+    def _number(self, key: Hashable) -> int:
+        return self._numbers.setdefault(key, len(self._numbers))
+
+
+def _accepted_by(requests: Sequence[RequestPlan], devices: int) -> list[int]:
+    """Per device which sets of candidates it is in, and in which a selector fails on it, as bits."""
+    accepted = [0] * devices
+    bits: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
+    for plan in (plan for request in requests for plan in request.plans):
+        key = plan.devices, tuple(plan.candidates.errors)
+        if key in bits:
+            continue
+        bit = bits[key] = 1 << (2 * len(bits))
+        for device in plan.devices:
+            accepted[device] |= bit
+        for device in plan.candidates.errors:
+            accepted[device] |= bit << 1
+    return accepted

@@ -1,0 +1,25 @@
+"""Taints of devices and the tolerations of requests (KEP-5055)."""
+
+from collections.abc import Sequence
+
+from dradriver.model.claim import DeviceToleration
+from dradriver.model.device import Device, Taint
+
+__all__ = ["repelling_taint", "tolerates"]
+
+
+def tolerates(toleration: DeviceToleration, taint: Taint) -> bool:
+    """Whether the toleration puts up with the taint; an empty key or effect stands for any."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    return toleration.operator == "Exists" or toleration.value == taint.value
+
+
+def repelling_taint(device: Device, tolerations: Sequence[DeviceToleration]) -> Taint | None:
+    """The first taint that keeps the request away: NoSchedule or NoExecute, not tolerated."""
+    for taint in device.taints:
+        if taint.effect != "None" and not any(tolerates(toleration, taint) for toleration in tolerations):
+            return taint
+    return None
