@@ -1,0 +1,239 @@
+"""kill -9 at any moment of prepare, unprepare, publish or start: every claim ends prepared once or not at all.
+
+After each kill the process is started again, the calls that were cut are made again as a kubelet makes them,
+and then four views must be one: what the kubelet asked for, the state file, the CDI folder, and the hardware;
+and the slices must be those of the inventory. KILLS in the environment says how many kills (default 12), SEED
+repeats a run.
+"""
+
+import asyncio
+import contextlib
+import os
+import random
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from uuid import uuid4
+
+import grpc
+import pytest
+
+from dradriver.cluster.apiserver import ApiServer
+from dradriver.kube import CLAIMS, NODES, SLICES, Client, PatchKind
+from dradriver.model.claim import ResourceClaim
+from dradriver.model.slices import ResourceSlice
+from dradriver.node import node_status
+from dradriver.wire import dra_v1, dra_v1_grpc, registration_v1, registration_v1_grpc
+
+DRIVER = "folder.example.com"
+NODE = "node-1"
+KILLS = int(os.environ.get("KILLS", "12"))
+SLOTS = 4  # claims that come and go, each on two devices of its own
+PROGRAM = Path(__file__).with_name("folder_driver.py")
+
+
+class Node:
+    """The folders of a node, the driver's process, and the part of a kubelet that the test plays."""
+
+    def __init__(self, directory: Path, client: Client, kubeconfig: Path) -> None:
+        self.directory = directory
+        self.client = client
+        self.kubeconfig = kubeconfig
+        self.wanted: dict[str, dra_v1.Claim] = {}  # what a kubelet has prepared, by UID
+        self.process: asyncio.subprocess.Process | None = None
+        for name in ("plugins", "registry", "cdi", "hardware"):
+            (directory / name).mkdir()
+
+    def inventory(self, count: int, revision: int) -> None:
+        """What the driver discovers from now on; renamed into place, so that no half text is read."""
+        temporary = self.directory / "hardware" / "inventory.new"
+        temporary.write_text(f"{count} {revision}")
+        temporary.rename(self.directory / "hardware" / "inventory")
+
+    async def start(self) -> None:
+        folders = [f"--{name}-dir={self.directory / name}" for name in ("plugins", "registry", "cdi")]
+        with (self.directory / "driver.log").open("ab") as log:
+            self.process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                str(PROGRAM),
+                *folders,
+                f"--node-name={NODE}",
+                f"--kubeconfig={self.kubeconfig}",
+                env={**os.environ, "HARDWARE": str(self.directory / "hardware")},
+                stdout=log,
+                stderr=log,
+            )
+
+    async def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        await self.process.wait()
+
+    @contextlib.asynccontextmanager
+    async def plugin(self) -> AsyncIterator[dra_v1_grpc.DRAPluginStub]:
+        """The driver's service, registered as the kubelet registers it."""
+        async with asyncio.timeout(20):
+            endpoint = await self._register()
+        async with grpc.aio.insecure_channel(f"unix:{endpoint}") as channel:
+            yield dra_v1_grpc.DRAPluginStub(channel)
+
+    async def _register(self) -> str:
+        while True:
+            for entry in (self.directory / "registry").iterdir():
+                with contextlib.suppress(grpc.aio.AioRpcError):
+                    async with grpc.aio.insecure_channel(f"unix:{entry}") as channel:
+                        stub = registration_v1_grpc.RegistrationStub(channel)
+                        info = await stub.GetInfo(registration_v1.InfoRequest(), timeout=1)
+                        status = registration_v1.RegistrationStatus(plugin_registered=True)
+                        await stub.NotifyRegistrationStatus(status, timeout=1)
+                        return str(info.endpoint)
+            assert self.process is not None
+            assert self.process.returncode is None, (self.directory / "driver.log").read_text()
+            await asyncio.sleep(0.01)
+
+
+async def prepare(plugin: dra_v1_grpc.DRAPluginStub, node: Node, claim: dra_v1.Claim) -> None:
+    node.wanted[claim.uid] = claim
+    answer = await plugin.NodePrepareResources(dra_v1.NodePrepareResourcesRequest(claims=[claim]), timeout=10)
+    assert not answer.claims[claim.uid].error
+
+
+async def unprepare(plugin: dra_v1_grpc.DRAPluginStub, node: Node, claim: dra_v1.Claim) -> None:
+    node.wanted.pop(claim.uid, None)
+    answer = await plugin.NodeUnprepareResources(
+        dra_v1.NodeUnprepareResourcesRequest(claims=[claim]), timeout=10
+    )
+    assert not answer.claims[claim.uid].error
+
+
+async def allocated_claim(client: Client, slot: int) -> dra_v1.Claim:
+    """A claim that is allocated to the two devices of a slot."""
+    name = f"claim-{slot}-{uuid4().hex[:8]}"
+    request = {"name": "device", "exactly": {"deviceClassName": "any", "count": 2}}
+    body = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"devices": {"requests": [request]}},
+    }
+    created = await client.create(CLAIMS, body, "default", into=ResourceClaim)
+    devices = [f"device-{2 * slot}", f"device-{2 * slot + 1}"]
+    results = [{"request": "device", "driver": DRIVER, "pool": NODE, "device": device} for device in devices]
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [NODE]}]}
+    status = {
+        "allocation": {"devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": [term]}},
+        "reservedFor": [{"resource": "pods", "name": "pod", "uid": str(uuid4())}],
+    }
+    await client.patch(
+        CLAIMS, name, "default", {"status": status}, PatchKind.MERGE, subresource="status", into=bytes
+    )
+    return dra_v1.Claim(namespace="default", name=name, uid=created.metadata.uid)
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[Node]:
+    server = ApiServer(tmp_path / "server")
+    await server.start()
+    server.write_kubeconfig(tmp_path / "admin.kubeconfig")
+    server.write_kubeconfig(tmp_path / "node.kubeconfig", f"driver:{NODE}")
+    async with await Client.connect(str(tmp_path / "admin.kubeconfig")) as client:
+        body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}
+        await client.create(NODES, body, into=bytes)
+        folder = tmp_path / "node"
+        folder.mkdir()
+        node = Node(folder, client, tmp_path / "node.kubeconfig")
+        yield node
+        if node.process is not None and node.process.returncode is None:
+            await node.kill()
+    await server.stop()
+
+
+async def eventually(holds: Callable[[], Awaitable[str]], where: str, seconds: float = 15) -> None:
+    """Waits until `holds` returns no complaint."""
+    deadline = time.monotonic() + seconds
+    while complaint := await holds():
+        assert time.monotonic() < deadline, f"{where}: {complaint}"
+        await asyncio.sleep(0.02)
+
+
+async def views_agree(node: Node) -> str:
+    """What the kubelet, the state file, the CDI folder and the hardware know of claims."""
+    wanted = set(node.wanted)
+    state = {record.uid for record in node_status(node.directory / "plugins" / DRIVER)}
+    specs = (node.directory / "cdi").glob("*.json")
+    cdi = {uid for spec in specs for uid in wanted | state if uid in spec.name}
+    foreign = [
+        spec.name for spec in (node.directory / "cdi").iterdir() if not any(uid in spec.name for uid in wanted)
+    ]
+    claims = node.directory / "hardware" / "claims"
+    hardware = {entry.name for entry in claims.iterdir()} if claims.exists() else set()
+    if wanted == state == cdi == hardware and not foreign:
+        return ""
+    return f"kubelet {wanted}, state {state}, CDI {cdi} (left over: {foreign}), hardware {hardware}"
+
+
+async def slices_are(node: Node, count: int, revision: int) -> str:
+    """Whether the published pool is complete and shows the inventory."""
+    listed = await node.client.list(SLICES, fields=f"spec.driver={DRIVER}", into=ResourceSlice)
+    newest = max((item.spec.pool.generation for item in listed.items), default=0)
+    current = [item for item in listed.items if item.spec.pool.generation == newest]
+    complete = (
+        len(listed.items) == len(current) == (current[0].spec.pool.resource_slice_count if current else -1)
+    )
+    seen = {(d.name, d.attribute("revision")) for item in current for d in item.spec.devices}
+    wanted = {(f"device-{index}", revision) for index in range(count)}
+    return (
+        "" if complete and seen == wanted else f"published {seen} ({len(listed.items)} slices), wanted {wanted}"
+    )
+
+
+async def one_call(
+    node: Node, slot: int, claims: list[dra_v1.Claim], plugin: dra_v1_grpc.DRAPluginStub
+) -> None:
+    """A prepare or unprepare of a slot's claim; an unprepared claim is replaced by a new one."""
+    claim = claims[slot]
+    if claim.uid in node.wanted:
+        await unprepare(plugin, node, claim)
+        claims[slot] = await allocated_claim(node.client, slot)
+    else:
+        await prepare(plugin, node, claim)
+
+
+@pytest.mark.timeout(60 + 10 * KILLS)
+async def test_after_a_kill_every_claim_is_prepared_once_or_not_at_all(node: Node) -> None:
+    seed = int(os.environ.get("SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
+    print(f"SEED={seed} KILLS={KILLS}")
+    rng = random.Random(seed)
+    claims = [await allocated_claim(node.client, slot) for slot in range(SLOTS)]
+    count, revision = 2 * SLOTS, 1
+    node.inventory(count, revision)
+    await node.start()
+    for kill in range(KILLS):
+        if rng.random() < 0.2:  # while it starts
+            await asyncio.sleep(rng.uniform(0, 0.8))
+        else:  # while it works
+            async with node.plugin() as plugin:
+                revision += 1
+                count = 2 * SLOTS + rng.randrange(3)
+                node.inventory(count, revision)
+                slots = rng.sample(range(SLOTS), k=rng.randint(1, SLOTS))
+                calls = [
+                    asyncio.create_task(one_call(node, random.Random(rng.random()), claims, plugin))
+                    for _ in slots
+                ]
+                await asyncio.sleep(rng.choice([rng.uniform(0, 0.02), rng.uniform(0, 0.3)]))
+                await node.kill()
+                results = await asyncio.gather(*calls, return_exceptions=True)
+                assert not [r for r in results if r is not None and not isinstance(r, grpc.aio.AioRpcError)], (
+                    results
+                )
+        if node.process is not None and node.process.returncode is None:
+            await node.kill()
+        await node.start()
+        async with node.plugin() as plugin:
+            for claim in claims:  # a kubelet repeats what it got no answer for
+                await (prepare if claim.uid in node.wanted else unprepare)(plugin, node, claim)
+        where = f"kill {kill}, SEED={seed}"
+        await eventually(lambda: views_agree(node), where)
+        await eventually(lambda c=count, r=revision: slices_are(node, c, r), where)  # type: ignore[misc]
