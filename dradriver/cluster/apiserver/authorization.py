@@ -1,0 +1,87 @@
+"""Who may do what: admins everything; an identity that is bound to a node, little of what is not its node's.
+
+As the real Node authorizer and NodeRestriction have it for ResourceSlices; other kinds are open to every authenticated
+user but for writes to the cluster's own objects. There is no RBAC here.
+"""
+
+from dradriver.cluster.apiserver.identity import User
+from dradriver.cluster.apiserver.requests import Target
+from dradriver.cluster.apiserver.selectors import FieldRequirement
+from dradriver.cluster.apiserver.status import StatusError, forbidden
+from dradriver.cluster.apiserver.values import Object, dig
+
+_READS = frozenset({"get", "list", "watch"})
+_SCOPED = frozenset({"list", "watch", "deletecollection"})
+_SLICES = "resourceslices"
+
+
+def authorize(
+    user: User, target: Target, fields: tuple[FieldRequirement, ...], existing: Object | None
+) -> None:
+    """Refuse what a node-bound user may not do.
+
+    Args:
+        user: who asks.
+        target: what for.
+        fields: the field selector of the request.
+        existing: the stored object that the request names, None without one.
+
+    Raises:
+        StatusError: 403.
+    """
+    if user.is_admin or not user.node:
+        return
+    if target.resource.plural == _SLICES:
+        _slices(user, target, fields, existing)
+    elif user.is_node:
+        _node(user, target)
+    elif target.verb not in _READS and target.resource.plural in {"nodes", "namespaces", "deviceclasses"}:
+        raise denied(user, target, "")
+
+
+def _slices(user: User, target: Target, fields: tuple[FieldRequirement, ...], existing: Object | None) -> None:
+    own_only = any(each.path == "spec.nodeName" and each.equal and each.value == user.node for each in fields)
+    if target.verb in _SCOPED:
+        # A service account's reading is a matter of RBAC; a kubelet's and every mass deletion are not.
+        if not own_only and (user.is_node or target.verb == "deletecollection"):
+            raise denied(
+                user, target, "can only list/watch/deletecollection resourceslices with nodeName field selector"
+            )
+    elif target.verb in {"update", "patch", "delete"} or (target.verb == "get" and user.is_node):
+        if existing is not None and dig(existing, "spec", "nodeName") != user.node:
+            raise denied(user, target, f"no relationship found between node '{user.node}' and this object")
+
+
+def _node(user: User, target: Target) -> None:
+    if target.verb in _READS or target.resource.plural in {"pods", "events", "leases", "serviceaccounts"}:
+        return
+    if target.resource.plural == "nodes":
+        if target.verb == "create" or target.name == user.node:
+            return
+        raise forbidden(
+            target.resource.about(target.name),
+            f'node "{user.node}" is not allowed to modify node "{target.name}"',
+        )
+    raise denied(user, target, "")
+
+
+def admit_slice(user: User, target: Target, obj: Object) -> None:
+    """Refuse a new slice of another node, or one of no node.
+
+    Raises:
+        StatusError: 403.
+    """
+    bound = user.node and not user.is_admin
+    if bound and target.resource.plural == _SLICES and dig(obj, "spec", "nodeName") != user.node:
+        name = obj["metadata"].get("name", "")
+        raise forbidden(
+            target.resource.about(name),
+            "can only create ResourceSlice with the same NodeName as the requesting node",
+        )
+
+
+def denied(user: User, target: Target, reason: str) -> StatusError:
+    """403 in the words of the real server."""
+    where = f'in the namespace "{target.namespace}"' if target.namespace else "at the cluster scope"
+    why = f'User "{user.name}" cannot {target.verb} resource "{target.what}" in API group "{target.resource.group}" {where}'
+    return forbidden(target.resource.about(target.name), f"{why}: {reason}" if reason else why)

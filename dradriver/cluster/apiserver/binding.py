@@ -1,0 +1,57 @@
+"""pods/binding: the scheduler's word that a pod goes to a node."""
+
+from dradriver.cluster.apiserver.decoding import read
+from dradriver.cluster.apiserver.requests import Request
+from dradriver.cluster.apiserver.resources import PODS
+from dradriver.cluster.apiserver.status import Cause, bad_request, conflict, invalid, not_found
+from dradriver.cluster.apiserver.values import Object, dig
+from dradriver.cluster.apiserver.writes import Server, system_update
+
+
+def bind(server: Server, request: Request) -> None:
+    """Set a pod's node, once.
+
+    Raises:
+        StatusError: 404 without the pod, 409 for a pod that is bound, deleted or gated, 422 without a node.
+    """
+    binding = read(request, "core.Binding")
+    name = request.target.name or dig(binding, "metadata", "name") or ""
+    node = dig(binding, "target", "name") or ""
+    about = request.target.resource.about(name)
+    if not node:
+        raise invalid(
+            request.target.resource.about_kind(name),
+            [Cause("FieldValueRequired", "Required value", "target.name")],
+        )
+    if dig(binding, "target", "kind") not in {None, "", "Node"}:
+        raise bad_request("target.kind must be Node")
+    stored = server.store.get(PODS, request.target.namespace, name)
+    if stored is None:
+        raise not_found(about)
+    pod = stored.object
+    uid = dig(binding, "metadata", "uid")
+    if uid and uid != pod["metadata"]["uid"]:
+        raise conflict(
+            about,
+            f"Precondition failed: UID in precondition: {uid}, UID in object meta: {pod['metadata']['uid']}",
+        )
+    if pod["metadata"].get("deletionTimestamp"):
+        raise conflict(about, f"pod {name} is being deleted, cannot be assigned to a host")
+    if pod["spec"].get("nodeName"):
+        raise conflict(about, f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"')
+    if pod["spec"].get("schedulingGates"):
+        raise conflict(about, f"pod {name} has non-empty .spec.schedulingGates")
+    if request.dry_run:
+        return
+
+    def change(obj: Object) -> None:
+        obj["spec"]["nodeName"] = node
+        annotations = dig(binding, "metadata", "annotations")
+        if annotations:
+            obj["metadata"]["annotations"] = {**(obj["metadata"].get("annotations") or {}), **annotations}
+        status = obj.setdefault("status", {})
+        others = [each for each in status.get("conditions") or () if each.get("type") != "PodScheduled"]
+        scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": server.time()}
+        status["conditions"] = [*others, scheduled]
+
+    system_update(server, stored, change)

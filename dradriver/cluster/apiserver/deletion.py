@@ -1,0 +1,121 @@
+"""Delete: preconditions, grace, finalizers, propagation.
+
+An object goes at once unless something holds it: finalizers, or for a pod on a node the time that its kubelet has.
+Until then it carries a deletionTimestamp.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from dradriver.cluster.apiserver.decoding import read
+from dradriver.cluster.apiserver.requests import Request
+from dradriver.cluster.apiserver.resources import NAMESPACES, Resource
+from dradriver.cluster.apiserver.status import bad_request, conflict, forbidden
+from dradriver.cluster.apiserver.store import Stored
+from dradriver.cluster.apiserver.strategies import strategy_of
+from dradriver.cluster.apiserver.values import Object, copy, dig
+from dradriver.cluster.apiserver.writes import Server
+
+ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
+_PROPAGATION = {"Orphan": ORPHAN, "Foreground": FOREGROUND, "Background": ""}
+_PROTECTED = frozenset({"default", "kube-system", "kube-public"})
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of a delete."""
+
+    grace: int | None = None
+    propagation: str = "Background"
+    uid: str = ""
+    revision: str = ""
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """The object after the request: its last state, and whether it is gone."""
+
+    stored: Stored
+    gone: bool
+
+
+def options_of(request: Request) -> Options:
+    """Read the options from body and query.
+
+    Raises:
+        StatusError: 400 for options that are none.
+    """
+    body = read(request, "meta.DeleteOptions")
+    if not isinstance(body, dict):
+        raise bad_request("couldn't get version/kind; json parse error: not an object")
+    grace = body.get("gracePeriodSeconds")
+    if grace is None and request.query.get("gracePeriodSeconds"):
+        grace = int(request.query["gracePeriodSeconds"])
+    propagation = body.get("propagationPolicy") or request.query.get("propagationPolicy") or "Background"
+    if body.get("orphanDependents"):
+        propagation = "Orphan"
+    if propagation not in _PROPAGATION:
+        raise bad_request(
+            f"DeleteOptions.meta.k8s.io: propagationPolicy {propagation!r} must be one of Background, Foreground, Orphan"
+        )
+    return Options(
+        grace, propagation, dig(body, "preconditions", "uid") or "", dig(body, "preconditions", "resourceVersion") or "",
+        dry_run=request.dry_run or bool(body.get("dryRun")),
+    )  # fmt: skip
+
+
+def delete(server: Server, resource: Resource, old: Stored, options: Options) -> Deleted:
+    """Delete an object, or mark it as being deleted.
+
+    Raises:
+        StatusError: 409 for a failed precondition, 403 for what must not be deleted.
+    """
+    _check(resource, old, options)
+    obj = copy(old.object)
+    metadata = obj["metadata"]
+    grace = strategy_of(resource).grace(obj, options.grace)
+    pending = metadata.get("deletionTimestamp") is not None
+    if not pending or grace < metadata.get("deletionGracePeriodSeconds", 0):
+        at = server.now() + timedelta(seconds=grace)
+        metadata["deletionTimestamp"] = at.strftime("%Y-%m-%dT%H:%M:%SZ")
+        metadata["deletionGracePeriodSeconds"] = grace
+    _propagate(metadata, options.propagation, pending=pending)
+    if resource.storage == NAMESPACES:
+        obj["status"] = {**obj.get("status", {}), "phase": "Terminating"}
+    holds = (
+        metadata.get("finalizers") or dig(obj, "spec", "finalizers")
+        if resource.storage == NAMESPACES
+        else metadata.get("finalizers")
+    )
+    if not holds and metadata["deletionGracePeriodSeconds"] == 0:
+        return Deleted(old if options.dry_run else server.store.delete(old), gone=True)
+    if obj == old.object or options.dry_run:
+        return Deleted(old, gone=False)
+    return Deleted(server.store.put(resource.storage, obj), gone=False)
+
+
+def _propagate(metadata: Object, policy: str, *, pending: bool) -> None:
+    wanted = _PROPAGATION[policy]
+    finalizers = [
+        each for each in metadata.get("finalizers") or () if pending or each not in {ORPHAN, FOREGROUND}
+    ]
+    if wanted and wanted not in finalizers and not pending:
+        finalizers.append(wanted)
+    if finalizers:
+        metadata["finalizers"] = finalizers
+    else:
+        metadata.pop("finalizers", None)
+
+
+def _check(resource: Resource, old: Stored, options: Options) -> None:
+    name, uid = old.key[1], old.object["metadata"]["uid"]
+    about = resource.about(name)
+    if options.uid and options.uid != uid:
+        why = f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {uid}"
+        raise conflict(about, why)
+    if options.revision and options.revision != str(old.revision):
+        why = f"Precondition failed: ResourceVersion in precondition: {options.revision}, ResourceVersion in object meta: {old.revision}"
+        raise conflict(about, why)
+    if resource.storage == NAMESPACES and name in _PROTECTED:
+        raise forbidden(about, "this namespace may not be deleted")

@@ -1,0 +1,111 @@
+"""From stored objects to answers: plain, as a `Table` or as metadata only, for one object, a list or a watch event."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dradriver.cluster.apiserver import tables
+from dradriver.cluster.apiserver.decoding import to_view
+from dradriver.cluster.apiserver.resources import Resource
+from dradriver.cluster.apiserver.status import not_acceptable
+from dradriver.cluster.apiserver.store import Stored
+from dradriver.cluster.apiserver.values import Object, encode
+
+PLAIN, TABLE, PARTIAL = "", "Table", "PartialObjectMetadata"
+_META = "meta.k8s.io/v1"
+_JSON = frozenset({"application/json", "*/*", "application/*", ""})
+
+
+def form(accept: str) -> str:
+    """The form that an Accept header asks for: the first one that can be made.
+
+    Raises:
+        StatusError: 406 when none can.
+    """
+    for clause in accept.split(",") if accept else [""]:
+        kind, *parameters = (part.strip() for part in clause.split(";"))
+        options = dict(part.split("=", 1) for part in parameters if "=" in part)
+        wanted = options.get("as", PLAIN)
+        if kind.lower() in _JSON and wanted.removesuffix("List") in {PLAIN, TABLE, PARTIAL}:
+            return wanted.removesuffix("List")
+    raise not_acceptable("application/json")
+
+
+@dataclass(frozen=True, slots=True)
+class Encoder:
+    """Writes the objects of one resource in one form.
+
+    Attributes:
+        resource: as which the objects are served.
+        form: `PLAIN`, `TABLE` or `PARTIAL`.
+        printer: the printer columns of a custom kind.
+        include: what table rows carry: `Metadata`, `Object` or `None`.
+    """
+
+    resource: Resource
+    form: str
+    printer: Sequence[Object] = ()
+    include: str = "Metadata"
+
+    def one(self, stored: Stored) -> bytes:
+        """One object."""
+        if self.form == TABLE:
+            version = {"resourceVersion": str(stored.revision)}
+            return encode(self._table([stored], version))
+        return self._item(stored)
+
+    def list(self, items: Sequence[Stored], metadata: Object) -> bytes:
+        """A list."""
+        if self.form == TABLE:
+            return encode(self._table(items, metadata))
+        kind = "PartialObjectMetadataList" if self.form == PARTIAL else f"{self.resource.kind}List"
+        version = _META if self.form == PARTIAL else self.resource.api_version
+        head = encode({"kind": kind, "apiVersion": version, "metadata": metadata})
+        return b"".join((head[:-1], b',"items":[', b",".join(map(self._item, items)), b"]}"))
+
+    def event(self, kind: str, stored: Stored) -> bytes:
+        """One line of a watch."""
+        return b"".join((b'{"type":"', kind.encode(), b'","object":', self.one(stored), b"}\n"))
+
+    def bookmark(self, revision: int, *, initial_end: bool) -> bytes:
+        """A bookmark: progress without an object."""
+        metadata: Object = {"resourceVersion": str(revision), "creationTimestamp": None}
+        if initial_end:
+            metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
+        obj: Object = {
+            "kind": self.resource.kind,
+            "apiVersion": self.resource.api_version,
+            "metadata": metadata,
+        }
+        if self.form == PARTIAL:
+            obj |= {"kind": PARTIAL, "apiVersion": _META}
+        elif self.form == TABLE:
+            obj = tables.table(self.resource, [], self.printer, {"resourceVersion": str(revision)})
+        return encode({"type": "BOOKMARK", "object": obj}) + b"\n"
+
+    def _item(self, stored: Stored) -> bytes:
+        if self.form == PARTIAL:
+            return encode(_partial(stored))
+        if to_view(self.resource, stored.object) is stored.object:
+            return stored.body
+        return encode(to_view(self.resource, stored.view))
+
+    def _table(self, items: Sequence[Stored], metadata: Object) -> Object:
+        carry: Callable[[Stored], Object] = _partial
+        if self.include == "Object":
+            carry = self._viewed
+        elif self.include == "None":
+            carry = _nothing
+        return tables.table(
+            self.resource, [(each.object, carry(each)) for each in items], self.printer, metadata
+        )
+
+    def _viewed(self, stored: Stored) -> Object:
+        return to_view(self.resource, stored.view)
+
+
+def _nothing(_stored: Stored) -> Object:
+    return {}
+
+
+def _partial(stored: Stored) -> Object:
+    return {"kind": PARTIAL, "apiVersion": _META, "metadata": stored.object["metadata"]}

@@ -1,0 +1,127 @@
+"""Field sets: which fields a manager owns, as server-side apply sees an object.
+
+A path is a tuple of elements as `fieldsV1` writes them: `f:spec`, `k:{"name":"a"}` for an item of a keyed list, `v:"x"`
+for a member of a set, `.` for the item or map itself. `leaves` maps each owned path of an object to its value; the rest
+is set arithmetic. Without a schema (custom resources) maps are granular and lists are atomic.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Set
+from typing import TypeAlias
+
+from dradriver.cluster.apiserver.schema.types import Field, Type, struct
+from dradriver.cluster.apiserver.values import JsonValue, Object
+
+Path: TypeAlias = tuple[str, ...]
+Leaves: TypeAlias = dict[Path, JsonValue]
+
+SELF = "."
+_UNOWNED = frozenset({"apiVersion", "kind"})
+_UNOWNED_METADATA = frozenset({
+    "name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
+    "deletionGracePeriodSeconds", "managedFields", "selfLink",
+})  # fmt: skip
+# Keys that the schema defaults, where an item may leave them out.
+_KEY_DEFAULTS = {"protocol": "TCP"}
+
+
+def item_key(item: JsonValue, keys: Iterable[str]) -> str:
+    """The path element of an item in a keyed list."""
+    found = {}
+    for key in keys:
+        value = item.get(key, _KEY_DEFAULTS.get(key)) if isinstance(item, dict) else None
+        if value is not None:
+            found[key] = value
+    return "k:" + json.dumps(found, separators=(",", ":"), sort_keys=True)
+
+
+def leaves(name: str | None, obj: Object) -> Leaves:
+    """Every ownable path of an object, and the value there.
+
+    Args:
+        name: the object's struct, None for an object without a schema.
+        obj: the object; raw leaves must be thawed.
+    """
+    found: Leaves = {}
+    fields = struct(name).fields if name is not None else {}
+    for key, value in obj.items():
+        if key in _UNOWNED:
+            continue
+        if key == "metadata" and isinstance(value, dict):
+            kept = {each: item for each, item in value.items() if each not in _UNOWNED_METADATA}
+            for each, item in kept.items():
+                _walk(struct("meta.ObjectMeta").fields.get(each), item, ("f:metadata", f"f:{each}"), found)
+        else:
+            _walk(fields.get(key), value, (f"f:{key}",), found)
+    return found
+
+
+def _walk(known: Field | None, value: JsonValue, path: Path, found: Leaves) -> None:
+    if isinstance(value, dict) and value and not (known and known.list_type == "atomic"):
+        _walk_members(known.type if known else None, value, path, found)
+    elif isinstance(value, list) and value and known is not None and known.list_type == "map":
+        _walk_items(known, value, path, found)
+    elif isinstance(value, list) and value and known is not None and known.list_type == "set":
+        for item in value:
+            found[(*path, "v:" + json.dumps(item, separators=(",", ":")))] = item
+    else:
+        found[path] = value
+
+
+def _walk_members(kind: Type | None, value: Object, path: Path, found: Leaves) -> None:
+    if kind is not None and kind.kind == "struct":
+        fields = struct(kind.struct).fields
+        for key, item in value.items():
+            _walk(fields.get(key), item, (*path, f"f:{key}"), found)
+    elif kind is None or kind.kind == "map":
+        element = (
+            Field(kind.element, omitempty=False) if kind is not None and kind.element is not None else None
+        )
+        for key, item in value.items():
+            _walk(element, item, (*path, f"f:{key}"), found)
+    else:  # quantity, raw ... : one value
+        found[path] = value
+
+
+def _walk_items(known: Field, items: list[JsonValue], path: Path, found: Leaves) -> None:
+    element = known.type.element
+    for item in items:
+        at = (*path, item_key(item, known.keys))
+        found[(*at, SELF)] = None
+        if isinstance(item, dict) and element is not None:
+            _walk_members(element, item, at, found)
+
+
+def to_tree(paths: Set[Path]) -> Object:
+    """The set as a `fieldsV1` object."""
+    tree: Object = {}
+    for path in sorted(paths):
+        node = tree
+        for element in path:
+            node = node.setdefault(element, {})
+    return tree
+
+
+def from_tree(tree: Object) -> set[Path]:
+    """The set of a `fieldsV1` object."""
+    found: set[Path] = set()
+
+    def visit(node: Object, path: Path) -> None:
+        for element, below in node.items():
+            if below:
+                visit(below, (*path, element))
+            else:
+                found.add((*path, element))
+
+    visit(tree, ())
+    return found
+
+
+def readable(path: Path) -> str:
+    """The path as conflict messages write it: `.spec.devices`, `.items[name="a"]`."""
+    writers: dict[str, Callable[[str], str]] = {
+        "f:": lambda text: f".{text}",
+        "v:": lambda text: f"[={text}]",
+        "k:": lambda text: "[" + ",".join(f"{k}={json.dumps(v)}" for k, v in json.loads(text).items()) + "]",
+    }
+    return "".join(writers[element[:2]](element[2:]) for element in path if element != SELF)

@@ -1,0 +1,155 @@
+"""Owner garbage collection: dependents go when the last of their owners is gone.
+
+The three policies of a delete: in the background, dependents go after their owner; in the foreground, an owner waits for
+the dependents that block it; orphans lose the owner and stay.
+"""
+
+import asyncio
+
+from dradriver.cluster.apiserver.deletion import FOREGROUND, ORPHAN, Options, delete
+from dradriver.cluster.apiserver.resources import Resource
+from dradriver.cluster.apiserver.store import Change, Stored
+from dradriver.cluster.apiserver.values import Object
+from dradriver.cluster.apiserver.writes import Server, system_update
+
+
+def owners(stored: Stored) -> list[Object]:
+    """The owner references of an object."""
+    return list(stored.object["metadata"].get("ownerReferences") or ())
+
+
+class GarbageCollector:
+    """Deletes what nobody owns any more.
+
+    It keeps an index from owners' UIDs to dependents, rebuilt at start, and re-checks an object whenever it or one of
+    its owners changed.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._dependents: dict[str, dict[tuple[str, str, str], None]] = {}
+        self._uids: dict[str, tuple[str, str, str]] = {}
+        self._queue: asyncio.Queue[tuple[str, str, str]] = asyncio.Queue()
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        stop = self._server.store.listen(self._notice)
+        try:
+            for resource in self._server.registry.preferred():
+                for stored in self._server.store.all(resource.storage):
+                    self._index(stored)
+                    self._queue.put_nowait((stored.storage, *stored.key))
+            while True:
+                self._check(*await self._queue.get())
+        finally:
+            stop()
+
+    def _notice(self, change: Change) -> None:
+        uid = change.last.object["metadata"]["uid"]
+        where = (change.last.storage, *change.last.key)
+        if change.after is not None:
+            self._index(change.after)
+            metadata = change.after.object["metadata"]
+            if owners(change.after) or "deletionTimestamp" in metadata:
+                self._queue.put_nowait(where)
+            return
+        self._uids.pop(uid, None)
+        for dependent in self._dependents.pop(uid, {}):
+            self._queue.put_nowait(dependent)
+        for owner in owners(change.last):
+            self._dependents.get(owner["uid"], {}).pop(where, None)
+            if owner["uid"] in self._uids:
+                self._queue.put_nowait(self._uids[owner["uid"]])
+
+    def _index(self, stored: Stored) -> None:
+        where = (stored.storage, *stored.key)
+        self._uids[stored.object["metadata"]["uid"]] = where
+        for owner in owners(stored):
+            self._dependents.setdefault(owner["uid"], {})[where] = None
+
+    def _check(self, storage: str, namespace: str, name: str) -> None:
+        stored = self._server.store.get(storage, namespace, name)
+        resource = self._resource(storage)
+        if stored is None or resource is None:
+            return
+        finalizers = stored.object["metadata"].get("finalizers") or []
+        if "deletionTimestamp" in stored.object["metadata"]:
+            if ORPHAN in finalizers:
+                self._orphan(stored)
+            elif FOREGROUND in finalizers:
+                self._foreground(stored)
+        elif owners(stored):
+            self._collect(resource, stored)
+
+    def _resource(self, storage: str) -> Resource | None:
+        return next((each for each in self._server.registry.preferred() if each.storage == storage), None)
+
+    def _owner(self, dependent: Stored, reference: Object) -> Stored | None:
+        """The owner that a reference names, if it is there, with that UID."""
+        resource = self._server.registry.by_kind(reference["apiVersion"], reference["kind"])
+        if resource is None:
+            where = self._uids.get(reference["uid"])
+            return self._server.store.get(*where) if where else None
+        namespace = dependent.key[0] if resource.namespaced else ""
+        owner = self._server.store.get(resource.storage, namespace, reference["name"])
+        return owner if owner is not None and owner.object["metadata"]["uid"] == reference["uid"] else None
+
+    def _collect(self, resource: Resource, stored: Stored) -> None:
+        references = owners(stored)
+        found = [(each, self._owner(stored, each)) for each in references]
+        waiting = [owner for _, owner in found if owner is not None and _in_foreground(owner)]
+        solid = [reference for reference, owner in found if owner is not None and not _in_foreground(owner)]
+        if solid:
+            if len(solid) < len(references):
+                self._set_owners(stored, solid)
+            return
+        policy = (
+            "Foreground" if waiting and self._dependents.get(stored.object["metadata"]["uid"]) else "Background"
+        )
+        delete(
+            self._server, resource, stored, Options(propagation=policy, uid=stored.object["metadata"]["uid"])
+        )
+
+    def _orphan(self, owner: Stored) -> None:
+        uid = owner.object["metadata"]["uid"]
+        for where in list(self._dependents.get(uid, {})):
+            dependent = self._server.store.get(*where)
+            if dependent is not None:
+                self._set_owners(dependent, [each for each in owners(dependent) if each["uid"] != uid])
+        self._dependents.pop(uid, None)
+        self._finish(owner, ORPHAN)
+
+    def _foreground(self, owner: Stored) -> None:
+        uid, blocked = owner.object["metadata"]["uid"], False
+        for where in list(self._dependents.get(uid, {})):
+            dependent = self._server.store.get(*where)
+            if dependent is None:
+                continue
+            blocked |= any(each["uid"] == uid and each.get("blockOwnerDeletion") for each in owners(dependent))
+            if "deletionTimestamp" not in dependent.object["metadata"]:
+                self._queue.put_nowait(where)
+        if not blocked:
+            self._finish(owner, FOREGROUND)
+
+    def _set_owners(self, stored: Stored, references: list[Object]) -> None:
+        def change(obj: Object) -> None:
+            obj["metadata"]["ownerReferences"] = references
+            if not references:
+                del obj["metadata"]["ownerReferences"]
+
+        system_update(self._server, stored, change)
+
+    def _finish(self, owner: Stored, finalizer: str) -> None:
+        def change(obj: Object) -> None:
+            obj["metadata"]["finalizers"] = [
+                each for each in obj["metadata"]["finalizers"] if each != finalizer
+            ]
+
+        current = self._server.store.get(owner.storage, *owner.key)
+        if current is not None and finalizer in (current.object["metadata"].get("finalizers") or ()):
+            system_update(self._server, current, change)
+
+
+def _in_foreground(owner: Stored) -> bool:
+    metadata = owner.object["metadata"]
+    return "deletionTimestamp" in metadata and FOREGROUND in (metadata.get("finalizers") or ())

@@ -1,0 +1,85 @@
+"""Feature gates: their defaults in Kubernetes 1.37, and how a user switches them.
+
+A gate that is off makes the server drop the fields that it guards, unless the stored object already uses them. Gates
+that 1.37 locks can be switched here all the same, so that older and newer clusters can be imitated.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dradriver.errors import UsageError
+
+DEFAULTS: Mapping[str, bool] = {
+    "DynamicResourceAllocation": True,
+    "DRAAdminAccess": True,
+    "DRAConsumableCapacity": True,
+    "DRADerivedAttributes": False,
+    "DRADeviceBindingConditions": True,
+    "DRADeviceCompatibilityGroups": False,
+    "DRADeviceTaintRules": True,
+    "DRADeviceTaints": True,
+    "DRAExtendedResource": True,
+    "DRAFractionalCapacityRange": True,
+    "DRAListTypeAttributes": False,
+    "DRANodeAllocatableResources": False,
+    "DRAOptionalNodeOperations": False,
+    "DRAPartitionableDevices": True,
+    "DRAPartitionableDevicesType": False,
+    "DRAPrioritizedList": True,
+    "DRAResourceClaimDeviceStatus": True,
+    "DRAResourceClaimGranularStatusAuthorization": True,
+    "DRAResourcePoolStatus": False,
+}
+REQUIRES: Mapping[str, tuple[str, ...]] = {
+    "DRADeviceBindingConditions": ("DRAResourceClaimDeviceStatus",),
+    "DRADeviceCompatibilityGroups": ("DRAPartitionableDevices",),
+    "DRADeviceTaintRules": ("DRADeviceTaints",),
+    "DRAFractionalCapacityRange": ("DRAConsumableCapacity",),
+    "DRAPartitionableDevicesType": ("DRAPartitionableDevices", "DRAResourcePoolStatus"),
+    "DRAResourceClaimGranularStatusAuthorization": ("DRAResourceClaimDeviceStatus",),
+}
+_WORDS = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureGates:
+    """Which gates are on.
+
+    Attributes:
+        settings: what was set; everything else has its default. A gate that is off by setting takes those that
+            require it with it, unless they were set on.
+    """
+
+    settings: Mapping[str, bool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for gate in self.settings:
+            if gate not in DEFAULTS:
+                raise UsageError(
+                    f"feature gate {gate!r} is unknown; known gates: {', '.join(sorted(DEFAULTS))}"
+                )
+        for gate, needs in REQUIRES.items():
+            missing = [need for need in needs if not self.enabled(need)]
+            if self.settings.get(gate) and missing:
+                raise UsageError(f"feature gate {gate} is on but needs {', '.join(missing)}, which is off")
+
+    @classmethod
+    def parse(cls, text: str) -> "FeatureGates":
+        """Read `DRAPartitionableDevices=false,DRADeviceCompatibilityGroups=true`.
+
+        Raises:
+            UsageError: a gate is unknown, misses its value, or needs another one that is off.
+        """
+        settings: dict[str, bool] = {}
+        for entry in filter(None, (part.strip() for part in text.split(","))):
+            gate, equals, value = entry.partition("=")
+            if not equals or value.lower() not in _WORDS:
+                raise UsageError(f"feature gate {entry!r}: write NAME=true or NAME=false")
+            settings[gate] = _WORDS[value.lower()]
+        return cls(settings)
+
+    def enabled(self, gate: str) -> bool:
+        """Whether a gate is on."""
+        if gate in self.settings:
+            return self.settings[gate]
+        return DEFAULTS[gate] and all(self.enabled(need) for need in REQUIRES.get(gate, ()))

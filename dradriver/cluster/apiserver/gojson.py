@@ -1,0 +1,75 @@
+"""JSON as Go writes it.
+
+The real server compares opaque parameters byte by byte, after its own encoder has touched them in two ways: every
+answer is compacted and has `<`, `>`, `&`, U+2028 and U+2029 escaped (`compact`), and what passes through a generic map
+(strategic merge, server-side apply) comes back with sorted keys and Go's numbers (`canonical`).
+"""
+
+import json
+import re
+from decimal import Decimal
+
+from dradriver.cluster.apiserver.values import JsonValue
+
+_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+_ESCAPED = re.compile("[<>&\u2028\u2029]")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_SPACE = re.compile(r"[ \t\r\n]+")
+
+
+def compact(raw: bytes) -> bytes:
+    """The same JSON without insignificant space, with the characters escaped that Go escapes; order and numbers stay."""
+    text = raw.decode()
+    parts: list[str] = []
+    end = 0
+    for match in _STRING.finditer(text):
+        parts.extend((_SPACE.sub("", text[end : match.start()]), _escape(match.group())))
+        end = match.end()
+    parts.append(_SPACE.sub("", text[end:]))
+    return "".join(parts).encode()
+
+
+def canonical(raw: bytes) -> bytes:
+    """The same value as Go writes it from a generic map: sorted keys, compact, escaped, Go's numbers."""
+    return encode(json.loads(raw)).encode()
+
+
+def encode(value: JsonValue) -> str:
+    """One generic value as Go's `json.Marshal` writes it."""
+    if isinstance(value, dict):
+        members = (f"{_string(key)}:{encode(value[key])}" for key in sorted(value, key=str.encode))
+        return "{" + ",".join(members) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(encode, value)) + "]"
+    if isinstance(value, str):
+        return _string(value)
+    if isinstance(value, float):
+        return number(value)
+    return json.dumps(value)
+
+
+def number(value: float) -> str:
+    """A float as Go writes it: shortest form, exponent below 1e-6 and from 1e21 on."""
+    if value == 0:
+        return "-0" if str(value).startswith("-") else "0"
+    digits = Decimal(repr(value))
+    if 1e-6 <= abs(value) < 1e21:
+        return _plain(format(digits, "f"))
+    mantissa, exponent = f"{digits.normalize():e}".split("e")
+    sign = "-" if exponent.startswith("-") else "+"
+    size = exponent.lstrip("+-")
+    # Go writes at least two digits, then turns e-09 into e-9.
+    size = size if sign == "-" else size.zfill(2)
+    return f"{mantissa}e{sign}{size}"
+
+
+def _plain(text: str) -> str:
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _string(value: str) -> str:
+    return _escape(json.dumps(value, ensure_ascii=False).replace("\x7f", "\x7f"))
+
+
+def _escape(text: str) -> str:
+    return _ESCAPED.sub(lambda match: _ESCAPES[match.group()], text)

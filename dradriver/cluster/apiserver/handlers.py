@@ -1,0 +1,309 @@
+"""One HTTP request, step by step: who, what, may they, do it, answer."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from aiohttp import web
+
+from dradriver.cluster.apiserver import discovery, openapi, reads, watching, writes
+from dradriver.cluster.apiserver.authorization import authorize
+from dradriver.cluster.apiserver.binding import bind
+from dradriver.cluster.apiserver.decoding import read
+from dradriver.cluster.apiserver.deletion import Deleted, delete, options_of
+from dradriver.cluster.apiserver.faults import Fault, Faults
+from dradriver.cluster.apiserver.identity import Tokens, User
+from dradriver.cluster.apiserver.requests import Request, route
+from dradriver.cluster.apiserver.reviews import REVIEWS, review
+from dradriver.cluster.apiserver.status import (
+    About,
+    StatusError,
+    internal,
+    method_not_allowed,
+    no_such_path,
+    success,
+    unauthorized,
+)
+from dradriver.cluster.apiserver.values import Object, dig, encode
+
+PodLogs = Callable[[str, str, str, bool, int | None], Awaitable[AsyncIterator[bytes]]]
+"""Reads a container's log: namespace, pod, container, follow, tail lines."""
+
+_OPEN = frozenset({"/healthz", "/livez", "/readyz"})
+
+
+@dataclass
+class Handler:
+    """Answers requests. `pod_logs` may be set at any time."""
+
+    server: writes.Server
+    tokens: Tokens
+    faults: Faults
+    bookmark_seconds: float
+    pod_logs: PodLogs | None = None
+
+    async def __call__(self, http: web.BaseRequest) -> web.StreamResponse:
+        """Answer one request; a refusal becomes a Status."""
+        try:
+            return await self._answer(http)
+        except StatusError as error:
+            return refusal(error)
+        except web.HTTPRequestEntityTooLarge:
+            return refusal(
+                StatusError(413, "RequestEntityTooLarge", "Request entity too large: limit is 3145728")
+            )
+
+    async def _answer(self, http: web.BaseRequest) -> web.StreamResponse:
+        path = http.path
+        if path in _OPEN or path.startswith(("/livez/", "/readyz/")):
+            return web.Response(text="ok")
+        user = self._authenticate(http)
+        if path.startswith(("/api/v1/", "/apis/")) and path.strip("/").count("/") >= (
+            2 if path.startswith("/api/") else 3
+        ):
+            return await self._resource(http, user)
+        return self._document(http, path.rstrip("/"))
+
+    def _authenticate(self, http: web.BaseRequest) -> User:
+        scheme, _, token = http.headers.get("Authorization", "").partition(" ")
+        user = self.tokens.user(token.strip()) if scheme.lower() == "bearer" else None
+        if user is None:
+            raise unauthorized()
+        return user
+
+    def _document(self, http: web.BaseRequest, path: str) -> web.StreamResponse:
+        if http.method not in {"GET", "HEAD"}:
+            raise method_not_allowed()
+        registry, accept = self.server.registry, http.headers.get("Accept", "")
+        if path in {"/api", "/apis"} and discovery.wants_aggregated(accept):
+            document = discovery.aggregated(registry, core=path == "/api")
+            return _json(encode(document), content_type=discovery.AGGREGATED)
+        if path == "/openapi/v2" and "com.github.proto-openapi" in accept:
+            kind = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+            return web.Response(body=openapi.V2_PROTOBUF, headers={"Content-Type": kind})
+        found = _documents(self.server, path)
+        if found is None:
+            raise no_such_path()
+        return _json(encode(found))
+
+    async def _resource(self, http: web.BaseRequest, user: User) -> web.StreamResponse:
+        query = {key: http.query[key] for key in http.query}
+        body = await http.read() if http.can_read_body else b""
+        if http.path in REVIEWS and http.method == "POST":
+            return _json(encode(review(http.path, user, body, http.headers.get("Content-Type", ""))), 201)
+        watch = query.get("watch", "").lower() in {"1", "true"}
+        target = route(http.method, http.path, watch, self.server.registry)
+        headers = http.headers
+        request = Request(
+            target,
+            query,
+            user,
+            body,
+            headers.get("Content-Type", ""),
+            headers.get("Accept", ""),
+            headers.get("User-Agent", ""),
+        )
+        self._authorize(request)
+        fault = self.faults.take(target.verb, target.what)
+        if fault is None:
+            return await self._dispatch(http, request)
+        return await self._faulty(http, request, fault)
+
+    def _authorize(self, request: Request) -> None:
+        target = request.target
+        if request.user.is_admin:
+            return
+        existing = (
+            self.server.store.get(target.resource.storage, target.namespace, target.name)
+            if target.name
+            else None
+        )
+        authorize(request.user, target, reads.fields_of(request), existing.object if existing else None)
+
+    async def _faulty(self, http: web.BaseRequest, request: Request, fault: Fault) -> web.StreamResponse:
+        if fault.delay:
+            await asyncio.sleep(fault.delay)
+        if fault.applied:
+            with contextlib.suppress(StatusError):
+                await self._dispatch(http, request)
+        if fault.drop:
+            _cut(http)
+        if fault.code == 410 and request.target.verb == "watch":
+            return await self._watch(http, request, cut_after=0)
+        if fault.code:
+            raise fault.error()
+        return await self._dispatch(http, request, cut_after=fault.after)
+
+    async def _dispatch(
+        self, http: web.BaseRequest, request: Request, *, cut_after: int = -1
+    ) -> web.StreamResponse:
+        verb, subresource = request.target.verb, request.target.subresource
+        if verb == "watch":
+            return await self._watch(http, request, cut_after=cut_after)
+        if subresource == "log":
+            return await self._log(http, request)
+        return _VERBS[verb](self, request)
+
+    def _get(self, request: Request) -> web.Response:
+        writer = reads.encoder(self.server, request)
+        return _json(writer.one(self.server.existing(request)))
+
+    def _list(self, request: Request) -> web.Response:
+        writer = reads.encoder(self.server, request)
+        page = reads.list_page(self.server, request)
+        return _json(writer.list(page.items, page.metadata))
+
+    def _create(self, request: Request) -> web.Response:
+        if request.target.subresource == "binding":
+            bind(self.server, request)
+            return _json(
+                encode(
+                    {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+                ),
+                201,
+            )
+        if request.target.subresource == "token":
+            return self._token(request)
+        return self._written(request, writes.create(self.server, request))
+
+    def _token(self, request: Request) -> web.Response:
+        target = request.target
+        self.server.existing(request)
+        body = read(request, "authentication.TokenRequest")
+        token = self.tokens.token(f"sa:{target.namespace}:{target.name}")
+        expiry = self.server.now() + timedelta(seconds=dig(body, "spec", "expirationSeconds") or 3600)
+        status = {"token": token, "expirationTimestamp": expiry.strftime("%Y-%m-%dT%H:%M:%SZ")}
+        answer = {
+            "kind": "TokenRequest",
+            "apiVersion": "authentication.k8s.io/v1",
+            "metadata": {},
+            "spec": body.get("spec", {}),
+        }
+        return _json(encode({**answer, "status": status}), 201)
+
+    def _update(self, request: Request) -> web.Response:
+        return self._written(request, writes.replace(self.server, request))
+
+    def _patch(self, request: Request) -> web.Response:
+        return self._written(request, writes.patch(self.server, request))
+
+    def _written(self, request: Request, answer: writes.Answer) -> web.Response:
+        response = _json(reads.encoder(self.server, request).one(answer.stored), answer.code)
+        for warning in answer.warnings:
+            quoted = warning.replace("\\", "\\\\").replace('"', '\\"')
+            response.headers.add("Warning", f'299 - "{quoted}"')
+        return response
+
+    def _delete(self, request: Request) -> web.Response:
+        resource = request.target.resource
+        stored = self.server.existing(request)
+        done = delete(self.server, resource, stored, options_of(request))
+        if done.gone and not resource.returns_deleted:
+            about = About(
+                resource.group, resource.plural, request.target.name, stored.object["metadata"]["uid"]
+            )
+            return _json(encode(success(about)))
+        return _json(reads.encoder(self.server, request).one(done.stored))
+
+    def _delete_collection(self, request: Request) -> web.Response:
+        options = options_of(request)
+        page = reads.list_page(self.server, request)
+        done: list[Deleted] = []
+        for each in page.items:
+            current = self.server.store.get(each.storage, *each.key)
+            if current is not None:
+                done.append(delete(self.server, request.target.resource, current, options))
+        writer = reads.encoder(self.server, request)
+        return _json(writer.list([each.stored for each in done], page.metadata))
+
+    async def _watch(self, http: web.BaseRequest, request: Request, *, cut_after: int) -> web.StreamResponse:
+        watch, writer = watching.watch_of(request), reads.encoder(self.server, request)
+        response = web.StreamResponse(
+            headers={"Content-Type": "application/json", "Cache-Control": "no-cache, private"}
+        )
+        response.enable_chunked_encoding()
+        await response.prepare(http)
+        if cut_after == 0:
+            await response.write(watching.gone())
+            return response
+        lines = watching.stream(self.server, request, watch, writer, self.bookmark_seconds)
+        async with contextlib.aclosing(lines):
+            with contextlib.suppress(ConnectionError):
+                async for line in lines:
+                    await response.write(line)
+                    cut_after -= 1
+                    if cut_after == 0:
+                        _cut(http)
+        return response
+
+    async def _log(self, http: web.BaseRequest, request: Request) -> web.StreamResponse:
+        pod = self.server.existing(request).object
+        query = request.query
+        container = query.get("container") or pod["spec"]["containers"][0]["name"]
+        if self.pod_logs is None:
+            raise internal("no kubelet serves logs here")
+        tail = int(query["tailLines"]) if query.get("tailLines") else None
+        chunks = await self.pod_logs(
+            request.target.namespace, request.target.name, container, request.flag("follow"), tail
+        )
+        response = web.StreamResponse(headers={"Content-Type": "text/plain"})
+        await response.prepare(http)
+        with contextlib.suppress(ConnectionError):
+            async for chunk in chunks:
+                await response.write(chunk)
+        return response
+
+
+_VERBS: dict[str, Callable[[Handler, Request], web.Response]] = {
+    "get": Handler._get,
+    "list": Handler._list,
+    "create": Handler._create,
+    "update": Handler._update,
+    "patch": Handler._patch,
+    "delete": Handler._delete,
+    "deletecollection": Handler._delete_collection,
+}
+
+
+def _json(body: bytes, status: int = 200, *, content_type: str = "application/json") -> web.Response:
+    # Set as a header: aiohttp's own argument refuses parameters.
+    return web.Response(body=body, status=status, headers={"Content-Type": content_type})
+
+
+def refusal(error: StatusError) -> web.Response:
+    """The answer of a refusal."""
+    response = _json(encode(error.body()), error.code)
+    if error.retry_after:
+        response.headers["Retry-After"] = str(error.retry_after)
+    return response
+
+
+def _cut(http: web.BaseRequest) -> None:
+    if http.transport is not None:
+        http.transport.abort()
+    raise ConnectionResetError("cut by a fault rule")
+
+
+def _documents(server: writes.Server, path: str) -> Object | None:
+    registry = server.registry
+    fixed: dict[str, Callable[[], Object]] = {
+        "/api": discovery.api_versions,
+        "/apis": lambda: discovery.groups(registry),
+        "/version": lambda: discovery.VERSION,
+        "/openapi/v2": lambda: openapi.V2,
+        "/openapi/v3": lambda: openapi.v3_index(registry),
+    }
+    if path in fixed:
+        return fixed[path]()
+    parts = path.strip("/").split("/")
+    if path.startswith("/openapi/v3/"):
+        return openapi.v3(registry, path.removeprefix("/openapi/v3/"))
+    if parts[0] == "api" and len(parts) == 2:
+        return discovery.resources(registry, "", parts[1])
+    if parts[0] == "apis" and len(parts) == 2:
+        return discovery.group(registry, parts[1])
+    if parts[0] == "apis" and len(parts) == 3:
+        return discovery.resources(registry, parts[1], parts[2])
+    return None

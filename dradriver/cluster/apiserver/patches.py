@@ -1,0 +1,209 @@
+"""JSON patch (RFC 6902), JSON merge patch (RFC 7386) and Kubernetes' strategic merge patch, as pure functions.
+
+The first two work on the object as it was answered last, so that raw bytes which a patch does not touch stay what they
+are; a strategic merge works on a generic copy (Go's numbers, sorted keys), as on the real server.
+"""
+
+import json
+
+import msgspec
+
+from dradriver.cluster.apiserver.schema.types import Field, Type, struct
+from dradriver.cluster.apiserver.status import StatusError, bad_request
+from dradriver.cluster.apiserver.values import JsonValue, Object, copy
+
+_DELETE_ITEMS = "$deleteFromPrimitiveList/"
+_DIRECTIVES = ("$patch", "$retainKeys", "$setElementOrder/", _DELETE_ITEMS)
+
+
+def merge_patch(target: JsonValue, patch: JsonValue) -> JsonValue:
+    """The target after a JSON merge patch; neither argument is changed."""
+    if isinstance(patch, msgspec.Raw):
+        return _merge_raw(target, patch)
+    if not isinstance(patch, dict):
+        return patch
+    target = _thaw(target)
+    result: Object = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merge_patch(result.get(key), value)
+    return result
+
+
+def _merge_raw(target: JsonValue, patch: msgspec.Raw) -> JsonValue:
+    wanted = json.loads(bytes(patch))
+    if target is None:
+        return patch
+    merged = merge_patch(_thaw(target), wanted)
+    # A patch that changes nothing leaves the stored bytes alone.
+    return target if merged == _thaw(target) else merged
+
+
+def _thaw(value: JsonValue) -> JsonValue:
+    return json.loads(bytes(value)) if isinstance(value, msgspec.Raw) else value
+
+
+def json_patch(target: Object, operations: JsonValue) -> JsonValue:
+    """The target after a JSON patch.
+
+    Raises:
+        StatusError: 400 for a malformed patch, 422 for an operation that can't be carried out.
+    """
+    if not isinstance(operations, list):
+        raise bad_request(
+            "error decoding patch: json: cannot unmarshal object into Go value of type jsonpatch.Patch"
+        )
+    result: JsonValue = copy(target)
+    for operation in operations:
+        if not isinstance(operation, dict) or not isinstance(operation.get("path"), str):
+            raise bad_request("error decoding patch: each operation needs an op and a path")
+        try:
+            result = _operate(result, operation)
+        except (KeyError, IndexError, ValueError, TypeError) as error:
+            message = f"the server rejected our request due to an error in our request: {operation.get('op')} {operation['path']}: {error}"
+            raise StatusError(422, "Invalid", message) from error
+    return result
+
+
+def _operate(root: JsonValue, operation: Object) -> JsonValue:
+    op, path = operation.get("op"), _pointer(operation["path"])
+    if op == "test":
+        if _get(root, path) != operation.get("value"):
+            raise ValueError("testing value failed")
+        return root
+    if op in {"move", "copy"}:
+        source = _pointer(operation["from"])
+        value = copy(_get(root, source))
+        root = _remove(root, source) if op == "move" else root
+        return _add(root, path, value)
+    if op == "add":
+        return _add(root, path, operation["value"])
+    if op == "replace":
+        _get(root, path)
+        return _add(_remove(root, path) if path else root, path, operation["value"])
+    if op == "remove":
+        return _remove(root, path)
+    raise ValueError(f"unexpected kind: {op}")
+
+
+def _pointer(text: str) -> list[str]:
+    if text and not text.startswith("/"):
+        raise ValueError("a JSON pointer starts with /")
+    return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:]]
+
+
+def _step(node: JsonValue, part: str) -> JsonValue:
+    if isinstance(node, list):
+        return node[_index(part, len(node) - 1)]
+    return node[part]
+
+
+def _index(part: str, last: int) -> int:
+    index = int(part)
+    if not 0 <= index <= last:
+        raise IndexError("index out of range")
+    return index
+
+
+def _get(node: JsonValue, path: list[str]) -> JsonValue:
+    for part in path:
+        node = _step(_thaw(node), part)
+    return node
+
+
+def _parent(root: JsonValue, path: list[str]) -> JsonValue:
+    node = root
+    for part in path[:-1]:
+        child = _thaw(_step(node, part))
+        node[int(part) if isinstance(node, list) else part] = child
+        node = child
+    return node
+
+
+def _add(root: JsonValue, path: list[str], value: JsonValue) -> JsonValue:
+    if not path:
+        return value
+    node, last = _parent(root, path), path[-1]
+    if isinstance(node, list):
+        node.insert(len(node) if last == "-" else _index(last, len(node)), value)
+    else:
+        node[last] = value
+    return root
+
+
+def _remove(root: JsonValue, path: list[str]) -> JsonValue:
+    node, last = _parent(root, path), path[-1]
+    if isinstance(node, list):
+        del node[_index(last, len(node) - 1)]
+    else:
+        del node[last]
+    return root
+
+
+def strategic_merge(name: str, target: Object, patch: Object) -> Object:
+    """The target after a strategic merge patch.
+
+    Args:
+        name: the object's struct, which knows the merge keys.
+        target: the object, thawed.
+        patch: the patch, plain JSON.
+    """
+    merged = _strategic(Type("struct", struct=name), target, patch)
+    return merged if isinstance(merged, dict) else {}
+
+
+def _strategic(kind: Type | None, target: Object, patch: Object) -> Object | None:
+    directive = patch.get("$patch")
+    if directive == "delete":
+        return None
+    result = {} if directive == "replace" else dict(target)
+    fields = struct(kind.struct).fields if kind is not None and kind.kind == "struct" else {}
+    element = Field(kind.element, omitempty=False) if kind is not None and kind.element is not None else None
+    if "$retainKeys" in patch:
+        result = {key: value for key, value in result.items() if key in patch["$retainKeys"]}
+    for key, value in patch.items():
+        if key.startswith(_DELETE_ITEMS):
+            name = key.removeprefix(_DELETE_ITEMS)
+            result[name] = [item for item in result.get(name) or () if item not in value]
+        elif not key.startswith(_DIRECTIVES):
+            _strategic_member(fields.get(key, element), result, key, value)
+    return result
+
+
+def _strategic_member(known: Field | None, result: Object, key: str, value: JsonValue) -> None:
+    present = result.get(key)
+    if value is None:
+        result.pop(key, None)
+    elif isinstance(value, dict):
+        merged = _strategic(known.type if known else None, present if isinstance(present, dict) else {}, value)
+        if merged is None:
+            result.pop(key, None)
+        else:
+            result[key] = merged
+    elif isinstance(value, list) and known is not None and known.merge_key is not None:
+        result[key] = _strategic_list(known, present if isinstance(present, list) else [], value)
+    else:
+        result[key] = value
+
+
+def _strategic_list(known: Field, present: list[JsonValue], patch: list[JsonValue]) -> list[JsonValue]:
+    if not known.merge_key:
+        return [*present, *(item for item in patch if item not in present)]
+    merge_key = known.merge_key
+    if any(isinstance(item, dict) and item.get("$patch") == "replace" for item in patch):
+        return [item for item in patch if isinstance(item, dict) and "$patch" not in item]
+    result = list(present)
+    for item in patch:
+        if not isinstance(item, dict) or merge_key not in item:
+            raise bad_request(f"map: {item} does not contain declared merge key: {merge_key}")
+        position = next((i for i, each in enumerate(result) if each.get(merge_key) == item[merge_key]), None)
+        if item.get("$patch") == "delete":
+            if position is not None:
+                del result[position]
+        elif position is None:
+            result.append(_strategic(known.type.element, {}, item))
+        else:
+            result[position] = _strategic(known.type.element, result[position], item)
+    return result

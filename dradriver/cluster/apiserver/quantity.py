@@ -1,0 +1,85 @@
+"""Quantities (`1Gi`, `500m`) as Kubernetes reads and rewrites them.
+
+The server answers the canonical form (`1024Mi` comes back as `1Gi`), because Go parses and prints them. Amounts are
+integers of 1e-9, rounded up, so that comparing them is exact. Source: apimachinery `pkg/api/resource`.
+"""
+
+import re
+from fractions import Fraction
+from math import ceil
+
+NANO = 10**9
+_NUMBER = re.compile(r"^([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(.*)$")
+_BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_DECIMAL_NAMES = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
+_BINARY_NAMES = {power: suffix for suffix, power in _BINARY.items()}
+_EXPONENT = re.compile(r"^[eE]([+-]?[0-9]+)$")
+
+ERROR = r"quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+
+
+def _split(text: str) -> tuple[Fraction, str]:
+    match = _NUMBER.match(text)
+    if match is None:
+        raise ValueError(ERROR)
+    sign, digits, suffix = match.groups()
+    value = Fraction(digits if not digits.endswith(".") else digits[:-1])
+    exponent = _EXPONENT.match(suffix)
+    if suffix in _BINARY:
+        value *= 1024 ** _BINARY[suffix]
+    elif suffix in _DECIMAL:
+        value *= Fraction(10) ** _DECIMAL[suffix]
+    elif exponent is not None and abs(int(exponent.group(1))) <= 400:
+        value *= Fraction(10) ** int(exponent.group(1))
+    else:
+        raise ValueError(ERROR)
+    style = "binary" if suffix in _BINARY else "exponent" if exponent else "decimal"
+    return (-value if sign == "-" else value), style
+
+
+def amount(text: str) -> int:
+    """The quantity in units of 1e-9.
+
+    Raises:
+        ValueError: it is not a quantity.
+    """
+    return _nano(_split(text)[0])
+
+
+def _nano(value: Fraction) -> int:
+    scaled = abs(value) * NANO
+    return ceil(scaled) if value >= 0 else -ceil(scaled)
+
+
+def canonical(text: str) -> str:
+    """The quantity as Kubernetes prints it.
+
+    Raises:
+        ValueError: it is not a quantity.
+    """
+    value, style = _split(text)
+    nano = _nano(value)
+    if nano == 0:
+        return "0"
+    if style == "binary" and abs(nano) >= 1024 * NANO:
+        return _binary(nano)
+    return _scaled(nano, exponent_form=style == "exponent")
+
+
+def _binary(nano: int) -> str:
+    number, power = -(-nano // NANO), 0
+    while number % 1024 == 0 and power < len(_BINARY):
+        number, power = number // 1024, power + 1
+    return f"{number}{_BINARY_NAMES.get(power, '')}"
+
+
+def _scaled(nano: int, *, exponent_form: bool) -> str:
+    number, exponent = nano, -9
+    while number % 10 == 0:
+        number, exponent = number // 10, exponent + 1
+    while exponent % 3 or (exponent > 18 and not exponent_form):
+        number, exponent = number * 10, exponent - 1
+    if exponent_form:
+        return f"{number}e{exponent}" if exponent else str(number)
+    return f"{number}{_DECIMAL_NAMES[exponent]}"

@@ -1,0 +1,206 @@
+"""Get, list, and the lines of a watch."""
+
+import base64
+import binascii
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from dradriver.cluster.apiserver.encoding import Encoder, form
+from dradriver.cluster.apiserver.requests import Request
+from dradriver.cluster.apiserver.resources import CRDS, Resource
+from dradriver.cluster.apiserver.selectors import FieldRequirement, Selection, parse_fields, parse_labels
+from dradriver.cluster.apiserver.status import About, Cause, StatusError, bad_request, invalid
+from dradriver.cluster.apiserver.store import Change, Stored
+from dradriver.cluster.apiserver.values import Object
+from dradriver.cluster.apiserver.writes import Server
+
+
+def encoder(server: Server, request: Request) -> Encoder:
+    """The encoder that the Accept header asks for.
+
+    Raises:
+        StatusError: 406.
+    """
+    resource = request.target.resource
+    return Encoder(
+        resource,
+        form(request.accept),
+        _printer(server, resource),
+        request.query.get("includeObject") or "Metadata",
+    )
+
+
+def _printer(server: Server, resource: Resource) -> list[Object]:
+    if resource.schema is not None or not resource.uid:
+        return []
+    definition = server.store.get(CRDS, "", f"{resource.plural}.{resource.group}")
+    versions = definition.object["spec"]["versions"] if definition is not None else []
+    found = next((each for each in versions if each["name"] == resource.version), {})
+    return list(found.get("additionalPrinterColumns") or ())
+
+
+def fields_of(request: Request) -> tuple[FieldRequirement, ...]:
+    """The field selector, with the paths of the stored object.
+
+    Raises:
+        StatusError: 400 for a field that can't be selected by.
+    """
+    resource = request.target.resource
+    kind = f"{resource.api_version}, Kind={resource.kind}"
+    parsed = parse_fields(request.query.get("fieldSelector", ""), resource.selectable, kind)
+    return tuple(
+        FieldRequirement(resource.selectable.get(each.path, each.path), each.equal, each.value)
+        for each in parsed
+    )
+
+
+def selection(request: Request) -> Selection:
+    """What a list, watch or deletecollection asks for.
+
+    Raises:
+        StatusError: 400 for malformed selectors.
+    """
+    labels = parse_labels(request.query.get("labelSelector", ""))
+    return Selection(request.target.namespace, labels, fields_of(request))
+
+
+def revision_of(request: Request) -> int:
+    """The resourceVersion of a read, 0 for none.
+
+    Raises:
+        StatusError: 422 for text that is no number.
+    """
+    text = request.query.get("resourceVersion", "")
+    try:
+        return int(text or 0)
+    except ValueError:
+        causes = [
+            Cause(
+                "FieldValueInvalid",
+                f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax',
+                "resourceVersion",
+            )
+        ]
+        raise invalid(About("meta.k8s.io", "ListOptions"), causes) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a list: the objects, the revision they are from, and how it goes on."""
+
+    items: list[Stored]
+    revision: int
+    token: str = ""
+    remaining: int | None = None
+
+    @property
+    def metadata(self) -> Object:
+        """List metadata."""
+        metadata: Object = {"resourceVersion": str(self.revision)}
+        if self.token:
+            metadata["continue"] = self.token
+            if self.remaining is not None:
+                metadata["remainingItemCount"] = self.remaining
+        return metadata
+
+
+class _Token(msgspec.Struct):
+    """Where the next page starts: revision of the first page, and the last key of the one before."""
+
+    rv: int
+    start: tuple[str, str]
+    v: str = "meta.k8s.io/v1"
+
+
+def list_page(server: Server, request: Request) -> Page:
+    """One page of a list.
+
+    Raises:
+        StatusError: 410 for a page of a past that is gone, 504 for a revision that is not there yet.
+    """
+    wanted = selection(request)
+    limit = int(request.query.get("limit") or 0)
+    if request.query.get("continue"):
+        token = _read_token(request.query["continue"])
+        stored, revision, after = _continued(server, request, token), token.rv, token.start
+    else:
+        stored, revision = _at(server, request)
+        after = None
+    items = [each for each in stored if (after is None or each.key > after) and wanted.matches(each.object)]
+    if not limit or len(items) <= limit:
+        return Page(items, revision)
+    page = items[:limit]
+    next_token = _write_token(_Token(revision, page[-1].key))
+    return Page(page, revision, next_token, None if wanted.labels or wanted.fields else len(items) - limit)
+
+
+def _continued(server: Server, request: Request, token: _Token) -> list[Stored]:
+    try:
+        return server.store.at(request.target.resource.storage, token.rv)
+    except StatusError as error:
+        # The rest can still be had, at the price of consistency: Kubernetes says so and gives a token for it.
+        message = (
+            "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
+            "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
+            "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
+            "deleted between the time the first chunk was returned and now may show up in the list."
+        )
+        raise StatusError(410, "Expired", message) from error
+
+
+def _read_token(text: str) -> _Token:
+    try:
+        return msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=_Token)
+    except (binascii.Error, msgspec.MsgspecError, ValueError) as error:
+        raise bad_request("continue key is not valid") from error
+
+
+def _write_token(token: _Token) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
+
+
+def _at(server: Server, request: Request) -> tuple[list[Stored], int]:
+    storage, store = request.target.resource.storage, server.store
+    revision, match = revision_of(request), request.query.get("resourceVersionMatch", "")
+    if match and not request.query.get("resourceVersion"):
+        causes = [
+            Cause(
+                "FieldValueForbidden",
+                "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
+                "resourceVersionMatch",
+            )
+        ]
+        raise invalid(About("meta.k8s.io", "ListOptions"), causes)
+    if revision > store.revision:
+        raise _too_large(revision, store.revision)
+    if match == "Exact":
+        return store.at(storage, revision), revision
+    return store.all(storage), store.revision
+
+
+def _too_large(revision: int, current: int) -> StatusError:
+    cause = Cause("ResourceVersionTooLarge", "Too large resource version")
+    return StatusError(
+        504, "Timeout", f"Too large resource version: {revision}, current: {current}", None, [cause], 1
+    )
+
+
+def lines(change: Change, wanted: Selection, writer: Encoder) -> Iterator[bytes]:
+    """The watch lines of a change: an object that comes into or leaves the selection is added or deleted."""
+    was = change.before is not None and wanted.matches(change.before.object)
+    now = change.after is not None and wanted.matches(change.after.object)
+    if now and change.after is not None:
+        yield writer.event("MODIFIED" if was else "ADDED", change.after)
+    elif was:
+        yield writer.event("DELETED", _left(change))
+
+
+def _left(change: Change) -> Stored:
+    """The state in which an object leaves a watch: as it was when it last matched, at the new revision."""
+    if change.after is None or change.before is None:
+        return change.last
+    before = change.before
+    metadata = {**before.object["metadata"], "resourceVersion": str(change.revision)}
+    return Stored(before.storage, change.revision, {**before.object, "metadata": metadata}, before.schema)

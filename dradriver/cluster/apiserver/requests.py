@@ -1,0 +1,113 @@
+"""A request, understood: which verb on which resource, by whom, with which options.
+
+`route` is pure: a method and a path become a `Target`, as the real server's request info resolver does it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dradriver.cluster.apiserver.identity import User
+from dradriver.cluster.apiserver.resources import Registry, Resource
+from dradriver.cluster.apiserver.status import bad_request, invalid, method_not_allowed, no_such_path
+from dradriver.cluster.apiserver.validation.field import not_supported
+
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get", "HEAD": "get"}
+_CLUSTER_SUBRESOURCES = frozenset({"status", "finalize"})
+_CREATED = frozenset({"binding", "token"})
+FIELD_VALIDATIONS = ("Ignore", "Strict", "Warn")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a path and method mean."""
+
+    verb: str
+    resource: Resource
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+    @property
+    def what(self) -> str:
+        """`resourceclaims/status`, as rules and faults name it."""
+        return f"{self.resource.plural}/{self.subresource}" if self.subresource else self.resource.plural
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One authenticated request on a resource."""
+
+    target: Target
+    query: Mapping[str, str]
+    user: User
+    body: bytes = b""
+    content_type: str = "application/json"
+    accept: str = "application/json"
+    user_agent: str = ""
+
+    def flag(self, name: str) -> bool:
+        """A boolean query parameter."""
+        return self.query.get(name, "").lower() in {"1", "true"}
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether nothing may be stored."""
+        value = self.query.get("dryRun", "")
+        if value not in {"", "All"}:
+            raise bad_request(f"invalid dryRun value {value!r}")
+        return bool(value)
+
+    @property
+    def field_validation(self) -> str:
+        """What to do with unknown fields."""
+        value = self.query.get("fieldValidation") or "Warn"
+        if value not in FIELD_VALIDATIONS:
+            about = self.target.resource.about_kind(self.target.name)
+            raise invalid(about, [not_supported("fieldValidation", value, FIELD_VALIDATIONS)])
+        return value
+
+    @property
+    def manager(self) -> str:
+        """Who is noted as the owner of the fields that are written."""
+        return self.query.get("fieldManager") or self.user_agent.partition("/")[0] or "unknown"
+
+
+def route(method: str, path: str, watch: bool, registry: Registry) -> Target:  # noqa: FBT001 -- the query decides it
+    """What a path below /api or /apis means.
+
+    Raises:
+        StatusError: 404 for a path that is not served, 405 for a method that it does not have.
+    """
+    parts = [part for part in path.split("/") if part]
+    group, version, rest = ("", parts[1], parts[2:]) if parts[0] == "api" else (parts[1], parts[2], parts[3:])
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in _CLUSTER_SUBRESOURCES:
+        namespace, rest = rest[1], rest[2:]
+    plural, name, subresource = (*rest, "", "")[:3]
+    if plural == "bindings" and method == "POST":
+        plural, subresource = "pods", "binding"
+    resource = registry.find(group, version, plural)
+    if resource is None or len(rest) > 3 or (namespace and not resource.namespaced):
+        raise no_such_path()
+    if subresource and subresource not in resource.subresources:
+        raise no_such_path()
+    if resource.namespaced and name and not namespace:
+        raise no_such_path()
+    return Target(_verb(method, name, subresource, watch=watch), resource, namespace, name, subresource)
+
+
+def _verb(method: str, name: str, subresource: str, *, watch: bool) -> str:
+    verb = _VERBS.get(method)
+    if verb is None:
+        raise method_not_allowed()
+    if verb == "get" and not name:
+        return "watch" if watch else "list"
+    if verb == "delete" and not name:
+        return "deletecollection"
+    creates = verb == "create"
+    wrong = creates and bool(name) and subresource not in _CREATED
+    wrong = wrong or (verb in {"update", "patch"} and not name)
+    wrong = wrong or (subresource != "" and (verb == "delete" or (subresource in _CREATED and not creates)))
+    if wrong:
+        raise method_not_allowed()
+    return verb

@@ -1,0 +1,182 @@
+"""The kinds that are served: one row each. Later work adds rows here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dradriver.cluster.apiserver.status import About
+
+VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One served resource.
+
+    Attributes:
+        group: API group, "" for core.
+        version: API version.
+        plural: the name in paths.
+        kind: the kind of its objects.
+        namespaced: whether its objects live in namespaces.
+        schema: the struct of its objects, None for custom resources.
+        short_names: what kubectl also takes.
+        subresources: `status`, `binding`, `log`.
+        selectable: the fields that a field selector may use, and where they are in the stored object.
+        stored_as: the storage key, when it is another resource's (events.k8s.io and core events share theirs).
+        renames: for such a view, stored field -> served field.
+        returns_deleted: a finished delete answers the object, not a Status.
+        categories: groups of kinds that kubectl knows (`all`).
+        generation: spec changes count metadata.generation.
+    """
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool
+    schema: str | None
+    short_names: tuple[str, ...] = ()
+    subresources: tuple[str, ...] = ()
+    selectable: Mapping[str, str] = field(default_factory=dict)
+    stored_as: str = ""
+    renames: Mapping[str, str] = field(default_factory=dict)
+    returns_deleted: bool = False
+    categories: tuple[str, ...] = ()
+    generation: bool = False
+    singular: str = ""
+    uid: str = ""
+
+    @property
+    def storage(self) -> str:
+        """Where its objects are kept."""
+        return self.stored_as or f"{self.group}/{self.plural}"
+
+    @property
+    def api_version(self) -> str:
+        """`group/version`, or the version alone for core."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def gvk(self) -> tuple[str, str, str]:
+        """Group, version and kind."""
+        return self.group, self.version, self.kind
+
+    def about(self, name: str = "", uid: str = "") -> About:
+        """For errors about an object, which name the resource."""
+        return About(self.group, self.plural, name, uid)
+
+    def about_kind(self, name: str = "") -> About:
+        """For errors about an object's content, which name the kind."""
+        return About(self.group, self.kind, name)
+
+
+def _same(*paths: str) -> dict[str, str]:
+    return {path: path for path in paths}
+
+
+_EVENT_STORAGE = "/events"
+_EVENT_RENAMES = {
+    "involvedObject": "regarding", "message": "note", "source": "deprecatedSource", "count": "deprecatedCount",
+    "firstTimestamp": "deprecatedFirstTimestamp", "lastTimestamp": "deprecatedLastTimestamp",
+    "reportingComponent": "reportingController",
+}  # fmt: skip
+_REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+_EVENT_FIELDS = {
+    **_same("metadata.namespace", "reason", "type", "reportingComponent"),
+    **_same(*(f"involvedObject.{each}" for each in _REFERENCE)),
+    "source": "source.component",
+}
+_EVENTS_FIELDS = {
+    **_same("metadata.namespace", "reason", "type"),
+    "reportingController": "reportingComponent",
+    **{f"regarding.{each}": f"involvedObject.{each}" for each in _REFERENCE},
+}
+_DRA = "resource.k8s.io"
+
+RESOURCES: tuple[Resource, ...] = (
+    Resource("", "v1", "namespaces", "Namespace", False, "core.Namespace", ("ns",), ("status", "finalize"),
+             _same("status.phase", "name")),
+    Resource("", "v1", "nodes", "Node", False, "core.Node", ("no",), ("status",), _same("spec.unschedulable")),
+    Resource("", "v1", "pods", "Pod", True, "core.Pod", ("po",), ("status", "binding", "log"),
+             _same("metadata.namespace", "spec.nodeName", "spec.restartPolicy", "spec.schedulerName",
+                   "spec.serviceAccountName", "spec.hostNetwork", "status.phase", "status.podIP",
+                   "status.nominatedNodeName"),
+             returns_deleted=True, categories=("all",), generation=True),
+    Resource("", "v1", "events", "Event", True, "core.Event", ("ev",), (), _EVENT_FIELDS),
+    Resource("", "v1", "serviceaccounts", "ServiceAccount", True, "core.ServiceAccount", ("sa",), ("token",),
+             _same("metadata.namespace"), returns_deleted=True),
+    Resource("", "v1", "configmaps", "ConfigMap", True, "core.ConfigMap", ("cm",), (), _same("metadata.namespace")),
+    Resource("", "v1", "secrets", "Secret", True, "core.Secret", (), (), _same("metadata.namespace", "type")),
+    Resource("events.k8s.io", "v1", "events", "Event", True, "events.Event", ("ev",), (), _EVENTS_FIELDS,
+             stored_as=_EVENT_STORAGE, renames=_EVENT_RENAMES),
+    Resource("coordination.k8s.io", "v1", "leases", "Lease", True, "coordination.Lease", (), (),
+             _same("metadata.namespace")),
+    Resource(_DRA, "v1", "deviceclasses", "DeviceClass", False, "resource.DeviceClass",
+             returns_deleted=True, generation=True),
+    Resource(_DRA, "v1", "resourceclaims", "ResourceClaim", True, "resource.ResourceClaim", (), ("status",),
+             _same("metadata.namespace"), returns_deleted=True),
+    Resource(_DRA, "v1", "resourceclaimtemplates", "ResourceClaimTemplate", True, "resource.ResourceClaimTemplate",
+             (), (), _same("metadata.namespace"), returns_deleted=True),
+    Resource(_DRA, "v1", "resourceslices", "ResourceSlice", False, "resource.ResourceSlice", (), (),
+             _same("spec.nodeName", "spec.driver", "spec.pool.name"), returns_deleted=True, generation=True),
+    Resource(_DRA, "v1", "devicetaintrules", "DeviceTaintRule", False, "resource.DeviceTaintRule", (), ("status",),
+             returns_deleted=True, generation=True),
+    Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False, None,
+             ("crd", "crds"), ("status",), categories=("api-extensions",), generation=True),
+)  # fmt: skip
+
+CRDS = "apiextensions.k8s.io/customresourcedefinitions"
+NAMESPACES = "/namespaces"
+PODS = "/pods"
+SERVICE_ACCOUNTS = "/serviceaccounts"
+CLAIMS = f"{_DRA}/resourceclaims"
+SLICES = f"{_DRA}/resourceslices"
+_SCHEMAS = {each.storage: each.schema for each in reversed(RESOURCES) if not each.stored_as}
+
+
+def schema_of(storage: str) -> str | None:
+    """The struct of the objects in a storage; None for custom resources."""
+    return _SCHEMAS.get(storage)
+
+
+class Registry:
+    """The resources that are served now: the rows above and those of established custom resource definitions."""
+
+    def __init__(self) -> None:
+        self._fixed = {(each.group, each.version, each.plural): each for each in RESOURCES}
+        self._custom: dict[str, tuple[Resource, ...]] = {}
+
+    def all(self) -> list[Resource]:
+        """Every resource."""
+        return [*self._fixed.values(), *(each for rows in self._custom.values() for each in rows)]
+
+    def find(self, group: str, version: str, plural: str) -> Resource | None:
+        """The resource of a path, None if none is served there."""
+        found = self._fixed.get((group, version, plural))
+        if found is not None:
+            return found
+        for each in self._custom.get(f"{plural}.{group}", ()):
+            if each.version == version:
+                return each
+        return None
+
+    def by_kind(self, api_version: str, kind: str) -> Resource | None:
+        """The resource of a kind, as owner references name it."""
+        for each in self.all():
+            if each.kind == kind and each.api_version == api_version:
+                return each
+        return None
+
+    def define(self, name: str, rows: tuple[Resource, ...]) -> None:
+        """Serve the versions of a custom resource definition, or stop it with no rows."""
+        if rows:
+            self._custom[name] = rows
+        else:
+            self._custom.pop(name, None)
+
+    def preferred(self) -> list[Resource]:
+        """One row a storage: the preferred version of each kind."""
+        seen: dict[str, Resource] = {}
+        for each in self.all():
+            seen.setdefault(each.storage, each)
+        return list(seen.values())

@@ -1,0 +1,40 @@
+"""What a client may ask about itself: may I, and who am I. Nothing is stored."""
+
+from dradriver.cluster.apiserver.decoding import read_body
+from dradriver.cluster.apiserver.identity import User
+from dradriver.cluster.apiserver.status import bad_request
+from dradriver.cluster.apiserver.values import Object, dig
+
+_ACCESS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+_SELF = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+REVIEWS = {_ACCESS: "authorization.SelfSubjectAccessReview", _SELF: "authentication.SelfSubjectReview"}
+
+
+def review(path: str, user: User, body: bytes, content_type: str) -> Object:
+    """Answer a review.
+
+    Raises:
+        StatusError: 400 or 415 for a body that can't be read.
+    """
+    asked = read_body(body, content_type, REVIEWS[path])
+    if not isinstance(asked, dict):
+        raise bad_request("couldn't get version/kind; json parse error: not an object")
+    return _access(user, asked) if path == _ACCESS else _who(user)
+
+
+def _access(user: User, asked: Object) -> Object:
+    attributes = dig(asked, "spec", "resourceAttributes") or {}
+    reads = attributes.get("verb") in {"get", "list", "watch"}
+    allowed = (
+        user.is_admin or reads or not user.node or attributes.get("resource") not in {"nodes", "namespaces"}
+    )
+    kind = {"kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "metadata": {}}
+    return {**kind, "spec": asked.get("spec", {}), "status": {"allowed": allowed}}
+
+
+def _who(user: User) -> Object:
+    info: Object = {"username": user.name, "groups": list(user.groups)}
+    if user.node and not user.is_node:
+        info["extra"] = {"authentication.kubernetes.io/node-name": [user.node]}
+    kind: Object = {"kind": "SelfSubjectReview", "apiVersion": "authentication.k8s.io/v1", "metadata": {}}
+    return {**kind, "status": {"userInfo": info}}

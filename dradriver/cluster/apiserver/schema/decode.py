@@ -1,0 +1,237 @@
+"""A request's JSON, turned into an object of its type as Go's decoder would.
+
+`parse` reads bytes and keeps the bytes of raw fields; `conform` checks types, drops what the type does not know (and
+says so), and writes values as Go prints them: quantities and times in canonical form, nulls and empty optional values
+left out.
+"""
+
+import base64
+import binascii
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import msgspec
+
+from dradriver.cluster.apiserver import gojson, quantity
+from dradriver.cluster.apiserver.schema.types import Field, Type, keeps_bytes, struct
+from dradriver.cluster.apiserver.values import JsonValue, Object
+
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+class TypeMismatchError(ValueError):
+    """A value is not of its field's type; the message is the one that Go's decoder gives."""
+
+
+def parse(body: bytes, name: str | None) -> JsonValue:
+    """Decode bytes; fields that keep their bytes become `msgspec.Raw` leaves.
+
+    Args:
+        body: JSON.
+        name: the struct that the bytes should be, or None for an object without a schema.
+
+    Raises:
+        msgspec.DecodeError: not JSON.
+    """
+    if name is None or not keeps_bytes(name):
+        return msgspec.json.decode(body)
+    msgspec.json.decode(body)  # refuses broken JSON inside raw parts too
+    return _parse(body, Type("struct", struct=name))
+
+
+def _parse(body: bytes | msgspec.Raw, kind: Type) -> JsonValue:
+    if kind.kind == "raw":
+        kept = bytes(body)
+        return None if kept == b"null" else msgspec.Raw(kept)
+    first = bytes(memoryview(body)[:1])
+    if kind.kind == "struct" and keeps_bytes(kind.struct) and first.strip() in {b"{", b""}:
+        fields = struct(kind.struct).fields
+        return {
+            key: _parse(value, fields[key].type) if key in fields else msgspec.json.decode(value)
+            for key, value in _OBJECT.decode(body).items()
+        }
+    if kind.kind == "list" and kind.element is not None and first == b"[":
+        return [_parse(item, kind.element) for item in _ARRAY.decode(body)]
+    return msgspec.json.decode(body)
+
+
+def thaw(value: JsonValue) -> JsonValue:
+    """A generic copy in which raw leaves are decoded: what a strategic merge or an apply works on."""
+    if isinstance(value, msgspec.Raw):
+        return msgspec.json.decode(value)
+    if isinstance(value, dict):
+        return {key: thaw(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [thaw(item) for item in value]
+    return value
+
+
+def wire(value: JsonValue) -> JsonValue:
+    """The value as it is answered: raw leaves compacted and escaped; unchanged parts are shared."""
+    if isinstance(value, msgspec.Raw):
+        return msgspec.Raw(gojson.compact(bytes(value)))
+    if isinstance(value, dict):
+        return {key: wire(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [wire(item) for item in value]
+    return value
+
+
+def conform(name: str, value: Object) -> tuple[Object, list[str]]:
+    """The object as its type has it, and the fields that the type does not know.
+
+    Returns:
+        a new object, and messages such as `unknown field "spec.foo"`.
+
+    Raises:
+        TypeMismatchError: a value has the wrong type.
+    """
+    conformer = _Conformer(name)
+    return conformer.object(name, value, ""), conformer.unknown
+
+
+class _Conformer:
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.unknown: list[str] = []
+
+    def object(self, name: str, value: Object, path: str) -> Object:
+        fields = struct(name).fields
+        result: Object = {}
+        for key, item in value.items():
+            known = fields.get(key)
+            if known is None:
+                self.unknown.append(f'unknown field "{path}{key}"')
+            elif item is not None:
+                kept = self.value(known.type, item, f"{path}{key}")
+                if not (known.omitempty and _empty(known, kept)):
+                    result[key] = kept
+        return result
+
+    def value(self, kind: Type, value: JsonValue, path: str) -> JsonValue:
+        if kind.kind == "struct":
+            if not isinstance(value, dict):
+                raise self.mismatch(value, path, kind.struct)
+            return self.object(kind.struct, value, path + ".")
+        if kind.kind == "list" and kind.element is not None:
+            return self.list(kind.element, value, path)
+        if kind.kind == "map" and kind.element is not None:
+            if not isinstance(value, dict):
+                raise self.mismatch(value, path, "map")
+            return {
+                key: self.value(kind.element, item, f"{path}.{key}")
+                for key, item in value.items()
+                if item is not None
+            }
+        return self.primitive(kind, value, path)
+
+    def list(self, element: Type, value: JsonValue, path: str) -> list[JsonValue]:
+        if not isinstance(value, list):
+            raise self.mismatch(value, path, "[]" + (element.struct or element.kind))
+        if element.kind == "string":
+            if not all(isinstance(item, str) for item in value):
+                raise self.mismatch(next(item for item in value if not isinstance(item, str)), path, "string")
+            return list(value)
+        # A null item decodes to Go's zero value.
+        return [
+            self.value(element, {} if item is None else item, f"{path}[{index}]")
+            for index, item in enumerate(value)
+        ]
+
+    def primitive(self, kind: Type, value: JsonValue, path: str) -> JsonValue:
+        accepted = _ACCEPTED.get(kind.kind)
+        if accepted is not None:
+            if not isinstance(value, accepted) or (isinstance(value, bool) and kind.kind != "bool"):
+                raise self.mismatch(value, path, kind.kind)
+            return value
+        convert = _CONVERTED[kind.kind]
+        try:
+            return convert(value)
+        except ValueError as error:
+            raise TypeMismatchError(f"{path}: {error}") from error
+
+    def mismatch(self, value: JsonValue, path: str, wanted: str) -> TypeMismatchError:
+        package, _, short = self.root.rpartition(".")
+        wanted = f"v1.{wanted.rpartition('.')[2]}" if "." in wanted else wanted
+        del package
+        return TypeMismatchError(
+            f"json: cannot unmarshal {_go_name(value)} into Go struct field {short}.{path} of type {wanted}"
+        )
+
+
+def _empty(known: Field, value: JsonValue) -> bool:
+    # Go's omitempty: nil pointers (null, left out before), zero scalars, empty lists and maps; never structs.
+    if known.type.kind == "struct" or known.type.pointer:
+        return False
+    if known.type.kind in {"raw", "any", "quantity", "intorstring"}:
+        return False
+    return not value
+
+
+def _go_name(value: JsonValue) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    return {str: "string", int: "number", float: "number", list: "array"}.get(type(value), "object")
+
+
+def _quantity(value: JsonValue) -> str:
+    if isinstance(value, str):
+        return quantity.canonical(value)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return quantity.canonical(str(value))
+    raise ValueError(quantity.ERROR)
+
+
+def parse_time(value: JsonValue) -> datetime:
+    """An RFC 3339 time.
+
+    Raises:
+        ValueError: it is not one; the message is Go's.
+    """
+    if isinstance(value, str) and "T" in value:
+        try:
+            parsed = datetime.fromisoformat(value)
+        except ValueError:
+            parsed = None
+        if parsed is not None and parsed.tzinfo is not None:
+            return parsed.astimezone(UTC)
+    raise ValueError(f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse "{value}"')
+
+
+def _time(value: JsonValue) -> str:
+    return parse_time(value).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _microtime(value: JsonValue) -> str:
+    return parse_time(value).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _bytes(value: JsonValue) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"json: cannot unmarshal {_go_name(value)} into Go value of type []uint8")
+    try:
+        base64.b64decode(value, validate=True)
+    except binascii.Error as error:
+        raise ValueError("illegal base64 data at input byte 0") from error
+    return value
+
+
+def _int_or_string(value: JsonValue) -> JsonValue:
+    if isinstance(value, (int, str)) and not isinstance(value, bool):
+        return value
+    raise ValueError(f"json: cannot unmarshal {_go_name(value)} into Go value of type intstr.IntOrString")
+
+
+def _raw(value: JsonValue) -> msgspec.Raw:
+    # Bytes kept as sent, or a generic value as Go marshals it.
+    return value if isinstance(value, msgspec.Raw) else msgspec.Raw(gojson.encode(value).encode())
+
+
+_ACCEPTED: dict[str, type | tuple[type, ...]] = {
+    "string": str, "bool": bool, "int32": int, "int64": int, "float": (int, float), "byte": int,
+}  # fmt: skip
+_CONVERTED: dict[str, Callable[[JsonValue], JsonValue]] = {
+    "quantity": _quantity, "time": _time, "microtime": _microtime, "bytes": _bytes, "raw": _raw,
+    "intorstring": _int_or_string, "any": lambda value: value,
+}  # fmt: skip

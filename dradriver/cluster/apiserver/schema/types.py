@@ -1,0 +1,129 @@
+"""The types of `kubernetes.json`, read on first use.
+
+A struct is a map from JSON name to `Field`; a field's type is a small tree: primitives, lists, maps and structs. The
+marks tell server-side apply and strategic merge how to treat lists.
+"""
+
+import json
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import Literal, TypeAlias
+
+Kind: TypeAlias = Literal[
+    "string", "bool", "int32", "int64", "float", "bytes", "byte", "time", "microtime", "any", "quantity",
+    "intorstring", "raw", "list", "map", "struct",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """One type.
+
+    Attributes:
+        kind: a primitive, `list`, `map` or `struct`.
+        pointer: Go keeps a zero value behind a pointer; without, `omitempty` drops it.
+        element: what a list or map holds.
+        struct: the name of the struct, `package.Name`.
+    """
+
+    kind: Kind
+    pointer: bool = False
+    element: "Type | None" = None
+    struct: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a struct.
+
+    Attributes:
+        type: its type.
+        omitempty: whether a zero value is left out.
+        list_type: `atomic`, `map`, `set` or nothing; `atomic` also for structs and maps.
+        keys: the fields that identify an item of a `map` list (server-side apply).
+        merge_key: the field that identifies an item in a strategic merge patch; "" for a merged list of scalars,
+            None for a list that is replaced.
+        number: its number in the protobuf form, empty for none; two numbers when it lies in an embedded message.
+    """
+
+    type: Type
+    omitempty: bool
+    list_type: str = ""
+    keys: tuple[str, ...] = ()
+    merge_key: str | None = None
+    number: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """A named Go struct: its fields by JSON name, and whether bytes kept as sent lie anywhere below it."""
+
+    name: str
+    fields: dict[str, Field] = field(default_factory=dict)
+
+
+def _type(expression: str) -> Type:
+    pointer = expression.startswith("*")
+    expression = expression.removeprefix("*")
+    if expression.startswith("[]"):
+        return Type("list", pointer, _type(expression[2:]))
+    if expression.startswith("{}"):
+        return Type("map", pointer, _type(expression[2:]))
+    if "." in expression:
+        return Type("struct", pointer, None, expression)
+    return Type(expression, pointer)  # type: ignore[arg-type]  # the file holds only the kinds above
+
+
+def _field(text: str) -> Field:
+    expression, *marks = text.split(" ")
+    values = dict(mark.split("=", 1) for mark in marks if "=" in mark)
+    keys = tuple(values["keys"].split(",")) if "keys" in values else ()
+    number = next((tuple(map(int, mark[1:].split("."))) for mark in marks if mark.startswith("#")), ())
+    return Field(_type(expression), "o" in marks, values.get("list", ""), keys, values.get("merge"), number)
+
+
+# Fields of the KEPs that Kubernetes 1.37 does not have, served when their gate is on (dropped otherwise).
+_KEP_FIELDS = {
+    # KEP-5963, "Design Details": the groups in force when the device was allocated.
+    "resource.DeviceRequestAllocationResult": {"compatibilityGroups": "[]string o list=atomic"},
+}
+
+
+@cache
+def _document() -> dict[str, dict[str, str]]:
+    text = resources.files(__package__).joinpath("kubernetes.json").read_text(encoding="utf-8")
+    document: dict[str, dict[str, str]] = json.loads(text)
+    return document
+
+
+@cache
+def struct(name: str) -> Struct:
+    """The struct of a name such as `core.Pod`.
+
+    Raises:
+        KeyError: no such struct in the generated file.
+    """
+    fields = {**_document()[name], **_KEP_FIELDS.get(name, {})}
+    return Struct(name, {key: _field(text) for key, text in fields.items()})
+
+
+@cache
+def keeps_bytes(name: str) -> bool:
+    """Whether a struct holds, at any depth, a field whose bytes are kept as sent (Go's `RawExtension`)."""
+    return _reaches_raw(name, set())
+
+
+def _reaches_raw(name: str, seen: set[str]) -> bool:
+    if name in seen:
+        return False
+    seen.add(name)
+    return any(_type_reaches_raw(each.type, seen) for each in struct(name).fields.values())
+
+
+def _type_reaches_raw(each: Type, seen: set[str]) -> bool:
+    if each.kind == "struct":
+        return _reaches_raw(each.struct, seen)
+    if each.element is not None:
+        return _type_reaches_raw(each.element, seen)
+    return each.kind == "raw"

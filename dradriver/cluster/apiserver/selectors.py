@@ -1,0 +1,135 @@
+"""Label selectors and field selectors, parsed once into predicates."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from dradriver.cluster.apiserver.status import bad_request
+from dradriver.cluster.apiserver.values import Object, dig
+
+_REQUIREMENT = re.compile(
+    r"^\s*(?:(?P<absent>!)\s*(?P<nokey>[^\s,=!()]+)"
+    r"|(?P<key>[^\s,=!()<>]+)\s*(?:(?P<op>==|=|!=)\s*(?P<value>[^\s,=!()]*)"
+    r"|\s+(?P<setop>in|notin)\s*\((?P<values>[^)]*)\))?)\s*$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelRequirement:
+    """One clause of a label selector."""
+
+    key: str
+    operator: str
+    values: frozenset[str] = frozenset()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether an object's labels meet the clause."""
+        present = self.key in labels
+        if self.operator == "exists":
+            return present
+        if self.operator == "absent":
+            return not present
+        if self.operator == "in":
+            return present and labels[self.key] in self.values
+        return not present or labels[self.key] not in self.values
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRequirement:
+    """One clause of a field selector."""
+
+    path: str
+    equal: bool
+    value: str
+
+
+def _clauses(text: str) -> list[str]:
+    # Commas separate clauses, except inside the parentheses of a set.
+    return [part for part in re.split(r",(?![^(]*\))", text) if part.strip()]
+
+
+def parse_labels(text: str) -> tuple[LabelRequirement, ...]:
+    """Read a label selector.
+
+    Raises:
+        StatusError: 400 for text that is none.
+    """
+    return tuple(_label(clause) for clause in _clauses(text))
+
+
+def _label(clause: str) -> LabelRequirement:
+    match = _REQUIREMENT.match(clause)
+    if match is None:
+        raise bad_request(f"unable to parse requirement: found {clause!r}, expected: identifier")
+    if match["absent"]:
+        return LabelRequirement(match["nokey"], "absent")
+    if match["setop"]:
+        values = frozenset(value.strip() for value in match["values"].split(","))
+        return LabelRequirement(match["key"], match["setop"], values)
+    if match["op"]:
+        operator = "notin" if match["op"] == "!=" else "in"
+        return LabelRequirement(match["key"], operator, frozenset({match["value"]}))
+    return LabelRequirement(match["key"], "exists")
+
+
+def parse_fields(text: str, supported: Iterable[str], kind: str) -> tuple[FieldRequirement, ...]:
+    """Read a field selector.
+
+    Args:
+        text: `metadata.name=a,spec.nodeName!=b`.
+        supported: the fields that may be selected by.
+        kind: `group/version, Kind=Name`, for the error.
+
+    Raises:
+        StatusError: 400 for a field that can't be selected by.
+    """
+    allowed = {"metadata.name", *supported}
+    found = []
+    for clause in filter(None, text.split(",")):
+        path, equal, value = _field_clause(clause)
+        if path not in allowed:
+            message = f'Unable to find "{kind}" that match label selector "", field selector "{text}": field label not supported: {path}'
+            raise bad_request(message)
+        found.append(FieldRequirement(path, equal, value))
+    return tuple(found)
+
+
+def _field_clause(clause: str) -> tuple[str, bool, str]:
+    for operator, equal in (("!=", False), ("==", True), ("=", True)):
+        path, found, value = clause.partition(operator)
+        if found:
+            return path.strip(), equal, value.strip()
+    raise bad_request(f"invalid selector: '{clause}'; can't understand '{clause}'")
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a list or watch asks for: namespace ("" for all), labels and fields."""
+
+    namespace: str = ""
+    labels: tuple[LabelRequirement, ...] = ()
+    fields: tuple[FieldRequirement, ...] = ()
+
+    def matches(self, obj: Object) -> bool:
+        """Whether an object is asked for."""
+        metadata = obj["metadata"]
+        if self.namespace and metadata.get("namespace", "") != self.namespace:
+            return False
+        labels = metadata.get("labels") or {}
+        if not all(requirement.matches(labels) for requirement in self.labels):
+            return False
+        return all((_text(dig(obj, *each.path.split("."))) == each.value) == each.equal for each in self.fields)
+
+    @property
+    def everything(self) -> bool:
+        """Whether every object matches."""
+        return not (self.namespace or self.labels or self.fields)
+
+
+Predicate = Callable[[Object], bool]

@@ -1,0 +1,209 @@
+"""The server's life: credentials, state, the socket, and the tasks that run beside it."""
+
+import asyncio
+import base64
+import contextlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from aiohttp import StreamReader, web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http import RawRequestMessage
+from aiohttp.web_protocol import RequestHandler
+
+from dradriver.cluster.apiserver import identity, namespaces
+from dradriver.cluster.apiserver.definitions import DefinitionController
+from dradriver.cluster.apiserver.faults import Faults
+from dradriver.cluster.apiserver.garbage import GarbageCollector
+from dradriver.cluster.apiserver.gates import FeatureGates
+from dradriver.cluster.apiserver.handlers import Handler, PodLogs
+from dradriver.cluster.apiserver.persist import Database
+from dradriver.cluster.apiserver.resources import Registry, schema_of
+from dradriver.cluster.apiserver.store import Store
+from dradriver.cluster.apiserver.validation.devices import CelCheck
+from dradriver.cluster.apiserver.values import Object
+from dradriver.cluster.apiserver.writes import Server
+from dradriver.errors import UsageError
+
+__all__ = ["ApiServer", "PodLogs"]
+
+_LARGEST_BODY = 3 * 1024 * 1024
+
+
+def _request(
+    message: RawRequestMessage, payload: StreamReader, protocol: "RequestHandler[web.BaseRequest]",
+    writer: AbstractStreamWriter, task: asyncio.Task[None],
+) -> web.BaseRequest:  # fmt: skip
+    # As aiohttp's own, with Kubernetes' limit on bodies.
+    loop = asyncio.get_running_loop()
+    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=_LARGEST_BODY)
+
+
+class ApiServer:
+    """An API server in this process, its state in one folder. For laptops and tests, not for production.
+
+    Attributes:
+        url: where it listens, known after `start`.
+        ca_file: the certificate that clients trust it by.
+        faults: rules that make it misbehave, for tests.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        feature_gates: Mapping[str, bool] | None = None,
+        cel_check: CelCheck | None = None,
+        history: int = 4096,
+        bookmark_seconds: float = 60.0,
+    ) -> None:
+        """Describe a server; nothing happens before `start`.
+
+        Args:
+            data_dir: the folder of its state and credentials; made if missing.
+            host: the address to listen on.
+            port: the port, 0 for the one of the last run, or any free one.
+            feature_gates: gates by name that differ from Kubernetes 1.37's defaults.
+            cel_check: refuses CEL expressions with a reason; without, only their length is checked.
+            history: how many changes of each kind a watch can go back.
+            bookmark_seconds: the time between two bookmarks of a watch.
+
+        Raises:
+            UsageError: a feature gate is unknown.
+        """
+        self._data_dir = data_dir
+        self._host = host
+        self._port = port
+        self._history = history
+        self._bookmark_seconds = bookmark_seconds
+        self._gates = FeatureGates(dict(feature_gates or {}))
+        self._cel_check = cel_check
+        self._database = Database(data_dir / "state.db")
+        self._credentials: identity.Credentials | None = None
+        self._handler: Handler | None = None
+        self._runner: web.ServerRunner | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._pod_logs: PodLogs | None = None
+        self.faults = Faults()
+        self.url = ""
+        self.ca_file = data_dir / "ca.crt"
+
+    @property
+    def pod_logs(self) -> PodLogs | None:
+        """Who reads containers' logs; a kubelet stand-in sets it."""
+        return self._pod_logs
+
+    @pod_logs.setter
+    def pod_logs(self, hook: PodLogs | None) -> None:
+        self._pod_logs = hook
+        if self._handler is not None:
+            self._handler.pod_logs = hook
+
+    async def start(self) -> None:
+        """Open the state and listen.
+
+        Raises:
+            UsageError: the folder can't be used, or the port is taken.
+        """
+        try:
+            self._credentials = await asyncio.to_thread(self._prepare)
+        except OSError as error:
+            raise UsageError(f"data folder {self._data_dir}: {error}") from error
+        store = Store(self._database, self._history, schema_of)
+        store.restore(*await asyncio.to_thread(self._database.load))
+        server = Server(store, Registry(), self._gates, self._cel_check)
+        namespaces.create_initial(server)
+        controllers = (
+            DefinitionController(server),
+            namespaces.NamespaceController(server),
+            GarbageCollector(server),
+        )
+        self._handler = Handler(
+            server, self._credentials.tokens, self.faults, self._bookmark_seconds, self._pod_logs
+        )
+        await self._listen(self._handler, self._credentials)
+        self._tasks = [asyncio.create_task(each.run(), name=type(each).__name__) for each in controllers]
+
+    def _prepare(self) -> identity.Credentials:
+        self._data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._database.open()
+        return identity.load(self._data_dir, self._host)
+
+    async def _listen(self, handler: Handler, credentials: identity.Credentials) -> None:
+        # Cancelling a handler whose client has gone ends its watch at once; writes have no await to be cancelled at.
+        server = web.Server(handler, request_factory=_request, handler_cancellation=True, access_log=None)
+        self._runner = web.ServerRunner(server, shutdown_timeout=0.5)
+        await self._runner.setup()
+        port = self._port or await asyncio.to_thread(self._last_port)
+        try:
+            await self._bind(port, credentials)
+        except OSError as error:
+            if self._port:
+                raise UsageError(f"can't listen on {self._host}:{port}: {error}") from error
+            await self._bind(0, credentials)
+        port = self._runner.addresses[0][1]
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        self.url = f"https://{host}:{port}"
+        await asyncio.to_thread((self._data_dir / "port").write_text, str(port))
+
+    def _last_port(self) -> int:
+        # The same address over restarts: kubeconfigs that were written stay good.
+        with contextlib.suppress(OSError, ValueError):
+            return int((self._data_dir / "port").read_text())
+        return 0
+
+    async def _bind(self, port: int, credentials: identity.Credentials) -> None:
+        if self._runner is not None:
+            site = web.TCPSite(self._runner, self._host, port, ssl_context=credentials.context, backlog=512)
+            await site.start()
+
+    async def stop(self) -> None:
+        """End watches and tasks, close the socket and the state. Safe to call twice."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+        await self._database.close()
+
+    def kubeconfig(self, user: Literal["admin"] | str = "admin") -> Object:
+        """A kubeconfig document.
+
+        Args:
+            user: `admin`, `node:NAME` (a kubelet), `driver:NAME` (a driver's service account bound to node NAME) or
+                `sa:NAMESPACE:NAME`.
+
+        Raises:
+            UsageError: the server was never started, or there is no such user.
+        """
+        if self._credentials is None:
+            raise UsageError("the API server has not been started")
+        if identity.user_of(user) is None:
+            raise UsageError(f"user {user!r}: use admin, node:NAME, driver:NODE or sa:NAMESPACE:NAME")
+        authority = base64.b64encode(self.ca_file.read_bytes()).decode()
+        name = "dradriver"
+        return {
+            "apiVersion": "v1", "kind": "Config", "current-context": name,
+            "clusters": [{"name": name, "cluster": {"server": self.url, "certificate-authority-data": authority}}],
+            "users": [{"name": user, "user": {"token": self._credentials.tokens.token(user)}}],
+            "contexts": [{"name": name, "context": {"cluster": name, "user": user, "namespace": "default"}}],
+        }  # fmt: skip
+
+    def write_kubeconfig(self, path: Path, user: str = "admin") -> None:
+        """Write a kubeconfig file, readable by its owner only. Blocking.
+
+        Raises:
+            UsageError: as `kubeconfig` does.
+        """
+        text = json.dumps(self.kubeconfig(user), indent=2) + "\n"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(path.name + ".new")
+        temporary.touch(mode=0o600)
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)

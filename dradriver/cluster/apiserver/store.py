@@ -1,0 +1,206 @@
+"""The objects in memory, their revisions and their recent past.
+
+One counter numbers every write of every kind, as etcd's does. An object that is stored is never changed again: a write
+stores a new one. The past of each kind is kept for a bounded number of writes; what is older answers 410.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from dradriver.cluster.apiserver.persist import Database, Row
+from dradriver.cluster.apiserver.schema.decode import parse, wire
+from dradriver.cluster.apiserver.schema.types import keeps_bytes
+from dradriver.cluster.apiserver.status import StatusError, expired
+from dradriver.cluster.apiserver.values import Object, encode
+
+Key = tuple[str, str]
+"""Namespace ("" for cluster-wide objects) and name."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """One object at one revision; it is never changed.
+
+    Attributes:
+        storage: `group/plural`, where objects of its kind are kept.
+        revision: the write that made it.
+        object: the object, resourceVersion included.
+        schema: its struct, None for custom resources.
+    """
+
+    storage: str
+    revision: int
+    object: Object
+    schema: str | None
+
+    @property
+    def key(self) -> Key:
+        """Namespace and name."""
+        metadata = self.object["metadata"]
+        return metadata.get("namespace", ""), metadata["name"]
+
+    @property
+    def view(self) -> Object:
+        """The object as clients see it: raw bytes compacted."""
+        return wire(self.object) if self.schema is not None and keeps_bytes(self.schema) else self.object
+
+    @cached_property
+    def body(self) -> bytes:
+        """JSON of the view."""
+        return encode(self.view)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One write: what was there before and what is there now; one of both may be None.
+
+    A deleted object's last state, at the deleting revision, is `last`.
+    """
+
+    revision: int
+    before: Stored | None
+    after: Stored | None
+    last: Stored
+
+
+Listener = Callable[[Change], None]
+
+
+@dataclass
+class _Shelf:
+    """All objects of one storage."""
+
+    objects: dict[Key, Stored] = field(default_factory=dict)
+    past: deque[Change] = field(default_factory=deque)
+    forgotten: int = 0
+    listeners: list[Listener] = field(default_factory=list)
+
+
+class Store:
+    """All objects. Every method runs to its end without giving up the loop: a read and the write after it are one step."""
+
+    def __init__(self, database: Database, history: int, schema_of: Callable[[str], str | None]) -> None:
+        self._database = database
+        self._history = history
+        self._schema_of = schema_of
+        self._shelves: dict[str, _Shelf] = {}
+        self._everything: list[Listener] = []
+        self._oldest = 0
+        self.revision = 1
+
+    def restore(self, revision: int, rows: list[Row]) -> None:
+        """Take over what the database holds; the past before is forgotten."""
+        self.revision = self._oldest = revision
+        for row in rows:
+            schema = self._schema_of(row.storage)
+            obj = parse(row.body, schema)
+            stored = Stored(row.storage, row.revision, obj, schema)
+            self._shelf(row.storage).objects[row.namespace, row.name] = stored
+
+    def _shelf(self, storage: str) -> _Shelf:
+        shelf = self._shelves.get(storage)
+        if shelf is None:
+            shelf = self._shelves[storage] = _Shelf(forgotten=self._oldest)
+        return shelf
+
+    def get(self, storage: str, namespace: str, name: str) -> Stored | None:
+        """One object as it is now."""
+        return self._shelf(storage).objects.get((namespace, name))
+
+    def all(self, storage: str) -> list[Stored]:
+        """All objects of a storage as they are now, by namespace and name."""
+        objects = self._shelf(storage).objects
+        return [objects[key] for key in sorted(objects)]
+
+    def storages(self) -> list[str]:
+        """Every storage that ever held an object in this process."""
+        return list(self._shelves)
+
+    def at(self, storage: str, revision: int) -> list[Stored]:
+        """All objects of a storage as they were at a revision.
+
+        Raises:
+            StatusError: 410 when that past is gone.
+        """
+        shelf = self._shelf(storage)
+        if revision < shelf.forgotten:
+            raise expired("The provided continue parameter is too old to display a consistent list result.")
+        objects = dict(shelf.objects)
+        for change in reversed(shelf.past):
+            if change.revision <= revision:
+                break
+            if change.before is None:
+                objects.pop(change.last.key, None)
+            else:
+                objects[change.before.key] = change.before
+        return [objects[key] for key in sorted(objects)]
+
+    def since(self, storage: str, revision: int) -> list[Change]:
+        """Every change of a storage after a revision.
+
+        Raises:
+            StatusError: 410 when part of that past is gone.
+        """
+        shelf = self._shelf(storage)
+        if revision < shelf.forgotten:
+            raise too_old(revision, shelf.forgotten)
+        return [change for change in shelf.past if change.revision > revision]
+
+    def put(self, storage: str, obj: Object) -> Stored:
+        """Store an object; the store sets its resourceVersion and owns it from now on.
+
+        Raises:
+            StatusError: 500 when the disk refuses; nothing has changed then.
+        """
+        revision = self.revision + 1
+        obj["metadata"]["resourceVersion"] = str(revision)
+        stored = Stored(storage, revision, obj, self._schema_of(storage))
+        self._database.put(Row(storage, *stored.key, revision, encode(obj)))
+        shelf = self._shelf(storage)
+        before = shelf.objects.get(stored.key)
+        shelf.objects[stored.key] = stored
+        self._publish(shelf, Change(revision, before, stored, stored))
+        return stored
+
+    def delete(self, stored: Stored) -> Stored:
+        """Remove an object; returns its last state at the deleting revision.
+
+        Raises:
+            StatusError: 500 when the disk refuses.
+        """
+        revision = self.revision + 1
+        metadata = {**stored.object["metadata"], "resourceVersion": str(revision)}
+        last = Stored(stored.storage, revision, {**stored.object, "metadata": metadata}, stored.schema)
+        self._database.delete(stored.storage, *stored.key, revision)
+        shelf = self._shelf(stored.storage)
+        del shelf.objects[stored.key]
+        self._publish(shelf, Change(revision, stored, None, last))
+        return last
+
+    def _publish(self, shelf: _Shelf, change: Change) -> None:
+        self.revision = change.revision
+        shelf.past.append(change)
+        if len(shelf.past) > self._history:
+            shelf.forgotten = shelf.past.popleft().revision
+        for listener in (*shelf.listeners, *self._everything):
+            listener(change)
+
+    def compact(self) -> None:
+        """Forget the whole past now, as etcd's compaction does: older watches and pages answer 410."""
+        self._oldest = self.revision
+        for shelf in self._shelves.values():
+            shelf.past.clear()
+            shelf.forgotten = self.revision
+
+    def listen(self, listener: Listener, storage: str | None = None) -> Callable[[], None]:
+        """Call a function on every later change (of one storage, or of all); returns how to stop it."""
+        listeners = self._everything if storage is None else self._shelf(storage).listeners
+        listeners.append(listener)
+        return lambda: listeners.remove(listener)
+
+
+def too_old(revision: int, oldest: int) -> StatusError:
+    """410 for a watch whose past is gone."""
+    return expired(f"too old resource version: {revision} ({oldest})")

@@ -1,0 +1,126 @@
+"""Namespaces, nodes, events, secrets."""
+
+import base64
+from ipaddress import ip_network
+
+from dradriver.cluster.apiserver.strategies.base import Context, PathNamed, Strategy, default, keep
+from dradriver.cluster.apiserver.validation.field import Causes, invalid, required
+from dradriver.cluster.apiserver.validation.names import label, label_name, subdomain
+from dradriver.cluster.apiserver.values import Object, dig
+
+
+class NamespaceStrategy(Strategy):
+    """A namespace carries its name as a label and a finalizer in its spec, which keeps it until it is empty."""
+
+    def check_name(self, name: str) -> list[str]:
+        """See `Strategy`."""
+        return label(name)
+
+    def prepare_create(self, context: Context, obj: Object) -> None:
+        """See `Strategy`."""
+        obj["spec"] = {"finalizers": ["kubernetes"]}
+        obj["status"] = {"phase": "Active"}
+        self._label(obj)
+
+    def prepare_update(self, context: Context, obj: Object, old: Object) -> None:
+        """See `Strategy`."""
+        keep(obj, old, "spec", "status")
+        self._label(obj)
+
+    @staticmethod
+    def _label(obj: Object) -> None:
+        labels = obj["metadata"].get("labels") or {}
+        obj["metadata"]["labels"] = {**labels, "kubernetes.io/metadata.name": obj["metadata"]["name"]}
+
+
+class NodeStrategy(Strategy):
+    """Status and spec are written apart; a status write may change labels, as the kubelet's does."""
+
+    def prepare_create(self, context: Context, obj: Object) -> None:
+        """See `Strategy`."""
+        obj.setdefault("spec", {})
+        obj.setdefault("status", {})
+        default(obj["status"], {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}})
+        self._allocatable(obj)
+
+    def prepare_update(self, context: Context, obj: Object, old: Object) -> None:
+        """See `Strategy`."""
+        keep(obj, old, "status")
+        obj.setdefault("spec", {})
+
+    def prepare_status(self, context: Context, obj: Object, old: Object) -> None:
+        """See `Strategy`."""
+        keep(obj, old, "spec")
+        self._allocatable(obj)
+
+    @staticmethod
+    def _allocatable(obj: Object) -> None:
+        status = obj.get("status") or {}
+        if "capacity" in status and "allocatable" not in status:
+            status["allocatable"] = dict(status["capacity"])
+
+    def validate_create(self, context: Context, obj: Object) -> Causes:
+        """See `Strategy`."""
+        causes: Causes = []
+        for index, taint in enumerate(dig(obj, "spec", "taints") or ()):
+            causes += label_name(taint.get("key", ""), f"spec.taints[{index}].key")
+            if taint.get("effect") not in {"NoSchedule", "PreferNoSchedule", "NoExecute"}:
+                causes.append(required(f"spec.taints[{index}].effect"))
+        for index, text in enumerate(dig(obj, "spec", "podCIDRs") or ()):
+            try:
+                ip_network(text)
+            except ValueError:
+                causes.append(
+                    invalid(
+                        f"spec.podCIDRs[{index}]",
+                        text,
+                        "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)",
+                    )
+                )
+        return causes
+
+    def validate_update(self, context: Context, obj: Object, old: Object) -> Causes:
+        """See `Strategy`."""
+        return self.validate_create(context, obj)
+
+
+class EventStrategy(PathNamed):
+    """An event lives where its object lives; cluster-wide objects' events live in `default`."""
+
+    def validate_create(self, context: Context, obj: Object) -> Causes:
+        """See `Strategy`."""
+        involved = dig(obj, "involvedObject", "namespace") or ""
+        namespace = obj["metadata"].get("namespace", "")
+        if namespace not in {
+            involved,
+            "default" if not involved else involved,
+            "kube-system" if not involved else "",
+        }:
+            return [invalid("involvedObject.namespace", involved, "does not match event.namespace")]
+        return []
+
+
+class SecretStrategy(Strategy):
+    """`stringData` is written into `data` and never read back."""
+
+    def check_name(self, name: str) -> list[str]:
+        """See `Strategy`."""
+        return subdomain(name)
+
+    def prepare_create(self, context: Context, obj: Object) -> None:
+        """See `Strategy`."""
+        default(obj, {"type": "Opaque"})
+        plain = obj.pop("stringData", None)
+        if plain:
+            encoded = {key: base64.b64encode(value.encode()).decode() for key, value in plain.items()}
+            obj["data"] = {**(obj.get("data") or {}), **encoded}
+
+    def prepare_update(self, context: Context, obj: Object, old: Object) -> None:
+        """See `Strategy`."""
+        self.prepare_create(context, obj)
+
+    def validate_update(self, context: Context, obj: Object, old: Object) -> Causes:
+        """See `Strategy`."""
+        if obj.get("type") != old.get("type"):
+            return [invalid("type", obj.get("type"), "field is immutable")]
+        return []

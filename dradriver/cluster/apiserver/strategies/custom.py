@@ -1,0 +1,158 @@
+"""Custom resource definitions and the objects of their kinds. Structural schemas are stored, not enforced."""
+
+import re
+
+from dradriver.cluster.apiserver.resources import Resource
+from dradriver.cluster.apiserver.strategies.base import Context, Strategy, keep, keep_metadata
+from dradriver.cluster.apiserver.validation.field import Causes, invalid, required
+from dradriver.cluster.apiserver.values import Object, dig
+
+APPROVAL = "api-approved.kubernetes.io"
+_PROTECTED = re.compile(r"(^|\.)(k8s\.io|kubernetes\.io)$")
+
+
+class DefinitionStrategy(Strategy):
+    """A definition is served as soon as it is established, which is at once unless its group needs an approval."""
+
+    def prepare_create(self, context: Context, obj: Object) -> None:
+        """See `Strategy`."""
+        spec = obj.setdefault("spec", {})
+        names = spec.setdefault("names", {})
+        kind = names.get("kind", "")
+        names.setdefault("singular", kind.lower())
+        names.setdefault("listKind", f"{kind}List")
+        spec.setdefault("conversion", {"strategy": "None"})
+        stored = [version["name"] for version in spec.get("versions") or () if version.get("storage")]
+        obj["status"] = {
+            "acceptedNames": names, "storedVersions": stored, "conditions": conditions(obj, context.now),
+        }  # fmt: skip
+
+    def validate_create(self, context: Context, obj: Object) -> Causes:
+        """See `Strategy`."""
+        spec = obj["spec"]
+        names, versions = spec["names"], spec.get("versions") or []
+        causes: Causes = [
+            required(f"spec.{path}")
+            for path, value in (("group", spec.get("group")), ("versions", versions))
+            if not value
+        ]
+        causes += [required(f"spec.names.{field}") for field in ("plural", "kind") if not names.get(field)]
+        wanted = f"{names.get('plural')}.{spec.get('group')}"
+        if obj["metadata"]["name"] != wanted:
+            detail = 'must be spec.names.plural+"."+spec.group'
+            causes.append(invalid("metadata.name", obj["metadata"]["name"], detail))
+        if spec.get("scope") not in {"Namespaced", "Cluster"}:
+            causes.append(required("spec.scope"))
+        if versions and sum(bool(version.get("storage")) for version in versions) != 1:
+            causes.append(
+                invalid(
+                    "spec.versions",
+                    "<value omitted>",
+                    "must have exactly one version marked as storage version",
+                )
+            )
+        for index, version in enumerate(versions):
+            if dig(version, "schema", "openAPIV3Schema") is None:
+                causes.append(
+                    required(f"spec.versions[{index}].schema.openAPIV3Schema", "schemas are required")
+                )
+        value = (obj["metadata"].get("annotations") or {}).get(APPROVAL, "")
+        if _PROTECTED.search(spec.get("group", "")) and not value:
+            detail = 'protected groups must have approval annotation "api-approved.kubernetes.io", see https://github.com/kubernetes/enhancements/pull/1111'
+            causes.append(required(f"metadata.annotations[{APPROVAL}]", detail))
+        return causes
+
+    def prepare_update(self, context: Context, obj: Object, old: Object) -> None:
+        """See `Strategy`."""
+        status = dict(old.get("status") or {})
+        self.prepare_create(context, obj)
+        obj["status"] = {**status, "acceptedNames": obj["spec"]["names"], "conditions": _kept(obj, status)}
+
+    def validate_update(self, context: Context, obj: Object, old: Object) -> Causes:
+        """See `Strategy`."""
+        return self.validate_create(context, obj)
+
+
+def _kept(obj: Object, status: Object) -> list[Object]:
+    """The new conditions; those that say what they said before keep their time."""
+    before = {each["type"]: each for each in status.get("conditions") or ()}
+    return [
+        before[each["type"]] if before.get(each["type"], {}).get("status") == each["status"] else each
+        for each in obj["status"]["conditions"]
+    ]
+
+
+def conditions(definition: Object, now: str) -> list[Object]:
+    """The conditions of a definition."""
+    annotation = (definition["metadata"].get("annotations") or {}).get(APPROVAL, "")
+    found = []
+    if _PROTECTED.search(definition["spec"].get("group", "")):
+        found.append(_approval(annotation, now))
+    accepted = _condition("NamesAccepted", "NoConflicts", "no conflicts found", now)
+    return [
+        *found,
+        accepted,
+        _condition("Established", "InitialNamesAccepted", "the initial names have been accepted", now),
+    ]
+
+
+def _approval(annotation: str, now: str) -> Object:
+    if annotation.startswith("unapproved"):
+        message = f'not approved: "{annotation}"'
+        return {
+            **_condition("KubernetesAPIApprovalPolicyConformant", "UnapprovedAnnotation", message, now),
+            "status": "False",
+        }
+    return _condition(
+        "KubernetesAPIApprovalPolicyConformant", "ApprovedAnnotation", f"approved in {annotation}", now
+    )
+
+
+def _condition(kind: str, reason: str, message: str, now: str) -> Object:
+    return {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now}
+
+
+def served(definition: Object) -> tuple[Resource, ...]:
+    """The resources that a definition makes the server serve; none while it is being deleted."""
+    metadata, spec = definition["metadata"], definition["spec"]
+    established = any(
+        each["type"] == "Established" and each["status"] == "True"
+        for each in dig(definition, "status", "conditions") or ()
+    )
+    if not established:
+        return ()
+    names, storage = spec["names"], f"{spec['group']}/{spec['names']['plural']}"
+    rows = []
+    for version in spec["versions"]:
+        if version.get("served"):
+            status = ("status",) if dig(version, "subresources", "status") is not None else ()
+            selectable = {
+                field["jsonPath"][1:]: field["jsonPath"][1:] for field in version.get("selectableFields") or ()
+            }
+            rows.append(
+                Resource(
+                    spec["group"], version["name"], names["plural"], names["kind"], spec["scope"] == "Namespaced", None,
+                    tuple(names.get("shortNames") or ()), status, {"metadata.namespace": "metadata.namespace", **selectable},
+                    stored_as=storage, returns_deleted=False, categories=tuple(names.get("categories") or ()),
+                    generation=True, singular=names.get("singular", ""), uid=metadata["uid"],
+                )
+            )  # fmt: skip
+    return tuple(sorted(rows, key=lambda row: _priority(row.version), reverse=True))
+
+
+def _priority(version: str) -> tuple[int, int, int]:
+    """Kubernetes' order of versions: v10 before v2 before v1 before v1beta1 before v1alpha1."""
+    match = re.fullmatch(r"v(\d+)(?:(alpha|beta)(\d+))?", version)
+    if match is None:
+        return (-1, 0, 0)
+    return ({"alpha": 0, "beta": 1, None: 2}[match[2]], int(match[1]), int(match[3] or 0))
+
+
+class CustomStrategy(Strategy):
+    """Objects of a custom kind: spec and status apart when the definition asks for it."""
+
+    def prepare_status(self, context: Context, obj: Object, old: Object) -> None:
+        """See `Strategy`: everything but the status and the metadata's bookkeeping is kept."""
+        for field in {*obj, *old} - {"status", "metadata", "apiVersion", "kind"}:
+            keep(obj, old, field)
+        keep_metadata(obj, old)

@@ -1,0 +1,217 @@
+"""Pods: defaults, what may change after creation, graceful deletion."""
+
+from dradriver.cluster.apiserver.strategies.base import Context, Strategy, default, keep
+from dradriver.cluster.apiserver.validation.field import Causes, duplicate, forbidden, invalid, required
+from dradriver.cluster.apiserver.validation.names import required_label
+from dradriver.cluster.apiserver.values import Object, copy, dig
+
+_CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
+_DONE = ("Succeeded", "Failed")
+_DEFAULTS = {
+    "restartPolicy": "Always", "terminationGracePeriodSeconds": 30, "dnsPolicy": "ClusterFirst",
+    "securityContext": {}, "schedulerName": "default-scheduler", "enableServiceLinks": True, "priority": 0,
+    "preemptionPolicy": "PreemptLowerPriority", "serviceAccountName": "default", "serviceAccount": "default",
+}  # fmt: skip
+_UNCHANGEABLE = (
+    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+
+
+class PodStrategy(Strategy):
+    """Pods: a spec that hardly changes, a status of the kubelet's, a deletion that waits for the kubelet."""
+
+    def prepare_create(self, context: Context, obj: Object) -> None:
+        """See `Strategy`."""
+        spec = obj.setdefault("spec", {})
+        obj["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
+        default(spec, copy(_DEFAULTS))
+        _default_tolerations(spec)
+        for field in _CONTAINERS:
+            for container in spec.get(field) or ():
+                _default_container(container)
+        for volume in spec.get("volumes") or ():
+            _default_volume(volume)
+
+    def validate_create(self, context: Context, obj: Object) -> Causes:
+        """See `Strategy`."""
+        spec = obj["spec"]
+        causes = [] if spec.get("containers") else [required("spec.containers")]
+        seen: set[str] = set()
+        for field in ("containers", "initContainers"):
+            for index, container in enumerate(spec.get(field) or ()):
+                causes += _container(container, f"spec.{field}[{index}]", seen)
+        return causes + _claims(spec)
+
+    def prepare_update(self, context: Context, obj: Object, old: Object) -> None:
+        """See `Strategy`."""
+        keep(obj, old, "status")
+        spec = obj.setdefault("spec", {})
+        default(spec, {key: value for key, value in old["spec"].items() if key in _DEFAULTS})
+
+    def validate_update(self, context: Context, obj: Object, old: Object) -> Causes:
+        """See `Strategy`."""
+        if _fixed(obj["spec"], old["spec"]) != _fixed(old["spec"], old["spec"]):
+            return [forbidden("spec", _UNCHANGEABLE)]
+        gates = [gate["name"] for gate in old["spec"].get("schedulingGates") or ()]
+        added = [gate["name"] for gate in obj["spec"].get("schedulingGates") or () if gate["name"] not in gates]
+        if added:
+            return [
+                forbidden(
+                    "spec.schedulingGates",
+                    f"only deletion is allowed, but found new scheduling gate '{added[0]}'",
+                )
+            ]
+        return []
+
+    def prepare_status(self, context: Context, obj: Object, old: Object) -> None:
+        """See `Strategy`."""
+        keep(obj, old, "spec")
+        keep(obj["metadata"], old["metadata"], "ownerReferences", "deletionTimestamp", "generation")
+        status, before = obj.setdefault("status", {}), old.get("status") or {}
+        # The server restores what may not be undone: it names a claim that was made for this pod.
+        for field in ("extendedResourceClaimStatus", "qosClass"):
+            if field not in status and field in before:
+                status[field] = before[field]
+
+    def validate_status(self, context: Context, obj: Object, old: Object) -> Causes:
+        """See `Strategy`."""
+        special = dig(obj, "status", "extendedResourceClaimStatus")
+        path = "status.extendedResourceClaimStatus"
+        causes: Causes = []
+        if special is not None and not special.get("requestMappings"):
+            causes.append(required(f"{path}.requestMappings", "must be specified"))
+        names = {claim["name"] for claim in dig(obj, "spec", "resourceClaims") or ()}
+        for index, each in enumerate(dig(obj, "status", "resourceClaimStatuses") or ()):
+            if each.get("name") not in names:
+                at = f"status.resourceClaimStatuses[{index}].name"
+                causes.append(
+                    invalid(
+                        at, each.get("name", ""), "must match the name of an entry in `spec.resourceClaims`"
+                    )
+                )
+        return causes
+
+    def grace(self, obj: Object, asked: int | None) -> int:
+        """See `Strategy`: a pod on a node waits for its kubelet, any other goes at once."""
+        spec, metadata = obj["spec"], obj["metadata"]
+        seconds = asked if asked is not None else spec.get("terminationGracePeriodSeconds", 30)
+        if not spec.get("nodeName") or dig(obj, "status", "phase") in _DONE:
+            return 0
+        seconds = 1 if seconds < 0 else seconds
+        pending = metadata.get("deletionGracePeriodSeconds")
+        return seconds if pending is None else min(seconds, pending)
+
+
+def qos_class(spec: Object) -> str:
+    """The quality-of-service class of a pod, from its containers' requests and limits for CPU and memory."""
+    resources = [
+        container.get("resources") or {} for field in _CONTAINERS[:2] for container in spec.get(field) or ()
+    ]
+    amounts = [
+        (key, (each.get("requests") or {}).get(key), (each.get("limits") or {}).get(key))
+        for each in resources
+        for key in ("cpu", "memory")
+    ]
+    if not any(request or limit for _, request, limit in amounts):
+        return "BestEffort"
+    return (
+        "Guaranteed"
+        if all(limit and request in {None, limit} for _, request, limit in amounts)
+        else "Burstable"
+    )
+
+
+def _default_container(container: Object) -> None:
+    image = container.get("image", "")
+    latest = image.endswith(":latest") or ":" not in image.rpartition("/")[2]
+    default(container, {
+        "imagePullPolicy": "Always" if latest and "@" not in image else "IfNotPresent", "resources": {},
+        "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
+    })  # fmt: skip
+    limits = container["resources"].get("limits")
+    if limits:
+        requests = container["resources"].get("requests") or {}
+        container["resources"]["requests"] = {**limits, **requests}
+    for port in container.get("ports") or ():
+        default(port, {"protocol": "TCP"})
+    for variable in container.get("env") or ():
+        if dig(variable, "valueFrom", "fieldRef") is not None:
+            default(variable["valueFrom"]["fieldRef"], {"apiVersion": "v1"})
+
+
+def _default_volume(volume: Object) -> None:
+    for kind in ("configMap", "secret", "projected", "downwardAPI"):
+        if kind in volume:
+            default(volume[kind], {"defaultMode": 420})
+    if "hostPath" in volume:
+        default(volume["hostPath"], {"type": ""})
+    if set(volume) == {"name"}:
+        volume["emptyDir"] = {}
+
+
+def _default_tolerations(spec: Object) -> None:
+    tolerations = spec.setdefault("tolerations", [])
+    for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
+        covered = any(
+            each.get("effect", "NoExecute") == "NoExecute" and each.get("key", key) == key
+            for each in tolerations
+        )
+        if not covered:
+            tolerations.append(
+                {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+            )
+
+
+def _container(container: Object, path: str, seen: set[str]) -> Causes:
+    name = container.get("name", "")
+    causes = required_label(name, f"{path}.name")
+    if name in seen:
+        causes.append(duplicate(f"{path}.name", name))
+    seen.add(name)
+    return causes if container.get("image") else [*causes, required(f"{path}.image")]
+
+
+def _claims(spec: Object) -> Causes:
+    causes: Causes = []
+    names: set[str] = set()
+    for index, claim in enumerate(spec.get("resourceClaims") or ()):
+        path, name = f"spec.resourceClaims[{index}]", claim.get("name", "")
+        causes += required_label(name, f"{path}.name")
+        if name in names:
+            causes.append(duplicate(f"{path}.name", name))
+        names.add(name)
+        sources = [field for field in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(field)]
+        if len(sources) != 1:
+            one_of = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+            causes.append(
+                invalid(path, claim, one_of if not sources else one_of.replace("one of", "at most one of"))
+            )
+    for field in _CONTAINERS[:2]:
+        for index, container in enumerate(spec.get(field) or ()):
+            for number, used in enumerate(dig(container, "resources", "claims") or ()):
+                if used.get("name") not in names:
+                    at = f"spec.{field}[{index}].resources.claims[{number}].name"
+                    causes += [
+                        invalid(at, used.get("name", ""), "must be one of the names in pod.spec.resourceClaims")
+                    ]
+    return causes
+
+
+def _fixed(spec: Object, old: Object) -> Object:
+    """The part of a spec that may not change: images and other changeable fields are put back to the old ones."""
+    fixed = {
+        key: value for key, value in spec.items() if key not in {"activeDeadlineSeconds", "schedulingGates"}
+    }
+    for field in _CONTAINERS[:2]:
+        if field in fixed:
+            fixed[field] = [{**container, "image": ""} for container in fixed[field]]
+    before = old.get("tolerations") or []
+    if all(each in (fixed.get("tolerations") or []) for each in before):
+        fixed["tolerations"] = before
+    if old.get("terminationGracePeriodSeconds", 0) < 0 and fixed.get("terminationGracePeriodSeconds") == 1:
+        fixed["terminationGracePeriodSeconds"] = old["terminationGracePeriodSeconds"]
+    if old.get("schedulingGates"):  # a gated pod may still be narrowed down
+        fixed = {key: value for key, value in fixed.items() if key not in {"nodeSelector", "affinity"}}
+    return fixed

@@ -1,0 +1,95 @@
+"""Rules of `metadata`, the same for every kind."""
+
+from collections.abc import Callable
+
+from dradriver.cluster.apiserver.validation.field import (
+    Causes,
+    duplicate,
+    forbidden,
+    immutable,
+    invalid,
+    required,
+)
+from dradriver.cluster.apiserver.validation.names import label_value, qualified
+from dradriver.cluster.apiserver.values import Object
+
+_ANNOTATIONS_LIMIT = 256 * 1024
+NameCheck = Callable[[str], list[str]]
+
+
+def path_segment(name: str) -> list[str]:
+    """What is wrong with a name that only has to fit into a URL."""
+    if name in {".", ".."}:
+        return [f"may not be '{name}'"]
+    return [f"may not contain '{sign}'" for sign in ("/", "%") if sign in name]
+
+
+def create(metadata: Object, name_check: NameCheck) -> Causes:
+    """What is wrong with the metadata of a new object."""
+    name, path = metadata.get("name", ""), "metadata"
+    causes: Causes = []
+    if not name:
+        causes.append(required(f"{path}.name", "name or generateName is required"))
+    else:
+        causes += [invalid(f"{path}.name", name, problem) for problem in name_check(name)]
+    return causes + common(metadata, path)
+
+
+def common(metadata: Object, path: str) -> Causes:
+    """What is wrong with labels, annotations, finalizers and owners."""
+    causes: Causes = []
+    for key, value in (metadata.get("labels") or {}).items():
+        causes += [invalid(f"{path}.labels", key, problem) for problem in qualified(key)]
+        causes += [invalid(f"{path}.labels", value, problem) for problem in label_value(value)]
+    annotations = metadata.get("annotations") or {}
+    for key in annotations:
+        causes += [invalid(f"{path}.annotations", key, problem) for problem in qualified(key.lower())]
+    if sum(len(key) + len(value) for key, value in annotations.items()) > _ANNOTATIONS_LIMIT:
+        causes.append(invalid(f"{path}.annotations", "", f"may not be more than {_ANNOTATIONS_LIMIT} bytes"))
+    for finalizer in metadata.get("finalizers") or ():
+        causes += [invalid(f"{path}.finalizers", finalizer, problem) for problem in qualified(finalizer)]
+    return causes + _owners(metadata.get("ownerReferences") or [], f"{path}.ownerReferences")
+
+
+def _owners(owners: list[Object], path: str) -> Causes:
+    causes: Causes = []
+    for index, owner in enumerate(owners):
+        for field in ("apiVersion", "kind", "name", "uid"):
+            if not owner.get(field):
+                causes.append(invalid(f"{path}[{index}].{field}", "", f"{_SPOKEN[field]} must not be empty"))
+    controllers = [owner for owner in owners if owner.get("controller")]
+    if len(controllers) > 1:
+        detail = 'Only one reference can have Controller set to true. Found "true" in references for '
+        causes.append(
+            invalid(
+                path,
+                owners,
+                detail + " and ".join(f"{each['kind']}/{each['name']}" for each in controllers[:2]),
+            )
+        )
+    seen: set[str] = set()
+    for index, owner in enumerate(owners):
+        if owner.get("uid", "") in seen:
+            causes.append(duplicate(f"{path}[{index}].uid", owner["uid"]))
+        seen.add(owner.get("uid", ""))
+    return causes
+
+
+_SPOKEN = {"apiVersion": "version", "kind": "kind", "name": "name", "uid": "uid"}
+
+
+def update(new: Object, old: Object) -> Causes:
+    """What is wrong with the metadata of an update."""
+    causes: Causes = []
+    for field in ("name", "namespace", "uid", "creationTimestamp"):
+        if new.get(field) != old.get(field):
+            causes.append(immutable(f"metadata.{field}", new.get(field)))
+    if old.get("deletionTimestamp"):
+        added = [each for each in new.get("finalizers") or () if each not in (old.get("finalizers") or ())]
+        if added:
+            listed = "[]string{" + ", ".join(f'"{each}"' for each in added) + "}"
+            detail = (
+                f"no new finalizers can be added if the object is being deleted, found new finalizers {listed}"
+            )
+            causes.append(forbidden("metadata.finalizers", detail))
+    return causes + common(new, "metadata")

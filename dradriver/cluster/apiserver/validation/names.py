@@ -1,0 +1,152 @@
+"""The kinds of names in Kubernetes: what each may contain, and how a bad one is worded."""
+
+import re
+from collections.abc import Callable
+
+from dradriver.cluster.apiserver.validation.field import Causes, invalid, required, too_long
+
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_IDENTIFIER = "[A-Za-z_][A-Za-z0-9_]*"
+_LABEL_VALUE = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?"
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+LABEL_MESSAGE = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
+    f"an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{_LABEL}')"
+)
+SUBDOMAIN_MESSAGE = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    f"end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
+)
+QUALIFIED_MESSAGE = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    f"character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_QUALIFIED}')"
+)
+LABEL_VALUE_MESSAGE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    f"'{_LABEL_VALUE}')"
+)
+IDENTIFIER_MESSAGE = (
+    "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters "
+    f"or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is '{_IDENTIFIER}')"
+)
+
+Check = Callable[[str], list[str]]
+
+
+def _matches(pattern: str, value: str) -> bool:
+    return re.fullmatch(pattern, value) is not None
+
+
+def label(value: str) -> list[str]:
+    """What is wrong with a DNS label."""
+    problems = ["must be no more than 63 bytes"] if len(value) > 63 else []
+    return problems if _matches(_LABEL, value) else [*problems, LABEL_MESSAGE]
+
+
+def subdomain(value: str) -> list[str]:
+    """What is wrong with a DNS subdomain."""
+    problems = ["must be no more than 253 bytes"] if len(value) > 253 else []
+    return problems if _matches(_SUBDOMAIN, value) else [*problems, SUBDOMAIN_MESSAGE]
+
+
+def qualified(value: str) -> list[str]:
+    """What is wrong with a label key: an optional domain, a slash, a name."""
+    prefix, slash, name = value.rpartition("/")
+    if "/" in prefix:
+        return [
+            f"a qualified name {QUALIFIED_MESSAGE.removeprefix('name part ')} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        ]
+    problems: list[str] = []
+    if slash:
+        problems = (
+            [f"prefix part {problem}" for problem in subdomain(prefix)]
+            if prefix
+            else ["prefix part must be non-empty"]
+        )
+    if not name:
+        problems.append("name part must be non-empty")
+    elif len(name) > 63:
+        problems.append("name part must be no more than 63 bytes")
+    return problems if _matches(_QUALIFIED, name) else [*problems, QUALIFIED_MESSAGE]
+
+
+def label_value(value: str) -> list[str]:
+    """What is wrong with a label's value."""
+    problems = ["must be no more than 63 bytes"] if len(value) > 63 else []
+    return problems if _matches(_LABEL_VALUE, value) else [*problems, LABEL_VALUE_MESSAGE]
+
+
+def checked(check: Check, value: str, path: str) -> Causes:
+    """The problems that a check finds, as causes at a path."""
+    return [invalid(path, value, problem) for problem in check(value)]
+
+
+def dns_label(value: str, path: str) -> Causes:
+    """A DNS label: devices, counter sets, requests."""
+    return checked(label, value, path)
+
+
+def required_label(value: str, path: str) -> Causes:
+    """A DNS label that must be there."""
+    return dns_label(value, path) if value else [required(path)]
+
+
+def label_name(value: str, path: str) -> Causes:
+    """A label key: taint keys, condition names."""
+    return checked(qualified, value, path)
+
+
+def driver_name(value: str, path: str) -> Causes:
+    """A driver's name: a DNS subdomain of at most 63 bytes; upper case is let through."""
+    if not value:
+        return [required(path)]
+    causes = [too_long(path, 63)] if len(value) > 63 else []
+    return causes + [invalid(path, value, problem) for problem in subdomain(value.lower())]
+
+
+def pool_name(value: str, path: str) -> Causes:
+    """A pool's name: DNS subdomains separated by slashes, at most 253 bytes."""
+    if not value:
+        return [required(path)]
+    causes = [too_long(path, 253)] if len(value) > 253 else []
+    return causes + [cause for part in value.split("/") for cause in checked(subdomain, part, path)]
+
+
+def identifier(value: str, path: str) -> Causes:
+    """A C identifier of at most 32 bytes."""
+    causes = [too_long(path, 32)] if len(value) > 32 else []
+    return causes if _matches(_IDENTIFIER, value) else [*causes, invalid(path, value, IDENTIFIER_MESSAGE)]
+
+
+def qualified_name(value: str, path: str) -> Causes:
+    """The name of an attribute or capacity: an optional domain, a slash, a C identifier."""
+    parts = value.split("/")
+    if len(parts) == 1:
+        return identifier(value, path)
+    if len(parts) > 2:
+        return []  # not refused by the real server either
+    domain = driver_name(parts[0], path) if parts[0] else [invalid(path, "", "the domain must not be empty")]
+    name = identifier(parts[1], path) if parts[1] else [invalid(path, "", "the name must not be empty")]
+    return domain + name
+
+
+def fully_qualified_name(value: str, path: str) -> Causes:
+    """A qualified name whose domain is not optional."""
+    causes = qualified_name(value, path)
+    if "/" not in value:
+        causes.append(
+            invalid(path, value, "a fully qualified name must be a domain and a name separated by a slash")
+        )
+    return causes
+
+
+def uuid(value: str, path: str) -> Causes:
+    """A UUID in lower case with dashes."""
+    if _UUID.fullmatch(value):
+        return []
+    form = "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase hexadecimal characters"
+    return [invalid(path, value, form)]

@@ -1,0 +1,85 @@
+"""Node selectors, as slices, devices and allocations carry them."""
+
+from dradriver.cluster.apiserver.validation.field import (
+    Causes,
+    each,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
+from dradriver.cluster.apiserver.validation.names import label_name, subdomain
+from dradriver.cluster.apiserver.values import Object
+
+_OPERATORS = ("DoesNotExist", "Exists", "Gt", "In", "Lt", "NotIn")
+
+
+def node_selector(selector: Object, path: str) -> Causes:
+    """What is wrong with a node selector."""
+    terms = selector.get("nodeSelectorTerms") or []
+    if not terms:
+        return [required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")]
+    return each(terms, -1, _term, f"{path}.nodeSelectorTerms")
+
+
+def _term(term: Object, path: str) -> Causes:
+    return each(term.get("matchExpressions"), -1, _expression, f"{path}.matchExpressions") + each(
+        term.get("matchFields"), -1, _match_field, f"{path}.matchFields"
+    )
+
+
+def _expression(requirement: Object, path: str) -> Causes:
+    causes: Causes = []
+    operator, values = requirement.get("operator", ""), requirement.get("values") or []
+    if operator in {"In", "NotIn"} and not values:
+        causes.append(required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
+    elif operator in {"Exists", "DoesNotExist"} and values:
+        causes.append(
+            forbidden(f"{path}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+        )
+    elif operator in {"Gt", "Lt"} and len(values) != 1:
+        causes.append(
+            required(f"{path}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
+        )
+    elif operator not in _OPERATORS:
+        causes.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
+    return causes + label_name(requirement.get("key", ""), f"{path}.key")
+
+
+def _match_field(requirement: Object, path: str) -> Causes:
+    causes: Causes = []
+    operator, values = requirement.get("operator", ""), requirement.get("values") or []
+    if operator not in {"In", "NotIn"}:
+        causes.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
+    elif len(values) != 1:
+        causes.append(
+            required(
+                f"{path}.values",
+                "must be only one value when `operator` is 'In' or 'NotIn' for node field selector",
+            )
+        )
+    if requirement.get("key") != "metadata.name":
+        causes.append(invalid(f"{path}.key", requirement.get("key", ""), "not a valid field selector key"))
+        return causes
+    return causes + [
+        invalid(f"{path}.values[{index}]", value, problem)
+        for index, value in enumerate(values)
+        for problem in subdomain(value)
+    ]
+
+
+def node_name(name: str, path: str) -> Causes:
+    """What is wrong with a node's name."""
+    return [invalid(path, name, problem) for problem in subdomain(name)]
+
+
+def taint_effect(effect: str, path: str, *, optional: bool) -> Causes:
+    """What is wrong with the effect of a device taint or toleration."""
+    if not effect:
+        return [] if optional else [required(path)]
+    if effect not in DEVICE_TAINT_EFFECTS:
+        return [not_supported(path, effect, DEVICE_TAINT_EFFECTS)]
+    return []
+
+
+DEVICE_TAINT_EFFECTS = ("NoExecute", "NoSchedule", "None")

@@ -1,0 +1,119 @@
+"""A watch: everything from a revision on, then every change, bookmarks in between, until time is up."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from dradriver.cluster.apiserver.encoding import Encoder
+from dradriver.cluster.apiserver.reads import lines, revision_of, selection
+from dradriver.cluster.apiserver.requests import Request
+from dradriver.cluster.apiserver.selectors import Selection
+from dradriver.cluster.apiserver.status import About, Cause, StatusError, expired, invalid
+from dradriver.cluster.apiserver.store import Change
+from dradriver.cluster.apiserver.values import encode
+from dradriver.cluster.apiserver.writes import Server
+
+_LONGEST = 3600.0
+_SHORTEST_DEFAULT = 1800.0
+# A client that does not read is cut off; it comes back with the revision that it saw last.
+_TOO_FAR_BEHIND = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What a watch asks for.
+
+    Attributes:
+        revision: changes after this one; 0 for the state of now first.
+        initial: send the state of now first, then a bookmark that says that it is complete.
+        bookmarks: send bookmarks.
+        seconds: how long.
+    """
+
+    selection: Selection
+    revision: int
+    initial: bool
+    bookmarks: bool
+    seconds: float
+
+
+def watch_of(request: Request) -> Watch:
+    """Read the options of a watch.
+
+    Raises:
+        StatusError: 400 or 422 for options that do not fit together.
+    """
+    initial, bookmarks = request.flag("sendInitialEvents"), request.flag("allowWatchBookmarks")
+    if request.query.get("sendInitialEvents") and request.query.get("resourceVersionMatch") != "NotOlderThan":
+        message = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        raise invalid(
+            About("meta.k8s.io", "ListOptions"), [Cause("FieldValueForbidden", message, "resourceVersionMatch")]
+        )
+    seconds = float(request.query.get("timeoutSeconds") or 0)
+    # Spread the ends, so that many clients do not come back at once; not a secret.
+    seconds = min(seconds, _LONGEST) or random.uniform(_SHORTEST_DEFAULT, _LONGEST)  # noqa: S311
+    wanted = selection(request)
+    return Watch(wanted, revision_of(request), initial, bookmarks, seconds)
+
+
+async def stream(
+    server: Server, request: Request, watch: Watch, writer: Encoder, bookmark_seconds: float
+) -> AsyncIterator[bytes]:
+    """The lines of a watch. Ends when its time is up, or with an ERROR line when the past is gone."""
+    store, storage = server.store, request.target.resource.storage
+    queue: asyncio.Queue[Change] = asyncio.Queue()
+    # From here to the first yield nothing else runs: the state and the changes after it fit without a gap.
+    stop = store.listen(queue.put_nowait, storage)
+    try:
+        if watch.initial or watch.revision == 0:
+            backlog = [
+                writer.event("ADDED", each)
+                for each in store.all(storage)
+                if watch.selection.matches(each.object)
+            ]
+            if watch.initial and watch.bookmarks:
+                backlog.append(writer.bookmark(store.revision, initial_end=True))
+        else:
+            try:
+                past = store.since(storage, watch.revision)
+            except StatusError as error:
+                yield error_line(error)
+                return
+            backlog = [line for change in past for line in lines(change, watch.selection, writer)]
+        for line in backlog:
+            yield line
+        async for line in _follow(server, queue, watch, writer, bookmark_seconds):
+            yield line
+    finally:
+        stop()
+
+
+async def _follow(
+    server: Server, queue: asyncio.Queue[Change], watch: Watch, writer: Encoder, bookmark_seconds: float
+) -> AsyncIterator[bytes]:
+    loop = asyncio.get_running_loop()
+    end = loop.time() + watch.seconds
+    next_bookmark = loop.time() + bookmark_seconds if watch.bookmarks else end
+    while (now := loop.time()) < end and queue.qsize() < _TOO_FAR_BEHIND:
+        try:
+            async with asyncio.timeout(min(end, next_bookmark) - now):
+                change = await queue.get()
+        except TimeoutError:
+            if watch.bookmarks:
+                yield writer.bookmark(server.store.revision, initial_end=False)
+                next_bookmark = loop.time() + bookmark_seconds
+            continue
+        if change.revision > watch.revision:
+            for line in lines(change, watch.selection, writer):
+                yield line
+
+
+def error_line(error: StatusError) -> bytes:
+    """The last line of a watch that can't go on."""
+    return encode({"type": "ERROR", "object": error.body()}) + b"\n"
+
+
+def gone() -> bytes:
+    """The line that a watch ends with when a test cuts it with 410."""
+    return error_line(expired("The resourceVersion for the provided watch is too old."))

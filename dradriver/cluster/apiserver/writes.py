@@ -1,0 +1,387 @@
+"""Create, replace, patch, apply: decode, prepare, validate, note the owners of fields, store.
+
+Every function runs to its end without giving up the loop, so what was read is still true when it is written. Nothing is
+stored before every check has passed; if the process dies after the store, the write stands and the client learns of it
+when it asks again.
+"""
+
+import secrets
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from dradriver.cluster.apiserver import apply as ssa
+from dradriver.cluster.apiserver import patches
+from dradriver.cluster.apiserver.authorization import admit_slice
+from dradriver.cluster.apiserver.decoding import Decoded, decode, load, media_type, shape, to_view
+from dradriver.cluster.apiserver.gates import FeatureGates
+from dradriver.cluster.apiserver.identity import User
+from dradriver.cluster.apiserver.requests import Request
+from dradriver.cluster.apiserver.resources import NAMESPACES, Registry
+from dradriver.cluster.apiserver.schema.decode import thaw
+from dradriver.cluster.apiserver.status import (
+    About,
+    Cause,
+    already_exists,
+    bad_request,
+    conflict,
+    forbidden,
+    invalid,
+    not_found,
+    stale,
+    unsupported_media_type,
+)
+from dradriver.cluster.apiserver.store import Store, Stored
+from dradriver.cluster.apiserver.strategies import Context, Strategy, strategy_of
+from dradriver.cluster.apiserver.validation import metadata as metadata_rules
+from dradriver.cluster.apiserver.validation.devices import CelCheck
+from dradriver.cluster.apiserver.values import JsonValue, Object, copy, dig
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+_PATCHES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
+_SET_BY_SERVER = (
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "managedFields",
+)
+_NAME_TRIES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a write answers: a status code, the object as it is now, and warnings."""
+
+    code: int
+    stored: Stored
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Server:
+    """What every handler works with."""
+
+    store: Store
+    registry: Registry
+    gates: FeatureGates
+    cel_check: CelCheck | None
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    def time(self) -> str:
+        """Now, as metadata has it."""
+        return self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def context(self, user: User, verb: str) -> Context:
+        """What a strategy may know."""
+        return Context(self.time(), self.gates, user, verb, self._namespace_labels, self.cel_check)
+
+    def _namespace_labels(self, namespace: str) -> dict[str, str]:
+        stored = self.store.get(NAMESPACES, "", namespace)
+        return dict(stored.object["metadata"].get("labels") or {}) if stored is not None else {}
+
+    def existing(self, request: Request) -> Stored:
+        """The object that a request names.
+
+        Raises:
+            StatusError: 404.
+        """
+        target = request.target
+        stored = self.store.get(target.resource.storage, target.namespace, target.name)
+        if stored is None:
+            raise not_found(target.resource.about(target.name))
+        return stored
+
+
+def create(
+    server: Server, request: Request, decoded: Decoded | None = None, *, applied: ssa.Applied | None = None
+) -> Answer:
+    """Store a new object.
+
+    Raises:
+        StatusError: any refusal; nothing is stored then.
+    """
+    target = request.target
+    resource, strategy = target.resource, strategy_of(target.resource)
+    decoded = decoded or decode(request)
+    obj = decoded.object
+    metadata = obj["metadata"]
+    _place(request, metadata)
+    admit_slice(request.user, target, obj)
+    if target.namespace:
+        _check_namespace(server, request, metadata.get("name") or metadata.get("generateName", ""))
+    for name in (*_SET_BY_SERVER, "resourceVersion", "selfLink"):
+        metadata.pop(name, None)
+    _name(server, request, metadata)
+    metadata |= {"uid": str(uuid.uuid4()), "creationTimestamp": server.time()}
+    if resource.generation:
+        metadata["generation"] = 1
+    context = server.context(request.user, "create")
+    strategy.prepare_create(context, obj)
+    causes = metadata_rules.create(metadata, strategy.check_name) + strategy.validate_create(context, obj)
+    if causes:
+        raise invalid(resource.about_kind(metadata.get("name", "")), causes)
+    if server.store.get(resource.storage, target.namespace, metadata["name"]) is not None:
+        raise already_exists(resource.about(metadata["name"]))
+    _record(server, request, None, obj, applied)
+    return Answer(201, _store(server, request, obj), [*decoded.warnings, *strategy.warnings(obj)])
+
+
+def _place(request: Request, metadata: Object) -> None:
+    namespace = request.target.namespace
+    if metadata.get("namespace", namespace) != namespace:
+        raise bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    if namespace:
+        metadata["namespace"] = namespace
+    else:
+        if request.target.resource.namespaced:
+            raise bad_request("an empty namespace may not be set during creation")
+        metadata.pop("namespace", None)
+
+
+def _check_namespace(server: Server, request: Request, name: str) -> None:
+    namespace = request.target.namespace
+    stored = server.store.get(NAMESPACES, "", namespace)
+    if stored is None:
+        raise not_found(server.registry.preferred()[0].about(namespace))
+    if stored.object["metadata"].get("deletionTimestamp"):
+        why = f"unable to create new content in namespace {namespace} because it is being terminated"
+        cause = Cause(
+            "NamespaceTerminating", f"namespace {namespace} is being terminated", "metadata.namespace"
+        )
+        raise forbidden(request.target.resource.about(name), why, [cause])
+
+
+def _name(server: Server, request: Request, metadata: Object) -> None:
+    prefix = metadata.get("generateName", "")
+    if metadata.get("name") or not prefix:
+        return
+    storage = request.target.resource.storage
+    for _ in range(_NAME_TRIES):
+        letters = "".join(secrets.choice("bcdfghjklmnpqrstvwxz2456789") for _ in range(5))
+        metadata["name"] = prefix[:58] + letters
+        if server.store.get(storage, request.target.namespace, metadata["name"]) is None:
+            return
+
+
+def replace(server: Server, request: Request) -> Answer:
+    """Replace an object or its status.
+
+    Raises:
+        StatusError: any refusal; nothing is stored then.
+    """
+    decoded = decode(request)
+    old = server.existing(request)
+    name = decoded.object["metadata"].get("name", "")
+    if name and name != request.target.name:
+        raise bad_request(
+            f"the name of the object ({name}) does not match the name on the URL ({request.target.name})"
+        )
+    return _update(server, request, old, decoded)
+
+
+def patch(server: Server, request: Request) -> Answer:
+    """Patch an object or its status in one of the four ways.
+
+    Raises:
+        StatusError: any refusal; nothing is stored then.
+    """
+    kind = media_type(request.content_type)
+    resource = request.target.resource
+    if kind not in _PATCHES or (kind == STRATEGIC_PATCH and resource.schema is None):
+        raise unsupported_media_type(
+            ", ".join(each for each in _PATCHES if each != STRATEGIC_PATCH or resource.schema)
+        )
+    if kind == APPLY_PATCH:
+        return _apply(server, request)
+    old = server.existing(request)
+    decoded = shape(request, resource, _patched(request, kind, to_view(resource, old.view)))
+    return _update(server, request, old, decoded)
+
+
+def _patched(request: Request, kind: str, current: Object) -> JsonValue:
+    resource = request.target.resource
+    if kind == JSON_PATCH:
+        return patches.json_patch(current, load(request.body, None))
+    if kind == MERGE_PATCH:
+        patch_object = load(request.body, resource.schema)
+        if not isinstance(patch_object, dict):
+            raise bad_request(
+                "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}"
+            )
+        return patches.merge_patch(current, patch_object)
+    patch_object = load(request.body, None)
+    if not isinstance(patch_object, dict) or resource.schema is None:
+        raise bad_request(
+            "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}"
+        )
+    return patches.strategic_merge(resource.schema, thaw(current), patch_object)
+
+
+def _apply(server: Server, request: Request) -> Answer:
+    target, resource = request.target, request.target.resource
+    if not request.query.get("fieldManager"):
+        raise invalid(
+            About("meta.k8s.io", "PatchOptions"),
+            [Cause("FieldValueRequired", "Required value: is required for apply patch", "fieldManager")],
+        )
+    config = load(request.body, None, allow_yaml=True)
+    if isinstance(config, dict) and dig(config, "metadata", "managedFields"):
+        raise bad_request("metadata.managedFields must be nil")
+    decoded = shape(request, resource, config)
+    wanted = thaw(decoded.object)
+    if wanted["metadata"].get("name", target.name) != target.name:
+        raise bad_request(
+            f"the name of the object ({wanted['metadata']['name']}) does not match the name on the URL ({target.name})"
+        )
+    old = server.store.get(resource.storage, target.namespace, target.name)
+    manager = _manager(request)
+    if old is None:
+        if target.subresource:
+            raise not_found(resource.about(target.name))
+        decoded.object["metadata"]["name"] = target.name
+        empty: Object = {"metadata": {}}
+        applied = ssa.apply(resource.schema, empty, wanted, manager, force=True)
+        return create(server, request, decoded, applied=applied)
+    applied = ssa.apply(resource.schema, thaw(old.object), wanted, manager, force=request.flag("force"))
+    merged = shape(request, resource, to_view(resource, applied.object))
+    merged.warnings.extend(decoded.warnings)
+    return _update(server, request, old, merged, applied)
+
+
+def _manager(request: Request) -> ssa.Manager:
+    operation = "Apply" if media_type(request.content_type) == APPLY_PATCH else "Update"
+    subresource = request.target.subresource
+    return ssa.Manager(request.manager, operation, request.target.resource.api_version, subresource)
+
+
+def _update(
+    server: Server, request: Request, old: Stored, decoded: Decoded, applied: ssa.Applied | None = None
+) -> Answer:
+    obj, before = decoded.object, old.object
+    obj["metadata"] = dict(obj["metadata"])
+    _check_preconditions(request, obj["metadata"], old)
+    _keep_metadata(obj["metadata"], before["metadata"])
+    strategy = strategy_of(request.target.resource)
+    # Strategies change what they are given; parts that a patch did not touch are still the stored ones.
+    obj = copy(obj)
+    warnings = [*decoded.warnings, *_prepare(server, request, strategy, obj, before)]
+    _record(server, request, before, obj, applied)
+    if _same(obj, before):
+        return Answer(200, old, warnings)
+    if _finished(obj):
+        return Answer(200, old if request.dry_run else server.store.delete(old), warnings)
+    return Answer(200, _store(server, request, obj), warnings)
+
+
+def _prepare(server: Server, request: Request, strategy: Strategy, obj: Object, before: Object) -> list[str]:
+    resource = request.target.resource
+    context = server.context(request.user, request.target.verb)
+    causes = metadata_rules.update(obj["metadata"], before["metadata"])
+    if request.target.subresource == "status":
+        strategy.prepare_status(context, obj, before)
+        causes += strategy.validate_status(context, obj, before)
+    elif request.target.subresource == "finalize":
+        obj = {**before, "spec": obj.get("spec", {})}
+    else:
+        if (
+            "status" in resource.subresources
+            and resource.schema is None
+            and resource.kind != "CustomResourceDefinition"
+        ):
+            _keep_status(obj, before)
+        strategy.prepare_update(context, obj, before)
+        causes += strategy.validate_update(context, obj, before)
+        if resource.generation and _spec(obj) != _spec(before):
+            obj["metadata"]["generation"] = before["metadata"].get("generation", 0) + 1
+    if causes:
+        raise invalid(resource.about_kind(before["metadata"]["name"]), causes)
+    return strategy.warnings(obj)
+
+
+def _keep_status(obj: Object, before: Object) -> None:
+    if "status" in before:
+        obj["status"] = before["status"]
+    else:
+        obj.pop("status", None)
+
+
+def _spec(obj: Object) -> Object:
+    return {key: value for key, value in obj.items() if key not in {"metadata", "status"}}
+
+
+def _check_preconditions(request: Request, metadata: Object, old: Stored) -> None:
+    about = request.target.resource.about(request.target.name)
+    wanted, uid = metadata.get("resourceVersion", ""), metadata.get("uid", "")
+    actual = old.object["metadata"]["uid"]
+    if uid and uid != actual:
+        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {actual}"
+        raise conflict(about, why)
+    if wanted not in {"", "0", str(old.revision)}:
+        raise stale(about)
+    if metadata.get("namespace", request.target.namespace) != request.target.namespace:
+        raise bad_request("the namespace of the object does not match the namespace on the URL")
+
+
+def _keep_metadata(metadata: Object, before: Object) -> None:
+    for name in ("name", "namespace", *_SET_BY_SERVER, "resourceVersion", "generateName"):
+        if name in before:
+            metadata[name] = before[name]
+        else:
+            metadata.pop(name, None)
+    metadata.pop("selfLink", None)
+
+
+def _same(obj: Object, before: Object) -> bool:
+    """Whether a write changes nothing, owners of fields included; the times of owners do not count."""
+
+    def comparable(each: Object) -> Object:
+        metadata = {key: value for key, value in each["metadata"].items() if value not in ({}, [])}
+        entries = metadata.pop("managedFields", [])
+        owners = [{key: value for key, value in entry.items() if key != "time"} for entry in entries]
+        rest = {key: value for key, value in each.items() if value != {}}
+        return {**rest, "metadata": {**metadata, "managedFields": owners}}
+
+    return comparable(obj) == comparable(before)
+
+
+def _finished(obj: Object) -> bool:
+    metadata = obj["metadata"]
+    waits = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds", 0) > 0
+    return bool(metadata.get("deletionTimestamp")) and not waits and not dig(obj, "spec", "finalizers")
+
+
+def _record(
+    server: Server, request: Request, before: Object | None, obj: Object, applied: ssa.Applied | None
+) -> None:
+    manager, schema = _manager(request), request.target.resource.schema
+    if request.target.resource.renames:
+        return  # the fields of a view are owned under two names; nobody applies events
+    if applied is not None:
+        ssa.record_apply(obj, applied, manager, server.time())
+    else:
+        entries = ssa.record_update(schema, thaw(before), thaw(obj), manager, server.time())
+        ssa.set_entries(obj, entries)
+
+
+def _store(server: Server, request: Request, obj: Object) -> Stored:
+    resource = request.target.resource
+    if request.dry_run:
+        return Stored(resource.storage, server.store.revision, obj, resource.schema)
+    return server.store.put(resource.storage, obj)
+
+
+def system_update(server: Server, old: Stored, change: Callable[[Object], None]) -> Stored:
+    """Let a controller of the server itself change an object: no checks, no owners; deletes what is finished."""
+    obj = copy(old.object)
+    change(obj)
+    if obj == old.object:
+        return old
+    return server.store.delete(old) if _finished(obj) else server.store.put(old.storage, obj)
