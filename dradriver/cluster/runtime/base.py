@@ -1,0 +1,99 @@
+"""What every runtime offers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol
+
+from dradriver.errors import DraError
+
+__all__ = ["PAUSE", "Container", "ContainerSpec", "ContainerStartError", "Runtime"]
+
+PAUSE: Final = ("sh", "-c", "trap 'exit 0' TERM INT; sleep infinity & wait")
+"""What a container without a command runs: nothing, until it is asked to end."""
+
+
+class ContainerStartError(DraError):
+    """A container could not be started.
+
+    Attributes:
+        reason: the kubelet's word: `CreateContainerError` (before anything ran) or `RunContainerError`.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        self.reason = reason
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerSpec:
+    """One container to run.
+
+    Attributes:
+        id: a name that no other container of the machine has: letters, digits, `-`.
+        owner: whose container it is; `Runtime.clean(owner)` ends all of one owner.
+        folder: an existing empty folder for the runtime's own files; the caller removes it afterwards.
+        log: the file that gets what the container writes.
+        cdi_folder: where the CDI specs are.
+        cdi_devices: qualified names (`vendor/class=device`) of the devices to inject.
+        argv: program and arguments; empty means what the image says, or else `PAUSE`.
+        env: environment variables, which those of the CDI devices override.
+        working_dir: where the program starts, `/` if empty.
+        image: the image that the pod names.
+        hostname: the container's host name.
+    """
+
+    id: str
+    owner: str
+    folder: Path
+    log: Path
+    cdi_folder: Path
+    cdi_devices: tuple[str, ...] = ()
+    argv: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    working_dir: str = ""
+    image: str = ""
+    hostname: str = ""
+
+
+class Container(Protocol):
+    """A container that was started."""
+
+    @property
+    def id(self) -> str:
+        """`RUNTIME://ID`, as in `containerStatuses[].containerID`."""
+
+    async def wait(self) -> int:
+        """Returns the exit code once the container is gone; 128 + N for signal N."""
+
+    async def stop(self, grace_seconds: float) -> None:
+        """Ends the container: SIGTERM, after `grace_seconds` SIGKILL. Returns when it is gone."""
+
+
+class Runtime(Protocol):
+    """A way to run containers."""
+
+    @property
+    def name(self) -> str:
+        """`podman`, `runc` or `process`."""
+
+    def describe(self) -> str:
+        """One sentence: what runs the containers, and what is not as in a cluster."""
+
+    async def notice(self, image: str) -> str:
+        """What a user should know about running this image here; empty if there is nothing to say."""
+
+    async def start(self, spec: ContainerSpec) -> Container:
+        """Starts a container; it runs when this returns.
+
+        If the process dies meanwhile or afterwards, `clean(spec.owner)` of the next run ends the container.
+
+        Raises:
+            ContainerStartError: it can't be started.
+        """
+
+    async def clean(self, owner: str) -> None:
+        """Ends and removes all containers of this owner that an earlier run left."""
+
+    def text_of(self, line: bytes) -> bytes:
+        """What the container wrote, from one line of its log file."""

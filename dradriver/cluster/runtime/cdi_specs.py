@@ -1,0 +1,65 @@
+"""The CDI specs of a folder, as a container runtime reads them."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import yaml
+
+from dradriver.cluster.runtime.base import ContainerStartError
+from dradriver.errors import InvalidObjectError
+from dradriver.model.cdi import CdiSpec, ContainerEdits
+from dradriver.model.codec import decode, from_builtins
+
+__all__ = ["edits_for"]
+
+
+def edits_for(folder: Path, names: Iterable[str]) -> ContainerEdits:
+    """The edits of these qualified device names, those of each spec before those of its devices.
+
+    Raises:
+        ContainerStartError: a name is in no spec of the folder, or in two; broken files are named.
+    """
+    wanted = tuple(dict.fromkeys(names))
+    if not wanted:
+        return ContainerEdits()
+    specs, broken = _read(folder)
+    result = ContainerEdits()
+    used: set[int] = set()
+    for name in wanted:
+        index, device = _find(specs, name, folder, broken)
+        if index not in used:
+            used.add(index)
+            result |= specs[index].container_edits
+        result |= device
+    return result
+
+
+def _find(specs: list[CdiSpec], name: str, folder: Path, broken: list[str]) -> tuple[int, ContainerEdits]:
+    kind, _, device_name = name.partition("=")
+    found = [
+        (index, device.container_edits)
+        for index, spec in enumerate(specs)
+        if spec.kind == kind
+        for device in spec.devices
+        if device.name == device_name
+    ]
+    if len(found) != 1:
+        what = "is in no CDI spec" if not found else f"is in {len(found)} CDI specs"
+        hint = f"; unreadable: {'; '.join(broken)}" if broken else ""
+        raise ContainerStartError("CreateContainerError", f"CDI device {name} {what} of {folder}{hint}")
+    return found[0]
+
+
+def _read(folder: Path) -> tuple[list[CdiSpec], list[str]]:
+    """The specs that can be read, and what is wrong with the others (CDI: a broken file hides no other)."""
+    specs: list[CdiSpec] = []
+    broken: list[str] = []
+    for path in sorted(folder.glob("*")):
+        try:
+            if path.suffix == ".json":
+                specs.append(decode(CdiSpec, path.read_bytes(), path.name))
+            elif path.suffix in {".yaml", ".yml"}:
+                specs.append(from_builtins(CdiSpec, yaml.safe_load(path.read_bytes()), path.name))
+        except (OSError, InvalidObjectError, yaml.YAMLError) as error:
+            broken.append(f"{path.name}: {error}")
+    return specs, broken

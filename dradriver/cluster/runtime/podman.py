@@ -1,0 +1,219 @@
+"""Containers by podman: its own CDI code injects the devices."""
+
+import asyncio
+import re
+import resource
+import shutil
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from dradriver.cluster.runtime.base import PAUSE, ContainerSpec, ContainerStartError
+from dradriver.cluster.runtime.commands import Outcome, run
+from dradriver.cluster.runtime.processes import gone
+
+__all__ = ["PodmanRuntime", "probe_podman"]
+
+_OWNER: Final = "dradriver.owner"
+_CDI_FOLDER: Final = Path("/var/run/cdi")
+_PODMAN_NPROC: Final = 32768
+"""Podman lowers this limit to at most this value itself, and fails if ours is higher (seen with 4.3)."""
+_LOG_LINE: Final = re.compile(rb"\S+ (?:stdout|stderr) ([FP]) (.*?)\n?", re.DOTALL)
+# Podman without --cdi-spec-dir reads /var/run/cdi: in a mount namespace of its own that is the node's folder.
+_IN_NAMESPACE: Final = f'mount --bind "$1" {_CDI_FOLDER} && shift && exec "$@"'
+
+
+class PodmanRuntime:
+    """Runs each container with `podman run`, detached.
+
+    An image that podman has is used; none is pulled. For any other image the container sees the files of this
+    machine, its own changes going to an overlay that is thrown away.
+    """
+
+    name = "podman"
+
+    def __init__(self, version: str, flags: Sequence[str] = (), *, cdi_spec_dir: bool = False) -> None:
+        self._version = version
+        self._flags = tuple(flags)
+        self._cdi_spec_dir = cdi_spec_dir
+        self._mounting = 0
+        self._made_folder = False
+
+    def describe(self) -> str:
+        """One sentence for the user."""
+        return f"containers are run by podman {self._version}, which injects the CDI devices itself; no network"
+
+    async def notice(self, image: str) -> str:
+        """Says when an image is replaced by the machine's own files."""
+        if not image or await self._has(image):
+            return ""
+        return (
+            f"image {image} is not on this machine and none is pulled: the container sees the machine's own "
+            "files, its changes are thrown away"
+        )
+
+    def text_of(self, line: bytes) -> bytes:
+        """Podman's log lines are `TIME STREAM F|P TEXT`; P is a part without a line end."""
+        match = _LOG_LINE.fullmatch(line)
+        if match is None:
+            return line
+        return match[2] + (b"\n" if match[1] == b"F" else b"")
+
+    async def start(self, spec: ContainerSpec) -> "PodmanContainer":
+        """Starts the container.
+
+        Raises:
+            ContainerStartError: podman's own words; for CDI devices that it can't resolve, with a hint.
+        """
+        conmon = spec.folder / "conmon.pid"
+        image = await self._has(spec.image) if spec.image else False
+        argv = [
+            "podman",
+            *self._flags,
+            "run",
+            *self._options(spec, conmon),
+            *_root_and_command(spec, image=image),
+        ]
+        if spec.cdi_devices and not self._cdi_spec_dir:
+            argv = ["unshare", "-m", "sh", "-c", _IN_NAMESPACE, "sh", str(spec.cdi_folder), *argv]
+            async with self._mount_point():
+                outcome = await run(*argv)
+        else:
+            outcome = await run(*argv)
+        if not outcome.ok:
+            await self._podman("rm", "--force", "--ignore", "--time", "0", spec.id)
+            raise _start_error(outcome)
+        pid = int((await asyncio.to_thread(conmon.read_text)).strip())
+        return PodmanContainer(self._flags, spec.id, outcome.output.strip(), pid)
+
+    async def clean(self, owner: str) -> None:
+        """Removes the owner's containers, running or not."""
+        listed = await self._podman("ps", "--all", "--quiet", "--filter", f"label={_OWNER}={owner}")
+        if ids := listed.output.split():
+            await self._podman("rm", "--force", "--ignore", "--time", "0", *ids)
+
+    def _options(self, spec: ContainerSpec, conmon: Path) -> list[str]:
+        options = ["--detach", "--name", spec.id, "--network", "none", "--conmon-pidfile", str(conmon)]
+        options += [
+            "--log-driver",
+            "k8s-file",
+            "--log-opt",
+            f"path={spec.log}",
+            "--label",
+            f"{_OWNER}={spec.owner}",
+        ]
+        options += _limits()
+        if spec.hostname:
+            options += ["--hostname", spec.hostname]
+        if spec.working_dir:
+            options += ["--workdir", spec.working_dir]
+        for name, value in spec.env.items():
+            options += ["--env", f"{name}={value}"]
+        for device in spec.cdi_devices:
+            options += ["--device", device]
+        if spec.cdi_devices and self._cdi_spec_dir:
+            options += ["--cdi-spec-dir", str(spec.cdi_folder)]
+        return options
+
+    @asynccontextmanager
+    async def _mount_point(self) -> AsyncIterator[None]:
+        """`/var/run/cdi` exists meanwhile, and is gone again after the last one that needed it if nobody had it."""
+        self._mounting += 1
+        if self._mounting == 1:
+            # Not in a thread: a second caller must not pass before the folder is there.
+            self._made_folder = _make_folder(_CDI_FOLDER)
+        try:
+            yield
+        finally:
+            self._mounting -= 1
+            if self._mounting == 0 and self._made_folder:
+                with suppress(OSError):  # someone else has put something there
+                    _CDI_FOLDER.rmdir()
+
+    async def _has(self, image: str) -> bool:
+        return (await self._podman("image", "exists", image)).ok
+
+    async def _podman(self, *argv: str) -> Outcome:
+        return await run("podman", *self._flags, *argv)
+
+
+class PodmanContainer:
+    """A container that podman runs; conmon, its monitor, lives as long as it does."""
+
+    def __init__(self, flags: tuple[str, ...], name: str, podman_id: str, conmon: int) -> None:
+        self.id = f"podman://{podman_id}"
+        self._flags = flags
+        self._name = name
+        self._conmon = conmon
+
+    async def wait(self) -> int:
+        """The exit code; the container is removed from podman's list."""
+        await gone(self._conmon)
+        # Conmon is gone: this does not wait any more.
+        outcome = await run("podman", *self._flags, "wait", self._name)
+        await run("podman", *self._flags, "rm", "--force", "--ignore", "--time", "0", self._name)
+        code = outcome.output.strip()
+        # Someone else removed it: it ended by SIGKILL.
+        return int(code) if code.lstrip("-").isdigit() else 137
+
+    async def stop(self, grace_seconds: float) -> None:
+        """`podman stop`: SIGTERM (or the image's own signal), then SIGKILL."""
+        grace = max(0, round(grace_seconds))
+        await run(
+            "podman", *self._flags, "stop", "--ignore", "--time", str(grace), self._name, timeout=grace + 30
+        )
+        await gone(self._conmon)
+
+
+def _make_folder(path: Path) -> bool:
+    """Whether the folder had to be made."""
+    try:
+        path.mkdir(parents=True)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _limits() -> list[str]:
+    """Limits that may be set without CAP_SYS_RESOURCE: podman's defaults are higher than many machines'."""
+    files = min(1048576, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    processes = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    processes = _PODMAN_NPROC if processes == resource.RLIM_INFINITY else min(_PODMAN_NPROC, processes)
+    return ["--ulimit", f"nofile={files}:{files}", "--ulimit", f"nproc={processes}:{processes}"]
+
+
+def _root_and_command(spec: ContainerSpec, *, image: bool) -> list[str]:
+    if not image:
+        return ["--rootfs", "/:O", *(spec.argv or PAUSE)]
+    # The pod's command replaces the image's entry point.
+    entrypoint = ["--entrypoint", spec.argv[0]] if spec.argv else []
+    return [*entrypoint, "--pull", "never", spec.image, *spec.argv[1:]]
+
+
+def _start_error(outcome: Outcome) -> ContainerStartError:
+    message = outcome.error.strip().removeprefix("Error: ") or f"podman exited with {outcome.code}"
+    if "unresolvable CDI devices" in message:
+        message += " (podman 4 reads CDI specs of version 0.3.0 to 0.5.0 only)"
+    reason = (
+        "RunContainerError" if outcome.code in {126, 127} and "CDI" not in message else "CreateContainerError"
+    )
+    return ContainerStartError(reason, message)
+
+
+async def probe_podman() -> tuple[PodmanRuntime | None, str]:
+    """A podman that really runs a container here, or None and why not."""
+    if await asyncio.to_thread(shutil.which, "podman") is None:
+        return None, "podman is not installed"
+    version = (await run("podman", "version", "--format", "{{.Client.Version}}")).output.strip()
+    # `--cdi-spec-dir` came with podman 5; older versions read fixed folders.
+    spec_dir = "--cdi-spec-dir" in (await run("podman", "run", "--help")).output
+    problem = ""
+    for flags in ((), ("--runtime", "runc")):
+        outcome = await run(
+            "podman", *flags, "run", "--rm", "--network", "none", *_limits(), "--rootfs", "/:O", "true"
+        )
+        if outcome.ok:
+            return PodmanRuntime(version, flags, cdi_spec_dir=spec_dir), ""
+        problem = outcome.error.strip().removeprefix("Error: ")
+    return None, f"podman can't run a container here: {problem or 'no reason given'}"
