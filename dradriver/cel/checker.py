@@ -1,8 +1,8 @@
 """Finds the type of every part of an expression, and the overloads that a call may mean.
 
-What is wrong here is wrong on every device, so it is reported when the selector is compiled. Attributes are `dyn`;
-a call on them keeps every overload that may fit, and the device decides. Source: cel-go's checker and the validators
-that Kubernetes switches on.
+What is wrong here is wrong on every device, so it is reported when the selector is compiled. Attributes are
+`dyn`; a call on them keeps every overload that may fit, and the device decides. Source: cel-go's checker
+and the validators that Kubernetes switches on.
 """
 
 from collections.abc import Iterable
@@ -112,7 +112,7 @@ class _Checker:
 
     def _select(self, node: Select) -> Routine[None]:
         name = None if node.test or node.optional else _dotted(node)
-        if name in IDENTS and self._variable(name.partition(".")[0]) is None:
+        if name is not None and name in IDENTS and self._variable(name.partition(".")[0]) is None:
             _settle_name(node, name)
             return
         yield self.check(node.operand)
@@ -223,12 +223,25 @@ class _Checker:
     def _check_format(self, node: Call) -> None:
         template, args = node.args
         if isinstance(template, Literal) and isinstance(template.value, str) and isinstance(args, ListLiteral):
-            names = [self.bindings.resolve(element.type) for element in args.elements]
             try:
-                check_format(template.value, ["dyn" if name.is_parameter else name.name for name in names])
+                check_format(template.value, [self._shown_types(element) for element in args.elements])
             except Fault as fault:
                 fault.offset = node.offset
                 raise
+
+    def _shown_types(self, shown: Node) -> list[str]:
+        """The type of an argument of format(), and of everything in it when it is a literal."""
+        names: list[str] = []
+        pending = [shown]
+        while pending:
+            node = pending.pop()
+            found = self.bindings.resolve(node.type)
+            names.append("dyn" if found.is_parameter else found.name)
+            if isinstance(node, ListLiteral):
+                pending += node.elements
+            elif isinstance(node, MapLiteral):
+                pending += node.keys + node.values
+        return names
 
     # --- literals -------------------------------------------------------------------------
 

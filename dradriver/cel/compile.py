@@ -1,5 +1,6 @@
 """A checked tree to a program of the machine, and what can be known before any device is seen."""
 
+import math
 from dataclasses import replace
 from typing import Final
 
@@ -200,9 +201,11 @@ class _Emitter:
     def _plain_call(self, node: Call) -> Routine[None]:
         end = Label()
         count = len(node.args)
+        # Kubernetes evaluates both of two arguments, but stops at the first error of more.
+        stops = count > 2 or (node.name in PATTERN_ARGUMENT and node.args[1].constant)
         for position, arg in enumerate(node.args):
             yield self.emit(arg)
-            if count > 2 and position < count - 1:
+            if stops and position < count - 1:
                 self.code.append(op.bail(position, end))
         self.code.append(op.call(node.name, node.overloads, count, node.offset))
         self._mark(end)
@@ -298,7 +301,7 @@ class _Emitter:
 
 
 def _members(node: Call) -> frozenset[tuple[type, object]] | None:
-    """The constants of `x in [constants]`, each as every kind of number that it equals; None when it is not that."""
+    """The constants of `x in [constants]`, each as every kind of number that it equals; else None."""
     if not _is_list_membership(node):
         return None
     members: set[tuple[type, object]] = set()
@@ -315,7 +318,7 @@ def _members(node: Call) -> frozenset[tuple[type, object]] | None:
 
 def _equal_numbers(item: float) -> list[tuple[type, object]]:
     found: list[tuple[type, object]] = [(float, float(item))]
-    if item == int(item) if item == item and abs(item) != float("inf") else False:
+    if math.isfinite(item) and item == int(item):
         whole = int(item)
         if -(2**63) <= whole < 2**63:
             found.append((int, whole))

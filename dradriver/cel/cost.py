@@ -1,4 +1,4 @@
-"""What evaluation costs, so that one selector can't stop an allocator: CEL's cost model, with Kubernetes' limit.
+"""What evaluation costs, so that one selector can't stop an allocator: CEL's model with Kubernetes' limit.
 
 Every field, name and call costs 1; a list literal 10, a map literal 30; texts a tenth of their length, rounded
 up. Source: cel-go's runtime cost and k8s.io/apiserver's estimator; the limit is
@@ -8,13 +8,31 @@ up. Source: cel-go's runtime cost and k8s.io/apiserver's estimator; the limit is
 import math
 from typing import Final
 
+from dradriver.cel.errors import AbortError
 from dradriver.cel.functions import Cost
 from dradriver.cel.values import size_of
 
 __all__ = [
-    "LIMIT", "LIST", "MAP", "MAX_LENGTH", "PRICED_BY_OVERLOAD", "by_sizes", "double_first", "double_result", "expression_size", "half_product",
-    "listing", "of_first", "of_second", "regex", "self_compare", "smaller", "tenth", "traversal", "zero",
-]  # fmt: skip
+    "LIMIT",
+    "LIST",
+    "MAP",
+    "MAX_LENGTH",
+    "PRICED_BY_OVERLOAD",
+    "by_sizes",
+    "double_first",
+    "double_result",
+    "expression_size",
+    "half_product",
+    "listing",
+    "of_first",
+    "of_second",
+    "regex",
+    "self_compare",
+    "smaller",
+    "tenth",
+    "traversal",
+    "zero",
+]
 
 LIMIT: Final = 1_000_000
 """What one evaluation may cost (CELSelectorExpressionMaxCost)."""
@@ -109,12 +127,19 @@ def listing(args: list[object], result: object) -> int:  # noqa: ARG001
 
 
 def self_compare(which: int) -> Cost:
-    """Comparing every element of the list in argument `which` with every other."""
+    """Comparing every element of the list in argument `which` with every other.
+
+    Kubernetes reckons this even where the argument is an error, and breaks off there: so must we.
+    """
 
     def cost(args: list[object], result: object) -> int:  # noqa: ARG001
         items = args[which]
+        if not isinstance(items, tuple | list):
+            raise AbortError(
+                "an error in what is sorted or made distinct ends the evaluation", "test for it before"
+            )
         size = size_of(items)
-        textual = size > 0 and isinstance(items[0], str | bytes)  # type: ignore[index]
+        textual = size > 0 and isinstance(items[0], str | bytes)
         return int(size * size * (2.1 if textual else 2.0)) + 1 + LIST
 
     return cost

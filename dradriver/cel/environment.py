@@ -1,8 +1,9 @@
 """What a selector can see: `device`, and every function.
 
 `device.driver`, `device.attributes[domain].name`, `device.capacity[domain].name` and
-`device.allowMultipleAllocations`. A name without a domain belongs to the driver's own; an unknown domain is an empty
-map; a missing name in a map is an error. Source: `CELDeviceSelector` of resource.k8s.io/v1, KEP-4381, KEP-5075.
+`device.allowMultipleAllocations`. A name without a domain belongs to the driver's own; an unknown domain is
+an empty map; a missing name in a map is an error. Source: `CELDeviceSelector` of resource.k8s.io/v1,
+KEP-4381, KEP-5075.
 """
 
 from collections.abc import Mapping
@@ -26,8 +27,28 @@ from dradriver.cel import (
 from dradriver.cel.errors import Fault
 from dradriver.cel.functions import Overload
 from dradriver.cel.library_semver import parse_semver
-from dradriver.cel.types import BOOL, DYN, QUANTITY, STRING, Type, map_of, optional_of, parameter, type_of
-from dradriver.cel.types import BYTES, DOUBLE, DURATION, INT, NULL, TIMESTAMP, UINT, IP, CIDR, list_of, DEVICE
+from dradriver.cel.types import (
+    BOOL,
+    BYTES,
+    CIDR,
+    DEVICE,
+    DOUBLE,
+    DURATION,
+    DYN,
+    INT,
+    IP,
+    NULL,
+    QUANTITY,
+    STRING,
+    TIMESTAMP,
+    UINT,
+    Type,
+    list_of,
+    map_of,
+    optional_of,
+    parameter,
+    type_of,
+)
 from dradriver.cel.values import Domains, size_of
 from dradriver.model.device import AttributeValue, Scalar, Version
 from dradriver.model.quantity import Quantity
@@ -43,10 +64,22 @@ DEVICE_FIELDS: Final[Mapping[str, Type]] = {
 """The fields of `device`. An attribute may be a scalar or a list (KEP-5491): only the device knows."""
 
 TYPE_VALUES: Final[Mapping[str, Type]] = {
-    "bool": BOOL, "bytes": BYTES, "double": DOUBLE, "int": INT, "string": STRING, "uint": UINT, "null_type": NULL,
-    "list": list_of(DYN), "map": map_of(DYN, DYN), "type": type_of(DYN), "optional_type": optional_of(parameter("V")),
-    "google.protobuf.Timestamp": TIMESTAMP, "google.protobuf.Duration": DURATION, "net.IP": IP, "net.CIDR": CIDR,
-}  # fmt: skip
+    "bool": BOOL,
+    "bytes": BYTES,
+    "double": DOUBLE,
+    "int": INT,
+    "string": STRING,
+    "uint": UINT,
+    "null_type": NULL,
+    "list": list_of(DYN),
+    "map": map_of(DYN, DYN),
+    "type": type_of(DYN),
+    "optional_type": optional_of(parameter("V")),
+    "google.protobuf.Timestamp": TIMESTAMP,
+    "google.protobuf.Duration": DURATION,
+    "net.IP": IP,
+    "net.CIDR": CIDR,
+}
 """The types that an expression can name: `type(x) == int`."""
 
 IDENTS: Final[Mapping[str, Type]] = {

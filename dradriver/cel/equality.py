@@ -48,7 +48,7 @@ def lookup(mapping: dict[object, object], key: object) -> object:
 
 
 def _walk(left: object, right: object) -> bool:
-    """Compares pairs until one differs; lists and maps swallow the errors of what they hold, `Joined` does not."""
+    """Compares pairs until one differs; lists and maps swallow errors of what they hold, `Joined` does not."""
     pending: list[tuple[object, object, bool]] = [(left, right, False)]
     fault: Fault | None = None
     while pending:
@@ -93,7 +93,7 @@ def _verdict(*, same: bool) -> _Pairs | None:
 def _list_pairs(a: tuple[object, ...], b: object) -> _Pairs | None:
     if type(b) not in _LISTS or len(a) != len(b):  # type: ignore[arg-type]
         return None
-    return list(zip(a, b, strict=True))  # type: ignore[call-overload, no-any-return]
+    return list(zip(a, b, strict=True))  # type: ignore[call-overload]
 
 
 def _map_pairs(a: dict[object, object], b: object) -> _Pairs | None:
@@ -113,7 +113,7 @@ def _special_pairs(a: object, b: object) -> _Pairs | None:
     if isinstance(a, Opaque):
         if type(a) is not type(b):
             raise Fault(f"no such overload: a {a.cel_type} equals nothing but its own type")
-        return _verdict(same=a.identity == b.identity)  # type: ignore[attr-defined]
+        return _verdict(same=a.identity == b.identity)
     if isinstance(a, Optional):
         if not isinstance(b, Optional) or a.present != b.present:
             return None
@@ -121,7 +121,7 @@ def _special_pairs(a: object, b: object) -> _Pairs | None:
     if isinstance(a, TypeName):
         return _verdict(same=isinstance(b, TypeName) and a.name == b.name)
     if isinstance(a, Timestamp | Duration):
-        return _verdict(same=type(a) is type(b) and a.nanos == b.nanos)  # type: ignore[attr-defined]
+        return _verdict(same=type(a) is type(b) and a.nanos == b.nanos)
     return _verdict(same=a is b)
 
 

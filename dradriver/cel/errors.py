@@ -8,7 +8,7 @@ from typing import Final
 
 from dradriver.errors import DraError
 
-__all__ = ["CelError", "CompileError", "EvaluationError", "Fault"]
+__all__ = ["AbortError", "CelError", "CompileError", "EvaluationError", "Fault"]
 
 _EXCERPT: Final = 60
 
@@ -63,6 +63,20 @@ class Fault(Exception):  # noqa: N818 - a value of the evaluator more than an ex
         self.reason = reason
         self.hint = hint
         self.offset = offset
+
+
+class AbortError(Exception):
+    """The evaluation ends here and nothing absorbs it.
+
+    Attributes:
+        reason: why.
+        hint: what to write instead.
+    """
+
+    def __init__(self, reason: str, hint: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.hint = hint
 
 
 def _position(expression: str, offset: int) -> tuple[int, int]:

@@ -51,8 +51,10 @@ def format_text(template: str, args: tuple[object, ...]) -> str:
     return "".join(parts)
 
 
-def check_format(template: str, names: list[str]) -> None:
-    """Checks a literal template against the types of a literal list of arguments; `dyn` fits everything.
+def check_format(template: str, names: list[list[str]]) -> None:
+    """Checks a literal template against the types of literal arguments and of what is in them.
+
+    `dyn` fits everything.
 
     Raises:
         Fault: they do not fit.
@@ -64,8 +66,9 @@ def check_format(template: str, names: list[str]) -> None:
         if used >= len(names):
             raise Fault(f"format(): index {used} out of range")
         verb, _precision = _verb(clause)
-        if names[used] != "dyn" and names[used] not in _ACCEPTED[verb]:
-            raise _misfit(verb, names[used])
+        for name in names[used] if verb == "s" else names[used][:1]:
+            if name != "dyn" and name not in _ACCEPTED[verb]:
+                raise _misfit(verb, name)
         used += 1
     if used < len(names):
         raise Fault(f"format(): too many arguments (want {used}, got {len(names)})")
@@ -125,10 +128,9 @@ def _raised(digits: str) -> str:
     return digits.translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
-def _hex(value: Any) -> str:
-    if isinstance(value, str):
-        value = value.encode()
-    return value.hex() if isinstance(value, bytes) else f"{int(value):x}"
+def _hex(value: str | bytes | int) -> str:
+    data = value.encode() if isinstance(value, str) else value
+    return data.hex() if isinstance(data, bytes) else f"{int(data):x}"
 
 
 def _text(value: object) -> str:

@@ -1,4 +1,4 @@
-"""The instructions of the machine, each made by a function that takes what is known when the selector compiles."""
+"""The instructions of the machine, each made of what is known when the selector compiles."""
 
 from dradriver.cel.cost import LIST, MAP, PRICED_BY_OVERLOAD
 from dradriver.cel.errors import Fault
@@ -8,10 +8,32 @@ from dradriver.cel.paths import is_present, qualify, qualify_optional
 from dradriver.cel.values import NONE, Optional, accepts, keys_of, to_key, type_name
 
 __all__ = [
-    "Label", "bail", "branch", "call", "charge", "combine", "constant", "device", "enter", "index", "jump", "leave",
-    "load", "make_list", "make_map", "member_of", "next_item", "not_strictly_false", "otherwise", "returning", "select",
-    "skip_unless_container", "stop_if", "store", "test",
-]  # fmt: skip
+    "Label",
+    "bail",
+    "branch",
+    "call",
+    "charge",
+    "combine",
+    "constant",
+    "device",
+    "enter",
+    "index",
+    "jump",
+    "leave",
+    "load",
+    "make_list",
+    "make_map",
+    "member_of",
+    "next_item",
+    "not_strictly_false",
+    "otherwise",
+    "returning",
+    "select",
+    "skip_unless_container",
+    "stop_if",
+    "store",
+    "test",
+]
 
 
 class Label:
@@ -134,7 +156,7 @@ def index(offset: int, *, optional: bool) -> Instruction:
         stack = machine.stack
         key = stack.pop()
         if key.__class__ is Fault:
-            machine.cost += 1
+            machine.cost += not optional
             stack[-1] = key
             return
         try:
@@ -165,6 +187,7 @@ def call(name: str, overloads: tuple[Overload, ...], count: int, offset: int) ->
     # A call that may mean several things is priced by its function where that has a price, else as one step.
     plain = len(overloads) > 1 and name in PRICED_BY_OVERLOAD
     choices = tuple((overload, overload.guarded, unit if plain else overload.cost) for overload in overloads)
+    failing = choices[0][2]
     shown = name.strip("_@")
 
     def run(machine: Machine) -> None:
@@ -174,7 +197,7 @@ def call(name: str, overloads: tuple[Overload, ...], count: int, offset: int) ->
         del stack[start:]
         for arg in args:
             if arg.__class__ is Fault:
-                machine.cost += 1
+                machine.cost += failing(args, arg)
                 stack.append(arg)
                 return
         for overload, guarded, cost in choices:
@@ -187,8 +210,9 @@ def call(name: str, overloads: tuple[Overload, ...], count: int, offset: int) ->
             machine.cost += cost(args, result)
             stack.append(result)
             return
-        machine.cost += 1
-        stack.append(no_overload(f"{shown}({', '.join(map(type_name, args))})", offset))
+        refusal = no_overload(f"{shown}({', '.join(map(type_name, args))})", offset)
+        machine.cost += failing(args, refusal)
+        stack.append(refusal)
 
     return run
 

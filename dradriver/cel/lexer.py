@@ -9,7 +9,25 @@ from dradriver.cel.errors import Fault
 __all__ = ["RESERVED", "Token", "tokenize", "unescape_bytes", "unescape_text"]
 
 RESERVED: Final = frozenset(
-    "as break const continue else for function if import let loop package namespace return var void while".split()
+    [
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
+    ]
 )
 """Words that may name a field but never a variable or a function."""
 

@@ -1,4 +1,7 @@
-"""Kubernetes' named formats: `format.dns1123Label().validate(text)`. Source: k8s.io/apiserver library.Format."""
+"""Kubernetes' named formats: `format.dns1123Label().validate(text)`.
+
+Source: k8s.io/apiserver library.Format.
+"""
 
 import re
 from collections.abc import Callable

@@ -5,6 +5,7 @@ Source: k8s.io/apiserver library.Lists version 1, cel-go ext.Lists version 3.
 
 from collections.abc import Callable
 from functools import cmp_to_key
+from itertools import pairwise
 from typing import Any, Final
 
 from dradriver.cel.cost import LIST, listing, self_compare, traversal
@@ -51,7 +52,7 @@ def _comparable(item: object) -> None:
 def _is_sorted(items: _Items) -> bool:
     for item in items:
         _comparable(item)
-    return all(_comparison(left, right) != 1 for left, right in zip(items, items[1:], strict=False))
+    return all(_comparison(left, right) != 1 for left, right in pairwise(items))
 
 
 def _best(name: str, replaces: int) -> Callable[[_Items], object]:
@@ -68,7 +69,7 @@ def _best(name: str, replaces: int) -> Callable[[_Items], object]:
     return call
 
 
-def _sum(kind: type, zero: Any, add: Callable[[Any, Any], Any]) -> Callable[[_Items], object]:
+def _sum(kind: type, zero: object, add: Callable[[Any, Any], Any]) -> Callable[[_Items], object]:
     def call(items: _Items) -> object:
         total = zero
         for item in items:
@@ -100,7 +101,15 @@ def _slice(items: _Items, start: int, end: int) -> object:
     return tuple(items[start:end])
 
 
+def _must_be_list(items: object) -> None:
+    if not isinstance(items, tuple | list):
+        raise Fault("no such overload: it needs a list")
+
+
 def _flatten(items: _Items, levels: int = 1) -> object:
+    _must_be_list(items)
+    if not isinstance(levels, int):
+        raise Fault("no such overload: flatten() needs an int")
     if levels < 0:
         raise Fault("the level must not be negative")
     found: list[object] = []
@@ -124,14 +133,19 @@ def _sort(items: _Items) -> object:
     return _sort_by(items, items)
 
 
+def _by(keys: _Items) -> Callable[[int, int], int]:
+    return lambda a, b: compare(keys[a], keys[b])
+
+
 def _sort_by(items: _Items, keys: _Items) -> object:
+    _must_be_list(items)
     if not items:
         return items
     kind = type(keys[0])
     _comparable(keys[0])
     if any(type(key) is not kind for key in keys):
         raise Fault("the elements of a list to sort must have one type")
-    order = sorted(range(len(items)), key=cmp_to_key(lambda a, b: compare(keys[a], keys[b])))
+    order = sorted(range(len(items)), key=cmp_to_key(_by(keys)))
     return tuple(items[index] for index in order)
 
 

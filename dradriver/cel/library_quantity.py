@@ -13,7 +13,8 @@ __all__ = ["OVERLOADS"]
 
 
 _INT64: Final = 2**63
-_SYNTAX: Final = re.compile(r"([+-]?)0*([0-9]*)\.?([0-9]*)(.*)", re.DOTALL)
+_LARGEST_POWER: Final = 10_000
+_SYNTAX: Final = re.compile(r"([+-]?)([0-9]*)\.?([0-9]*)(.*)", re.DOTALL)
 _BINARY: Final = {suffix: 10 * power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)}
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 
@@ -21,27 +22,52 @@ _Amount = tuple[int, int]
 
 
 def _quantity(text: str) -> WrittenQuantity:
+    sign, whole, fraction, suffix = _split(text)
+    if text and not whole and not fraction and suffix[:1] != ".":
+        text = f"{sign}0{suffix}"  # Kubernetes takes a sign, a point or a suffix alone for zero.
     try:
         quantity = WrittenQuantity.parse(text)
     except InvalidQuantityError as error:
         raise Fault(str(error)) from error
+    power = _power(suffix)
+    if power is not None and abs(quantity.nano) >= (_INT64 - 1) * NANO:
+        # Kubernetes caps binary quantities only.
+        _check_power(power, text)
+        quantity.nano = int(f"{sign}{whole}{fraction}") * 10 ** (power - len(fraction) + 9)
     quantity.amount = _amount_of_text(text)
     return quantity
 
 
-def _amount_of_text(text: str) -> _Amount | None:
-    """Value and power of ten where Kubernetes keeps a quantity in 64 bits; None where it keeps a decimal."""
+def _check_power(power: int, text: str) -> None:
+    if power > _LARGEST_POWER:
+        raise Fault(f"{text!r} is too large for a quantity")
+
+
+def _split(text: str) -> tuple[str, str, str, str]:
+    """Sign, whole digits, fraction and suffix."""
     match = _SYNTAX.fullmatch(text)
     assert match is not None  # noqa: S101 - everything matches
-    sign, whole, fraction, suffix = match.groups()
-    whole = whole or "0"
+    return match[1], match[2], match[3], match[4]
+
+
+def _power(suffix: str) -> int | None:
+    """The power of ten that a suffix stands for; None for a power of two."""
     if suffix in _BINARY:
+        return None
+    return _DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:])
+
+
+def _amount_of_text(text: str) -> _Amount | None:
+    """Value and power of ten where Kubernetes keeps a quantity in 64 bits; None where it keeps a decimal."""
+    sign, whole, fraction, suffix = _split(text)
+    whole = whole.lstrip("0") or "0"
+    power = _power(suffix)
+    if power is None:
         shift = _BINARY[suffix]
         if fraction or 15 - len(whole) - shift * 3 // 10 - 1 < 0:
             return None
         value, scale = int(whole) << shift, 0
     else:
-        power = _DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:])
         value, scale = int(whole + fraction), power - len(fraction)
         if len(whole) + len(fraction) > 18 or scale < -9:
             return None
@@ -54,14 +80,15 @@ def _amount(quantity: Quantity) -> _Amount | None:
 
 def _is_quantity(text: str) -> bool:
     try:
-        Quantity.parse(text)
-    except InvalidQuantityError:
+        _quantity(text)
+    except Fault:
         return False
     return True
 
 
 def _sum(left: Quantity, nano: int, amount: _Amount | None) -> DerivedQuantity:
-    derived = DerivedQuantity.parse(f"{left.nano + nano}n")
+    derived = DerivedQuantity.parse("0")
+    derived.nano = left.nano + nano
     derived.amount = _added(_amount(left), amount)
     return derived
 

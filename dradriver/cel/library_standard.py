@@ -3,13 +3,14 @@
 import math
 from collections.abc import Callable
 from decimal import Decimal
+from itertools import permutations
 from typing import Final
 
 from dradriver.cel.cost import by_sizes, half_product, of_first, of_second, smaller, zero
 from dradriver.cel.equality import compare, contains, equal, is_same
 from dradriver.cel.errors import Fault
 from dradriver.cel.functions import Overload, function, method
-from dradriver.cel.values import Joined, TypeName, UInt, to_key, type_name
+from dradriver.cel.values import Joined, TypeName, UInt, size_of, to_key, type_name
 
 __all__ = ["OVERLOADS", "checked_int", "checked_uint", "double_text"]
 
@@ -97,8 +98,8 @@ _ARITHMETIC: Final = (
 
 _ORDERED_PAIRS: Final = (
     *((kind, kind) for kind in ("bool", "int", "uint", "double", "string", "bytes", "timestamp", "duration")),
-    ("int", "double"), ("int", "uint"), ("uint", "double"), ("uint", "int"), ("double", "int"), ("double", "uint"),
-)  # fmt: skip
+    *permutations(("int", "uint", "double"), 2),
+)
 
 
 def _orders(name: str, test: Callable[[int], bool]) -> list[Overload]:
@@ -131,7 +132,9 @@ def _in_map(key: object, mapping: dict[object, object]) -> bool:
 _EQUALITY: Final = (
     function("_==_(A, A): bool", equal, smaller),
     function("_!=_(A, A): bool", lambda a, b: not is_same(a, b), smaller),
-    function("_in_(A, list(A)): bool", lambda item, items: contains(items, item), lambda args, _: len(args[1])),  # type: ignore[arg-type]
+    function(
+        "_in_(A, list(A)): bool", lambda item, items: contains(items, item), lambda args, _: size_of(args[1])
+    ),  # type: ignore[arg-type]
     function("_in_(A, map(A, B)): bool", _in_map),
 )
 
@@ -178,9 +181,9 @@ def _digits(text: str, *, signed: bool) -> int:
 
 def _to_double(text: str) -> float:
     plain = text.lower().lstrip("+-")
+    if text != text.strip() or not text.isascii():
+        raise Fault(f"{text!r} is not a double")
     try:
-        if text != text.strip() or not text.isascii():
-            raise ValueError
         value = float.fromhex(text) if plain.startswith("0x") and "p" in plain else float(text)
     except (ValueError, OverflowError) as error:
         raise Fault(f"{text!r} is not a double") from error

@@ -87,14 +87,12 @@ def _substring(text: str, start: int, end: int | None = None) -> str:
 
 
 def _join(texts: tuple[object, ...], separator: str = "") -> str:
-    length = 0
-    for text in texts:
-        if not isinstance(text, str):
-            raise Fault("join() needs texts")
-        length += len(text) + len(separator)
-    if length > _LONGEST:
+    parts = [text for text in texts if isinstance(text, str)]
+    if len(parts) < len(texts):
+        raise Fault("join() needs texts")
+    if sum(map(len, parts)) + len(parts) * len(separator) > _LONGEST:
         raise Fault("the text would become too long")
-    return separator.join(texts)  # type: ignore[arg-type] - checked above
+    return separator.join(parts)
 
 
 OVERLOADS: Final[tuple[Overload, ...]] = (

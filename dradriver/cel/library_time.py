@@ -18,7 +18,8 @@ __all__ = ["OVERLOADS", "checked_duration", "duration_text", "timestamp_text"]
 
 _SECOND: Final = 10**9
 _UNITS: Final = {
-    "ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": _SECOND, "m": 60 * _SECOND, "h": 3600 * _SECOND,
+    "ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3,
+    "ms": 10**6, "s": _SECOND, "m": 60 * _SECOND, "h": 3600 * _SECOND,
 }  # fmt: skip
 _PART: Final = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)")
 _MOMENT: Final = re.compile(
@@ -72,9 +73,9 @@ def _timestamp(text: str) -> Timestamp:
     if match is None:
         raise Fault(f"{text!r} is not a timestamp", "write it like 2030-01-31T10:00:00Z")
     offset = 0 if match[8] else (int(match[10]) * 3600 + int(match[11]) * 60) * (-1 if match[9] == "-" else 1)
+    if match[8] is None and (int(match[10]) > 24 or int(match[11]) > 60):
+        raise Fault(f"{text!r} is not a timestamp", "no such zone")
     try:
-        if match[8] is None and (int(match[10]) > 24 or int(match[11]) > 60):
-            raise ValueError
         moment = datetime(*map(int, match.groups()[:6]), tzinfo=UTC)  # type: ignore[misc,arg-type]
     except ValueError as error:
         raise Fault(f"{text!r} is not a timestamp", "no such day or time") from error

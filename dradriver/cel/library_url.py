@@ -129,16 +129,17 @@ def _escaped_path(url: _Url) -> str:
 
 
 def _query(url: _Url) -> dict[object, object]:
-    found: dict[str, tuple[str, ...]] = {}
+    found: dict[object, object] = {}
+    values: dict[str, list[str]] = {}
     for piece in url.parts.query.split("&"):
         if not piece or ";" in piece:
             continue
         key, _, value = piece.partition("=")
         if _BAD_ESCAPE.search(key) or _BAD_ESCAPE.search(value):
             continue
-        name = unquote_plus(key)
-        found[name] = (*found.get(name, ()), unquote_plus(value))
-    return dict(found)
+        values.setdefault(unquote_plus(key), []).append(unquote_plus(value))
+    found.update((name, tuple(texts)) for name, texts in values.items())
+    return found
 
 
 OVERLOADS: Final[tuple[Overload, ...]] = (

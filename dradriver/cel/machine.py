@@ -1,20 +1,16 @@
 """The exact evaluator: a stack machine that keeps errors as values, counts cost and never recurses.
 
-Every instruction is a function of the machine. An error is an ordinary value on the stack until something absorbs
-it, as CEL wants: `&&` and `||` do, everything else passes it on.
+Every instruction is a function of the machine. An error is an ordinary value on the stack until something
+absorbs it, as CEL wants: `&&` and `||` do, everything else passes it on.
 """
 
 from collections.abc import Callable
 from typing import TypeAlias
 
 from dradriver.cel.cost import LIMIT
-from dradriver.cel.errors import Fault
+from dradriver.cel.errors import AbortError, Fault
 
-__all__ = ["UNSET", "CostLimitError", "Instruction", "Machine", "execute"]
-
-
-class CostLimitError(Exception):
-    """The evaluation would cost more than it may; nothing absorbs this."""
+__all__ = ["UNSET", "Instruction", "Machine", "execute"]
 
 
 class Machine:
@@ -55,7 +51,7 @@ def execute(code: list[Instruction], slots: int, device: object) -> tuple[object
     """Runs a program; returns its value, which may be a `Fault`, and its cost.
 
     Raises:
-        CostLimitError: it cost more than one evaluation may.
+        AbortError: it cost more than one evaluation may, or Kubernetes' own evaluator would break off.
     """
     machine = Machine(device, slots)
     end = len(code)
@@ -64,7 +60,9 @@ def execute(code: list[Instruction], slots: int, device: object) -> tuple[object
         machine.position += 1
         instruction(machine)
         if machine.cost > LIMIT:
-            raise CostLimitError
+            raise AbortError(
+                f"it costs more than {LIMIT}", "look at fewer elements, or compare before you compute"
+            )
     return machine.stack.pop(), machine.cost
 
 

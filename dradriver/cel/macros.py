@@ -176,7 +176,6 @@ _METHODS: Final[dict[tuple[str, int], _Expander]] = {
     ("exists", 3): lambda offset, target, args: _exists(offset, target, _two(args), args[2]),
     ("exists_one", 2): lambda offset, target, args: _exists_one(offset, target, _one(args), args[1]),
     ("exists_one", 3): lambda offset, target, args: _exists_one(offset, target, _two(args), args[2]),
-    ("existsOne", 2): lambda offset, target, args: _exists_one(offset, target, _one(args), args[1]),
     ("existsOne", 3): lambda offset, target, args: _exists_one(offset, target, _two(args), args[2]),
     ("filter", 2): _filter,
     ("map", 2): _map,

@@ -1,5 +1,6 @@
 """Tokens to a tree: operators by precedence, nesting by `run`, so that no depth can exhaust Python's stack."""
 
+from collections.abc import Callable
 from typing import Final
 
 from dradriver.cel.errors import Fault
@@ -77,7 +78,7 @@ class _Parser:
     # --- expressions ----------------------------------------------------------------------
 
     def whole(self) -> Routine[Node]:
-        node = yield self._expression()
+        node: Node = yield self._expression()
         if self._token.kind != "end":
             raise self._unexpected("want an operator or the end")
         return node
@@ -132,7 +133,8 @@ class _Parser:
 
     def _unary(self) -> Routine[Node]:
         if not self._at("!", "-") or self._is_negative_literal():
-            return (yield self._member())
+            member: Node = yield self._member()
+            return member
         sign = self._token
         count = 0
         while self._accept(sign.text):
@@ -185,10 +187,9 @@ class _Parser:
 
     def _primary(self) -> Routine[Node]:
         token = self._token
-        if token.kind == "sign":
-            return (yield self._bracketed(token))
-        if token.kind == "name":
-            return (yield self._named(absolute=False))
+        if token.kind in {"sign", "name"}:
+            node: Node = yield self._bracketed(token) if token.kind == "sign" else self._named(absolute=False)
+            return node
         if token.kind in {"end", "quoted"}:
             raise self._unexpected("want a value")
         return _literal(self._advance(), negative=False)
@@ -203,10 +204,11 @@ class _Parser:
         if token.text == "(":
             node: Node = yield self._expression()
             self._expect(")")
-            return node
-        if token.text == ".":
-            return (yield self._named(absolute=True))
-        return (yield self._list(token) if token.text == "[" else self._map(token))
+        elif token.text == ".":
+            node = yield self._named(absolute=True)
+        else:
+            node = yield self._list(token) if token.text == "[" else self._map(token)
+        return node
 
     def _named(self, *, absolute: bool) -> Routine[Node]:
         if self._token.kind != "name":
@@ -287,11 +289,19 @@ def _word(token: Token, negative: bool) -> Literal:  # noqa: FBT001, ARG001
     return Literal(token.offset, token.text == "true", BOOL)
 
 
-_LITERALS: Final = {
+def _string(token: Token, negative: bool) -> Literal:  # noqa: FBT001, ARG001
+    return Literal(token.offset, unescape_text(token.text), STRING)
+
+
+def _bytes(token: Token, negative: bool) -> Literal:  # noqa: FBT001, ARG001
+    return Literal(token.offset, unescape_bytes(token.text), BYTES)
+
+
+_LITERALS: Final[dict[str, Callable[[Token, bool], Literal]]] = {
     "int": _int,
     "uint": _uint,
     "float": _float,
     "literal": _word,
-    "string": lambda token, _: Literal(token.offset, unescape_text(token.text), STRING),
-    "bytes": lambda token, _: Literal(token.offset, unescape_bytes(token.text), BYTES),
+    "string": _string,
+    "bytes": _bytes,
 }

@@ -3,10 +3,14 @@
 A path through an optional value stays optional: what is missing becomes `optional.none()` rather than an error.
 """
 
+from typing import Final
+
 from dradriver.cel.errors import Fault
 from dradriver.cel.values import NONE, Optional, UInt, to_key, type_name
 
 __all__ = ["is_present", "qualify", "qualify_optional"]
+
+_KEYS: Final = frozenset({str, int, UInt, bool, float})
 
 
 def qualify(value: object, key: object) -> object:
@@ -36,6 +40,8 @@ def qualify_optional(value: object, key: object) -> Optional:
     Raises:
         Fault: `key` can't index a list.
     """
+    if type(key) not in _KEYS:
+        raise Fault(f"a {type_name(key)} is no key")
     if isinstance(value, dict):
         try:
             return Optional.of(value[to_key(key)])

@@ -1,17 +1,22 @@
 """A selector: compiled once, asked for many devices."""
 
 from functools import lru_cache
+from typing import Final
 
 from dradriver.cel.checker import check
-from dradriver.cel.compile import compile_program, fold
-from dradriver.cel.cost import LIMIT, MAX_LENGTH
+from dradriver.cel.compile import Program, compile_program, fold
+from dradriver.cel.cost import MAX_LENGTH
 from dradriver.cel.environment import SelectorDevice
-from dradriver.cel.errors import CompileError, EvaluationError, Fault
-from dradriver.cel.machine import CostLimitError, execute
+from dradriver.cel.errors import AbortError, CompileError, EvaluationError, Fault
+from dradriver.cel.fast import LARGEST_DEVICE, FastProgram, fast_program
+from dradriver.cel.machine import execute
 from dradriver.cel.parser import parse
 from dradriver.cel.values import type_name
 
 __all__ = ["Selector", "compile_selector"]
+
+_UNDECIDED: Final = (Fault, KeyError, TypeError)
+"""What the fast path raises where only the machine can tell."""
 
 
 class Selector:
@@ -21,9 +26,11 @@ class Selector:
         expression: as written.
     """
 
-    __slots__ = ("_program", "expression")
+    __slots__ = ("_fast", "_program", "expression")
 
     expression: str
+    _fast: FastProgram | None
+    _program: Program
 
     def __init__(self, expression: str) -> None:
         """Compiles an expression.
@@ -35,12 +42,14 @@ class Selector:
             raise CompileError(expression, None, f"it is longer than {MAX_LENGTH} bytes")
         try:
             root = parse(expression)
-            fold(check(root))
+            order = check(root)
+            fold(order)
             program = compile_program(root)
         except Fault as fault:
             raise CompileError(expression, fault.offset, fault.reason, fault.hint) from None
         object.__setattr__(self, "expression", expression)
         object.__setattr__(self, "_program", program)
+        object.__setattr__(self, "_fast", fast_program(root, order))
 
     def matches(self, device: SelectorDevice) -> bool:
         """Whether the device is one that the selector selects.
@@ -48,10 +57,18 @@ class Selector:
         Raises:
             EvaluationError: the expression fails on this device, costs too much, or gives no bool.
         """
+        if self._fast is not None and device.size <= LARGEST_DEVICE:
+            try:
+                verdict = self._fast(device.view)
+            except _UNDECIDED:
+                pass
+            else:
+                if verdict is True or verdict is False:
+                    return verdict
         return self.evaluate(device)[0]
 
     def evaluate(self, device: SelectorDevice) -> tuple[bool, int]:
-        """The verdict with what it cost, in CEL's units.
+        """The verdict with what it cost, in CEL's units; always by the machine.
 
         Raises:
             EvaluationError: as `matches`.
@@ -60,9 +77,8 @@ class Selector:
             raise EvaluationError(self.expression, None, device.fault.reason, device.fault.hint)
         try:
             value, cost = execute(self._program.code, self._program.slots, device.view)
-        except CostLimitError:
-            hint = "look at fewer elements, or compare before you compute"
-            raise EvaluationError(self.expression, None, f"it costs more than {LIMIT}", hint) from None
+        except AbortError as abort:
+            raise EvaluationError(self.expression, None, abort.reason, abort.hint) from None
         if isinstance(value, Fault):
             raise EvaluationError(self.expression, value.offset, value.reason, value.hint)
         if not isinstance(value, bool):

@@ -11,9 +11,19 @@ from dradriver.cel.functions import Overload
 from dradriver.cel.types import DYN, Type
 
 __all__ = [
-    "ACCUMULATOR", "MAX_DEPTH", "Call", "Comprehension", "Ident", "ListLiteral", "Literal", "MapLiteral", "Node",
-    "Routine", "Select", "run",
-]  # fmt: skip
+    "ACCUMULATOR",
+    "MAX_DEPTH",
+    "Call",
+    "Comprehension",
+    "Ident",
+    "ListLiteral",
+    "Literal",
+    "MapLiteral",
+    "Node",
+    "Routine",
+    "Select",
+    "run",
+]
 
 MAX_DEPTH: Final = 250
 """Levels of nesting that Kubernetes' parser accepts."""
@@ -22,7 +32,7 @@ ACCUMULATOR: Final = "@result"
 """The variable in which a comprehension collects; no user can write this name."""
 
 T = TypeVar("T")
-Routine: TypeAlias = Generator["Routine[T]", Any, T]
+Routine: TypeAlias = Generator["Routine[Any]", Any, T]
 
 
 def run(routine: Routine[T]) -> T:

@@ -9,10 +9,35 @@ from dataclasses import dataclass
 from typing import Final
 
 __all__ = [
-    "ANY_OBJECT", "BOOL", "BYTES", "CIDR", "DEVICE", "DOUBLE", "DURATION", "DYN", "ERROR", "FORMAT", "INT", "IP",
-    "NAMED", "NULL", "QUANTITY", "SEMVER", "STRING", "TIMESTAMP", "UINT", "URL", "Bindings", "Type",
-    "join", "list_of", "map_of", "optional_of", "parameter", "type_of",
-]  # fmt: skip
+    "ANY_OBJECT",
+    "BOOL",
+    "BYTES",
+    "CIDR",
+    "DEVICE",
+    "DOUBLE",
+    "DURATION",
+    "DYN",
+    "ERROR",
+    "FORMAT",
+    "INT",
+    "IP",
+    "NAMED",
+    "NULL",
+    "QUANTITY",
+    "SEMVER",
+    "STRING",
+    "TIMESTAMP",
+    "UINT",
+    "URL",
+    "Bindings",
+    "Type",
+    "join",
+    "list_of",
+    "map_of",
+    "optional_of",
+    "parameter",
+    "type_of",
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,24 @@ from dradriver.cel.types import Type
 from dradriver.model.quantity import Quantity
 
 __all__ = [
-    "NONE", "DerivedQuantity", "Domains", "Duration", "Joined", "Optional", "Opaque", "Timestamp", "TypeName", "UInt", "WrittenQuantity",
-    "accepts", "from_key", "keys_of", "size_of", "to_key", "type_name",
-]  # fmt: skip
+    "NONE",
+    "DerivedQuantity",
+    "Domains",
+    "Duration",
+    "Joined",
+    "Opaque",
+    "Optional",
+    "Timestamp",
+    "TypeName",
+    "UInt",
+    "WrittenQuantity",
+    "accepts",
+    "from_key",
+    "keys_of",
+    "size_of",
+    "to_key",
+    "type_name",
+]
 
 
 class UInt(int):
@@ -165,8 +180,8 @@ _FALSE_KEY: Final = _Key(value=False)
 def to_key(value: object) -> object:
     """`value` as a key of the Python dict that holds a CEL map.
 
-    Ints, uints and whole doubles that are equal are one key, as CEL looks them up. What can't be a key is a new key
-    each time: it is never found.
+    Ints, uints and whole doubles that are equal are one key, as CEL looks them up. What can't be a key is a new
+    key each time: it is never found.
     """
     kind = type(value)
     if kind is str or kind is int or kind is UInt:
@@ -189,7 +204,8 @@ def keys_of(mapping: dict[object, object]) -> Iterator[object]:
 
 
 _NAMES: Final[dict[type, str]] = {
-    bool: "bool", int: "int", UInt: "uint", float: "double", str: "string", bytes: "bytes", type(None): "null_type",
+    bool: "bool", int: "int", UInt: "uint", float: "double", str: "string", bytes: "bytes",
+    type(None): "null_type",
     tuple: "list", list: "list", Joined: "list", dict: "map", Domains: "map", Optional: "optional_type",
     TypeName: "type", Timestamp: "google.protobuf.Timestamp", Duration: "google.protobuf.Duration",
     Quantity: "kubernetes.Quantity", DerivedQuantity: "kubernetes.Quantity",
@@ -199,11 +215,11 @@ _NAMES: Final[dict[type, str]] = {
 
 def type_name(value: object) -> str:
     """The name of a value's type in CEL."""
-    return _NAMES.get(type(value)) or value.cel_type  # type: ignore[attr-defined, no-any-return]
+    return _NAMES.get(type(value)) or value.cel_type  # type: ignore[attr-defined]
 
 
 def accepts(wanted: Type, value: object) -> bool:
-    """Whether an argument fits a parameter when it is known only now: containers are judged by their first element."""
+    """Whether a value fits a parameter; containers are judged by their first element."""
     while True:
         if wanted.is_parameter or wanted.name == "dyn":
             return True
