@@ -123,6 +123,11 @@ class Cache(Generic[T]):
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
+    @property
+    def is_synced(self) -> bool:
+        """Whether the first list is in."""
+        return self._synced.is_set()
+
     async def synced(self) -> None:
         """Returns when the first list is in."""
         await self._synced.wait()

@@ -215,8 +215,11 @@ class Client:
         into: type[T],
         subresource: str = "",
         name: str = "",
+        dry_run: bool = False,
     ) -> T:
         """Creates an object, or posts to a subresource of `name` (a pod's `binding`).
+
+        With `dry_run` nothing is stored; the answer is what would have been, without fields that are dropped.
 
         Raises:
             AlreadyExists: the name is taken.
@@ -227,7 +230,9 @@ class Client:
         request = Request(
             "POST",
             at.path(namespace, name, subresource),
-            body=_write(resource, at, body, whole=not subresource),
+            {"dryRun": "All"} if dry_run else {},
+            _write(resource, at, body, whole=not subresource),
+            repeatable=dry_run,
         )
         return _read(into, resource, at, await self._send(resource, request))
 

@@ -1,0 +1,206 @@
+"""Fields that the API server drops because a feature gate is off, and what may be published without them.
+
+A server that drops a field stores the rest and says nothing. For some fields that is harmless; without others a
+device is unsafe: a partition without its counters looks like a device of its own. Those devices are left out
+(KEP-4815 Rollback, KEP-5963, KEP-5007: fail closed).
+
+Source: `dropDisabledFields` of `pkg/registry/resource/resourceslice`, Kubernetes 1.37.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from msgspec.structs import replace
+
+from dradriver.model.device import Attribute, Capacity, Device
+from dradriver.model.pool import Pool
+from dradriver.model.slices import PoolReference, ResourceSliceSpec
+
+__all__ = [
+    "DroppedField",
+    "dropped_fields",
+    "fields_of",
+    "gated_fields",
+    "refused_fields",
+    "safe_part",
+    "unsafe",
+]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class DroppedField:
+    """A field of a slice that the server does not store.
+
+    Attributes:
+        field: its path in a slice's spec, `devices[].taints`.
+        gate: the feature gate of the API server that is probably off.
+    """
+
+    field: str
+    gate: str
+
+    def __str__(self) -> str:
+        return f"{self.field} ({self.gate})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Gated:
+    """A field behind a gate: how often a spec uses it, and what is refused when it is half dropped."""
+
+    name: DroppedField
+    uses: Callable[[ResourceSliceSpec], int]
+    guards: bool = False
+    refused_at: str = r"(?!)"
+    """Validation fails at such a path when the field was dropped, or where an older server has other rules."""
+
+
+def _each(uses: Callable[[Device], int]) -> Callable[[ResourceSliceSpec], int]:
+    return lambda spec: sum(uses(device) for device in spec.devices)
+
+
+def _lists(attribute: Attribute) -> bool:
+    return any(
+        items is not None for items in (attribute.ints, attribute.bools, attribute.strings, attribute.versions)
+    )
+
+
+SHARED_COUNTERS: Final = DroppedField("sharedCounters", "DRAPartitionableDevices")
+PER_DEVICE_NODES: Final = DroppedField("perDeviceNodeSelection", "DRAPartitionableDevices")
+CONSUMES_COUNTERS: Final = DroppedField("devices[].consumesCounters", "DRAPartitionableDevices")
+GROUPS: Final = DroppedField("devices[].consumesCounters[].compatibilityGroups", "DRADeviceCompatibilityGroups")
+BINDING: Final = DroppedField("devices[].bindingConditions", "DRADeviceBindingConditions")
+BINDS_TO_NODE: Final = DroppedField("devices[].bindsToNode", "DRADeviceBindingConditions")
+TAINTS: Final = DroppedField("devices[].taints", "DRADeviceTaints")
+MULTIPLE: Final = DroppedField("devices[].allowMultipleAllocations", "DRAConsumableCapacity")
+REQUEST_POLICY: Final = DroppedField("devices[].capacity[].requestPolicy", "DRAConsumableCapacity")
+LISTS: Final = DroppedField("devices[].attributes[] of a list type", "DRAListTypeAttributes")
+
+_GATED: Final = (
+    _Gated(
+        SHARED_COUNTERS, lambda spec: len(spec.shared_counters), guards=True, refused_at=r"spec\.sharedCounters"
+    ),
+    _Gated(
+        PER_DEVICE_NODES,
+        lambda spec: 1 if spec.per_device_node_selection else 0,
+        guards=True,
+        refused_at=r"spec$",
+    ),
+    _Gated(
+        CONSUMES_COUNTERS,
+        _each(lambda device: len(device.consumes_counters)),
+        guards=True,
+        refused_at=r"spec\.devices\[\d+\](\.basic)?\.consumesCounters",
+    ),
+    _Gated(
+        GROUPS,
+        _each(lambda device: sum(len(c.compatibility_groups) for c in device.consumes_counters)),
+        guards=True,
+    ),
+    _Gated(
+        BINDING,
+        _each(lambda device: len(device.binding_conditions) + len(device.binding_failure_conditions)),
+        guards=True,
+    ),
+    _Gated(BINDS_TO_NODE, _each(lambda device: device.binds_to_node is not None)),
+    _Gated(TAINTS, _each(lambda device: len(device.taints))),
+    _Gated(MULTIPLE, _each(lambda device: device.allow_multiple_allocations is not None)),
+    _Gated(
+        REQUEST_POLICY,
+        _each(lambda device: sum(c.request_policy is not None for c in device.capacity.values())),
+    ),
+    _Gated(
+        LISTS,
+        _each(lambda device: sum(map(_lists, device.attributes.values()))),
+        refused_at=r"spec\.devices\[\d+\](\.basic)?\.attributes\[",
+    ),
+)
+
+
+def gated_fields(spec: ResourceSliceSpec) -> frozenset[DroppedField]:
+    """The fields behind gates that a spec uses."""
+    return frozenset(gated.name for gated in _GATED if gated.uses(spec))
+
+
+def fields_of(pool: Pool) -> frozenset[DroppedField]:
+    """The fields behind gates that a pool uses, in whichever slice."""
+    whole = ResourceSliceSpec(
+        driver="",
+        pool=PoolReference(name=pool.name, generation=0, resource_slice_count=0),
+        per_device_node_selection=pool.per_device_node_selection or None,
+        devices=list(pool.devices),
+        shared_counters=list(pool.counter_sets),
+    )
+    return gated_fields(whole)
+
+
+def dropped_fields(sent: ResourceSliceSpec, stored: ResourceSliceSpec) -> frozenset[DroppedField]:
+    """The fields that were sent and not stored.
+
+    Counter consumptions that are gone take their compatibility groups along; that says nothing of those.
+    """
+    found = {gated.name for gated in _GATED if gated.uses(sent) > gated.uses(stored)}
+    return frozenset(found - {GROUPS} if CONSUMES_COUNTERS in found else found)
+
+
+def refused_fields(sent: ResourceSliceSpec, refused: Iterable[str]) -> frozenset[DroppedField]:
+    """The fields behind gates that explain a refusal: without the gate what remains is invalid.
+
+    Args:
+        sent: the spec that was refused; it keeps all rules of Kubernetes 1.37.
+        refused: the paths that the server complained about.
+    """
+    paths = list(refused)
+    return frozenset(
+        gated.name
+        for gated in _GATED
+        if gated.uses(sent) and any(re.match(gated.refused_at, path) for path in paths)
+    )
+
+
+def unsafe(dropped: Iterable[DroppedField]) -> frozenset[DroppedField]:
+    """Those without which devices are unsafe."""
+    guarding = {gated.name for gated in _GATED if gated.guards}
+    return frozenset(field for field in dropped if field in guarding)
+
+
+def safe_part(pool: Pool, dropped: Iterable[DroppedField]) -> Pool | None:
+    """The pool as it may be published while those fields are dropped; None if nothing of it may.
+
+    Unsafe devices are left out; harmless fields are left out of the others, so that what is sent is what is
+    stored and nothing is written over and over.
+    """
+    without = frozenset(dropped)
+    if PER_DEVICE_NODES in without and pool.per_device_node_selection:
+        return None
+    no_counters = bool(without & {SHARED_COUNTERS, CONSUMES_COUNTERS})
+    devices = [
+        _stripped(device, without)
+        for device in pool.devices
+        if _is_safe(device, without, no_counters=no_counters)
+    ]
+    return replace(pool, devices=tuple(devices), counter_sets=() if no_counters else pool.counter_sets)
+
+
+def _is_safe(device: Device, without: frozenset[DroppedField], *, no_counters: bool) -> bool:
+    if no_counters and device.consumes_counters:
+        return False
+    if GROUPS in without and any(c.compatibility_groups for c in device.consumes_counters):
+        return False
+    return not (BINDING in without and (device.binding_conditions or device.binding_failure_conditions))
+
+
+def _stripped(device: Device, without: frozenset[DroppedField]) -> Device:
+    changes: dict[str, object] = {}
+    if TAINTS in without and device.taints:
+        changes["taints"] = []
+    if BINDS_TO_NODE in without and device.binds_to_node is not None:
+        changes["binds_to_node"] = None
+    if MULTIPLE in without and device.allow_multiple_allocations is not None:
+        changes["allow_multiple_allocations"] = None
+    if REQUEST_POLICY in without and any(c.request_policy for c in device.capacity.values()):
+        changes["capacity"] = {name: Capacity(c.value) for name, c in device.capacity.items()}
+    if LISTS in without and any(map(_lists, device.attributes.values())):
+        changes["attributes"] = {n: a for n, a in device.attributes.items() if not _lists(a)}
+    return replace(device, **changes) if changes else device

@@ -1,0 +1,108 @@
+"""What is published while the server drops fields that a pool needs: the fallback, or the safe part."""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from dradriver.model.pool import Pool
+from dradriver.publish.desk import Desk
+from dradriver.publish.dropped import DroppedField, fields_of, safe_part, unsafe
+from dradriver.publish.layout import refusals
+from dradriver.publish.status import PoolState
+
+__all__ = ["Choice", "FallbackChooser"]
+
+_log = logging.getLogger(__name__)
+
+_PATIENCE_SECONDS: Final = 1.0
+"""How long a pool of which nothing is published yet waits for the driver's answer; others never do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What to publish in place of what is wanted.
+
+    Attributes:
+        pool: the pool, None for nothing at all.
+        state: what that means for the pool's status.
+        message: why.
+        dropped: the fields that the wanted pool uses and the server drops.
+    """
+
+    pool: Pool | None
+    state: PoolState
+    message: str = ""
+    dropped: frozenset[DroppedField] = frozenset()
+
+
+class FallbackChooser:
+    """Decides for one pool; asks the driver at most once for the same pool and the same dropped fields."""
+
+    def __init__(self, name: str, desk: Desk, wake: Callable[[], None]) -> None:
+        self._name = name
+        self._desk = desk
+        self._wake = wake
+        self._question: tuple[Pool, frozenset[DroppedField]] | None = None
+        self._answer: asyncio.Future[Sequence[Pool] | None] | None = None
+
+    def close(self) -> None:
+        """Stops waiting for the driver."""
+        if self._answer is not None:
+            self._answer.cancel()
+
+    async def choose(self, wanted: Pool) -> Choice:
+        """What to publish now; the driver's late answer wakes the pool."""
+        features = self._desk.features
+        dropped = fields_of(wanted) & features.dropped
+        if not dropped:
+            return Choice(wanted, PoolState.PUBLISHED)
+        message = f"the API server drops {', '.join(map(str, sorted(dropped)))}"
+        if features.words:
+            message += f": {features.words}"
+        guarding = unsafe(dropped)
+        if not guarding:
+            return Choice(safe_part(wanted, features.dropped), PoolState.PUBLISHED, message, dropped)
+        answer = await self._ask(wanted, guarding)
+        if not answer.done():
+            message += "; waiting for the driver's fallback"
+            return Choice(safe_part(wanted, features.dropped), PoolState.PENDING, message, dropped)
+        fallback, objection = self._fallback(answer)
+        if fallback is None:
+            message += f"; {objection}, devices that are unsafe without are withdrawn"
+            return Choice(safe_part(wanted, features.dropped), PoolState.UNSAFE_WITHDRAWN, message, dropped)
+        return Choice(safe_part(fallback, features.dropped), PoolState.FALLBACK, message, dropped)
+
+    async def _ask(
+        self, wanted: Pool, guarding: frozenset[DroppedField]
+    ) -> "asyncio.Future[Sequence[Pool] | None]":
+        question = (wanted, guarding)
+        if self._answer is None or self._question != question:
+            self.close()
+            self._question = question
+            self._answer = asyncio.ensure_future(self._driver(guarding))
+            self._answer.add_done_callback(lambda _: self._wake())
+        published = bool(self._desk.slices.of(self._name))
+        await asyncio.wait({self._answer}, timeout=0 if published else _PATIENCE_SECONDS)
+        return self._answer
+
+    async def _driver(self, guarding: frozenset[DroppedField]) -> Sequence[Pool] | None:
+        if self._desk.on_dropped is None:
+            return None
+        answer = self._desk.on_dropped(self._name, guarding)
+        return await answer if inspect.isawaitable(answer) else answer
+
+    def _fallback(self, answer: "asyncio.Future[Sequence[Pool] | None]") -> tuple[Pool | None, str]:
+        """The pool of this name in the driver's answer, or why there is none."""
+        error = answer.exception()
+        if error is not None:
+            _log.error("pool %s: the driver's fallback failed", self._name, exc_info=error)
+            return None, f"the driver's fallback failed ({error})"
+        node = self._desk.node
+        for pool in answer.result() or ():
+            if (pool.name or node) == self._name:
+                problems = refusals(pool, node)
+                return (None, f"the driver's fallback is refused ({problems[0]})") if problems else (pool, "")
+        return None, "the driver has no fallback"

@@ -1,0 +1,129 @@
+"""The slices on the API server that belong to one publisher."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from types import TracebackType
+from typing import Self
+
+from dradriver.errors import DraError
+from dradriver.kube import SLICES, Cache, ChangeKind, Client, NotFound
+from dradriver.model.slices import ResourceSlice
+
+__all__ = ["OwnSlices"]
+
+
+class OwnSlices:
+    """Two caches: slices of the publisher's node, and slices of the driver that belong to no single node.
+
+    Of the latter, a node's publisher owns those whose owner is its Node, one of the control plane those that no
+    Node owns. That cache is opened when it is first needed: few nodes publish shared pools.
+    """
+
+    def __init__(
+        self, client: Client, driver: str, node: str | None, on_change: Callable[[str, ChangeKind], None]
+    ) -> None:
+        self._client = client
+        self._driver = driver
+        self._node = node
+        self._on_change = on_change
+        self._stack = AsyncExitStack()
+        self._caches: list[Cache[ResourceSlice]] = []
+        self._shared_open = False
+        self._quiet = False
+        self._lock = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        if self._node is None:
+            await self.open_shared()
+        else:
+            await self._open(self.selector(self._driver, self._node))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    @staticmethod
+    def selector(driver: str, node: str | None) -> str:
+        """The field selector for slices of a driver on one node, or on none in particular."""
+        return f"spec.driver={driver},spec.nodeName={node or ''}"
+
+    async def open_shared(self) -> None:
+        """Opens the cache of shared slices, once."""
+        async with self._lock:
+            if not self._shared_open:
+                await self._open(self.selector(self._driver, None))
+                self._shared_open = True
+
+    @property
+    def problem(self) -> DraError | None:
+        """What keeps a cache from being current, if anything does."""
+        return next((cache.problem for cache in self._caches if cache.problem is not None), None)
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether every open cache has its first list."""
+        return bool(self._caches) and all(cache.is_synced for cache in self._caches)
+
+    async def synced(self) -> None:
+        """Returns when every open cache has its first list."""
+        for cache in tuple(self._caches):
+            await cache.synced()
+
+    def of(self, pool: str) -> list[ResourceSlice]:
+        """The slices of one pool."""
+        return [item for item in self.all() if item.spec.pool.name == pool]
+
+    def all(self) -> list[ResourceSlice]:
+        """All own slices."""
+        return [item for cache in self._caches for item in cache.items.values() if self.owns(item)]
+
+    def owns(self, item: ResourceSlice) -> bool:
+        """Whether the slice is this publisher's to change."""
+        if item.spec.driver != self._driver:
+            return False
+        if item.spec.node_name is not None:
+            return item.spec.node_name == self._node
+        owner = item.metadata.controller
+        owner_node = owner.name if owner is not None and owner.kind == "Node" else None
+        return owner_node == self._node
+
+    def written(self, item: ResourceSlice) -> None:
+        """Shows a slice as one of our writes left it; that is no change made by others."""
+        with self._without_notice():
+            self._cache_of(item).apply_written(item)
+
+    def deleted(self, item: ResourceSlice) -> None:
+        """Forgets a slice that is gone."""
+        with self._without_notice():
+            self._cache_of(item).apply_deleted(item)
+
+    @contextmanager
+    def _without_notice(self) -> Iterator[None]:
+        self._quiet = True
+        try:
+            yield
+        finally:
+            self._quiet = False
+
+    async def refresh(self, item: ResourceSlice) -> None:
+        """Looks at a slice again after a write failed because it had changed."""
+        try:
+            self.written(await self._client.get(SLICES, item.metadata.name, into=ResourceSlice))
+        except NotFound:
+            self.deleted(item)
+
+    def _cache_of(self, item: ResourceSlice) -> Cache[ResourceSlice]:
+        return self._caches[0] if self._node is None or item.spec.node_name else self._caches[-1]
+
+    async def _open(self, fields: str) -> None:
+        cache = Cache(self._client, SLICES, ResourceSlice, fields=fields)
+        cache.subscribe(self._changed)
+        self._caches.append(await self._stack.enter_async_context(cache))
+
+    def _changed(self, kind: ChangeKind, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
+        item = new or old
+        if item is not None and not self._quiet and self.owns(item):
+            self._on_change(item.spec.pool.name, kind)

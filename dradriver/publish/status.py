@@ -1,0 +1,69 @@
+"""What became of each pool."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from dradriver.publish.dropped import DroppedField
+
+__all__ = ["NodeRef", "PoolState", "PoolStatus", "Writes"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRef:
+    """The publisher's node. With no `uid` it is looked up; a Node made anew under that name is noticed."""
+
+    name: str
+    uid: str = ""
+
+
+class PoolState(StrEnum):
+    """Where a pool stands."""
+
+    PENDING = "pending"
+    """Not yet, or not yet again, as wanted; it is being tried."""
+    PUBLISHED = "published"
+    """The API server has it as wanted (harmless fields may have been dropped, see `dropped`)."""
+    HELD = "held"
+    """Counters or groups of devices that claims hold stay as they were; the rest is as wanted if it can be."""
+    REFUSED = "refused"
+    """It breaks rules, or the server said no; what was published before stays."""
+    FALLBACK = "fallback"
+    """The server dropped fields without which it is unsafe: the driver's fallback is published."""
+    UNSAFE_WITHDRAWN = "unsafe_withdrawn"
+    """The same without a fallback: only the devices that are safe without those fields are published."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writes:
+    """How many writes a pool has cost so far; dry runs are not counted."""
+
+    creates: int = 0
+    updates: int = 0
+    deletes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PoolStatus:
+    """One pool.
+
+    Attributes:
+        pool: its name.
+        state: where it stands.
+        generation: the published generation, 0 if none is.
+        slices: how many slices are published.
+        devices: how many devices are in them.
+        message: why it is not simply published; the server's own words where there are any.
+        dropped: what the server did not store, and the gate that is probably off.
+        held_by: the claims that are waited for, `namespace/name`.
+        writes: what it has cost.
+    """
+
+    pool: str
+    state: PoolState = PoolState.PENDING
+    generation: int = 0
+    slices: int = 0
+    devices: int = 0
+    message: str = ""
+    dropped: frozenset[DroppedField] = frozenset()
+    held_by: tuple[str, ...] = ()
+    writes: Writes = Writes()

@@ -1,0 +1,205 @@
+"""One pool, once: from what is wanted and what is there to the writes, and what came of them."""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import msgspec
+
+from dradriver.errors import DraError
+from dradriver.kube import SLICES, Conflict, NotFound
+from dradriver.kube.backoff import Backoff
+from dradriver.model.claim import DeviceId
+from dradriver.model.pool import Pool
+from dradriver.model.slices import ResourceSlice, ResourceSliceSpec
+from dradriver.publish.desk import Desk
+from dradriver.publish.dropped import DroppedField
+from dradriver.publish.fallback import Choice, FallbackChooser
+from dradriver.publish.holding import changed_devices, hold_back
+from dradriver.publish.layout import layout
+from dradriver.publish.plan import Action, Create, Delete, Update, plan, same_spec
+from dradriver.publish.status import PoolState, Writes
+
+__all__ = ["Outcome", "PoolSync"]
+
+_log = logging.getLogger(__name__)
+
+_HELD_SECONDS: Final = (1.0, 15.0)
+"""First and longest wait before it is asked again whether a held device is free."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Where a pool stands after a try.
+
+    Attributes:
+        state: the state.
+        message: why it is not simply published.
+        dropped: what the server drops of the wanted pool.
+        held_by: claims that are waited for.
+        again: seconds after which to look again, None if only a change makes that necessary.
+    """
+
+    state: PoolState
+    message: str = ""
+    dropped: frozenset[DroppedField] = frozenset()
+    held_by: tuple[str, ...] = ()
+    again: float | None = None
+
+
+class PoolSync:
+    """Makes the server agree with what is wanted of one pool.
+
+    If the process dies after any write, the next one plans from what it finds; see `plan`.
+
+    Attributes:
+        writes: what it has cost so far.
+    """
+
+    def __init__(self, name: str, desk: Desk, wake: Callable[[], None]) -> None:
+        self.writes = Writes()
+        self._name = name
+        self._desk = desk
+        self._chooser = FallbackChooser(name, desk, wake)
+        self._held = Backoff(*_HELD_SECONDS)
+        self._echoes: dict[str, tuple[ResourceSliceSpec, ResourceSliceSpec]] = {}
+
+    def close(self) -> None:
+        """Stops what runs beside a try."""
+        self._chooser.close()
+
+    async def remove(self) -> None:
+        """Deletes all slices of the pool.
+
+        Raises:
+            ApiError: a write failed; those before it are done.
+        """
+        await self._execute([Delete(item) for item in self._desk.slices.of(self._name)])
+
+    async def publish(self, wanted: Pool) -> Outcome:
+        """Publishes a pool that has no problems, as far as the server and the claims let it.
+
+        Raises:
+            DraError: it can't be done now; writes before the failure are done.
+        """
+        features = self._desk.features
+        if not wanted.node_local:
+            await self._desk.slices.open_shared()
+            await self._desk.slices.synced()
+        if features.due():
+            specs = layout(wanted, self._desk.driver, self._desk.node)
+            if await features.probe_again(specs):
+                _log.info("pool %s: the API server stores now what it dropped before", self._name)
+                self._desk.wake_all()
+        while True:
+            # Ends: every round but the last has learned of another field that is dropped.
+            outcome = await self._converge(wanted, await self._chooser.choose(wanted))
+            if outcome is not None:
+                return outcome
+
+    async def _converge(self, wanted: Pool, choice: Choice) -> Outcome | None:
+        """One round; None when the server dropped something that it was not known to drop."""
+        if choice.pool is None:
+            await self.remove()
+            return self._outcome(choice)
+        pool: Pool | None = choice.pool
+        held_by: tuple[str, ...] = ()
+        message = choice.message
+        if not choice.dropped:  # to be safe on this server goes before everything else
+            pool, held_by, message = await self._hold(choice.pool)
+        if pool is not None and await self._write(wanted, pool):
+            return None
+        if held_by:
+            return Outcome(PoolState.HELD, message, held_by=held_by, again=self._held.next())
+        self._held.reset()
+        return self._outcome(choice)
+
+    def _outcome(self, choice: Choice) -> Outcome:
+        again = self._desk.features.due_in() if choice.dropped else None
+        return Outcome(choice.state, choice.message, choice.dropped, again=again)
+
+    async def _hold(self, pool: Pool) -> tuple[Pool | None, tuple[str, ...], str]:
+        """The pool with held devices as they are published (None: all of it waits), by whom, and the words."""
+        seen = self._desk.slices.of(self._name)
+        changed = changed_devices(pool, seen)
+        if not changed:
+            return pool, (), ""
+        ids = {DeviceId(self._desk.driver, self._name, device) for device in changed}
+        try:
+            holders = await self._desk.holders(ids)
+        except DraError as error:
+            return (
+                hold_back(pool, seen, changed),
+                ("unknown",),
+                f"it can't be told who holds {', '.join(sorted(changed))}: {error}",
+            )
+        if not holders:
+            return pool, (), ""
+        names = sorted(device.device for device in holders)
+        message = f"counters or groups of {', '.join(names)} stay as they are while claims hold them"
+        return hold_back(pool, seen, names), tuple(sorted(set(holders.values()))), message
+
+    async def _write(self, wanted: Pool, pool: Pool) -> bool:
+        """Writes what is different; True when the server dropped something new: then decide again."""
+        specs = layout(pool, self._desk.driver, self._desk.node)
+        seen = [self._as_sent(item) for item in self._desk.slices.of(self._name)]
+        owner = await self._desk.owner.reference()
+        actions = plan(specs, seen, owner=owner, generation=wanted.generation)
+        if all(isinstance(action, Delete) for action in actions):
+            return await self._execute(actions)
+        # Before anything unsafe is stored, not after.
+        return await self._desk.features.probe(specs) or await self._execute(actions)
+
+    async def _execute(self, actions: Sequence[Action]) -> bool:
+        """Writes, in order; True, and no further, when the server dropped something."""
+        for action in actions:
+            if isinstance(action, Delete):
+                await self._delete(action.old)
+                continue
+            stored = await (self._create(action.new) if isinstance(action, Create) else self._update(action))
+            if self._stored(action.new, stored):
+                return True
+        return False
+
+    async def _create(self, new: ResourceSlice) -> ResourceSlice:
+        stored = await self._desk.client.create(SLICES, new, into=ResourceSlice)
+        self.writes = replace(self.writes, creates=self.writes.creates + 1)
+        return stored
+
+    async def _update(self, action: Update) -> ResourceSlice:
+        try:
+            stored = await self._desk.client.replace(SLICES, action.new, into=ResourceSlice)
+        except (Conflict, NotFound):
+            await self._desk.slices.refresh(action.old)
+            raise
+        self.writes = replace(self.writes, updates=self.writes.updates + 1)
+        return stored
+
+    async def _delete(self, old: ResourceSlice) -> None:
+        meta = old.metadata
+        try:
+            await self._desk.client.delete(
+                SLICES, meta.name, uid=meta.uid, resource_version=meta.resource_version
+            )
+        except Conflict:
+            await self._desk.slices.refresh(old)
+            raise
+        self.writes = replace(self.writes, deletes=self.writes.deletes + 1)
+        self._desk.slices.deleted(old)
+
+    def _stored(self, sent: ResourceSlice, stored: ResourceSlice) -> bool:
+        """Takes note of what a write left behind; True when something was dropped."""
+        self._desk.slices.written(stored)
+        self._echoes.pop(stored.metadata.name, None)
+        if self._desk.features.learn(sent.spec, stored.spec):
+            return True
+        if not same_spec(sent.spec, stored.spec):
+            # An admission webhook, or a field that is too new: believe the server, or this would never end.
+            _log.warning("slice %s: the API server changed it while storing it", stored.metadata.name)
+            self._echoes[stored.metadata.name] = (stored.spec, sent.spec)
+        return False
+
+    def _as_sent(self, item: ResourceSlice) -> ResourceSlice:
+        stored, sent = self._echoes.get(item.metadata.name, (None, item.spec))
+        return msgspec.structs.replace(item, spec=sent) if stored == item.spec else item

@@ -1,0 +1,81 @@
+"""Laws of the layout: nothing is lost, the order holds, and no limit is broken."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dradriver.model.counters import MAX_COUNTER_SETS, MAX_SLICE_COUNTERS, CounterConsumption, CounterSet
+from dradriver.model.device import Device, Taint
+from dradriver.model.pool import Pool
+from dradriver.model.slices import MAX_DEVICES, MAX_DEVICES_ADVANCED
+from dradriver.publish.layout import MAX_SLICE_BYTES, layout, ordered, refusals
+
+
+@st.composite
+def pools(draw: st.DrawFn) -> Pool:
+    sets = [
+        CounterSet(f"set-{i}", {f"c-{j}": draw(st.integers(0, 9)) for j in range(draw(st.integers(1, 32)))})
+        for i in range(draw(st.integers(0, 20)))
+    ]
+    kinds = [draw(_devices(sets)) for _ in range(draw(st.integers(0, 4)))]
+    numbers = draw(st.lists(st.integers(0, len(kinds) - 1), max_size=300)) if kinds else []
+    devices = [
+        Device(f"d-{i}", kinds[k].attributes, {}, kinds[k].consumes_counters, taints=kinds[k].taints)
+        for i, k in enumerate(numbers)
+    ]
+    return Pool("p", tuple(devices), tuple(sets))
+
+
+@st.composite
+def _devices(draw: st.DrawFn, sets: list[CounterSet]) -> Device:
+    chosen = draw(st.lists(st.sampled_from(sets), max_size=2, unique_by=lambda s: s.name)) if sets else []
+    return Device(
+        "d",
+        {"x": [1, 2]} if draw(st.booleans()) else {"x": 1},
+        {},
+        [CounterConsumption(s.name, {n: draw(st.integers(0, 9)) for n in s.counters}) for s in chosen],
+        taints=[Taint(key="k", effect="NoSchedule")] if draw(st.booleans()) else [],
+    )
+
+
+@given(pools())
+def test_layout_then_inventory_gives_the_pool_back(pool: Pool) -> None:
+    assert refusals(pool, "node") == []
+    specs = layout(pool, "d.example.com", "node")
+    assert [device for spec in specs for device in spec.devices] == ordered(pool)
+    assert sorted(d.name for d in ordered(pool)) == sorted(d.name for d in pool.devices)
+    assert tuple(s for spec in specs for s in spec.shared_counters) == pool.counter_sets
+
+
+@given(pools())
+def test_no_slice_breaks_a_limit(pool: Pool) -> None:
+    specs = layout(pool, "d.example.com", "node")
+    assert {spec.pool.resource_slice_count for spec in specs} == {len(specs)}
+    for spec in specs:
+        assert not (spec.devices and spec.shared_counters)
+        assert len(spec.shared_counters) <= MAX_COUNTER_SETS
+        advanced = any(d.taints or d.consumes_counters or d.attributes["x"].ints for d in spec.devices)
+        assert len(spec.devices) <= (MAX_DEVICES_ADVANCED if advanced else MAX_DEVICES)
+        counters = sum(len(c.counters) for d in spec.devices for c in d.consumes_counters)
+        assert counters <= MAX_SLICE_COUNTERS
+        assert spec.node_name == "node"
+
+
+@given(pools())
+def test_equals_keep_the_drivers_order_and_counter_slices_come_first(pool: Pool) -> None:
+    specs = layout(pool, "d.example.com", "node")
+    kinds = [bool(spec.shared_counters) for spec in specs]
+    assert kinds == sorted(kinds, reverse=True)
+    by_consumption: dict[str, list[int]] = {}
+    for device in ordered(pool):
+        key = repr(device.consumes_counters)
+        by_consumption.setdefault(key, []).append(int(device.name.removeprefix("d-")))
+    assert all(numbers == sorted(numbers) for numbers in by_consumption.values())
+
+
+@given(st.integers(1, 40))
+def test_big_devices_are_cut_by_size(count: int) -> None:
+    big = {f"{'a' * 20}.example.com/attribute_{i:020}": "x" * 64 for i in range(32)}
+    devices = [Device(f"d-{i}", big, {}) for i in range(count * 8)]
+    specs = layout(Pool("p", tuple(devices)), "d.example.com", "node")
+    size = 32 * 150
+    assert all(len(spec.devices) * size <= MAX_SLICE_BYTES for spec in specs)
