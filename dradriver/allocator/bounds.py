@@ -12,7 +12,7 @@ Both are computed for every suffix of the requests beforehand, so a check is a h
 from collections.abc import Sequence
 
 from dradriver.allocator.explain import Reason
-from dradriver.allocator.plan import Plan, RequestPlan
+from dradriver.allocator.plan import Plan, RequestPlan, too_few
 from dradriver.allocator.state import State
 
 __all__ = ["Bounds"]
@@ -44,8 +44,7 @@ class Bounds:
         for mask, wanted, blamed in self._demands[request]:
             usable = (mask & free).bit_count()
             if usable < wanted:
-                devices = "devices are" if wanted > 1 else "device is"
-                return blamed, Reason("too-few", f"{wanted} {devices} needed, {usable} can be used")
+                return blamed, too_few(wanted, usable)
         for name, least in self._floors[request]:
             if self._state.totals[name] < least:
                 return request, Reason("counter", self._shortage(name, least))
@@ -105,7 +104,7 @@ class _Demands:
         # Admin access may take what is in use, so it needs nothing that is free.
         if any(plan.ask.admin for plan in request.plans):
             return
-        mask, count = 0, min(plan.count for plan in request.plans)
+        mask, count = 0, request.least
         for plan in request.plans:
             mask |= plan.mask
         if mask not in self._own:

@@ -11,7 +11,7 @@ from dradriver.allocator.state import State, Use
 from dradriver.allocator.supply import Supply
 from dradriver.model.claim import MAX_RESULTS, ResourceClaim
 
-__all__ = ["Plan", "Planner", "RequestPlan", "pool_reason"]
+__all__ = ["Plan", "Planner", "RequestPlan", "pool_reason", "too_few"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,9 +22,10 @@ class Plan:
         ask: the ask.
         devices: its candidates by position, in order of preference.
         mask: the same as bits.
-        count: how many are needed; more than there are candidates when it can't be served.
+        count: how many are needed.
         use: how it uses them.
         candidates: with the rejections, for the explanation.
+        impossible: why the candidates can't do, whatever else is chosen; None when they may.
     """
 
     ask: Ask
@@ -33,15 +34,29 @@ class Plan:
     count: int
     use: Use
     candidates: Candidates
+    impossible: Reason | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RequestPlan:
-    """A request: one of its plans must be carried out, the first that works."""
+    """A request: one of its plans must be carried out, the first that works.
+
+    Attributes:
+        claim: which claim, by its place among those to allocate.
+        name: the request's name.
+        plans: the possible ones, in order of preference.
+        impossible: the others.
+    """
 
     claim: int
     name: str
     plans: tuple[Plan, ...]
+    impossible: tuple[Plan, ...]
+
+    @property
+    def least(self) -> int:
+        """How many devices it needs at least."""
+        return min((plan.count for plan in self.plans), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +77,21 @@ class Planner:
             Refusal: an `All` request sees a pool that can't be used, or a claim needs too many devices here.
         """
         by_claim = any(ask.admin for request in requests for ask in request.alternatives)
-        found = [
-            RequestPlan(
-                request.claim,
-                request.name,
-                tuple(self._plan(ask, by_claim=by_claim) for ask in request.alternatives),
-            )
-            for request in requests
-        ]
+        found = [self._request(request, by_claim=by_claim) for request in requests]
         for number, claim in enumerate(self.claims):
-            least = sum(min(p.count for p in r.plans) for r in found if r.claim == number)
+            least = sum(request.least for request in found if request.claim == number)
             if least > MAX_RESULTS:
                 raise too_many("node", claim, least, self.node)
         return found
+
+    def _request(self, request: Request, *, by_claim: bool) -> RequestPlan:
+        plans = [self._plan(ask, by_claim=by_claim) for ask in request.alternatives]
+        return RequestPlan(
+            request.claim,
+            request.name,
+            tuple(plan for plan in plans if plan.impossible is None),
+            tuple(plan for plan in plans if plan.impossible is not None),
+        )
 
     def _plan(self, ask: Ask, *, by_claim: bool) -> Plan:
         claim = self.claims[ask.claim]
@@ -88,12 +105,17 @@ class Planner:
             self.reporter.rejected(name, reason)
         if ask.count is None and candidates.errors:
             raise self.selector_error(ask, next(iter(candidates.errors.values())))
-        count = ask.count
-        if count is None:
-            # At least one device must be there for All, and each of them must be free.
-            count = len(devices) if devices and not candidates.missing else len(devices) + 1
         mask = sum(1 << device for device in devices)
-        return Plan(ask, devices, mask, count, self.state.use(ask, by_claim=by_claim), candidates)
+        count = len(devices) if ask.count is None else ask.count
+        return Plan(
+            ask,
+            devices,
+            mask,
+            count,
+            self.state.use(ask, by_claim=by_claim),
+            candidates,
+            _impossible(ask, candidates),
+        )
 
     def selector_error(self, ask: Ask, message: str) -> Refusal:
         """The refusal for a selector that fails on a device: as in Kubernetes the claim is at fault."""
@@ -118,6 +140,22 @@ class Planner:
                 node=self.node,
                 reasons=[pool_reason(pool, problem) for pool, problem in self.supply.unusable],
             )
+
+
+def _impossible(ask: Ask, candidates: Candidates) -> Reason | None:
+    usable = len(candidates.devices)
+    if ask.count is None:
+        if candidates.missing:
+            return Reason("too-few", "all devices that match are needed and not all can be had")
+        return None if usable else Reason("too-few", "all devices that match are needed and none matches")
+    if ask.count > usable:
+        return too_few(ask.count, usable)
+    return None
+
+
+def too_few(wanted: int, usable: int) -> Reason:
+    """The reason for fewer devices than are wanted."""
+    return Reason("too-few", f"{wanted} device{'s are' if wanted != 1 else ' is'} needed, {usable} can be used")
 
 
 def pool_reason(pool: PoolView, problem: str) -> Reason:

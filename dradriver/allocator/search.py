@@ -50,6 +50,7 @@ class Search:
         self._dead: set[Hashable] = set()
         self._steps = 0
         self._picks: list[Pick] = []
+        self._reached = 0
         self._furthest = (-1, -1)
         self._blamed = 0
         self._obstacles: tuple[Reason, ...] = ()
@@ -60,7 +61,10 @@ class Search:
         Raises:
             Refusal: there is none, or the search gave up.
         """
-        stack = [self._request(0)]
+        for number, request in enumerate(self._requests):
+            if not request.plans:
+                self._note((0, -1), number, [p.impossible for p in request.impossible if p.impossible])
+        stack = [] if self._obstacles else [self._request(0)]
         while stack:
             branch = next(stack[-1], _END)
             if branch is _END:
@@ -79,12 +83,11 @@ class Search:
             yield None
             return
         request = self._requests[number]
+        self._reached = max(self._reached, number)
         if broken := self._bounds.broken(number):
             self._note((number, -1), broken[0], [broken[1]])
             return
         for choice, plan in enumerate(request.plans):
-            if plan.count > len(plan.devices):
-                continue
             if self._in_claim[request.claim] + plan.count + self._still_least[number] > MAX_RESULTS:
                 self._note((number, -1), number, [Reason("too-many", f"a claim holds {MAX_RESULTS} devices")])
                 continue
@@ -165,13 +168,18 @@ class Search:
         self._note((number, chosen), number, reasons)
 
     def _refusal(self) -> Refusal:
-        for plan in (plan for request in self._requests for plan in request.plans):
-            # Kubernetes' search would have come across it: that is what the user must mend first.
-            for message in plan.candidates.errors.values():
-                return self._planner.selector_error(plan.ask, message)
+        for request in self._requests[: self._reached + 1]:
+            for plan in (*request.plans, *request.impossible):
+                # Kubernetes' search would have come across it: that is what the user must mend first.
+                for message in plan.candidates.errors.values():
+                    return self._planner.selector_error(plan.ask, message)
         request = self._requests[self._blamed]
         unusable = self._planner.supply.unusable
-        static = (r for p in request.plans for r in (*p.candidates.missing, *p.candidates.rejections))
+        static = (
+            r
+            for p in (*request.plans, *request.impossible)
+            for r in (*p.candidates.missing, *p.candidates.rejections)
+        )
         pools = [pool_reason(pool, problem) for pool, problem in unusable]
         invalid = [reason.text for reason in pools if reason.code == "pool-invalid"]
         return Refusal(
@@ -191,5 +199,5 @@ def _least_after(requests: Sequence[RequestPlan]) -> list[int]:
         if number + 1 < len(requests) and requests[number + 1].claim != requests[number].claim:
             least = 0
         after[number] = least
-        least += min(plan.count for plan in requests[number].plans)
+        least += requests[number].least
     return after

@@ -1,0 +1,223 @@
+"""The oracle for the allocator: every combination of devices, in Kubernetes' order, no cleverness.
+
+It knows the API's values and nothing of the allocator. It expects complete and valid pools.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TypeAlias
+
+from dradriver.model.claim import (
+    MAX_RESULTS,
+    DeviceConstraint,
+    DeviceSubRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+)
+from dradriver.model.device import Device
+from dradriver.model.deviceclass import DeviceClass
+from dradriver.model.slices import ResourceSlice
+
+__all__ = ["Choice", "Offered", "World", "first_allocation", "flaws"]
+
+Matches: TypeAlias = Callable[[str, Device], bool]
+
+
+@dataclass(frozen=True)
+class Offered:
+    """A device as the oracle sees it."""
+
+    driver: str
+    pool: str
+    device: Device
+
+    @property
+    def name(self) -> tuple[str, str, str]:
+        return self.driver, self.pool, self.device.name
+
+
+@dataclass(frozen=True)
+class World:
+    """Everything that is given."""
+
+    slices: Sequence[ResourceSlice]
+    classes: Mapping[str, DeviceClass]
+    held: frozenset[tuple[str, str, str]]
+    node: str
+    labels: Mapping[str, str]
+    matches: Matches
+
+    @property
+    def offered(self) -> list[Offered]:
+        """The devices on the node, in Kubernetes' order."""
+        pools: dict[tuple[str, str], list[ResourceSlice]] = {}
+        for source in sorted(self.slices, key=lambda s: s.metadata.name):
+            if self._reaches(source):
+                pools.setdefault((source.spec.driver, source.spec.pool.name), []).append(source)
+        late = {
+            key: any(d.binding_conditions for s in members for d in s.spec.devices)
+            for key, members in pools.items()
+        }
+        return [
+            Offered(*key, device)
+            for key in sorted(pools, key=lambda key: (late[key], key))
+            for source in pools[key]
+            for device in source.spec.devices
+        ]
+
+    def _reaches(self, source: ResourceSlice) -> bool:
+        spec = source.spec
+        selected = spec.node_selector is not None and spec.node_selector.matches(self.node, self.labels)
+        return spec.node_name == self.node or bool(spec.all_nodes) or selected
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One device for one request of one claim."""
+
+    claim: int
+    request: str
+    admin: bool
+    offered: Offered
+
+
+def first_allocation(claims: Sequence[ResourceClaim], world: World) -> list[Choice] | None:
+    """The first combination in which nothing is wrong, or None."""
+    slots = [
+        list(_ways(number, request.name, request.exactly, request.first_available, world))
+        for number, claim in enumerate(claims)
+        for request in claim.spec.devices.requests
+    ]
+    return _completed([], slots, claims, world)
+
+
+def _completed(
+    choices: list[Choice],
+    slots: Sequence[Sequence[list[Choice]]],
+    claims: Sequence[ResourceClaim],
+    world: World,
+) -> list[Choice] | None:
+    """The first flawless completion; what is wrong with a part stays wrong with the whole."""
+    if not slots:
+        return choices
+    for way in slots[0]:
+        more = [*choices, *way]
+        if not any(flaws(more, claims, world)):
+            found = _completed(more, slots[1:], claims, world)
+            if found is not None:
+                return found
+    return None
+
+
+def _ways(
+    claim: int,
+    name: str,
+    exactly: ExactDeviceRequest | None,
+    alternatives: Sequence[DeviceSubRequest],
+    world: World,
+) -> Iterator[list[Choice]]:
+    wishes = [(name, exactly)] if exactly else [(f"{name}/{sub.name}", sub) for sub in alternatives]
+    for full_name, wish in wishes:
+        fitting = [offered for offered in world.offered if _matches(wish, offered.device, world)]
+        count = wish.count if wish.allocation_mode == "ExactCount" else max(len(fitting), 1)
+        for chosen in combinations(fitting, count):
+            admin = isinstance(wish, ExactDeviceRequest) and bool(wish.admin_access)
+            if all(_tolerated(wish, offered.device) for offered in chosen):
+                yield [Choice(claim, full_name, admin, offered) for offered in chosen]
+
+
+def _matches(wish: ExactDeviceRequest | DeviceSubRequest, device: Device, world: World) -> bool:
+    selectors = [*world.classes[wish.device_class_name].spec.selectors, *wish.selectors]
+    return all(world.matches(s.cel.expression if s.cel else "", device) for s in selectors)
+
+
+def _tolerated(wish: ExactDeviceRequest | DeviceSubRequest, device: Device) -> bool:
+    return all(
+        taint.effect == "None"
+        or any(
+            t.effect in {"", taint.effect}
+            and t.key in {"", taint.key}
+            and (t.operator == "Exists" or t.value == taint.value)
+            for t in wish.tolerations
+        )
+        for taint in device.taints
+    )
+
+
+def flaws(choices: Sequence[Choice], claims: Sequence[ResourceClaim], world: World) -> Iterator[str]:
+    """Everything that is wrong with a combination."""
+    yield from _used_twice(choices, world)
+    yield from _counters(choices, world)
+    yield from _groups(choices, world)
+    for number, claim in enumerate(claims):
+        mine = [choice for choice in choices if choice.claim == number]
+        if len(mine) > MAX_RESULTS:
+            yield f"{claim.ref} has {len(mine)} devices"
+        for constraint in claim.spec.devices.constraints:
+            yield from _constraint(constraint, [choice for choice in mine if constraint.covers(choice.request)])
+
+
+def _used_twice(choices: Sequence[Choice], world: World) -> Iterator[str]:
+    for index, choice in enumerate(choices):
+        name = choice.offered.name
+        before = [other for other in choices[:index] if other.offered.name == name]
+        if choice.admin:
+            before = [other for other in before if other.claim == choice.claim]
+        if before or (name in world.held and not choice.admin):
+            yield f"{name} is used twice"
+
+
+def _consumers(choices: Sequence[Choice], world: World) -> Iterator[tuple[str, str, Device]]:
+    """Who consumes counters: what is held, on whatever node, and what is chosen (admin access too)."""
+    for source in world.slices:
+        for device in source.spec.devices:
+            if (source.spec.driver, source.spec.pool.name, device.name) in world.held:
+                yield source.spec.driver, source.spec.pool.name, device
+    for choice in choices:
+        yield choice.offered.driver, choice.offered.pool, choice.offered.device
+
+
+def _counters(choices: Sequence[Choice], world: World) -> Iterator[str]:
+    drawn: Counter[tuple[str, str, str, str]] = Counter()
+    for driver, pool, device in _consumers(choices, world):
+        for taken in device.consumes_counters:
+            for name, counter in taken.counters.items():
+                drawn[driver, pool, taken.counter_set, name] += counter.value.nano
+    # Kubernetes: one counter below zero stops every device of the pool that consumes any.
+    concerned = {(c.offered.driver, c.offered.pool) for c in choices if c.offered.device.consumes_counters}
+    for source in world.slices:
+        key = (source.spec.driver, source.spec.pool.name)
+        for counter_set in source.spec.shared_counters if key in concerned else ():
+            for name, counter in counter_set.counters.items():
+                if drawn[*key, counter_set.name, name] > counter.value.nano:
+                    yield f"{counter_set.name}/{name} is overdrawn"
+
+
+def _groups(choices: Sequence[Choice], world: World) -> Iterator[str]:
+    users: dict[tuple[str, str, str], list[frozenset[str]]] = {}
+    for driver, pool, device in _consumers(choices, world):
+        for taken in device.consumes_counters:
+            groups = frozenset(taken.compatibility_groups or [""])
+            users.setdefault((driver, pool, taken.counter_set), []).append(groups)
+    concerned = {
+        (c.offered.driver, c.offered.pool, taken.counter_set)
+        for c in choices
+        for taken in c.offered.device.consumes_counters
+    }
+    for key in concerned:
+        if not frozenset.intersection(*users[key]):
+            yield f"{key} is used with disjoint groups"
+
+
+def _constraint(constraint: DeviceConstraint, choices: Sequence[Choice]) -> Iterator[str]:
+    attribute = constraint.match_attribute or constraint.distinct_attribute or ""
+    values = [choice.offered.device.attribute(attribute, choice.offered.driver) for choice in choices]
+    typed = [(type(value), value) for value in values]
+    if None in values:
+        yield f"a device has no {attribute}"
+    elif constraint.match_attribute and len(set(typed)) > 1:
+        yield f"{attribute} differs"
+    elif constraint.distinct_attribute and len(set(typed)) < len(typed):
+        yield f"{attribute} is not distinct"

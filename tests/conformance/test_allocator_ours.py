@@ -1,0 +1,22 @@
+"""The cases of the allocator suite on this package's allocator."""
+
+from collections.abc import Mapping
+
+from dradriver.allocator import Features, InUse, Inventory, Node, Refusal, allocate
+from dradriver.model.claim import Allocation
+from tests.conformance.allocator_suite import AllocatorSuite, Refused, Situation
+
+
+class TestOurAllocator(AllocatorSuite):
+    def allocate(self, situation: Situation) -> Mapping[str, Allocation] | Refused:
+        try:
+            return allocate(
+                situation.claims,
+                Inventory.of(situation.slices),
+                situation.classes,
+                InUse.of(situation.others),
+                Node(situation.node, situation.labels),
+                features=Features.of_gates(situation.gates),
+            )
+        except Refusal as refusal:
+            return Refused(refusal.kind, refusal.request, refusal.text())

@@ -1,0 +1,285 @@
+"""The search finds what trying every combination finds: the same devices, or nothing where there is nothing."""
+
+from collections.abc import Callable
+
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from dradriver.allocator import (
+    Features,
+    InUse,
+    Inventory,
+    Node,
+    PooledDevice,
+    Refusal,
+    allocate,
+)
+from dradriver.model.claim import (
+    Allocation,
+    CelSelector,
+    ClaimSpec,
+    ClaimStatus,
+    DeviceAllocation,
+    DeviceConstraint,
+    DeviceRequest,
+    DeviceRequests,
+    DeviceResult,
+    DeviceSelector,
+    DeviceSubRequest,
+    DeviceToleration,
+    ExactDeviceRequest,
+    ResourceClaim,
+)
+from dradriver.model.counters import CounterConsumption, CounterSet
+from dradriver.model.device import Device, Taint
+from dradriver.model.deviceclass import DeviceClass
+from dradriver.model.meta import ObjectMeta
+from dradriver.model.slices import PoolReference, ResourceSlice, ResourceSliceSpec
+from tests.conformance.brute_force import Choice, World, first_allocation, flaws
+
+DRIVER = "gpu.example.com"
+CLASSES = {"any": DeviceClass(metadata=ObjectMeta(name="any"))}
+FEATURES = Features(compatibility_groups=True)
+
+
+def matches(expression: str, device: Device) -> bool:
+    """The selectors of these worlds: `size=2`."""
+    name, _, value = expression.partition("=")
+    return device.attribute(name) == int(value)
+
+
+class PlainSelectors:
+    def compile(self, expression: str) -> Callable[[PooledDevice], bool]:
+        return lambda device: matches(expression, device.device)
+
+
+groups = st.sampled_from([[], [], ["x"], ["y"], ["x", "y"], ["y", "z"]])
+
+
+@st.composite
+def devices(draw: st.DrawFn, sets: list[str]) -> Device:
+    """A device without a name."""
+    consumed = draw(st.lists(st.sampled_from(sets), max_size=2, unique=True)) if sets else []
+    attributes = {"size": draw(st.integers(1, 2))}
+    if draw(st.integers(0, 5)):
+        attributes["parent"] = draw(st.integers(0, 2))
+    return Device(
+        "unnamed",
+        attributes,
+        consumes_counters=[
+            CounterConsumption(
+                name,
+                {"a": draw(st.integers(0, 3)), "b": draw(st.integers(0, 2))},
+                draw(groups),
+            )
+            for name in consumed
+        ],
+        taints=draw(
+            st.lists(st.just(Taint(key="sick", effect="NoSchedule")), max_size=draw(st.integers(0, 1)))
+        ),
+        binding_conditions=draw(st.sampled_from([(), (), (), ("ready",)])),
+    )
+
+
+@st.composite
+def pools(draw: st.DrawFn, name: str) -> list[ResourceSlice]:
+    """A pool: counter sets in one slice, alike blocks of devices in another, some on another node."""
+    sets = [f"set-{number}" for number in range(draw(st.integers(0, 2)))]
+    amounts = {"a": draw(st.integers(1, 4)), "b": draw(st.integers(1, 4))}
+    alike = [draw(devices(sets)) for _ in range(draw(st.integers(1, 3)))]
+    members = [draw(st.sampled_from(alike)) for _ in range(draw(st.integers(1, 3)))]
+    away = [draw(st.sampled_from(alike)) for _ in range(draw(st.integers(0, 1)))]
+    parts: list[tuple[str, list[Device], list[CounterSet]]] = [("node-1", members, []), ("node-2", away, [])]
+    if sets:
+        parts.append(("node-1", [], [CounterSet(set_name, amounts) for set_name in sets]))
+    return [
+        ResourceSlice(
+            metadata=ObjectMeta(name=f"{name}-{number}"),
+            spec=ResourceSliceSpec(
+                driver=DRIVER,
+                pool=PoolReference(name=name, generation=1, resource_slice_count=len(parts)),
+                node_name=node,
+                devices=[_renamed(d, f"dev-{number}-{at}") for at, d in enumerate(content)],
+                shared_counters=shared,
+            ),
+        )
+        for number, (node, content, shared) in enumerate(parts)
+    ]
+
+
+@st.composite
+def cards(draw: st.DrawFn, name: str) -> list[ResourceSlice]:
+    """A pool of equal cards with equal partitions, the world in which the search skips most."""
+    partitions = [
+        (draw(st.integers(1, 2)), {"a": draw(st.integers(0, 2)), "b": draw(st.integers(0, 2))}, draw(groups))
+        for _ in range(draw(st.integers(1, 3)))
+    ]
+    amounts = {"a": draw(st.integers(1, 3)), "b": draw(st.integers(1, 3))}
+    numbers = range(draw(st.integers(2, 3)))
+    own_parent = draw(st.booleans())
+    members = [
+        Device(
+            f"card-{number}-{at}",
+            {"size": size, "parent": number if own_parent else number % 2},
+            consumes_counters=[CounterConsumption(f"card-{number}", counters, allowed)],
+        )
+        for number in numbers
+        for at, (size, counters, allowed) in enumerate(partitions)
+    ]
+    shared = [CounterSet(f"card-{number}", amounts) for number in numbers]
+    return [
+        ResourceSlice(
+            metadata=ObjectMeta(name=f"{name}-{number}"),
+            spec=ResourceSliceSpec(
+                driver=DRIVER,
+                pool=PoolReference(name=name, generation=1, resource_slice_count=2),
+                node_name="node-1",
+                devices=content,
+                shared_counters=sets,
+            ),
+        )
+        for number, (content, sets) in enumerate([(members, []), ([], shared)])
+    ]
+
+
+def _renamed(device: Device, name: str) -> Device:
+    conditions = device.binding_conditions
+    return Device(
+        name,
+        device.attributes,
+        consumes_counters=device.consumes_counters,
+        taints=device.taints,
+        binding_conditions=conditions,
+        binding_failure_conditions=["failed"] if conditions else [],
+    )
+
+
+selectors = st.sampled_from([(), (), ("size=1",), ("size=2",), ("parent=1",)]).map(
+    lambda expressions: [DeviceSelector(CelSelector(expression)) for expression in expressions]
+)
+tolerations = st.sampled_from([[], [], [DeviceToleration(key="sick", operator="Exists")]])
+
+
+@st.composite
+def requests(draw: st.DrawFn, name: str) -> DeviceRequest:
+    if draw(st.integers(0, 3)) == 0:
+        return DeviceRequest(
+            name,
+            first_available=[
+                DeviceSubRequest(
+                    name=f"sub-{number}",
+                    device_class_name="any",
+                    selectors=draw(selectors),
+                    count=draw(st.integers(1, 2)),
+                    tolerations=draw(tolerations),
+                )
+                for number in range(draw(st.integers(1, 2)))
+            ],
+        )
+    return DeviceRequest(
+        name,
+        exactly=ExactDeviceRequest(
+            device_class_name="any",
+            selectors=draw(selectors),
+            allocation_mode=draw(st.sampled_from(["ExactCount", "ExactCount", "ExactCount", "All"])),
+            count=draw(st.integers(1, 2)),
+            admin_access=True if draw(st.integers(0, 7)) == 0 else None,
+            tolerations=draw(tolerations),
+        ),
+    )
+
+
+@st.composite
+def claims(draw: st.DrawFn, name: str) -> ResourceClaim:
+    wanted = [draw(requests(f"r{number}")) for number in range(draw(st.integers(1, 3)))]
+    constraints = [
+        DeviceConstraint(
+            requests=draw(st.lists(st.sampled_from([r.name for r in wanted]), max_size=2, unique=True)),
+            **{draw(st.sampled_from(["match_attribute", "distinct_attribute"])): f"{DRIVER}/parent"},
+        )
+        for _ in range(draw(st.integers(0, 1)))
+    ]
+    return ResourceClaim(
+        metadata=ObjectMeta(name=name, namespace="default", uid=name),
+        spec=ClaimSpec(DeviceRequests(requests=wanted, constraints=constraints)),
+    )
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> World:
+    kinds = draw(st.sampled_from([[cards], [cards], [pools], [pools, pools], [cards, pools]]))
+    slices = [s for number, kind in enumerate(kinds) for s in draw(kind(f"pool-{number}"))]
+    names = [(DRIVER, s.spec.pool.name, device.name) for s in slices for device in s.spec.devices]
+    held = draw(st.frozensets(st.sampled_from(names), max_size=2))
+    return World(slices, CLASSES, held, "node-1", {}, matches)
+
+
+def holder(world: World) -> ResourceClaim:
+    """A claim of another pod that holds what is held."""
+    results = [DeviceResult(request="r", driver=d, pool=p, device=n) for d, p, n in sorted(world.held)]
+    return ResourceClaim(
+        metadata=ObjectMeta(name="holder", namespace="default"),
+        status=ClaimStatus(allocation=Allocation(devices=DeviceAllocation(results=results))),
+    )
+
+
+def searched(wanted: list[ResourceClaim], world: World) -> list[tuple[str, str, tuple[str, str, str]]] | None:
+    """What the search finds: claim, request, device, in the order of the results."""
+    try:
+        found = allocate(
+            wanted,
+            Inventory.of(world.slices),
+            world.classes,
+            InUse.of([holder(world)]),
+            Node(world.node),
+            features=FEATURES,
+            selectors=PlainSelectors(),
+        )
+    except Refusal as refusal:
+        if refusal.kind != "node" or not refusal.reasons:
+            raise AssertionError(f"a refusal of kind node with reasons is due, not: {refusal.text()}") from None
+        return None
+    return [
+        (uid, result.request, (result.driver, result.pool, result.device))
+        for uid, allocation in found.items()
+        for result in allocation.devices.results
+    ]
+
+
+def as_triples(
+    choices: list[Choice], wanted: list[ResourceClaim]
+) -> list[tuple[str, str, tuple[str, str, str]]]:
+    return [(wanted[c.claim].metadata.uid, c.request, c.offered.name) for c in choices]
+
+
+several_claims = st.integers(1, 2).flatmap(lambda count: st.tuples(*(claims(f"c{n}") for n in range(count))))
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(worlds(), several_claims)
+def test_it_finds_the_first_allocation_if_and_only_if_there_is_one(
+    world: World, wanted: tuple[ResourceClaim, ...]
+) -> None:
+    expected = first_allocation(wanted, world)
+    event("allocated" if expected is not None else "refused")
+    found = searched(list(wanted), world)
+    assert found == (None if expected is None else as_triples(expected, list(wanted)))
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(worlds(), several_claims)
+def test_what_it_finds_overdraws_nothing(world: World, wanted: tuple[ResourceClaim, ...]) -> None:
+    found = searched(list(wanted), world)
+    offered = {o.name: o for o in world.offered}
+    places = {claim.metadata.uid: number for number, claim in enumerate(wanted)}
+    admin = {
+        (places[c.metadata.uid], r.name)
+        for c in wanted
+        for r in c.spec.devices.requests
+        if r.exactly and r.exactly.admin_access
+    }
+    choices = [
+        Choice(places[uid], request, (places[uid], request) in admin, offered[name])
+        for uid, request, name in found or ()
+    ]
+    assert list(flaws(choices, wanted, world)) == []
