@@ -36,6 +36,7 @@ from dradriver.model.meta import Condition
 from dradriver.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from dradriver.model.pool import Pool
 from dradriver.model.quantity import Quantity
+from dradriver.runner.entry import run
 
 __all__ = [
     "AllocatedDevice",
@@ -68,4 +69,5 @@ __all__ = [
     "Quantity",
     "Taint",
     "Version",
+    "run",
 ]

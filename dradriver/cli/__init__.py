@@ -1,0 +1,11 @@
+"""The command `dradriver`: one file a command, and what they share.
+
+Law of this package: commands read options, ask the layers below, and show the answer. They decide nothing
+about devices, claims or pods. Output for people goes to stdout as tables or sentences, output for programs
+as JSON or YAML documents with stable names; errors and progress go to stderr. Exit codes: 0 done, 1 failed
+or invalid, 2 used wrongly. Whatever is slow to import is imported by the command that needs it.
+"""
+
+from dradriver.cli.main import main
+
+__all__ = ["main"]

@@ -1,0 +1,58 @@
+"""The test kit for driver authors: a pytest plugin, a harness, builders, and the contract of every driver.
+
+Law of this package: it is for tests and never runs in production. It drives the real node side (state file,
+exclusivity, CDI specs) and the real allocator; only gRPC, the kubelet and the API server are left out, or,
+with the fixture `cluster`, embedded. Loading the pytest plugin imports nothing heavy, which is why the names
+below are found on first use.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dradriver.node.steps import Step
+    from dradriver.testing.builders import (
+        allocated,
+        claim,
+        device,
+        device_class,
+        device_request,
+        node,
+        opaque,
+        pod,
+        slice_,
+    )
+    from dradriver.testing.contract import DriverContract
+    from dradriver.testing.harness import Harness, PreparedClaim
+    from dradriver.testing.process import ProcessDiedError
+
+__all__ = [
+    "DriverContract",
+    "Harness",
+    "PreparedClaim",
+    "ProcessDiedError",
+    "Step",
+    "allocated",
+    "claim",
+    "device",
+    "device_class",
+    "device_request",
+    "node",
+    "opaque",
+    "pod",
+    "slice_",
+]
+
+_HOMES = {
+    "DriverContract": "dradriver.testing.contract",
+    "Harness": "dradriver.testing.harness",
+    "PreparedClaim": "dradriver.testing.harness",
+    "ProcessDiedError": "dradriver.testing.process",
+    "Step": "dradriver.node.steps",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES.get(name, "dradriver.testing.builders")), name)

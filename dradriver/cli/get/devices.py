@@ -1,0 +1,73 @@
+"""`dradriver get devices`."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import click
+
+from dradriver.allocator import InUse, Inventory
+from dradriver.cli.cluster_access import Access, cluster_options, with_client
+from dradriver.cli.get.pools import nodes_of
+from dradriver.cli.get.show import list_typed, show_rows
+from dradriver.cli.output import output_option
+from dradriver.kube import CLAIMS, SLICES, Client
+from dradriver.model.claim import ResourceClaim
+from dradriver.model.device import Device
+from dradriver.model.slices import ResourceSlice
+
+__all__ = ["device_rows", "devices"]
+
+COLUMNS = ("name", "driver", "pool", "node", "allocated to", "taints", "attributes")
+
+
+@click.command()
+@click.option("--driver", help="Only devices of this driver.")
+@click.option("--pool", help="Only devices of this pool.")
+@cluster_options
+@output_option
+def devices(
+    driver: str | None, pool: str | None, kubeconfig: str | None, context: str | None, output: str
+) -> None:
+    """Show devices: where they are, who holds them, their attributes."""
+
+    async def ask(client: Client) -> tuple[list[ResourceSlice], list[ResourceClaim]]:
+        return await list_typed(client, SLICES, ResourceSlice), await list_typed(client, CLAIMS, ResourceClaim)
+
+    slices, claims = with_client(Access(kubeconfig, context), ask)
+    rows = [
+        row
+        for row in device_rows(slices, claims)
+        if (driver is None or row["driver"] == driver) and (pool is None or row["pool"] == pool)
+    ]
+    show_rows("DeviceList", COLUMNS, rows, output, empty="No devices.")
+
+
+def device_rows(
+    slices: Iterable[ResourceSlice], claims: Iterable[ResourceClaim]
+) -> Iterator[Mapping[str, object]]:
+    """One row a device of the newest generation of its pool."""
+    in_use = InUse.of(claims)
+    for key, pool in Inventory.of(slices).pools.items():
+        held = in_use.of_pool(key)
+        nodes = nodes_of(pool)
+        for pooled in pool.devices:
+            device = pooled.device
+            yield {
+                "name": device.name,
+                "driver": pool.driver,
+                "pool": pool.name,
+                "node": device.node_name or pooled.source.spec.node_name or nodes,
+                "allocatedTo": list(held.get(device.name, ())),
+                "taints": [f"{taint.key}={taint.value}:{taint.effect}" for taint in device.taints],
+                "attributes": _attributes(device, pool.driver),
+            }
+
+
+def _attributes(device: Device, driver: str) -> dict[str, object]:
+    """Attributes and capacities; names of the driver's own domain without it."""
+    values: dict[str, object] = {}
+    for name, attribute in device.attributes.items():
+        value = attribute.value
+        values[name.removeprefix(f"{driver}/")] = list(value) if isinstance(value, tuple) else value
+    for name, capacity in device.capacity.items():
+        values[name.removeprefix(f"{driver}/")] = str(capacity.value)
+    return values

@@ -1,0 +1,69 @@
+"""`dradriver get pools`."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import click
+
+from dradriver.allocator import InUse, Inventory
+from dradriver.allocator.inventory import PoolView
+from dradriver.cli.cluster_access import Access, cluster_options, with_client
+from dradriver.cli.get.show import list_typed, show_rows
+from dradriver.cli.output import output_option
+from dradriver.kube import CLAIMS, SLICES, Client
+from dradriver.model.claim import ResourceClaim
+from dradriver.model.slices import ResourceSlice
+
+__all__ = ["pool_rows", "pools"]
+
+COLUMNS = ("driver", "pool", "nodes", "generation", "slices", "devices", "allocated", "problem")
+
+
+@click.command()
+@cluster_options
+@output_option
+def pools(kubeconfig: str | None, context: str | None, output: str) -> None:
+    """Show pools: their slices, how many devices are allocated, and why a pool can't be used."""
+
+    async def ask(client: Client) -> tuple[list[ResourceSlice], list[ResourceClaim]]:
+        return await list_typed(client, SLICES, ResourceSlice), await list_typed(client, CLAIMS, ResourceClaim)
+
+    slices, claims = with_client(Access(kubeconfig, context), ask)
+    rows = list(pool_rows(slices, claims))
+    show_rows("PoolList", COLUMNS, rows, output, empty="No pools: no driver has published a ResourceSlice.")
+
+
+def pool_rows(
+    slices: Iterable[ResourceSlice], claims: Iterable[ResourceClaim]
+) -> Iterator[Mapping[str, object]]:
+    """One row a pool; `slices` is seen/expected."""
+    in_use = InUse.of(claims)
+    for key, pool in Inventory.of(slices).pools.items():
+        expected = pool.slices[0].spec.pool.resource_slice_count
+        yield {
+            "driver": pool.driver,
+            "pool": pool.name,
+            "nodes": nodes_of(pool),
+            "generation": pool.generation,
+            "slices": f"{len(pool.slices)}/{expected}",
+            "devices": len(pool.devices),
+            "allocated": len(in_use.of_pool(key)),
+            "problem": pool.problem,
+        }
+
+
+def nodes_of(pool: PoolView) -> str:
+    """From where the pool's devices can be reached."""
+    found: dict[str, None] = {}
+    for source in pool.slices:
+        spec = source.spec
+        found[
+            spec.node_name
+            or (
+                "all nodes"
+                if spec.all_nodes
+                else "by device"
+                if spec.per_device_node_selection
+                else "by selector"
+            )
+        ] = None
+    return ",".join(found)

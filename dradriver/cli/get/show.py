@@ -1,0 +1,73 @@
+"""What the commands of `get` share: where a row comes from, and the forms it is shown in."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar, cast
+
+import click
+import msgspec
+
+from dradriver.cli.output import document, table
+from dradriver.kube import Client, Resource
+
+__all__ = ["list_typed", "namespace_options", "show_objects", "show_rows"]
+
+F = TypeVar("F", bound=Callable[..., object])
+T = TypeVar("T")
+Object = dict[str, object]
+_LIST = "dradriver/v1"
+
+
+def namespace_options(command: F) -> F:
+    """The options `-n/--namespace` and `-A/--all-namespaces`."""
+    every = click.option("-A", "--all-namespaces", is_flag=True, help="Look into all namespaces.")
+    one = click.option("-n", "--namespace", help="Namespace to look into.  [default: the context's]")
+    return one(every(command))
+
+
+async def list_typed(client: Client, resource: Resource, kind: type[T], namespace: str = "") -> list[T]:
+    """All objects of a resource, as values; one that can't be read is named on stderr and left out."""
+    listing = await client.list(resource, namespace, into=kind)
+    for error in listing.unreadable.values():
+        click.echo(f"Warning: {error}", err=True)
+    return listing.items
+
+
+def show_objects(resource: Resource, raw: Iterable[bytes], form: str) -> None:
+    """The cluster's own objects in a `List`, as `kubectl get -o json` prints them."""
+    items = [cast(Object, msgspec.json.decode(text)) for text in raw]
+    for item in items:
+        # Lists of the API server leave these out of their items.
+        item.setdefault("apiVersion", resource.api_version)
+        item.setdefault("kind", resource.kind)
+    document({"apiVersion": "v1", "kind": "List", "items": items}, form)
+
+
+def show_rows(
+    kind: str, columns: Sequence[str], rows: Sequence[Mapping[str, object]], form: str, empty: str
+) -> None:
+    """Rows as a table, or as a document of `dradriver/v1`; a column is a field's name in words."""
+    if form != "table":
+        document({"apiVersion": _LIST, "kind": kind, "items": [dict(row) for row in rows]}, form)
+        return
+    table(columns, ([_cell(row.get(_field(column))) for column in columns] for row in rows), empty=empty)
+
+
+def _field(column: str) -> str:
+    first, *rest = column.split()
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def _cell(value: object) -> str:
+    match value:
+        case None | "" | [] | {}:
+            return "-"
+        case list():
+            return ",".join(map(str, value))
+        case dict():
+            return ",".join(f"{key}={_plain(item)}" for key, item in value.items())
+        case _:
+            return _plain(value)
+
+
+def _plain(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

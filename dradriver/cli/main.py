@@ -1,0 +1,24 @@
+"""The root of the command line."""
+
+import click
+
+from dradriver.cli import new, run
+from dradriver.cli.errors import ErrorGroup
+from dradriver.cli.get import get
+from dradriver.cli.simulation import simulate
+from dradriver.cli.validation import validate
+
+__all__ = ["main"]
+
+
+@click.group(cls=ErrorGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 112})
+@click.version_option(package_name="dradriver")
+def main() -> None:
+    """Write, run and inspect Kubernetes DRA drivers.
+
+    Start with `dradriver demo`, then `dradriver up` and your own kubectl.
+    """
+
+
+for _command in (run.run, new.new, get, validate, simulate):
+    main.add_command(_command)

@@ -1,0 +1,84 @@
+"""`dradriver new`: a project for a driver, complete and passing its tests."""
+
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+import click
+
+from dradriver.errors import DraError, UsageError
+from dradriver.model import names
+
+__all__ = ["new"]
+
+_SUFFIX = ".tmpl"
+
+
+@click.command()
+@click.argument("name")
+@click.option(
+    "--directory",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for the project, new or empty.  [default: dradriver-NAME]",
+)
+def new(name: str, directory: Path | None) -> None:
+    """Write a project for the driver NAME: package, tests, manifests, README.
+
+    NAME is a short word such as led; the driver is then called led.example.com.
+    """
+    values = _values(name)
+    target = directory or Path(values["distribution"])
+    written = _write(target, values)
+    for path in written:
+        click.echo(path)
+    click.echo(f"\nNext: cd {target} && python -m pytest, then read {values['package']}/driver.py.", err=True)
+
+
+def _values(name: str) -> dict[str, str]:
+    """What the placeholders of the skeleton stand for."""
+    if (rule := names.dns_label(name)) or not name[0].isalpha():
+        raise UsageError(
+            f"NAME: {rule or f'{name!r} must start with a letter: it becomes the name of a Python class'}"
+        )
+    driver = f"{name}.example.com"
+    if rule := names.driver_name(driver):
+        raise UsageError(f"NAME: {rule}")
+    camel = "".join(part.capitalize() for part in name.split("-"))
+    word = name.replace("-", "_")
+    return {
+        "name": name,
+        "distribution": f"dradriver-{name}",
+        "package": f"dradriver_{word}",
+        "class": f"{camel}Driver",
+        "config": f"{camel}Config",
+        "driver": driver,
+        "variable": f"{word.upper()}_DEVICE",
+    }
+
+
+def _write(target: Path, values: dict[str, str]) -> list[Path]:
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise DraError(
+            f"{target} is there already and not an empty folder: choose another one with --directory"
+        )
+    written: list[Path] = []
+    try:
+        _copy(files("dradriver.cli") / "skeleton", target, values, written)
+    except OSError as error:
+        raise DraError(f"{error.filename or target}: {error.strerror}") from error
+    return written
+
+
+def _copy(source: Traversable, target: Path, values: dict[str, str], written: list[Path]) -> None:
+    target.mkdir(parents=True, exist_ok=True)
+    for entry in sorted(source.iterdir(), key=lambda each: (each.is_dir(), each.name)):
+        if entry.is_dir():
+            folder = values["package"] if entry.name == "package" else entry.name
+            _copy(entry, target / folder, values, written)
+        elif entry.name.endswith(_SUFFIX):
+            path = target / entry.name.removesuffix(_SUFFIX).replace("gitignore", ".gitignore")
+            text = entry.read_text(encoding="utf-8")
+            for key, value in values.items():
+                text = text.replace(f"@{key}@", value)
+            path.write_text(text, encoding="utf-8")
+            written.append(path)

@@ -1,0 +1,39 @@
+"""`dradriver run`: a driver's process, as the DaemonSet starts it."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import click
+
+from dradriver.runner import OPTIONS, driver_names, launch, load_driver
+
+__all__ = ["run"]
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def _process_options(command: F) -> F:
+    """The options of `dradriver.runner.settings`, one by one; what they mean is decided there."""
+    for option in reversed(OPTIONS):
+        variables = ", ".join(f"${name}" for name in option.environment)
+        default = f"; default: {option.default}" if option.default else ""
+        command = click.option(
+            option.flag,
+            option.name,
+            type=click.Choice(option.choices) if option.choices else str,
+            help=f"{option.help[0].upper()}{option.help[1:]}. [{variables}{default}]",
+        )(command)
+    return command
+
+
+@click.command(epilog=f"Installed drivers: {', '.join(driver_names()) or 'none'}.")
+@click.argument("name")
+@_process_options
+@click.pass_context
+def run(ctx: click.Context, /, name: str, **given: str | None) -> None:
+    """Run the driver NAME beside the kubelet of this node until SIGTERM or SIGINT.
+
+    Drivers are found by the entry-point group dradriver.drivers. Exit codes: 0 stopped as asked, 1 failed,
+    2 used wrongly.
+    """
+    ctx.exit(launch(load_driver(name), given))

@@ -1,0 +1,86 @@
+"""Runs the allocator over a world, need by need; each allocation is in force for the next."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from dradriver.allocator import InUse, Inventory, Node, Refusal, allocate
+from dradriver.cli.simulation.world import Need, World
+from dradriver.model.claim import Allocation, ClaimStatus, ResourceClaim
+
+__all__ = ["Outcome", "outcomes"]
+
+
+@dataclass
+class Outcome:
+    """What happened to one need.
+
+    Attributes:
+        subject: the pod or claim.
+        node: where it fits; empty when it fits nowhere.
+        claims: its claims with their allocations.
+        refusals: why not, one a node that was tried.
+    """
+
+    subject: str
+    node: str = ""
+    claims: list[ResourceClaim] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+
+
+def outcomes(world: World) -> Iterator[Outcome]:
+    """The outcome of each need, in order; a need takes the first node that it fits on."""
+    inventory = Inventory.of(world.slices)
+    held = dict(world.claims)
+    for need in world.needs():
+        current = [held.get(claim.ref, claim) for claim in need.claims]
+        outcome = Outcome(need.subject, refusals=list(need.missing))
+        if not need.missing:
+            _try_nodes(world, need, current, inventory, InUse.of(held.values()), outcome)
+        for claim in outcome.claims:
+            held[claim.ref] = claim
+        yield outcome
+
+
+def _try_nodes(
+    world: World,
+    need: Need,
+    claims: list[ResourceClaim],
+    inventory: Inventory,
+    in_use: InUse,
+    outcome: Outcome,
+) -> None:
+    open_claims = [claim for claim in claims if claim.allocation is None]
+    for node in world.nodes:
+        elsewhere = _elsewhere(need, claims, node)
+        if elsewhere:
+            outcome.refusals.append(f"node {node.name}: {elsewhere}")
+            continue
+        try:
+            allocations = allocate(open_claims, inventory, world.classes, in_use, node)
+        except Refusal as refusal:
+            outcome.refusals.append(refusal.text())
+            if refusal.kind == "claim":
+                # No node can help.
+                return
+            continue
+        outcome.node, outcome.refusals = node.name, []
+        outcome.claims = [_allocated(claim, allocations) for claim in claims]
+        return
+
+
+def _elsewhere(need: Need, claims: list[ResourceClaim], node: Node) -> str:
+    """Why the node is out of the question before any device is looked at."""
+    if not need.may_run_on(node):
+        return "the pod's nodeName or nodeSelector excludes it"
+    for claim in claims:
+        selector = claim.allocation.node_selector if claim.allocation else None
+        if selector is not None and not selector.matches(node.name, node.labels):
+            return f"claim {claim.ref} is allocated and can't be used there"
+    return ""
+
+
+def _allocated(claim: ResourceClaim, allocations: Mapping[str, Allocation]) -> ResourceClaim:
+    found = allocations.get(claim.metadata.uid or claim.ref)
+    return claim if found is None else replace(claim, status=ClaimStatus(allocation=found))

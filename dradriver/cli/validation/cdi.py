@@ -1,0 +1,33 @@
+"""A CDI spec against the CDI specification."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from dradriver.cli.files import Document
+from dradriver.errors import InvalidObjectError, Problem
+from dradriver.model.cdi import CdiSpec, cdi_problems, minimum_version
+from dradriver.model.codec import from_builtins
+from dradriver.model.strict import unknown_fields
+
+__all__ = ["check_cdi"]
+
+_NOT_MODELED: Final = frozenset({"annotations", "intelRdt", "netDevices"})
+"""Fields of CDI 1.1.0 that dradriver never writes and lets pass."""
+VERSIONS: Final = ("0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0", "1.1.0")
+
+
+def check_cdi(document: Document) -> Iterator[Problem]:
+    """What a container runtime would find wrong with the spec."""
+    for path in unknown_fields(CdiSpec, document.body):
+        if path.rpartition(".")[2] not in _NOT_MODELED:
+            yield Problem(path, "a CDI spec has no such field")
+    try:
+        spec = from_builtins(CdiSpec, document.body)
+    except InvalidObjectError as error:
+        yield from error.problems
+        return
+    yield from cdi_problems(spec)
+    if spec.cdi_version not in VERSIONS:
+        yield Problem("cdiVersion", f"{spec.cdi_version!r} is not one of {', '.join(VERSIONS)}")
+    elif VERSIONS.index(spec.cdi_version) < VERSIONS.index(needed := minimum_version(spec)):
+        yield Problem("cdiVersion", f"{spec.cdi_version} is too old for what the spec holds, it needs {needed}")

@@ -1,0 +1,93 @@
+"""The command itself: files in, findings out."""
+
+from collections.abc import Iterator, Sequence
+
+import click
+
+from dradriver.cli.errors import FAILED
+from dradriver.cli.files import Document, Reading, read_files
+from dradriver.cli.output import document as print_document
+from dradriver.cli.output import output_option
+from dradriver.cli.validation.cdi import check_cdi
+from dradriver.cli.validation.findings import Finding, problems_of
+from dradriver.cli.validation.objects import KINDS, check
+from dradriver.cli.validation.parameters import parameter_warnings
+from dradriver.cli.validation.pools import Member, check_pools
+from dradriver.errors import InvalidObjectError, Problem
+from dradriver.model.codec import builtins, decode
+from dradriver.model.slices import ResourceSlice
+
+__all__ = ["findings", "validate"]
+
+
+@click.command()
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    required=True,
+    help="File or folder, - for stdin; may be repeated.",
+)
+@output_option
+@click.pass_context
+def validate(ctx: click.Context, files: Sequence[str], output: str) -> None:
+    """Check slices, classes, claims, templates and CDI specs offline.
+
+    Says what an API server would refuse, what no allocator could use, and what may go wrong later (warnings).
+    Other kinds are skipped. Exits with 1 when anything is invalid.
+    """
+    reading = read_files(files)
+    found = list(findings(reading))
+    errors = sum(finding.severity == "error" for finding in found)
+    if output == "table":
+        for finding in found:
+            click.echo(str(finding))
+        click.echo(_summary(reading, errors, len(found) - errors), err=True)
+    else:
+        print_document({"valid": not errors, "findings": [builtins(finding) for finding in found]}, output)
+    if errors:
+        ctx.exit(FAILED)
+
+
+def findings(reading: Reading) -> Iterator[Finding]:
+    """Everything that is wrong or doubtful in what was read."""
+    for error in reading.errors:
+        for problem in error.problems:
+            yield Finding(error.subject, 0, "", problem)
+    members: list[Member] = []
+    for document in reading.documents:
+        yield from _check_document(document, members)
+    yield from check_pools(members)
+
+
+def _check_document(document: Document, members: list[Member]) -> Iterator[Finding]:
+    if document.kind == "CDI spec":
+        yield from problems_of(document, check_cdi(document))
+    elif not document.kind:
+        yield from problems_of(document, [Problem("kind", "the object has no kind (and is no CDI spec)")])
+    elif document.kind in KINDS:
+        checked = check(document)
+        yield from problems_of(document, checked.problems)
+        if checked.v1 is not None:
+            yield from _check_values(document, checked.v1, members, sound=not checked.problems)
+
+
+def _check_values(document: Document, v1: bytes, members: list[Member], *, sound: bool) -> Iterator[Finding]:
+    try:
+        yield from problems_of(document, parameter_warnings(document, v1), "warning")
+        if document.kind == "ResourceSlice":
+            members.append(Member(document, decode(ResourceSlice, v1), sound))
+    except InvalidObjectError as error:
+        # A slice or claim that the server refuses can't be read as a value either: said already.
+        if sound:
+            yield from problems_of(document, error.problems)
+
+
+def _summary(reading: Reading, errors: int, warnings: int) -> str:
+    checked = [d for d in reading.documents if d.kind in KINDS or d.kind == "CDI spec"]
+    skipped = len(reading.documents) - len(checked)
+    parts = [f"{len(checked)} object(s) checked", f"{errors} error(s)", f"{warnings} warning(s)"]
+    if skipped:
+        parts.append(f"{skipped} of other kinds skipped")
+    return ", ".join(parts)

@@ -1,0 +1,56 @@
+"""One object of resource.k8s.io against the rules of the API server."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from dradriver.cel import CompileError, compile_selector
+from dradriver.cli.files import Document
+from dradriver.errors import Problem
+from dradriver.model.versions import GROUP, VERSIONS, v1_from_older
+
+__all__ = ["KINDS", "Checked", "check"]
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """An object after the check.
+
+    Attributes:
+        problems: broken rules.
+        v1: the object as JSON text in the v1 form, None when it could not be read at all.
+    """
+
+    problems: list[Problem]
+    v1: bytes | None
+
+
+KINDS: Final = ("ResourceSlice", "DeviceClass", "ResourceClaim", "ResourceClaimTemplate")
+
+
+def check(document: Document) -> Checked:
+    """What the API server would find wrong with the object, CEL included."""
+    # The embedded API server is slow to import, and of all the CLI only this and `up` need it.
+    from dradriver.cluster.rules import problems  # noqa: PLC0415
+
+    group, _, version = str(document.body.get("apiVersion", "")).partition("/")
+    if group != GROUP or version not in VERSIONS:
+        known = ", ".join(f"{GROUP}/{known}" for known in VERSIONS)
+        rule = f"{document.body.get('apiVersion')!r} is not one of {known}"
+        return Checked([Problem("apiVersion", rule)], None)
+    text = document.raw
+    try:
+        if version != "v1":
+            text = v1_from_older(document.kind, text, version)
+        return Checked(list(problems(document.kind, text, _cel_refusal)), text)
+    except msgspec.DecodeError as error:
+        return Checked([Problem("", str(error))], None)
+
+
+def _cel_refusal(expression: str) -> str | None:
+    try:
+        compile_selector(expression)
+    except CompileError as error:
+        return str(error)
+    return None

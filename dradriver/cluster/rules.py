@@ -1,0 +1,80 @@
+"""The API server's rules without the server: what a create of one object would be answered."""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from dradriver.cluster.apiserver.schema.decode import TypeMismatchError, conform, parse
+from dradriver.cluster.apiserver.strategies.devices import default_claim
+from dradriver.cluster.apiserver.validation.claims import claim_spec, claim_status, device_class
+from dradriver.cluster.apiserver.validation.devices import CelCheck
+from dradriver.cluster.apiserver.validation.field import Causes
+from dradriver.cluster.apiserver.validation.metadata import create
+from dradriver.cluster.apiserver.validation.names import subdomain
+from dradriver.cluster.apiserver.validation.slices import resource_slice
+from dradriver.cluster.apiserver.values import Object
+from dradriver.errors import Problem
+
+__all__ = ["KINDS", "problems"]
+
+
+def problems(kind: str, text: bytes, cel_check: CelCheck | None = None) -> Iterator[Problem]:
+    """Broken rules of a `resource.k8s.io/v1` object, unknown fields included.
+
+    Args:
+        kind: one of `KINDS`.
+        text: the object as JSON.
+        cel_check: refuses CEL expressions; None checks their length only.
+
+    Raises:
+        msgspec.DecodeError: the text is not JSON.
+    """
+    try:
+        value = parse(text, f"resource.{kind}")
+        if not isinstance(value, dict):
+            yield Problem("", "a JSON object is wanted")
+            return
+        obj, unknown = conform(f"resource.{kind}", value)
+    except TypeMismatchError as error:
+        yield Problem("", str(error).removeprefix("json: "))
+        return
+    for message in unknown:
+        path = message.removeprefix('unknown field "').removesuffix('"')
+        yield Problem(path, f"{kind} of resource.k8s.io/v1 has no such field")
+    metadata = obj.get("metadata") or {}
+    generated = metadata.get("generateName")
+    named = metadata if metadata.get("name") or not generated else {**metadata, "name": f"{generated}x"}
+    for cause in (*create(named, subdomain), *_RULES[kind](obj, cel_check)):
+        yield Problem(cause.field, cause.message)
+
+
+def _slice(obj: Object, _cel_check: CelCheck | None) -> Causes:
+    return resource_slice(obj, None)
+
+
+def _class(obj: Object, cel_check: CelCheck | None) -> Causes:
+    return device_class(obj, None, cel_check)
+
+
+def _claim(obj: Object, cel_check: CelCheck | None) -> Causes:
+    causes = _claim_spec(obj, "spec", cel_check)
+    return causes + (claim_status(obj, {**obj, "status": {}}) if obj.get("status") else [])
+
+
+def _template(obj: Object, cel_check: CelCheck | None) -> Causes:
+    return _claim_spec(obj.get("spec") or {}, "spec.spec", cel_check)
+
+
+def _claim_spec(owner: Object, path: str, cel_check: CelCheck | None) -> Causes:
+    spec = owner.get("spec") or {}
+    default_claim(spec)
+    return claim_spec(spec, path, cel_check)
+
+
+_RULES: Final[dict[str, Callable[[Object, CelCheck | None], Causes]]] = {
+    "ResourceSlice": _slice,
+    "DeviceClass": _class,
+    "ResourceClaim": _claim,
+    "ResourceClaimTemplate": _template,
+}
+KINDS: Final = tuple(_RULES)
+"""The kinds whose rules are here."""

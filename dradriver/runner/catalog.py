@@ -1,0 +1,43 @@
+"""The drivers that are installed: entry points of the group `dradriver.drivers`."""
+
+from importlib.metadata import EntryPoint, entry_points
+from typing import Final
+
+from dradriver.driver import Driver
+from dradriver.errors import DriverError, NotFoundError
+
+__all__ = ["GROUP", "driver_names", "load_driver"]
+
+GROUP: Final = "dradriver.drivers"
+
+
+def _entry_points() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def driver_names() -> list[str]:
+    """The names under which installed drivers can be run."""
+    return sorted(_entry_points())
+
+
+def load_driver(name: str) -> type[Driver]:
+    """The class of an installed driver.
+
+    Raises:
+        NotFoundError: no driver of this name is installed; the message lists those that are.
+        DriverError: its package can't be imported, or the entry point is no `Driver` class.
+    """
+    point = _entry_points().get(name)
+    if point is None:
+        known = ", ".join(driver_names()) or "none"
+        raise NotFoundError(
+            f"no driver {name!r} is installed (installed: {known}); "
+            f"a package offers one by an entry point of the group {GROUP!r}"
+        )
+    try:
+        loaded: object = point.load()
+    except Exception as error:
+        raise DriverError(f"driver {name!r} ({point.value}) can't be imported: {error!r}") from error
+    if not (isinstance(loaded, type) and issubclass(loaded, Driver)):
+        raise DriverError(f"driver {name!r}: {point.value} is not a subclass of dradriver.Driver")
+    return loaded

@@ -1,0 +1,87 @@
+"""`run()`: all that a driver's `__main__` needs."""
+
+import argparse
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+from dradriver.driver import Driver
+from dradriver.errors import DraError, DriverError, UsageError
+from dradriver.model import names
+from dradriver.runner.logs import start_log
+from dradriver.runner.settings import OPTIONS, Settings
+
+__all__ = ["FAILED", "OK", "USAGE", "launch", "run"]
+
+OK, FAILED, USAGE = 0, 1, 2
+"""Exit codes: stopped as asked, failed, and used wrongly."""
+
+_log = logging.getLogger("dradriver.runner")
+
+
+def run(driver: type[Driver], arguments: Sequence[str] | None = None) -> NoReturn:
+    """Runs a driver on this node until SIGTERM or SIGINT, then ends the process.
+
+    Settings come from the command line, else from the environment, else they are the kubelet's usual paths;
+    `--help` lists them. Exit codes: 0 stopped as asked, 1 failed, 2 used wrongly.
+
+    Args:
+        driver: the class; it is instantiated without arguments.
+        arguments: the command line; None: the process's own.
+    """
+    parser = argparse.ArgumentParser(description=f"Kubernetes DRA driver {getattr(driver, 'name', '')}")
+    for option in OPTIONS:
+        variables = ", ".join(f"${name}" for name in option.environment)
+        default = f"; default {option.default}" if option.default else ""
+        parser.add_argument(
+            option.flag, dest=option.name, metavar="VALUE", help=f"{option.help} [{variables}{default}]"
+        )
+    sys.exit(launch(driver, vars(parser.parse_args(arguments))))
+
+
+def launch(driver: type[Driver], given: Mapping[str, str | None]) -> int:
+    """Runs a driver with the settings given on the command line; returns the exit code.
+
+    A `DraError` becomes one line on stderr; where the author's code raised, its traceback is logged at debug.
+    """
+    try:
+        settings = Settings.read(given, os.environ)
+        start_log(settings.log_format, settings.log_level)
+        instance = _instantiate(driver, settings)
+        # Heavy (gRPC, HTTP), so only now.
+        from dradriver.runner.serve import serve  # noqa: PLC0415
+
+        asyncio.run(serve(instance, settings))
+    except UsageError as error:
+        return _report(error, USAGE)
+    except DraError as error:
+        return _report(error, FAILED)
+    except KeyboardInterrupt:
+        # Before or after the loop's own handling of SIGINT.
+        return OK
+    return OK
+
+
+def _instantiate(driver: type[Driver], settings: Settings) -> Driver:
+    name: object = getattr(driver, "name", None)
+    if not isinstance(name, str):
+        raise DriverError(f'{driver.__name__} has no name: set `name = "kind.example.com"` in the class')
+    if rule := names.driver_name(name):
+        raise DriverError(f"{driver.__name__}.name: {rule}")
+    try:
+        instance = driver()
+    except DraError:
+        raise
+    except Exception as error:
+        raise DriverError(f"{driver.__name__}() raised {error!r}") from error
+    instance.node_name = settings.node_name
+    return instance
+
+
+def _report(error: DraError, code: int) -> int:
+    sys.stderr.write(f"Error: {error}\n")
+    _log.debug("where it happened", exc_info=error)
+    return code

@@ -1,0 +1,154 @@
+"""The settings of a driver's process: one table, read by `run()` and by `dradriver run` alike."""
+
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from dradriver.errors import UsageError
+from dradriver.model import names
+
+__all__ = ["OPTIONS", "Option", "Settings"]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One setting.
+
+    Attributes:
+        name: the field of `Settings`; `node_name` is the flag `--node-name`.
+        environment: variables that give it, the first that is set and not empty.
+        default: the value when nothing gives it.
+        help: what it is, for `--help` and the documentation.
+        choices: the values that are allowed; none: any.
+    """
+
+    name: str
+    environment: tuple[str, ...]
+    default: str
+    help: str
+    choices: tuple[str, ...] = ()
+
+    @property
+    def flag(self) -> str:
+        """The command line flag."""
+        return "--" + self.name.replace("_", "-")
+
+
+OPTIONS: Final = (
+    Option(
+        "kubeconfig",
+        ("DRADRIVER_KUBECONFIG",),
+        "",
+        "kubeconfig file; without one: $KUBECONFIG, the pod's service account, ~/.kube/config",
+    ),
+    Option(
+        "context", ("DRADRIVER_CONTEXT",), "", "context of the kubeconfig; without one: its current context"
+    ),
+    Option(
+        "node_name",
+        ("DRADRIVER_NODE_NAME", "NODE_NAME"),
+        "",
+        "name of the node that this process runs on; without one: the host name",
+    ),
+    Option(
+        "plugins_dir",
+        ("DRADRIVER_PLUGINS_DIR",),
+        "/var/lib/kubelet/plugins",
+        "the kubelet's folder of plugins; socket and state live in a folder of it named after the driver",
+    ),
+    Option(
+        "registry_dir",
+        ("DRADRIVER_REGISTRY_DIR",),
+        "/var/lib/kubelet/plugins_registry",
+        "the folder in which the kubelet looks for plugins",
+    ),
+    Option(
+        "cdi_dir",
+        ("DRADRIVER_CDI_DIR",),
+        "/var/run/cdi",
+        "the folder in which the container runtime looks for CDI specs",
+    ),
+    Option(
+        "pod_uid",
+        ("DRADRIVER_POD_UID", "POD_UID"),
+        "",
+        "UID of the pod that this process runs in; with one, two versions can run side by side in an update",
+    ),
+    Option(
+        "metrics_port",
+        ("DRADRIVER_METRICS_PORT",),
+        "0",
+        "port for Prometheus metrics; 0 serves none",
+    ),
+    Option("log_format", ("DRADRIVER_LOG_FORMAT",), "text", "form of the log on stderr", ("text", "json")),
+    Option(
+        "log_level",
+        ("DRADRIVER_LOG_LEVEL",),
+        "info",
+        "least important message that is logged; debug also shows where the driver's code failed",
+        ("debug", "info", "warning", "error"),
+    ),
+)
+"""Every setting of a driver's process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a driver's process was told; see `OPTIONS` for the meaning of each field."""
+
+    kubeconfig: Path | None
+    context: str
+    node_name: str
+    plugins_dir: Path
+    registry_dir: Path
+    cdi_dir: Path
+    pod_uid: str
+    metrics_port: int
+    log_format: str
+    log_level: str
+
+    @classmethod
+    def read(cls, given: Mapping[str, str | None], environment: Mapping[str, str]) -> "Settings":
+        """Settings from the command line, else the environment, else the defaults.
+
+        Args:
+            given: values by option name, as the command line has them; None: not given there.
+            environment: the process's environment.
+
+        Raises:
+            UsageError: a value can't be used; the message names the flag.
+        """
+        values = {option.name: _value(option, given.get(option.name), environment) for option in OPTIONS}
+        node_name = values["node_name"] or socket.gethostname().lower()
+        if rule := names.dns_subdomain(node_name):
+            raise UsageError(f"--node-name: {rule}")
+        return cls(
+            kubeconfig=Path(values["kubeconfig"]).expanduser() if values["kubeconfig"] else None,
+            context=values["context"],
+            node_name=node_name,
+            plugins_dir=Path(values["plugins_dir"]).expanduser(),
+            registry_dir=Path(values["registry_dir"]).expanduser(),
+            cdi_dir=Path(values["cdi_dir"]).expanduser(),
+            pod_uid=values["pod_uid"],
+            metrics_port=_port(values["metrics_port"]),
+            log_format=values["log_format"],
+            log_level=values["log_level"],
+        )
+
+
+def _value(option: Option, given: str | None, environment: Mapping[str, str]) -> str:
+    source, value = option.flag, given
+    if value is None:
+        source = next((name for name in option.environment if environment.get(name)), option.flag)
+        value = environment.get(source) or option.default
+    if option.choices and value not in option.choices:
+        raise UsageError(f"{source}: {value!r} is not one of {', '.join(option.choices)}")
+    return value
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise UsageError(f"--metrics-port: {text!r} is not a port number between 0 and 65535")
+    return int(text)

@@ -1,0 +1,204 @@
+"""Objects for tests in one line, with defaults for what a test does not speak of.
+
+The defaults fit together: a claim asks for one device of the class `CLASS`, which takes any device of the
+driver `DRIVER`, whose slices are on the node `NODE`, in a pool of the same name.
+"""
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from dradriver.driver import Config
+from dradriver.model.claim import (
+    Allocation,
+    AllocationConfig,
+    CelSelector,
+    ClaimConfig,
+    ClaimSpec,
+    ClaimStatus,
+    DeviceAllocation,
+    DeviceConstraint,
+    DeviceRequest,
+    DeviceRequests,
+    DeviceResult,
+    DeviceSelector,
+    ExactDeviceRequest,
+    OpaqueConfig,
+    ResourceClaim,
+)
+from dradriver.model.codec import builtins, canonical
+from dradriver.model.counters import CounterSet
+from dradriver.model.device import AttributeLike, Device
+from dradriver.model.deviceclass import DeviceClass, DeviceClassSpec
+from dradriver.model.meta import ObjectMeta
+from dradriver.model.nodes import NodeSelector
+from dradriver.model.quantity import QuantityLike
+from dradriver.model.slices import PoolReference, ResourceSlice, ResourceSliceSpec
+from dradriver.model.workload import (
+    Container,
+    ContainerResources,
+    Node,
+    Pod,
+    PodClaim,
+    PodSpec,
+    ResourceClaimUse,
+)
+
+__all__ = [
+    "CLASS",
+    "DRIVER",
+    "NODE",
+    "allocated",
+    "claim",
+    "device",
+    "device_class",
+    "device_request",
+    "node",
+    "opaque",
+    "pod",
+    "slice_",
+]
+
+DRIVER: Final = "driver.example.com"
+CLASS: Final = DRIVER
+NODE: Final = "node-1"
+_DRA: Final = "resource.k8s.io/v1"
+
+
+def device(
+    name: str = "device-0",
+    attributes: Mapping[str, AttributeLike] | None = None,
+    capacity: Mapping[str, QuantityLike] | None = None,
+) -> Device:
+    """A device."""
+    return Device(name, attributes or {}, capacity or {})
+
+
+def slice_(
+    *devices: Device,
+    driver: str = DRIVER,
+    node_name: str = NODE,
+    pool: str = "",
+    generation: int = 1,
+    count: int = 1,
+    counter_sets: Iterable[CounterSet] = (),
+    name: str = "",
+) -> ResourceSlice:
+    """A ResourceSlice of a pool that is local to a node; `pool` is the node's name unless given."""
+    pool = pool or node_name
+    return ResourceSlice(
+        api_version=_DRA,
+        kind="ResourceSlice",
+        metadata=ObjectMeta(name=name or f"{pool}-{driver}"),
+        spec=ResourceSliceSpec(
+            driver=driver,
+            pool=PoolReference(name=pool, generation=generation, resource_slice_count=count),
+            node_name=node_name,
+            devices=list(devices),
+            shared_counters=list(counter_sets),
+        ),
+    )
+
+
+def device_class(name: str = CLASS, *selectors: str) -> DeviceClass:
+    """A DeviceClass; without selectors it takes the devices of the driver that it is named after."""
+    expressions = selectors or (f'device.driver == "{name}"',)
+    spec = DeviceClassSpec(selectors=[DeviceSelector(CelSelector(expression)) for expression in expressions])
+    return DeviceClass(api_version=_DRA, kind="DeviceClass", metadata=ObjectMeta(name=name), spec=spec)
+
+
+def device_request(
+    class_name: str = CLASS, *selectors: str, name: str = "device", count: int = 1, all_devices: bool = False
+) -> DeviceRequest:
+    """A request for `count` devices (or all) of a class that meet the CEL selectors."""
+    exactly = ExactDeviceRequest(
+        device_class_name=class_name,
+        selectors=[DeviceSelector(CelSelector(expression)) for expression in selectors],
+        allocation_mode="All" if all_devices else "ExactCount",
+        count=1 if all_devices else count,
+    )
+    return DeviceRequest(name, exactly)
+
+
+def opaque(driver: str, config: Config) -> OpaqueConfig:
+    """An author's configuration as users write it: with apiVersion and kind, as canonical JSON."""
+    fields = {"apiVersion": config.api_version, "kind": config.kind} | builtins(config)
+    return OpaqueConfig(driver, msgspec.Raw(canonical(fields)))
+
+
+def claim(
+    *requests: DeviceRequest,
+    name: str = "claim-1",
+    namespace: str = "default",
+    constraints: Iterable[DeviceConstraint] = (),
+    configs: Iterable[OpaqueConfig] = (),
+) -> ResourceClaim:
+    """A ResourceClaim with a UID of its own, not allocated; one device of `CLASS` unless it says otherwise."""
+    devices = DeviceRequests(
+        requests=list(requests or (device_request(),)),
+        constraints=list(constraints),
+        config=[ClaimConfig(opaque=config) for config in configs],
+    )
+    return ResourceClaim(
+        api_version=_DRA,
+        kind="ResourceClaim",
+        metadata=ObjectMeta(name=name, namespace=namespace, uid=str(uuid.uuid4())),
+        spec=ClaimSpec(devices),
+    )
+
+
+def allocated(
+    wanted: ResourceClaim, *results: DeviceResult | str, driver: str = DRIVER, node_name: str = NODE
+) -> ResourceClaim:
+    """The claim with an allocation, as a scheduler wrote it, right or wrong; a text names a device."""
+    request = wanted.spec.devices.requests[0].name
+    listed = [
+        DeviceResult(request=request, driver=driver, pool=node_name, device=result)
+        if isinstance(result, str)
+        else result
+        for result in results
+    ]
+    config = [
+        AllocationConfig(source="FromClaim", requests=each.requests, opaque=each.opaque)
+        for each in wanted.spec.devices.config
+    ]
+    allocation = Allocation(
+        devices=DeviceAllocation(results=listed, config=config),
+        node_selector=NodeSelector.for_node(node_name),
+    )
+    return msgspec.structs.replace(wanted, status=ClaimStatus(allocation=allocation))
+
+
+def pod(
+    *claims: str,
+    name: str = "pod-1",
+    namespace: str = "default",
+    templates: Sequence[str] = (),
+    node_name: str = "",
+    image: str = "busybox:1.36",
+    command: Sequence[str] = ("sleep", "3600"),
+) -> Pod:
+    """A pod of one container that uses claims, existing ones by name and others made from templates."""
+    used = [PodClaim(name=f"claim-{i}", resource_claim_name=each) for i, each in enumerate(claims)]
+    used += [
+        PodClaim(name=f"template-{i}", resource_claim_template_name=each) for i, each in enumerate(templates)
+    ]
+    container = Container(
+        name="main",
+        image=image,
+        command=list(command),
+        resources=ContainerResources(claims=[ResourceClaimUse(each.name) for each in used]),
+    )
+    return Pod(
+        api_version="v1",
+        kind="Pod",
+        metadata=ObjectMeta(name=name, namespace=namespace, uid=str(uuid.uuid4())),
+        spec=PodSpec(containers=[container], resource_claims=used, node_name=node_name),
+    )
+
+
+def node(name: str = NODE, **labels: str) -> Node:
+    """A node."""
+    return Node(api_version="v1", kind="Node", metadata=ObjectMeta(name=name, labels=labels))

@@ -1,0 +1,275 @@
+"""A driver under test: discovered, allocated, prepared, restarted and unprepared, in one process.
+
+Everything a driver meets on a node is real (state file, exclusivity, CDI specs, the allocator), except for
+the kubelet, the API server and gRPC between them.
+"""
+
+import asyncio
+import tempfile
+import uuid
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+import msgspec
+
+from dradriver.allocator import InUse, Inventory, Node, allocate
+from dradriver.driver import Config, Driver
+from dradriver.model.cdi import CdiSpec, ContainerEdits
+from dradriver.model.claim import ClaimStatus, DeviceConstraint, DeviceRequest, DeviceResult, ResourceClaim
+from dradriver.model.codec import decode
+from dradriver.model.deviceclass import DeviceClass
+from dradriver.model.meta import ObjectMeta
+from dradriver.model.pool import Pool
+from dradriver.model.slices import ResourceSlice
+from dradriver.node.claim_files import DeviceAnswer
+from dradriver.node.records import ClaimRef
+from dradriver.node.steps import Step
+from dradriver.publish.layout import layout
+from dradriver.testing import builders
+from dradriver.testing.process import NodeProcess, Paths, ProcessDiedError
+
+__all__ = ["Harness", "PreparedClaim"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedClaim:
+    """What a prepare gave.
+
+    Attributes:
+        devices: what the kubelet is told, device by device.
+        spec: the CDI spec as it is on disk; None when nothing is added to containers.
+        edits: the driver's own edits of all devices, together.
+    """
+
+    devices: tuple[DeviceAnswer, ...]
+    spec: CdiSpec | None
+    edits: ContainerEdits
+
+
+class Harness:
+    """Drives one driver: `with Harness(MyDriver) as harness`. Not to be used inside a running event loop.
+
+    Args:
+        make: makes the driver, once for every process; the class itself will do.
+        directory: where its folders are; a temporary one unless given.
+        node: the node's name.
+        classes: device classes besides the one that is named like the driver and takes all its devices.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], Driver],
+        directory: Path | None = None,
+        *,
+        node: str = builders.NODE,
+        classes: Iterable[DeviceClass] = (),
+    ) -> None:
+        self._make = make
+        self._temporary = tempfile.TemporaryDirectory(prefix="dradriver-") if directory is None else None
+        self._directory = directory or Path(self._temporary.name if self._temporary else "")
+        self._node = Node(node)
+        self._classes = {each.metadata.name: each for each in classes}
+        self._runner = asyncio.Runner()
+        self._boot = str(uuid.uuid4())
+        self._process: NodeProcess | None = None
+        self._claims: list[ResourceClaim] = []
+
+    def __enter__(self) -> Self:
+        name = self._make().name
+        self.paths = Paths.under(self._directory, name)
+        self._classes.setdefault(name, builders.device_class(name))
+        self._start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if self._process is not None:
+                self._runner.run(self._process.stop())
+        finally:
+            self._runner.close()
+            if self._temporary is not None:
+                self._temporary.cleanup()
+
+    def _start(self) -> None:
+        self._process = self._runner.run(NodeProcess.start(self._make, self._node.name, self.paths, self._boot))
+
+    @property
+    def _running(self) -> NodeProcess:
+        if self._process is None:
+            raise RuntimeError("use the harness in a with statement")
+        return self._process
+
+    @property
+    def driver(self) -> Driver:
+        """The driver of the process that runs now."""
+        return self._running.driver
+
+    def discover(self) -> list[Pool]:
+        """What the driver offers now, as pools that have a name."""
+        return self._runner.run(self._running.discover())
+
+    def slices(self) -> list[ResourceSlice]:
+        """The ResourceSlices that would be published.
+
+        Raises:
+            InvalidObjectError: a pool can't be published; every broken rule is listed.
+        """
+        name = self.driver.name
+        found: list[ResourceSlice] = []
+        for pool in self.discover():
+            for index, spec in enumerate(layout(pool, name, self._node.name)):
+                reference = msgspec.structs.replace(spec.pool, generation=1)
+                found.append(
+                    ResourceSlice(
+                        api_version="resource.k8s.io/v1",
+                        kind="ResourceSlice",
+                        metadata=ObjectMeta(name=f"{len(found):03}-{index:03}-{name}"),
+                        spec=msgspec.structs.replace(spec, pool=reference),
+                    )
+                )
+        return found
+
+    def allocate(
+        self,
+        *requests: DeviceRequest,
+        name: str = "",
+        config: Config | Sequence[Config] = (),
+        constraints: Iterable[DeviceConstraint] = (),
+    ) -> ResourceClaim:
+        """A claim that the real allocator gave devices which no other claim of this harness has.
+
+        Args:
+            requests: one device of the driver's own class, unless given.
+            name: the claim's name.
+            config: the driver's opaque configuration, for all requests.
+            constraints: rules over the devices.
+
+        Raises:
+            Refusal: the devices that were asked for are not to be had; its `text()` says why.
+        """
+        claim = self._claim(requests, name, config, constraints)
+        inventory, in_use = Inventory.of(self.slices()), InUse.of(self._claims)
+        found = allocate([claim], inventory, self._classes, in_use, self._node)
+        return self._keep(
+            msgspec.structs.replace(claim, status=ClaimStatus(allocation=found[claim.metadata.uid]))
+        )
+
+    def allocate_blindly(
+        self, *devices: tuple[str, str], name: str = "", config: Config | Sequence[Config] = ()
+    ) -> ResourceClaim:
+        """A claim with these devices (pool and name), as a scheduler that lies or is stale would write it."""
+        claim = self._claim((), name, config, ())
+        request = claim.spec.devices.requests[0].name
+        results = [
+            DeviceResult(request=request, driver=self.driver.name, pool=pool, device=device)
+            for pool, device in devices
+        ]
+        return self._keep(builders.allocated(claim, *results, node_name=self._node.name))
+
+    def prepare(self, claim: ResourceClaim, *, die_at: Step | None = None) -> PreparedClaim:
+        """Prepares the claim as the kubelet would.
+
+        Args:
+            claim: an allocated claim.
+            die_at: kills the process at this step; the next one starts at once.
+
+        Raises:
+            ProcessDiedError: the process died where it was told to.
+            DraError: the prepare was refused or failed.
+        """
+        answers = self._lethal(lambda process: process.prepare(claim), die_at)
+        spec = self.spec(claim)
+        return PreparedClaim(tuple(answers), spec, self._edits(claim, spec))
+
+    def unprepare(self, claim: ResourceClaim | str, *, die_at: Step | None = None) -> None:
+        """Unprepares a claim, given as an object or as a UID of which nothing else is known.
+
+        Raises:
+            ProcessDiedError: the process died where it was told to.
+            DraError: it failed.
+        """
+        ref = (
+            ClaimRef(claim, "default", "unknown")
+            if isinstance(claim, str)
+            else ClaimRef(claim.metadata.uid, claim.metadata.namespace, claim.metadata.name)
+        )
+        self._lethal(lambda process: process.unprepare(ref), die_at)
+
+    def restart(self) -> None:
+        """Kills the process and starts a new one, with a new driver, on what is left."""
+        self._runner.run(self._running.end())
+        self._start()
+
+    def reboot(self) -> None:
+        """Restarts on a new boot: the folder of CDI specs is empty, the prepared state is not."""
+        self._runner.run(self._running.end())
+        for path in self.paths.cdi.iterdir():
+            path.unlink()
+        self._boot = str(uuid.uuid4())
+        self._start()
+
+    def lose_state(self) -> None:
+        """Restarts without the state file, as after a disk was replaced."""
+        self._runner.run(self._running.end())
+        for path in self.paths.data.glob(f"{self.paths.state.name}*"):
+            path.unlink()
+        self._start()
+
+    def prepared(self) -> dict[str, str]:
+        """Every claim that the state file knows, by UID: `preparing`, `prepared` or `unpreparing`."""
+        return {row.uid: str(row.state) for row in self._runner.run(self._running.records())}
+
+    def spec(self, claim: ResourceClaim) -> CdiSpec | None:
+        """The claim's CDI spec as it is on disk; None if there is none."""
+        path = self.paths.cdi / self._running.names.file(claim.metadata.uid)
+        return decode(CdiSpec, path.read_bytes(), str(path)) if path.exists() else None
+
+    def spec_files(self) -> list[str]:
+        """The names of all files in the folder of CDI specs, temporary ones too."""
+        return sorted(path.name for path in self.paths.cdi.iterdir())
+
+    def _claim(
+        self,
+        requests: Sequence[DeviceRequest],
+        name: str,
+        config: Config | Sequence[Config],
+        constraints: Iterable[DeviceConstraint],
+    ) -> ResourceClaim:
+        driver = self.driver.name
+        configs = [config] if isinstance(config, Config) else config
+        return builders.claim(
+            *(requests or (builders.device_request(driver),)),
+            name=name or f"claim-{len(self._claims) + 1}",
+            constraints=constraints,
+            configs=[builders.opaque(driver, each) for each in configs],
+        )
+
+    def _keep(self, claim: ResourceClaim) -> ResourceClaim:
+        self._claims.append(claim)
+        return claim
+
+    def _edits(self, claim: ResourceClaim, spec: CdiSpec | None) -> ContainerEdits:
+        uid, names = claim.metadata.uid, self._running.names
+        by_name = {device.name: device.container_edits for device in spec.devices} if spec else {}
+        own = (by_name.get(names.device(uid, index)) for index in range(len(claim.results)))
+        return reduce(or_, (edits for edits in own if edits is not None), ContainerEdits())
+
+    def _lethal(self, work: Callable[[NodeProcess], Coroutine[object, object, T]], die_at: Step | None) -> T:
+        process = self._running
+        process.die_at = die_at
+        try:
+            return self._runner.run(work(process))
+        except ProcessDiedError:
+            self.restart()
+            raise
+        finally:
+            process.die_at = None

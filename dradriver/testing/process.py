@@ -1,0 +1,119 @@
+"""One life of a driver's process on a node, without gRPC: from start to a graceful end or a kill."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from dradriver.driver import Driver
+from dradriver.driver.base import Discovered
+from dradriver.model.claim import ResourceClaim
+from dradriver.model.pool import Pool
+from dradriver.node.calls import DriverCalls
+from dradriver.node.cdi import CdiDirectory, CdiNames
+from dradriver.node.claim_files import ClaimFiles, DeviceAnswer
+from dradriver.node.inventory import Inventory, as_pools
+from dradriver.node.locks import ClaimLocks
+from dradriver.node.metadata import MetadataDirectory
+from dradriver.node.preparation import Preparation, Stores
+from dradriver.node.records import ClaimRef, PreparedClaimRecord
+from dradriver.node.state import State
+from dradriver.node.state_file import FILE_NAME
+from dradriver.node.steps import Observer, Step
+
+__all__ = ["NodeProcess", "Paths", "ProcessDiedError"]
+
+
+class ProcessDiedError(Exception):
+    """The process was killed where the test wanted it; only the disk and the hardware know what it did."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """What outlives the process: its data directory and the folder of CDI specs."""
+
+    data: Path
+    cdi: Path
+
+    @classmethod
+    def under(cls, directory: Path, driver: str) -> "Paths":
+        """The kubelet's layout, below a folder of the test; the folders are made."""
+        paths = cls(directory / "plugins" / driver, directory / "cdi")
+        paths.data.mkdir(parents=True, exist_ok=True)
+        paths.cdi.mkdir(parents=True, exist_ok=True)
+        return paths
+
+    @property
+    def state(self) -> Path:
+        """The file of the prepared state."""
+        return self.data / FILE_NAME
+
+
+class NodeProcess:
+    """The node side of one driver: real state file, real exclusivity, real CDI specs."""
+
+    def __init__(self, driver: Driver, node: str, paths: Paths, boot_id: str) -> None:
+        self.driver = driver
+        self.node = node
+        self.names = CdiNames(driver.name)
+        self.die_at: Step | None = None
+        self._calls = DriverCalls(driver)
+        self._inventory = Inventory()
+        self._cdi = CdiDirectory(paths.cdi, self.names)
+        observe: Observer = self._observe
+        self._state = State(paths.state, boot_id)
+        self._locks = ClaimLocks(paths.data / "claims.lock")
+        files = ClaimFiles(self._cdi, MetadataDirectory(paths.data / "metadata", driver.name), observe)
+        stores = Stores(self._state, files, self._locks)
+        self._preparation = Preparation(self._calls, node, self._inventory, stores, observe=observe)
+
+    @classmethod
+    async def start(cls, make: Callable[[], Driver], node: str, paths: Paths, boot_id: str) -> "NodeProcess":
+        """A new process: a new driver that has discovered its devices, on the state that the last one left."""
+        driver = make()
+        driver.node_name = node
+        process = cls(driver, node, paths, boot_id)
+        await process._state.open()
+        # The test has no API server from which a lost state could be rebuilt.
+        process._preparation.complete.set()
+        await process.discover()
+        return process
+
+    async def discover(self) -> list[Pool]:
+        """Asks the driver; what it says is what prepares are checked against from now on."""
+        discover: Callable[[], Discovered | Awaitable[Discovered]] = self.driver.discover
+        found: Discovered = await self._calls.call(discover)
+        pools = as_pools(found, self.node, "discover()")
+        self._inventory.set(pools)
+        return pools
+
+    async def prepare(self, claim: ResourceClaim) -> list[DeviceAnswer]:
+        """As the kubelet asks for it."""
+        return await self._preparation.prepare(claim)
+
+    async def unprepare(self, ref: ClaimRef) -> None:
+        """As the kubelet asks for it."""
+        await self._preparation.unprepare(ref)
+
+    async def records(self) -> list[PreparedClaimRecord]:
+        """Every claim that the state file knows."""
+        return await self._state.read(lambda rows: rows.all())
+
+    async def end(self) -> None:
+        """Lets go of files and threads; for the next process this is no different from a kill.
+
+        Everything durable has been written before.
+        """
+        await self._preparation.drain(0)
+        self._preparation.close()
+        await self._state.close()
+        self._locks.close()
+        self._calls.close()
+
+    async def stop(self) -> None:
+        """The graceful end, with the driver's `shutdown()`."""
+        await self._calls.call(self.driver.shutdown)
+        await self.end()
+
+    def _observe(self, step: Step, _uid: str) -> None:
+        if step is self.die_at:
+            raise ProcessDiedError(step)

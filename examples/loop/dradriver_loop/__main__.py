@@ -1,0 +1,6 @@
+"""`python -m dradriver_loop`."""
+
+import dradriver as dra
+from dradriver_loop import LoopDriver
+
+dra.run(LoopDriver)

@@ -1,0 +1,56 @@
+"""The loop driver keeps the contract of every driver, and its own promises."""
+
+from pathlib import Path
+
+import pytest
+from dradriver_loop import LoopConfig, LoopDriver
+from dradriver_loop import driver as loop_driver
+from dradriver_loop.hardware import Loop, find_loops
+
+from dradriver.testing import DriverContract, Harness, device_request
+
+LOOPS = [Loop(0, "/dev/loop0", backed=True, size=4096), Loop(3, "/dev/loop3", backed=False, size=0)]
+
+
+@pytest.fixture(autouse=True)
+def simulated_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two loop devices, whatever this machine has; the driver itself stays as it is."""
+    monkeypatch.setattr(loop_driver, "make_loops", lambda **_: None)
+    monkeypatch.setattr(loop_driver, "find_loops", lambda: iter(LOOPS))
+
+
+class TestContract(DriverContract):
+    driver_class = LoopDriver
+
+
+def test_a_container_gets_the_node_of_its_device_and_learns_its_path() -> None:
+    with Harness(LoopDriver) as harness:
+        edits = harness.prepare(harness.allocate_blindly(("node-1", "loop-3"))).edits
+    assert edits.env == ["LOOP_DEVICE=/dev/loop3"]
+    assert [(node.path, node.permissions) for node in edits.device_nodes] == [("/dev/loop3", "rw")]
+
+
+def test_a_read_only_device_can_not_be_written() -> None:
+    with Harness(LoopDriver) as harness:
+        claim = harness.allocate(device_request(LoopDriver.name), config=LoopConfig(read_only=True))
+        assert harness.prepare(claim).edits.device_nodes[0].permissions == "r"
+
+
+def test_a_claim_can_ask_for_a_device_that_no_file_is_behind() -> None:
+    with Harness(LoopDriver) as harness:
+        free = device_request(LoopDriver.name, '!device.attributes["loop.example.com"].backed')
+        assert [result.device for result in harness.allocate(free).results] == ["loop-3"]
+
+
+def test_devices_without_a_node_are_left_out(tmp_path: Path) -> None:
+    for name in ("loop1", "loop10", "loop2", "sda"):
+        (tmp_path / "sys" / name).mkdir(parents=True)
+        (tmp_path / "sys" / name / "size").write_text("8\n")
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/loop2").touch()
+    assert list(find_loops(tmp_path / "sys", tmp_path / "dev")) == []
+
+
+def test_the_devices_of_this_machine_come_in_the_order_of_their_numbers() -> None:
+    indices = [loop.index for loop in find_loops()]
+    assert indices == sorted(set(indices))

@@ -1,0 +1,224 @@
+"""`dradriver validate` lists everything that is wrong, with file, document and field."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import Result
+
+from dradriver.cli.files import read_files
+from dradriver.cli.validation.command import findings
+
+Command = Callable[..., Result]
+
+
+def slice_body(**spec: object) -> dict[str, object]:
+    pool = {"name": "node-1", "generation": 1, "resourceSliceCount": 1}
+    defaults: dict[str, object] = {
+        "driver": "gpu.example.com",
+        "nodeName": "node-1",
+        "pool": pool,
+        "devices": [],
+    }
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": "slice-1"},
+        "spec": defaults | spec,
+    }
+
+
+def class_body(**spec: object) -> dict[str, object]:
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": {"name": "gpu.example.com"},
+        "spec": spec,
+    }
+
+
+def claim_body(devices: object) -> dict[str, object]:
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "claim-1"},
+        "spec": {"devices": devices},
+    }
+
+
+def found(tmp_path: Path, *bodies: object, as_json: bool = False) -> list[str]:
+    path = tmp_path / ("objects.json" if as_json else "objects.yaml")
+    if as_json:
+        path.write_text(json.dumps(bodies[0], separators=(",", ":")))
+    else:
+        path.write_text(yaml.safe_dump_all(bodies, sort_keys=False))
+    return [str(finding).removeprefix(f"{path}: ") for finding in findings(read_files([str(path)]))]
+
+
+def test_sound_objects_have_no_findings(tmp_path: Path) -> None:
+    config = [{"opaque": {"driver": "gpu.example.com", "parameters": {"a": 1, "b": {"c": "x"}}}}]
+    selectors = [{"cel": {"expression": 'device.driver == "gpu.example.com"'}}]
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}
+    assert (
+        found(
+            tmp_path,
+            slice_body(devices=[{"name": "gpu-0", "attributes": {"model": {"string": "x"}}}]),
+            class_body(selectors=selectors, config=config),
+            claim_body({"requests": [request]}),
+        )
+        == []
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (slice_body(devices=[{"name": "a", "atributes": {}}]), "spec.devices[0].atributes: ResourceSlice"),
+        (slice_body(devices=[{"name": "gpu.0"}]), "spec.devices[0].name: Invalid value"),
+        (slice_body(devices="none"), "cannot unmarshal string"),
+        (slice_body(nodeName=None), "spec: Required value: exactly one of `nodeName`"),
+        (
+            class_body(selectors=[{"cel": {"expression": "device.drivr == 'x'"}}]),
+            "spec.selectors[0].cel.expression",
+        ),
+        (class_body(selectors=[{"cel": {"expression": "device."}}]), "does not compile"),
+        (claim_body({"requests": [{"name": "a"}]}), "spec.devices.requests[0]: Required value"),
+        (
+            {**class_body(), "apiVersion": "resource.k8s.io/v2"},
+            "apiVersion: 'resource.k8s.io/v2' is not one of",
+        ),
+        ({**class_body(), "metadata": {"name": "Upper"}}, "metadata.name: Invalid value"),
+        ({"apiVersion": "v1", "metadata": {}}, "kind: the object has no kind"),
+        ({"cdiVersion": "0.3.0", "kind": "v.io/c", "devices": []}, "devices: at least one device is required"),
+        (
+            {"cdiVersion": "0.2.9", "kind": "v.io/cc", "devices": [{"name": "d", "containerEdits": {}}]},
+            "cdiVersion: '0.2.9' is not one of",
+        ),
+        (
+            {
+                "cdiVersion": "0.3.0",
+                "kind": "v.io/cc",
+                "devices": [{"name": "d", "containerEdits": {"additionalGids": [1]}}],
+            },
+            "too old for what the spec holds, it needs 0.7.0",
+        ),
+    ],
+)
+def test_each_broken_rule_names_its_field(tmp_path: Path, body: object, words: str) -> None:
+    assert any(words in finding for finding in found(tmp_path, body)), found(tmp_path, body)
+
+
+def test_a_counter_set_that_the_pool_does_not_have_is_found_though_the_server_accepts_it(
+    tmp_path: Path,
+) -> None:
+    consumes = [{"counterSet": "gpu-1", "counters": {"memory": {"value": "1"}}}]
+    (finding,) = found(tmp_path, slice_body(devices=[{"name": "d", "consumesCounters": consumes}]))
+    assert "pool gpu.example.com/node-1: devices[d].consumesCounters[0].counterSet" in finding
+
+
+def test_a_pool_of_which_slices_are_missing_is_a_warning(tmp_path: Path) -> None:
+    (finding,) = found(tmp_path, slice_body(pool={"name": "p", "generation": 3, "resourceSliceCount": 2}))
+    assert "warning: spec.pool.resourceSliceCount" in finding
+    assert "1 slice(s) of generation 3 are here, they speak of 2" in finding
+
+
+def test_only_the_newest_generation_of_a_pool_is_judged(tmp_path: Path) -> None:
+    old = slice_body(pool={"name": "p", "generation": 1, "resourceSliceCount": 5})
+    new = slice_body(pool={"name": "p", "generation": 2, "resourceSliceCount": 1})
+    assert found(tmp_path, old, new) == []
+
+
+def test_more_than_2048_consumed_counters_in_a_slice_is_a_warning(tmp_path: Path) -> None:
+    counters = {f"c{i}": {"value": "1"} for i in range(32)}
+    consuming = [
+        {
+            "name": f"d{i}",
+            "consumesCounters": [{"counterSet": name, "counters": counters} for name in ("a", "b")],
+        }
+        for i in range(33)
+    ]
+    warnings = [f for f in found(tmp_path, slice_body(devices=consuming)) if "warning" in f]
+    assert any("2112 consumed counters" in warning for warning in warnings)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "reason"),
+    [
+        ({"b": 1, "a": 2}, "keys are not sorted"),
+        ({"a": 1.0}, "numbers such as 1.0"),
+    ],
+)
+def test_opaque_parameters_that_are_not_canonical_are_a_warning(
+    tmp_path: Path, parameters: object, reason: str
+) -> None:
+    body = class_body(config=[{"opaque": {"driver": "d.example.com", "parameters": parameters}}])
+    (finding,) = found(tmp_path, body)
+    assert "warning: spec.config[0].opaque.parameters" in finding
+    assert reason in finding
+
+
+def test_signs_that_go_escapes_are_a_warning_where_the_bytes_are_sent_as_they_are(tmp_path: Path) -> None:
+    body = class_body(config=[{"opaque": {"driver": "d.example.com", "parameters": {"a": "<b>"}}}])
+    assert found(tmp_path, body) == []
+    (finding,) = found(tmp_path, body, as_json=True)
+    assert "not escaped" in finding
+
+
+def test_v1beta1_devices_are_judged_by_the_rules_of_v1(tmp_path: Path) -> None:
+    body = slice_body(devices=[{"name": "gpu.0", "basic": {"attributes": {}}}])
+    (finding,) = found(tmp_path, {**body, "apiVersion": "resource.k8s.io/v1beta1"})
+    assert "spec.devices[0].name" in finding
+
+
+def test_items_of_a_list_are_judged_one_by_one(tmp_path: Path) -> None:
+    listed = {"apiVersion": "v1", "kind": "List", "items": [class_body(), slice_body(devices=[{"name": "A"}])]}
+    (finding,) = found(tmp_path, listed)
+    assert finding.startswith("document 1 (ResourceSlice slice-1): spec.devices[0].name")
+
+
+def test_a_key_that_is_written_twice_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "twice.yaml"
+    path.write_text("kind: A\nspec: {a: 1, a: 2}\n")
+    (finding,) = findings(read_files([str(path)]))
+    assert "key 'a' is written twice" in str(finding)
+    assert "line 2" in str(finding)
+
+
+def test_the_exit_code_is_1_and_all_problems_are_listed(dradriver: Command) -> None:
+    result = dradriver(
+        "validate",
+        "-f",
+        "-",
+        stdin=yaml.safe_dump_all([class_body(), slice_body(devices=[{"name": "A"}, {"name": "B"}])]),
+    )
+    assert result.exit_code == 1
+    assert "<stdin>: document 2 (ResourceSlice slice-1): spec.devices[0].name" in result.stdout
+    assert "spec.devices[1].name" in result.stdout
+    assert "2 object(s) checked, 2 error(s)" in result.stderr
+
+
+def test_findings_are_a_document_for_programs(dradriver: Command) -> None:
+    result = dradriver(
+        "validate", "-o", "json", "-f", "-", stdin=json.dumps(slice_body(devices=[{"name": "A"}]))
+    )
+    answer = json.loads(result.stdout)
+    assert answer["valid"] is False
+    assert answer["findings"][0]["problem"]["path"] == "spec.devices[0].name"
+
+
+def test_warnings_alone_are_valid(dradriver: Command) -> None:
+    body = slice_body(pool={"name": "p", "generation": 1, "resourceSliceCount": 2})
+    assert dradriver("validate", "-f", "-", stdin=json.dumps(body)).exit_code == 0
+
+
+def test_a_file_that_is_not_there_is_one_line(dradriver: Command) -> None:
+    result = dradriver("validate", "-f", "/no/such/file")
+    assert (result.exit_code, result.stderr) == (1, "Error: /no/such/file: No such file or directory\n")
+
+
+def test_the_manifests_of_the_example_are_valid(dradriver: Command) -> None:
+    folder = Path(__file__).parents[3] / "examples/loop/dradriver_loop/manifests"
+    result = dradriver("validate", "-f", str(folder))
+    assert result.exit_code == 0, result.output
