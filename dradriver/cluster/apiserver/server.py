@@ -85,6 +85,7 @@ class ApiServer:
         self._database = Database(data_dir / "state.db")
         self._credentials: identity.Credentials | None = None
         self._handler: Handler | None = None
+        self._store: Store | None = None
         self._runner: web.ServerRunner | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._pod_logs: PodLogs | None = None
@@ -113,7 +114,7 @@ class ApiServer:
             self._credentials = await asyncio.to_thread(self._prepare)
         except OSError as error:
             raise UsageError(f"data folder {self._data_dir}: {error}") from error
-        store = Store(self._database, self._history, schema_of)
+        store = self._store = Store(self._database, self._history, schema_of)
         store.restore(*await asyncio.to_thread(self._database.load))
         server = Server(store, Registry(), self._gates, self._cel_check)
         namespaces.create_initial(server)
@@ -171,6 +172,11 @@ class ApiServer:
             await self._runner.cleanup()
             self._runner = None
         await self._database.close()
+
+    def compact(self) -> None:
+        """Forget the past now: older watches and pages are answered 410. For tests of clients."""
+        if self._store is not None:
+            self._store.compact()
 
     def kubeconfig(self, user: Literal["admin"] | str = "admin") -> Object:
         """A kubeconfig document.

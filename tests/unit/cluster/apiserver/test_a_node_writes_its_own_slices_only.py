@@ -1,0 +1,107 @@
+"""Identities that are bound to a node, as the Node authorizer and NodeRestriction treat them."""
+
+import pytest
+
+from dradriver.cluster.apiserver import ApiServer
+from dradriver.errors import UsageError
+from tests.conformance.apiserver_suite import DRA, MERGE, Api, allocation, claim, resource_slice
+from tests.unit.cluster.apiserver.conftest import Connect
+
+SLICES = f"{DRA}/resourceslices"
+CLAIM = f"{DRA}/namespaces/default/resourceclaims/a"
+DEVICE = {"status": {"devices": [{"driver": "d.example.com", "pool": "p", "device": "dev-0"}]}}
+
+
+@pytest.fixture(params=["node", "driver"])
+def bound(request: pytest.FixtureRequest, server: ApiServer, connect: Connect) -> Api:
+    """A kubelet or a driver on node n1."""
+    return connect(server, f"{request.param}:n1")
+
+
+async def test_its_own_slices_are_written(bound: Api) -> None:
+    made = await bound.make(SLICES, resource_slice("mine"))
+    made["spec"]["pool"]["generation"] = 2
+    assert (await bound.call("PUT", f"{SLICES}/mine", made)).status == 200
+    assert (await bound.call("DELETE", SLICES, params={"fieldSelector": "spec.nodeName=n1"})).status == 200
+
+
+@pytest.mark.parametrize("spec", [{"nodeName": "n2"}, {"nodeName": None, "allNodes": True}])
+async def test_slices_of_others_are_not_created(bound: Api, spec: dict[str, object]) -> None:
+    answer = await bound.call("POST", SLICES, resource_slice("other", **spec))
+    assert (answer.status, answer.json["reason"]) == (403, "Forbidden")
+    assert (
+        "can only create ResourceSlice with the same NodeName as the requesting node" in answer.json["message"]
+    )
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE"])
+async def test_slices_of_others_are_not_changed(bound: Api, api: Api, method: str) -> None:
+    made = await api.make(SLICES, resource_slice("other", nodeName="n2"))
+    answer = await bound.call(
+        method, f"{SLICES}/other", made, content_type=MERGE if method == "PATCH" else "application/json"
+    )
+    assert answer.status == 403
+    assert "no relationship found between node 'n1' and this object" in answer.json["message"]
+
+
+async def test_a_mass_deletion_names_the_node(bound: Api) -> None:
+    assert (await bound.call("DELETE", SLICES)).status == 403
+    assert (await bound.call("DELETE", SLICES, params={"fieldSelector": "spec.nodeName=n2"})).status == 403
+
+
+async def test_a_kubelet_lists_its_own_slices_only(server: ApiServer, connect: Connect) -> None:
+    kubelet = connect(server, "node:n1")
+    refused = await kubelet.call("GET", SLICES)
+    assert refused.status == 403
+    assert (
+        "can only list/watch/deletecollection resourceslices with nodeName field selector"
+        in refused.json["message"]
+    )
+    assert (await kubelet.call("GET", SLICES, params={"fieldSelector": "spec.nodeName=n1"})).status == 200
+
+
+async def allocated(api: Api, node: str) -> None:
+    await api.make(f"{DRA}/namespaces/default/resourceclaims", claim("a"))
+    term = b'{"matchFields":[{"key":"metadata.name","operator":"In","values":["' + node.encode() + b'"]}]}'
+    selector = b',"nodeSelector":{"nodeSelectorTerms":[' + term + b"]}}"
+    body = b'{"status":{"allocation":' + allocation()[:-1] + selector + b"}}"
+    assert (await api.call("PATCH", f"{CLAIM}/status", body, content_type=MERGE)).status == 200
+
+
+async def test_a_driver_writes_the_device_status_of_claims_on_its_node(
+    server: ApiServer, connect: Connect, api: Api
+) -> None:
+    await allocated(api, "n1")
+    assert (
+        await connect(server, "driver:n1").call("PATCH", f"{CLAIM}/status", DEVICE, content_type=MERGE)
+    ).status == 200
+
+
+async def test_a_driver_does_not_write_the_device_status_of_other_nodes(
+    server: ApiServer, connect: Connect, api: Api
+) -> None:
+    await allocated(api, "n2")
+    answer = await connect(server, "driver:n1").call("PATCH", f"{CLAIM}/status", DEVICE, content_type=MERGE)
+    assert answer.status == 422
+    assert "cannot arbitrary-node:patch resource" in answer.json["message"]
+
+
+async def test_a_driver_does_not_allocate(server: ApiServer, connect: Connect, api: Api) -> None:
+    await api.make(f"{DRA}/namespaces/default/resourceclaims", claim("a"))
+    body = b'{"status":{"allocation":' + allocation() + b"}}"
+    answer = await connect(server, "driver:n1").call("PATCH", f"{CLAIM}/status", body, content_type=MERGE)
+    assert answer.status == 422
+    assert 'resource="resourceclaims/binding"' in answer.json["message"]
+
+
+async def test_a_forged_token_is_nobody(server: ApiServer, connect: Connect) -> None:
+    node = connect(server, "node:n1")
+    node.token = (
+        server.kubeconfig()["users"][0]["user"]["token"].partition(".")[0] + "." + node.token.partition(".")[2]
+    )
+    assert (await node.call("GET", "/api/v1/nodes")).status == 401
+
+
+async def test_an_unknown_user_is_explained(server: ApiServer) -> None:
+    with pytest.raises(UsageError, match="use admin, node:NAME"):
+        server.kubeconfig("somebody")

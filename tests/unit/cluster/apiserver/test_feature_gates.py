@@ -1,0 +1,123 @@
+"""Feature gates: how they are set, and what they drop."""
+
+import uuid
+from typing import Any
+
+import pytest
+
+from dradriver.cluster.apiserver import FeatureGates
+from dradriver.errors import UsageError
+from tests.conformance.apiserver_suite import DRA, MERGE, Api, allocation, claim, resource_slice
+from tests.unit.cluster.apiserver.conftest import Connect, StartServer
+
+SLICES = f"{DRA}/resourceslices"
+PARTITION = {"name": "d", "consumesCounters": [{"counterSet": "s", "counters": {"m": {"value": "1"}}}]}
+CLAIMS = f"{DRA}/namespaces/default/resourceclaims"
+
+
+def test_gates_are_parsed_from_text() -> None:
+    gates = FeatureGates.parse("DRAPartitionableDevices=false, DRAListTypeAttributes=true")
+    assert not gates.enabled("DRAPartitionableDevices")
+    assert gates.enabled("DRAListTypeAttributes")
+    assert gates.enabled("DRADeviceTaints")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("DRANonsense=true", "'DRANonsense' is unknown"),
+        ("DRADeviceTaints", "write NAME=true"),
+        ("DRADeviceTaints=maybe", "write NAME=true"),
+        ("DRAPartitionableDevices=false,DRADeviceCompatibilityGroups=true", "needs DRAPartitionableDevices"),
+    ],
+)
+def test_a_wrong_gate_is_explained(text: str, problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        FeatureGates.parse(text)
+
+
+async def stored(api: Api, **spec: Any) -> Any:
+    return (await api.make(SLICES, resource_slice(f"s-{uuid.uuid4().hex[:8]}", **spec)))["spec"]
+
+
+async def test_fields_of_a_gate_that_is_off_are_dropped(start_server: StartServer, connect: Connect) -> None:
+    api = connect(
+        await start_server(
+            feature_gates={"DRAPartitionableDevices": False, "DRADeviceBindingConditions": False}
+        )
+    )
+    device = {**PARTITION, "bindingConditions": ["a"], "bindingFailureConditions": ["b"], "bindsToNode": True}
+    assert (await stored(api, devices=[device]))["devices"] == [{"name": "d"}]
+
+
+async def test_compatibility_groups_are_off_by_default(start_server: StartServer, connect: Connect) -> None:
+    uses = [{**PARTITION["consumesCounters"][0], "compatibilityGroups": ["mig"]}]  # type: ignore[dict-item]
+    devices = [{"name": "d", "consumesCounters": uses}]
+    api = connect(await start_server())
+    assert (
+        "compatibilityGroups" not in (await stored(api, devices=devices))["devices"][0]["consumesCounters"][0]
+    )
+
+
+async def test_compatibility_groups_are_kept_and_bounded_when_on(
+    start_server: StartServer, connect: Connect
+) -> None:
+    api = connect(await start_server(feature_gates={"DRADeviceCompatibilityGroups": True}))
+    uses: dict[str, Any] = {
+        "counterSet": "s",
+        "counters": {"m": {"value": "1"}},
+        "compatibilityGroups": ["mig", "vgpu"],
+    }
+    kept = await stored(api, devices=[{"name": "d", "consumesCounters": [uses]}])
+    assert kept["devices"][0]["consumesCounters"][0]["compatibilityGroups"] == ["mig", "vgpu"]
+    uses["compatibilityGroups"] = ["a", "b", "c"]
+    refused = await api.call(
+        "POST", SLICES, resource_slice("x", devices=[{"name": "d", "consumesCounters": [uses]}])
+    )
+    assert "compatibilityGroups: Too many: 3: must have at most 2 items" in refused.json["message"]
+
+
+async def test_a_slice_that_uses_a_field_keeps_it_when_the_gate_goes_off(
+    start_server: StartServer, connect: Connect
+) -> None:
+    """On, off, on: an update of an object that already uses the field may still set it."""
+    server = await start_server()
+    await connect(server).make(SLICES, resource_slice("used", devices=[PARTITION]))
+    await server.stop()
+    server = await start_server(feature_gates={"DRAPartitionableDevices": False})
+    api = connect(server)
+    current = (await api.call("GET", f"{SLICES}/used")).json
+    current["spec"]["devices"].append({**PARTITION, "name": "e"})
+    changed = (await api.call("PUT", f"{SLICES}/used", current)).json
+    assert [("consumesCounters" in each) for each in changed["spec"]["devices"]] == [True, True]
+    changed["spec"]["devices"] = [{"name": "d"}]
+    await api.call("PUT", f"{SLICES}/used", changed)
+    changed["spec"]["devices"] = [PARTITION]
+    del changed["metadata"]["resourceVersion"]
+    assert (
+        "consumesCounters" not in (await api.call("PUT", f"{SLICES}/used", changed)).json["spec"]["devices"][0]
+    )
+
+
+@pytest.mark.parametrize("on", [True, False])
+async def test_the_keps_snapshot_of_groups_is_served_when_its_gate_is_on(
+    start_server: StartServer, connect: Connect, on: bool
+) -> None:
+    api = connect(await start_server(feature_gates={"DRADeviceCompatibilityGroups": on}))
+    await api.make(CLAIMS, claim("a"))
+    result = b'"device":"dev-0","compatibilityGroups":["mig"]'
+    body = b'{"status":{"allocation":' + allocation().replace(b'"device":"dev-0"', result) + b"}}"
+    status = (await api.call("PATCH", f"{CLAIMS}/a/status", body, content_type=MERGE)).json["status"]
+    assert status["allocation"]["devices"]["results"][0].get("compatibilityGroups") == (["mig"] if on else None)
+
+
+async def test_admin_access_needs_a_labelled_namespace(api: Api) -> None:
+    body = claim("a").replace(b'"deviceClassName":"c"', b'"deviceClassName":"c","adminAccess":true')
+    refused = await api.call("POST", CLAIMS, body)
+    assert (
+        "admin access to devices requires the `resource.kubernetes.io/admin-access: true` label"
+        in refused.json["message"]
+    )
+    label = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
+    await api.call("PATCH", "/api/v1/namespaces/default", label, content_type=MERGE)
+    await api.make(CLAIMS, body)

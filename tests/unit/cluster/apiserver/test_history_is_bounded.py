@@ -1,0 +1,99 @@
+"""The past is kept for a while; what is older is gone, and clients are told so."""
+
+import asyncio
+import json
+
+from dradriver.cluster.apiserver import ApiServer, Fault
+from tests.conformance.apiserver_suite import MERGE, Api, config_map
+from tests.unit.cluster.apiserver.conftest import Connect, StartServer
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+async def test_a_watch_from_a_forgotten_revision_ends_with_410(
+    start_server: StartServer, connect: Connect
+) -> None:
+    api = connect(await start_server(history=3))
+    first = (await api.make(MAPS, config_map("a")))["metadata"]["resourceVersion"]
+    for index in range(5):
+        await api.call("PATCH", f"{MAPS}/a", {"data": {"a": str(index)}}, content_type=MERGE)
+    (event,) = await api.watch(MAPS, 1, resourceVersion=first)
+    assert (event["type"], event["object"]["code"], event["object"]["reason"]) == ("ERROR", 410, "Expired")
+    assert event["object"]["message"].startswith(f"too old resource version: {first}")
+
+
+async def test_a_page_of_a_forgotten_revision_is_410(start_server: StartServer, connect: Connect) -> None:
+    api = connect(await start_server(history=3))
+    for index in range(3):
+        await api.make(MAPS, config_map(f"m{index}"))
+    token = (await api.call("GET", MAPS, params={"limit": "1"})).json["metadata"]["continue"]
+    for index in range(5):
+        await api.call("PATCH", f"{MAPS}/m0", {"data": {"a": f"x{index}"}}, content_type=MERGE)
+    answer = await api.call("GET", MAPS, params={"limit": "1", "continue": token})
+    assert (answer.status, answer.json["reason"]) == (410, "Expired")
+
+
+async def test_a_broken_continue_token_is_a_bad_request(api: Api) -> None:
+    assert (await api.call("GET", MAPS, params={"continue": "nonsense"})).status == 400
+
+
+async def test_an_exact_list_shows_the_past(api: Api) -> None:
+    made = await api.make(MAPS, config_map("a"))
+    await api.call("PATCH", f"{MAPS}/a", {"data": {"a": "2"}}, content_type=MERGE)
+    await api.make(MAPS, config_map("b"))
+    params = {"resourceVersion": made["metadata"]["resourceVersion"], "resourceVersionMatch": "Exact"}
+    items = (await api.call("GET", MAPS, params=params)).json["items"]
+    assert [(each["metadata"]["name"], each["data"]) for each in items] == [("a", {"a": "1"})]
+
+
+async def test_a_watch_after_a_restart_starts_anew(start_server: StartServer, connect: Connect) -> None:
+    server = await start_server()
+    old = (await connect(server).make(MAPS, config_map("a")))["metadata"]["resourceVersion"]
+    await connect(server).make(MAPS, config_map("b"))
+    await server.stop()
+    api = connect(await start_server())
+    (event,) = await api.watch(MAPS, 1, resourceVersion=old)
+    assert event["object"]["code"] == 410
+
+
+async def test_bookmarks_tell_progress_without_changes(start_server: StartServer, connect: Connect) -> None:
+    api = connect(await start_server(bookmark_seconds=0.01))
+    start = (await api.call("GET", MAPS)).json["metadata"]["resourceVersion"]
+    made = await api.make(
+        "/api/v1/namespaces/default/secrets", {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
+    )
+    (event,) = await api.watch(MAPS, 1, resourceVersion=start, allowWatchBookmarks="true")
+    assert event["type"] == "BOOKMARK"
+    assert event["object"]["kind"] == "ConfigMap"
+    assert int(event["object"]["metadata"]["resourceVersion"]) >= int(made["metadata"]["resourceVersion"])
+
+
+async def test_a_watch_ends_when_its_time_is_up(api: Api) -> None:
+    answer = await api.call(
+        "GET", MAPS, params={"watch": "1", "timeoutSeconds": "1", "fieldSelector": "metadata.name=none"}
+    )
+    assert (answer.status, answer.raw) == (200, b"")
+
+
+async def test_stopping_the_server_ends_its_watches(start_server: StartServer, connect: Connect) -> None:
+    server = await start_server()
+    api = connect(server)
+    await api.make(MAPS, config_map("a"))
+    watching = asyncio.create_task(api.call("GET", MAPS, params={"watch": "1"}))
+    while not server.faults.rules:
+        server.faults.add(Fault(verb="none"))
+        await api.call("GET", MAPS)
+    await server.stop()
+    done, _ = await asyncio.wait({watching}, timeout=10)
+    assert done
+    assert (
+        watching.exception() is not None or json.loads(watching.result().raw.splitlines()[0])["type"] == "ADDED"
+    )
+
+
+async def test_compaction_forgets_the_past_at_once(server: ApiServer, api: Api) -> None:
+    old = (await api.make(MAPS, config_map("a")))["metadata"]["resourceVersion"]
+    await api.make(MAPS, config_map("b"))
+    server.compact()
+    (event,) = await api.watch(MAPS, 1, resourceVersion=old)
+    assert event["object"]["code"] == 410

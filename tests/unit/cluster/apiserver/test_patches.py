@@ -1,0 +1,92 @@
+"""The three kinds of patches, as functions."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from dradriver.cluster.apiserver.patches import json_patch, merge_patch, strategic_merge
+from dradriver.cluster.apiserver.status import StatusError
+
+
+@pytest.mark.parametrize(
+    ("target", "patch", "result"),
+    [
+        ({"a": "b"}, {"a": "c"}, {"a": "c"}),
+        ({"a": "b"}, {"a": None}, {}),
+        ({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}),
+        ({"a": [1]}, {"a": [2]}, {"a": [2]}),
+        ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
+        ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
+        ([1], {"a": 1}, {"a": 1}),
+    ],
+)
+def test_merge_patch_follows_rfc_7386(target: Any, patch: Any, result: Any) -> None:
+    assert merge_patch(target, patch) == result
+
+
+def test_a_merge_patch_leaves_bytes_alone_that_it_does_not_change() -> None:
+    raw = msgspec.Raw(b'{"b":1.0,"a":2}')
+    assert merge_patch({"p": raw}, {"q": 1})["p"] is raw
+    assert merge_patch({"p": raw}, {"p": msgspec.Raw(b'{"a":2}')})["p"] is raw
+
+
+@pytest.mark.parametrize(
+    ("operations", "result"),
+    [
+        ([{"op": "add", "path": "/a/-", "value": 3}], {"a": [1, 2, 3], "b": {"c/d": 1}}),
+        ([{"op": "remove", "path": "/a/0"}], {"a": [2], "b": {"c/d": 1}}),
+        ([{"op": "replace", "path": "/b/c~1d", "value": 2}], {"a": [1, 2], "b": {"c/d": 2}}),
+        ([{"op": "move", "from": "/a", "path": "/c"}], {"c": [1, 2], "b": {"c/d": 1}}),
+        ([{"op": "copy", "from": "/a/1", "path": "/a/0"}], {"a": [2, 1, 2], "b": {"c/d": 1}}),
+    ],
+)
+def test_json_patch_follows_rfc_6902(operations: list[Any], result: Any) -> None:
+    target: Any = {"a": [1, 2], "b": {"c/d": 1}}
+    assert json_patch(target, operations) == result
+    assert target == {"a": [1, 2], "b": {"c/d": 1}}
+
+
+@pytest.mark.parametrize("operation", [
+    {"op": "remove", "path": "/none"}, {"op": "replace", "path": "/a/7", "value": 1}, {"op": "jump", "path": "/a"},
+    {"op": "test", "path": "/a", "value": 1}, {"op": "add", "path": "/a/x", "value": 1},
+])  # fmt: skip
+def test_an_operation_that_can_not_be_done_is_unprocessable(operation: Any) -> None:
+    with pytest.raises(StatusError) as refused:
+        json_patch({"a": [1]}, [operation])
+    assert refused.value.code == 422
+
+
+def strategic(target: Any, patch: Any) -> Any:
+    return strategic_merge("core.Pod", {"spec": target}, {"spec": patch})["spec"]
+
+
+def test_strategic_merge_merges_keyed_lists_and_adds_new_items() -> None:
+    target = {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]}
+    patch = {"containers": [{"name": "b", "image": "2"}, {"name": "c"}]}
+    merged = strategic(target, patch)["containers"]
+    assert merged == [{"name": "a", "image": "1"}, {"name": "b", "image": "2"}, {"name": "c"}]
+
+
+def test_strategic_merge_replaces_atomic_lists() -> None:
+    assert strategic({"tolerations": [{"key": "a"}]}, {"tolerations": [{"key": "b"}]}) == {
+        "tolerations": [{"key": "b"}]
+    }
+
+
+def test_strategic_directives_delete_and_replace() -> None:
+    target = {"containers": [{"name": "a"}, {"name": "b"}], "nodeSelector": {"x": "1"}}
+    assert strategic(target, {"containers": [{"$patch": "delete", "name": "a"}]})["containers"] == [
+        {"name": "b"}
+    ]
+    assert strategic(target, {"nodeSelector": {"$patch": "replace", "y": "2"}})["nodeSelector"] == {"y": "2"}
+    ordered = {"$setElementOrder/containers": [{"name": "b"}], "containers": [{"name": "b", "image": "2"}]}
+    assert strategic(target, ordered)["containers"][1] == {"name": "b", "image": "2"}
+
+
+def test_scalars_of_a_merged_list_are_added_and_removed() -> None:
+    target: Any = {"metadata": {"finalizers": ["a", "b"]}}
+    added = strategic_merge("core.Pod", target, {"metadata": {"finalizers": ["b", "c"]}})
+    assert added["metadata"]["finalizers"] == ["a", "b", "c"]
+    removed = strategic_merge("core.Pod", target, {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"]}})
+    assert removed["metadata"]["finalizers"] == ["b"]
