@@ -13,6 +13,7 @@ from dradriver.model.quantity import Quantity
 __all__ = ["compare", "contains", "equal", "is_same", "lookup"]
 
 _NUMBERS: Final = frozenset({int, UInt, float})
+_UNORDERED: Final = 2
 _PLAIN: Final = frozenset({bool, str, bytes})
 _LISTS: Final = frozenset({tuple, list, Joined})
 
@@ -76,7 +77,7 @@ def _pairs(a: object, b: object) -> _Pairs | None:
         return _verdict(same=a is b)
     kind = type(a)
     if kind in _NUMBERS:
-        return _verdict(same=type(b) in _NUMBERS and compare(a, b) == 0)
+        return _verdict(same=type(b) in _NUMBERS and _compare_numbers(a, b) == 0)  # type: ignore[arg-type]
     if kind in _PLAIN:
         return _verdict(same=kind is type(b) and a == b)
     if kind in _LISTS:
@@ -132,14 +133,17 @@ def _hint(right: object) -> str | None:
 
 
 def compare(left: object, right: object) -> int:
-    """-1, 0 or 1 as `left` is smaller than, equal to or larger than `right`; 2 when one is not a number.
+    """-1, 0 or 1 as `left` is smaller than, equal to or larger than `right`.
 
     Raises:
         Fault: the two have no order.
     """
     kinds = type(left), type(right)
     if kinds[0] in _NUMBERS and kinds[1] in _NUMBERS:
-        return _compare_numbers(left, right)  # type: ignore[arg-type]
+        order = _compare_numbers(left, right)  # type: ignore[arg-type]
+        if order == _UNORDERED:
+            raise Fault("not-a-number has no order")
+        return order
     if kinds[0] is not kinds[1]:
         raise Fault("no such overload: the two have no order")
     if isinstance(left, Timestamp | Duration):
@@ -151,7 +155,7 @@ def compare(left: object, right: object) -> int:
 
 def _compare_numbers(left: float, right: float) -> int:
     if left != left or right != right:  # noqa: PLR0124 - not a number
-        return 2
+        return _UNORDERED
     if type(left) is float or type(right) is float:
         # Kubernetes compares an int with a double as doubles, except beyond the range of the int.
         left, right = float(left), float(right)

@@ -102,11 +102,11 @@ _FORMATS: Final = {
         ("dns1123SubdomainPrefix", _prefix_of(_subdomain), 60),
         ("dns1035LabelPrefix", _prefix_of(_matching(_LABEL_1035, 63)), 30),
         ("labelValue", lambda text: not text or _label_name(text), 40),
-        ("uri", _uri, 2000),
-        ("uuid", lambda text: _UUID.fullmatch(text) is not None, 76),
-        ("byte", lambda text: bool(text) and _BASE64.fullmatch(text) is not None, 100),
-        ("date", _date, 100),
-        ("datetime", _date_time, 100),
+        ("uri", _uri, 1104),
+        ("uuid", lambda text: _UUID.fullmatch(text) is not None, 72),
+        ("byte", lambda text: bool(text) and _BASE64.fullmatch(text) is not None, 84),
+        ("date", _date, 72),
+        ("datetime", _date_time, 72),
     )
 }
 """Each format with the length of the pattern that its cost is reckoned from."""

@@ -134,7 +134,7 @@ _EQUALITY: Final = (
     function("_!=_(A, A): bool", lambda a, b: not is_same(a, b), smaller),
     function(
         "_in_(A, list(A)): bool", lambda item, items: contains(items, item), lambda args, _: size_of(args[1])
-    ),  # type: ignore[arg-type]
+    ),
     function("_in_(A, map(A, B)): bool", _in_map),
 )
 

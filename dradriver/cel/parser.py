@@ -29,6 +29,7 @@ _PRECEDENCE: Final = {
     "+": 4, "-": 4,
     "*": 5, "/": 5, "%": 5,
 }  # fmt: skip
+_RELATION: Final = 3
 _VARIADIC: Final = frozenset({"&&", "||"})
 
 
@@ -45,7 +46,7 @@ class _Parser:
     def __init__(self, tokens: list[Token]) -> None:
         self._tokens = tokens
         self._index = 0
-        self._nesting = 0
+        self._nesting = self._arithmetic = self._relations = 0
 
     # --- tokens ---------------------------------------------------------------------------
 
@@ -86,7 +87,7 @@ class _Parser:
     def _expression(self) -> Routine[Node]:
         self._nesting += 1
         if self._nesting > MAX_DEPTH:
-            raise Fault(f"nested deeper than {MAX_DEPTH} levels", offset=self._token.offset)
+            raise self._too_deep(self._token.offset)
         node: Node = yield self._operation()
         if self._at("?"):
             offset = self._advance().offset
@@ -99,17 +100,33 @@ class _Parser:
 
     def _operation(self) -> Routine[Node]:
         """Operands joined by binary operators."""
-        operands: list[Node] = [(yield self._unary())]
+        operands: list[Node] = [(yield self._operand(0, 0))]
         operators: list[Token] = []
         while self._token.kind == "sign" and self._token.text in _PRECEDENCE:
             precedence = _PRECEDENCE[self._token.text]
             while operators and _PRECEDENCE[operators[-1].text] >= precedence:
                 self._reduce(operands, operators)
             operators.append(self._advance())
-            operands.append((yield self._unary()))
+            ranks = [_PRECEDENCE[operator.text] for operator in operators]
+            arithmetic, relations = sum(rank > _RELATION for rank in ranks), ranks.count(_RELATION)
+            operands.append((yield self._operand(arithmetic, relations)))
         while operators:
             self._reduce(operands, operators)
         return operands[0]
+
+    def _operand(self, arithmetic: int, relations: int) -> Routine[Node]:
+        """One operand, right of some operators: Kubernetes counts how often a rule of its grammar is open."""
+        self._arithmetic += 1 + arithmetic
+        self._relations += 1 + relations
+        if max(self._arithmetic, self._relations) > MAX_DEPTH:
+            raise self._too_deep(self._token.offset)
+        node: Node = yield self._unary()
+        self._arithmetic -= 1 + arithmetic
+        self._relations -= 1 + relations
+        return node
+
+    def _too_deep(self, offset: int) -> Fault:
+        return Fault(f"nested deeper than {MAX_DEPTH} levels", offset=offset)
 
     def _reduce(self, operands: list[Node], operators: list[Token]) -> None:
         operator = operators.pop()
@@ -127,8 +144,8 @@ class _Parser:
 
     def _deeper(self, node: Call) -> Node:
         node.depth += 1
-        if node.depth >= MAX_DEPTH:
-            raise Fault(f"nested deeper than {MAX_DEPTH} levels", offset=node.offset)
+        if node.depth > MAX_DEPTH:
+            raise self._too_deep(node.offset)
         return node
 
     def _unary(self) -> Routine[Node]:
@@ -152,8 +169,8 @@ class _Parser:
             if sign.text == "{":
                 raise Fault("objects can't be built in a selector", offset=sign.offset)
             node = yield self._index_of(node, sign) if sign.text == "[" else self._field_of(node, sign)
-            if node.depth >= MAX_DEPTH:
-                raise Fault(f"nested deeper than {MAX_DEPTH} levels", offset=node.offset)
+            if node.depth > MAX_DEPTH:
+                raise self._too_deep(node.offset)
         return node
 
     def _index_of(self, operand: Node, sign: Token) -> Routine[Node]:
