@@ -1,0 +1,44 @@
+"""Kubernetes' evaluator and ours, side by side on random selectors and devices."""
+
+import os
+from pathlib import Path
+from random import Random, SystemRandom
+
+import pytest
+
+from tests.conformance.cel_support import selector_device, verdict
+from tests.interop.cel.oracle import GO, ask, build
+from tests.interop.cel.random_expressions import random_device, random_expression
+
+COUNT = 4000
+
+pytestmark = [
+    pytest.mark.skipif(GO is None, reason="Go is not installed"),
+    pytest.mark.timeout(900),
+]
+
+
+@pytest.fixture(scope="module")
+def oracle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("oracle"))
+
+
+def test_random_selectors_have_the_same_verdict(oracle: Path) -> None:
+    seed = int(os.environ.get("CEL_SEED") or SystemRandom().randrange(2**32))
+    print(f"CEL_SEED={seed}")
+    random = Random(seed)
+    questions = [
+        {"expression": random_expression(random, random.choice((1, 2, 3, 3, 4))), "device": random_device(random)}
+        for _ in range(COUNT)
+    ]
+    questions = [question for question in questions if len(str(question["expression"])) < 9000]
+    different = []
+    for question, answer in zip(questions, ask(oracle, questions), strict=True):
+        if answer["verdict"] == "panic":
+            continue  # Kubernetes' evaluator crashed: there is no verdict to agree with.
+        device = question["device"]
+        assert isinstance(device, dict)
+        ours, _ = verdict(str(question["expression"]), selector_device(device))
+        if ours != answer["verdict"]:
+            different.append((question, answer, ours))
+    assert not different, f"seed {seed}: {len(different)} of {len(questions)} differ, first: {different[0]}"
