@@ -1,0 +1,35 @@
+"""The part of the Kubernetes client that the node side uses; a fake needs no more."""
+
+from typing import Protocol, TypeVar
+
+from dradriver.kube.client import Listing, PatchKind
+from dradriver.kube.resources import Resource
+from dradriver.node.claims import Getter
+
+__all__ = ["Api"]
+
+T = TypeVar("T")
+
+
+class Api(Getter, Protocol):
+    """Looks objects up, lists them, and patches them; see `dradriver.kube.Client`."""
+
+    async def list(self, resource: Resource, namespace: str = "", *, into: type[T]) -> Listing[T]:
+        """All objects of a collection."""
+        ...
+
+    async def patch(  # noqa: PLR0913 - as the client has it
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str,
+        body: object,
+        kind: PatchKind,
+        *,
+        into: type[T],
+        subresource: str = "",
+        field_manager: str = "",
+        force: bool = False,
+    ) -> T:
+        """Changes parts of an object."""
+        ...

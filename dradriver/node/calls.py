@@ -1,0 +1,54 @@
+"""Calling an author's methods: `async def` on the loop, plain `def` in a worker thread.
+
+Whatever they raise arrives as a `DriverError` that names the method, or as the `DraError` that they raised.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
+
+from dradriver.driver.base import Driver
+from dradriver.errors import DraError, DriverError
+
+__all__ = ["DriverCalls"]
+
+T = TypeVar("T")
+
+_THREADS: Final = 64
+"""Prepares that block side by side; more wait for a thread."""
+
+
+class DriverCalls:
+    """Calls one driver's methods; `close()` when done."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"driver-{driver.name}")
+
+    async def call(self, method: Callable[..., T | Awaitable[T]], *arguments: object) -> T:
+        """The method's result.
+
+        Raises:
+            DraError: what the method raised, if it is one.
+            DriverError: anything else that it raised, as its cause.
+        """
+        try:
+            outcome: T | Awaitable[T]
+            if inspect.iscoroutinefunction(method):
+                outcome = method(*arguments)
+            else:
+                loop = asyncio.get_running_loop()
+                outcome = await loop.run_in_executor(self._threads, method, *arguments)
+            return await outcome if inspect.isawaitable(outcome) else outcome
+        except DraError:
+            raise
+        except (Exception, SystemExit) as error:
+            name = getattr(method, "__name__", str(method))
+            told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            raise DriverError(f"driver {self.driver.name}: {name}() raised {told}") from error
+
+    def close(self) -> None:
+        """Lets go of the threads; one that never returns can't be stopped."""
+        self._threads.shutdown(wait=False, cancel_futures=True)

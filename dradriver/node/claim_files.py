@@ -1,0 +1,129 @@
+"""The files of a claim: its CDI spec and its device metadata, written and removed together.
+
+Everything here blocks on the disk and runs in a worker thread.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from dradriver.model.names import base_request
+from dradriver.node.cdi import CdiDirectory, claim_spec
+from dradriver.node.errors import StateError
+from dradriver.node.metadata import MetadataDirectory
+from dradriver.node.records import ClaimRecord, ClaimRef
+from dradriver.node.steps import Observer, Step
+
+__all__ = ["ClaimFiles", "DeviceAnswer"]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceAnswer:
+    """What the kubelet is told of one prepared device (`Device` of the DRAPlugin API).
+
+    Attributes:
+        requests: the requests that the device answers, without subrequests.
+        pool, device: which device.
+        cdi_ids: what the container runtime is asked for.
+        share_id: which share of it; empty for a whole device.
+    """
+
+    requests: tuple[str, ...]
+    pool: str
+    device: str
+    cdi_ids: tuple[str, ...]
+    share_id: str = ""
+
+
+class ClaimFiles:
+    """Writes and removes the files of claims; one caller a claim at a time."""
+
+    def __init__(self, cdi: CdiDirectory, metadata: MetadataDirectory, observe: Observer) -> None:
+        self._cdi = cdi
+        self._metadata = metadata
+        self._observe = observe
+
+    def write(self, record: ClaimRecord) -> bool:
+        """Makes the files what the record says; the metadata first, because the spec mounts it.
+
+        A process that dies in between leaves files of a claim that is recorded as preparing: the next prepare
+        writes the same ones, the next unprepare removes them.
+
+        Returns:
+            Whether the CDI spec had to be written.
+
+        Raises:
+            StateError: not written; no half of a file is left.
+            DriverError: the driver's edits make no valid spec.
+        """
+        names = self._cdi.names
+        spec = claim_spec(names, record, self._metadata.mounts(record))
+        with _told(record.ref, "written"):
+            self._metadata.write(record)
+            self._observe(Step.PREPARE_METADATA_WRITTEN, record.uid)
+            written = self._cdi.write(record.uid, spec)
+            self._observe(Step.PREPARE_SPEC_WRITTEN, record.uid)
+        return written
+
+    def remove(self, ref: ClaimRef) -> None:
+        """Removes the files; the spec first, because it mounts the metadata.
+
+        A process that dies in between leaves the rest to the next unprepare or to the collection of orphans.
+
+        Raises:
+            StateError: a file can't be removed.
+        """
+        with _told(ref, "removed"):
+            self._cdi.remove(ref.uid)
+            self._observe(Step.UNPREPARE_SPEC_REMOVED, ref.uid)
+            self._metadata.remove(ref.uid)
+            self._observe(Step.UNPREPARE_METADATA_REMOVED, ref.uid)
+
+    def uids(self) -> set[str]:
+        """The claims of which there are files.
+
+        Raises:
+            StateError: the folders can't be read.
+        """
+        try:
+            return self._cdi.uids() | self._metadata.uids()
+        except OSError as error:
+            raise StateError(f"CDI specs and device metadata can't be listed: {error}") from error
+
+    def specs(self) -> set[str]:
+        """The claims of which there is a CDI spec.
+
+        Raises:
+            StateError: the folder can't be read.
+        """
+        try:
+            return self._cdi.uids()
+        except OSError as error:
+            raise StateError(f"CDI specs can't be listed: {error}") from error
+
+    def answers(self, record: ClaimRecord) -> list[DeviceAnswer]:
+        """What the kubelet is told of a prepared claim; no I/O."""
+        names = self._cdi.names
+        spec = claim_spec(names, record, self._metadata.mounts(record))
+        defined = {device.name for device in spec.devices} if spec else set()
+        told: list[DeviceAnswer] = []
+        requests: set[str] = set()
+        for index, (device, answer) in enumerate(zip(record.devices, record.answers, strict=True)):
+            request = base_request(device.request)
+            wanted = [names.device(record.uid, index)]
+            if request not in requests:  # one mount a request, whichever of its devices a container uses
+                wanted.append(names.metadata_device(record.uid, request))
+            requests.add(request)
+            ids = [names.id(name) for name in wanted if name in defined]
+            told.append(
+                DeviceAnswer((request,), device.pool, device.device, (*answer.cdi_ids, *ids), device.share_id)
+            )
+        return told
+
+
+@contextmanager
+def _told(ref: ClaimRef, done: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StateError(f"claim {ref}: the CDI spec or device metadata can't be {done}: {error}") from error

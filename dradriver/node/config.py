@@ -1,0 +1,40 @@
+"""Where the node plugin lives and how patient it is."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["PluginConfig"]
+
+
+@dataclass(frozen=True, slots=True)
+class PluginConfig:
+    """Settings of one plugin process; the defaults are the kubelet's.
+
+    Attributes:
+        node_name: the Node object that stands for this machine.
+        plugins_dir: parent of the plugin's data directory; the same path inside and outside a container.
+        registry_dir: where the kubelet looks for registration sockets.
+        cdi_dir: where the container runtime looks for CDI specs.
+        pod_uid: UID of the plugin's pod; set, it allows two instances side by side (rolling update).
+        prepare_deadline: seconds after which a call is answered even if its work goes on; the kubelet gives
+            up after 45.
+        collect_seconds: how often claims that are gone are looked for.
+        sweep_seconds: how often lost CDI specs are looked for.
+        rediscover_delay: seconds for which calls of `rediscover()` are gathered.
+        boot_id: identifies the boot; empty: read from `/proc/sys/kernel/random/boot_id`.
+    """
+
+    node_name: str
+    plugins_dir: Path = Path("/var/lib/kubelet/plugins")
+    registry_dir: Path = Path("/var/lib/kubelet/plugins_registry")
+    cdi_dir: Path = Path("/var/run/cdi")
+    pod_uid: str = ""
+    prepare_deadline: float = 40.0
+    collect_seconds: float = 300.0
+    sweep_seconds: float = 30.0
+    rediscover_delay: float = 0.1
+    boot_id: str = ""
+
+    def data_dir(self, driver: str) -> Path:
+        """The plugin's data directory: prepared state, device metadata, lock file, service socket."""
+        return self.plugins_dir / driver

@@ -1,0 +1,25 @@
+"""What the node side refuses, and why."""
+
+from dradriver.errors import DraError
+
+__all__ = ["ClaimError", "DeviceInUseError", "InProgressError", "RegistrationError", "StateError"]
+
+
+class ClaimError(DraError):
+    """A claim can't be prepared as it is: gone, replaced, not allocated, or allocated elsewhere."""
+
+
+class DeviceInUseError(ClaimError):
+    """The claim's devices collide with those of another prepared claim; the message names both claims."""
+
+
+class InProgressError(DraError):
+    """The work goes on in the background; the caller asks again."""
+
+
+class StateError(DraError):
+    """Prepared state, a CDI spec or device metadata can't be read or written: disk full, damaged file."""
+
+
+class RegistrationError(DraError):
+    """The kubelet refused the driver, or never asked for it."""

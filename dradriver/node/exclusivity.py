@@ -1,0 +1,152 @@
+"""The last line of defense: which devices may be prepared beside those that already are.
+
+Whatever the control plane allocated, no device is prepared for two claims, no counter set is overdrawn
+(KEP-4815), and devices that consume from one counter set share a compatibility group (KEP-5963). What a held
+device consumes, and its groups, are those recorded when it was prepared. Admin access only looks, and shares
+of one device (KEP-5075) are told apart by their share IDs and consume once.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TypeAlias
+
+from dradriver.model.claim import DeviceId
+from dradriver.model.counters import CounterConsumption, CounterSet
+from dradriver.model.quantity import Quantity
+
+__all__ = ["CounterSets", "Hold", "Holder", "refusals"]
+
+CounterSets: TypeAlias = Mapping[tuple[str, str], CounterSet]
+"""Counter sets by pool and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """One device that a claim has or wants.
+
+    Attributes:
+        id: the device, with its share.
+        admin_access: the claim only looks.
+        consumes: what it takes of the pool's counter sets, with the compatibility groups in force.
+    """
+
+    id: DeviceId
+    admin_access: bool = False
+    consumes: Sequence[CounterConsumption] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A claim and its devices; `claim` is how messages name it."""
+
+    claim: str
+    holds: Sequence[Hold]
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """What one device takes of one counter set."""
+
+    claim: str
+    device: DeviceId
+    consumption: CounterConsumption
+
+
+def refusals(wanted: Holder, held: Iterable[Holder], counter_sets: CounterSets) -> list[str]:
+    """Why the wanted devices can't be prepared now, one sentence a reason; empty when they can.
+
+    Args:
+        wanted: the claim to prepare.
+        held: every other claim that is recorded on this node.
+        counter_sets: what the counter sets of the pools hold now.
+    """
+    others = [holder for holder in held if any(not hold.admin_access for hold in holder.holds)]
+    return [
+        *_taken(wanted, others),
+        *chain.from_iterable(
+            chain(_overdrawn(wanted.claim, key, uses, counter_sets), _incompatible(wanted.claim, key, uses))
+            for key, uses in _uses(wanted, others).items()
+        ),
+    ]
+
+
+def _taken(wanted: Holder, others: Iterable[Holder]) -> Iterator[str]:
+    seen: dict[tuple[str, str], list[tuple[str, DeviceId]]] = {}
+    for holder in (*others, wanted):
+        for hold in holder.holds:
+            if hold.admin_access:
+                continue
+            users = seen.setdefault((hold.id.pool, hold.id.device), [])
+            if holder is wanted:
+                yield from (
+                    f"device {hold.id} is prepared for claim {claim}, so not for claim {wanted.claim}"
+                    for claim, other in users
+                    if not _separate_shares(hold.id, other)
+                )
+            users.append((holder.claim, hold.id))
+
+
+def _separate_shares(one: DeviceId, other: DeviceId) -> bool:
+    return bool(one.share_id and other.share_id and one.share_id != other.share_id)
+
+
+def _uses(wanted: Holder, others: Iterable[Holder]) -> dict[tuple[str, str], list[_Use]]:
+    """What is taken of each counter set that the wanted devices take from; a shared device counts once."""
+    touched = {
+        (hold.id.pool, consumption.counter_set)
+        for hold in wanted.holds
+        if not hold.admin_access
+        for consumption in hold.consumes
+    }
+    uses: dict[tuple[str, str], list[_Use]] = {key: [] for key in touched}
+    counted: set[tuple[str, str]] = set()
+    for holder in (*others, wanted):
+        for hold in holder.holds:
+            device = (hold.id.pool, hold.id.device)
+            if hold.admin_access or device in counted:
+                continue
+            counted.add(device)
+            for consumption in hold.consumes:
+                if (key := (hold.id.pool, consumption.counter_set)) in touched:
+                    uses[key].append(_Use(holder.claim, hold.id, consumption))
+    return uses
+
+
+def _overdrawn(
+    claim: str, key: tuple[str, str], uses: Sequence[_Use], counter_sets: CounterSets
+) -> Iterator[str]:
+    counter_set = counter_sets.get(key)
+    if counter_set is None:
+        return  # the pool was withdrawn meanwhile: nothing to compare with
+    for name, counter in counter_set.counters.items():
+        users = [use for use in uses if name in use.consumption.counters]
+        total = sum((use.consumption.counters[name].value for use in users), Quantity(0))
+        if total > counter.value and any(use.claim == claim for use in users):
+            others = ", ".join(sorted({use.claim for use in users} - {claim})) or "no other claim"
+            yield (
+                f"counter {name!r} of counter set {key[1]!r} in pool {key[0]!r} would be overdrawn: "
+                f"claim {claim} and {others} together take {total} of {counter.value}"
+            )
+
+
+def _incompatible(claim: str, key: tuple[str, str], uses: Sequence[_Use]) -> Iterator[str]:
+    if not uses:
+        return
+    first, *rest = uses
+    common = set(first.consumption.compatibility_groups)
+    for use in rest:
+        groups = set(use.consumption.compatibility_groups)
+        # No groups at all go only with others that have none.
+        if bool(groups) != bool(first.consumption.compatibility_groups) or (groups and not common & groups):
+            yield (
+                f"device {use.device} of claim {use.claim} has no compatibility group in common with device "
+                f"{first.device} of claim {first.claim} on counter set {key[1]!r} in pool {key[0]!r}: "
+                f"{_groups(groups)} against {_groups(common)}, so claim {claim} can't be prepared"
+            )
+            return
+        common &= groups
+
+
+def _groups(groups: set[str]) -> str:
+    return ", ".join(sorted(groups)) or "none"

@@ -1,0 +1,203 @@
+"""Device health for the kubelet (KEP-4680): one watch over the driver, any number of streams.
+
+The driver's `health()` is read once. A stream that opens gets the whole picture first and then what is new; the
+SDK never repeats a report on its own, so that a driver that has stopped watching decays to Unknown.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Final
+
+import grpc
+
+from dradriver.driver.base import Driver
+from dradriver.driver.health import DeviceHealth, Health
+from dradriver.node.metrics import Metrics
+from dradriver.wire import health_v1, health_v1_grpc, health_v1alpha1, health_v1alpha1_grpc
+
+__all__ = ["HealthMonitor", "Report", "add_to_server"]
+
+_log = logging.getLogger(__name__)
+
+_DEFAULT_LEASE: Final = 30.0
+"""Seconds after which the kubelet takes a report without `check_timeout` for stale."""
+_RETRY_SECONDS: Final = (1.0, 30.0)
+_MAX_MESSAGE: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The health of one device, and when the driver told it (seconds since the epoch)."""
+
+    health: DeviceHealth
+    at: float
+
+    @property
+    def stale_at(self) -> float:
+        """When the kubelet stops believing it."""
+        return self.at + (self.health.check_timeout or _DEFAULT_LEASE)
+
+
+class _Subscription:
+    """What one stream has not sent yet."""
+
+    def __init__(self, picture: dict[tuple[str, str], Report]) -> None:
+        self.news = dict(picture)
+        self.wake = asyncio.Event()
+        if picture:
+            self.wake.set()
+
+
+class HealthMonitor:
+    """Watches the driver's health: `run()` until cancelled; `close()` ends the streams.
+
+    Args:
+        driver: the driver.
+        node: the node's name, which names the pool of reports without one.
+        metrics: counts failures and staleness.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(
+        self, driver: Driver, node: str, metrics: Metrics, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.supported = type(driver).health is not Driver.health
+        """Whether the driver reports health."""
+        self._driver = driver
+        self._node = node
+        self._metrics = metrics
+        self._clock = clock
+        self._picture: dict[tuple[str, str], Report] = {}
+        self._subscriptions: set[_Subscription] = set()
+        self._stale_told = False
+        self._closed = False
+
+    async def run(self) -> None:
+        """Reads the driver's health for ever; a failure is logged, counted and tried again."""
+        wait, longest = _RETRY_SECONDS
+        while self.supported:
+            try:
+                await self._read()
+                _log.warning("driver %s: health() ended, asking again in %g s", self._driver.name, wait)
+            except Exception:
+                _log.exception("driver %s: health() raised, asking again in %g s", self._driver.name, wait)
+            self._metrics.background_error("health")
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, longest)
+
+    async def stream(self) -> AsyncIterator[list[Report]]:
+        """The whole picture as far as it is known, then what is new, until `close()`."""
+        subscription = _Subscription(self._picture)
+        self._subscriptions.add(subscription)
+        try:
+            while True:
+                await subscription.wake.wait()
+                subscription.wake.clear()
+                if self._closed:
+                    return
+                news, subscription.news = subscription.news, {}
+                yield list(news.values())
+        finally:
+            self._subscriptions.discard(subscription)
+
+    def close(self) -> None:
+        """Ends every stream."""
+        self._closed = True
+        for subscription in self._subscriptions:
+            subscription.wake.set()
+
+    async def _read(self) -> None:
+        reports = aiter(self._driver.health())
+        pending: asyncio.Future[Iterable[DeviceHealth]] | None = None
+        try:
+            while True:
+                pending = pending or asyncio.ensure_future(anext(reports))
+                await asyncio.wait({pending}, timeout=self._until_stale())
+                if not pending.done():
+                    self._tell_stale()
+                    continue
+                try:
+                    told = pending.result()
+                except StopAsyncIteration:
+                    return
+                pending = None
+                self._take(told)
+        finally:
+            if pending is not None and not pending.done():
+                pending.cancel()
+                await asyncio.gather(pending, return_exceptions=True)
+            close = getattr(reports, "aclose", None)
+            if close is not None:
+                await close()
+
+    def _take(self, told: Iterable[DeviceHealth]) -> None:
+        now = self._clock()
+        news = {(health.pool or self._node, health.device): Report(health, now) for health in told}
+        self._picture |= news
+        self._stale_told = False
+        for subscription in self._subscriptions:
+            subscription.news |= news
+            subscription.wake.set()
+
+    def _until_stale(self) -> float | None:
+        """Seconds until a report is stale; None when that was told already."""
+        if self._stale_told:
+            return None
+        earliest = min((report.stale_at for report in self._picture.values()), default=None)
+        return _DEFAULT_LEASE if earliest is None else max(0.0, earliest - self._clock())
+
+    def _tell_stale(self) -> None:
+        now = self._clock()
+        stale = sorted(device for (_, device), report in self._picture.items() if report.stale_at <= now)
+        if self._picture and not stale:
+            return  # woken early
+        self._stale_told = True
+        self._metrics.background_error("health_stale")
+        _log.error(
+            "driver %s: health() has been silent for too long, the kubelet shows Unknown for %s; "
+            "it must yield again within each device's check_timeout",
+            self._driver.name,
+            ", ".join(stale) or "every device",
+        )
+
+
+_STATUS: Final = {Health.UNKNOWN: 0, Health.HEALTHY: 1, Health.UNHEALTHY: 2}
+
+
+class _Servicer:
+    """One version of the service; `messages` is its generated module."""
+
+    def __init__(self, monitor: HealthMonitor, node: str, messages: ModuleType) -> None:
+        self._monitor = monitor
+        self._node = node
+        self._messages = messages
+
+    async def NodeWatchResources(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802, ANN401, ARG002 - generated messages of two versions
+        async for reports in self._monitor.stream():
+            devices = [self._device(report) for report in reports]
+            yield self._messages.NodeWatchResourcesResponse(devices=devices)
+
+    def _device(self, report: Report) -> Any:  # noqa: ANN401 - a generated message of two versions
+        health = report.health
+        return self._messages.DeviceHealth(
+            device=self._messages.DeviceIdentifier(
+                pool_name=health.pool or self._node, device_name=health.device
+            ),
+            health=_STATUS[health.health],
+            last_updated_time=int(report.at),
+            health_check_timeout_seconds=health.check_timeout,
+            message=health.message[:_MAX_MESSAGE],
+        )
+
+
+def add_to_server(monitor: HealthMonitor, node: str, server: grpc.aio.Server) -> None:
+    """Serves both versions, if the driver reports health; else the server says UNIMPLEMENTED by itself."""
+    if monitor.supported:
+        health_v1_grpc.add_DRAResourceHealthServicer_to_server(_Servicer(monitor, node, health_v1), server)
+        health_v1alpha1_grpc.add_DRAResourceHealthServicer_to_server(
+            _Servicer(monitor, node, health_v1alpha1), server
+        )

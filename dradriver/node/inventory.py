@@ -1,0 +1,100 @@
+"""What the driver offers, as it last said: devices to look up and counter sets to check against."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from dradriver.errors import DraError, DriverError
+from dradriver.model.device import Device
+from dradriver.model.pool import Pool
+from dradriver.node.exclusivity import CounterSets
+
+__all__ = ["Inventory", "as_pools"]
+
+
+def as_pools(discovered: Iterable[object], node: str, what: str) -> list[Pool]:
+    """What `discover()` or `fallback()` returned, as pools that all have a name.
+
+    Args:
+        discovered: pools, or the devices of the node's own pool.
+        node: the node's name, which names that pool.
+        what: the method, for messages.
+
+    Raises:
+        DriverError: something else was returned, or both kinds.
+    """
+    try:
+        items: list[object] = list(discovered)
+    except TypeError:
+        raise DriverError(f"{what} returned {discovered!r}: a list of devices or pools is wanted") from None
+    pools = [item for item in items if isinstance(item, Pool)]
+    devices = [item for item in items if isinstance(item, Device)]
+    if len(pools) + len(devices) < len(items):
+        strange = next(item for item in items if not isinstance(item, Pool | Device))
+        raise DriverError(f"{what} returned {strange!r} among others: devices or pools are wanted")
+    if pools and devices:
+        raise DriverError(f"{what} returned both pools and devices: put the devices into a pool")
+    if not pools:
+        # No devices: an empty pool, which tells schedulers that there is nothing, not that nobody looked.
+        return [Pool(name=node, devices=tuple(devices))]
+    return [pool if pool.name else msgspec.structs.replace(pool, name=node) for pool in pools]
+
+
+class Inventory:
+    """The pools that the driver returned last; empty and not known until it first did."""
+
+    def __init__(self, pools: Iterable[Pool] | None = None) -> None:
+        self._discovered: Sequence[Pool] = ()
+        self._fallback: Sequence[Pool] = ()
+        self._devices: Mapping[tuple[str, str], Device] = {}
+        self.counter_sets: CounterSets = {}
+        self._known = asyncio.Event()
+        self._failure: DraError | None = None
+        if pools is not None:
+            self.set(list(pools))
+
+    def set(self, pools: Sequence[Pool]) -> None:
+        """The driver has discovered these pools."""
+        self._discovered = pools
+        self._index()
+        self._known.set()
+
+    def set_fallback(self, pools: Sequence[Pool]) -> None:
+        """The driver offers these instead, where the API server drops fields."""
+        self._fallback = pools
+        self._index()
+
+    def failed(self, error: DraError) -> None:
+        """The driver could not discover; what is known stays."""
+        self._failure = error
+
+    @property
+    def known(self) -> bool:
+        """Whether the driver has discovered once."""
+        return self._known.is_set()
+
+    async def ready(self, seconds: float) -> None:
+        """Waits until the driver has discovered once: before that, nothing is known of counters.
+
+        Raises:
+            DraError: it has not in time; with the reason, if it gave one.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                await self._known.wait()
+        except TimeoutError:
+            reason = f": {self._failure}" if self._failure else ""
+            raise DraError(f"the driver has not discovered its devices yet{reason}") from self._failure
+
+    def device(self, pool: str, name: str) -> Device | None:
+        """The device as the driver last returned it."""
+        return self._devices.get((pool, name))
+
+    def _index(self) -> None:
+        # What was discovered wins over the fallback where both have a name.
+        pools = [*self._fallback, *self._discovered]
+        self._devices = {(pool.name, device.name): device for pool in pools for device in pool.devices}
+        self.counter_sets = {
+            (pool.name, counter_set.name): counter_set for pool in pools for counter_set in pool.counter_sets
+        }

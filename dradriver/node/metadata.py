@@ -1,0 +1,155 @@
+"""Device metadata (KEP-5304): what containers can read about their devices, as files.
+
+One file a request, mounted into each container that uses the request. It holds the same object in every API
+version of `metadata.resource.k8s.io`, newest first, so that older readers find one they know. Paths inside the
+container and the fields are those of `k8s.io/dynamic-resource-allocation/api/metadata`.
+"""
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from dradriver.model.cdi import ContainerEdits, Mount
+from dradriver.model.claim import NetworkData
+from dradriver.model.codec import Value, canonical
+from dradriver.model.device import Attribute
+from dradriver.model.names import base_request
+from dradriver.node import files
+from dradriver.node.records import ClaimRecord
+
+__all__ = ["MetadataDirectory", "metadata_files"]
+
+_CONTAINER_DIR: Final = "/var/run/kubernetes.io/dra-device-attributes"
+_VERSIONS: Final = ("metadata.resource.k8s.io/v1beta1", "metadata.resource.k8s.io/v1alpha1")
+
+
+class _Device(Value, frozen=True, kw_only=True):
+    driver: str
+    pool: str
+    name: str
+    attributes: dict[str, Attribute] = {}
+    network_data: NetworkData | None = None
+
+
+class _Request(Value, frozen=True):
+    name: str
+    devices: list[_Device] = []
+
+
+class _Meta(Value, frozen=True, kw_only=True, omit_defaults=False):
+    name: str
+    namespace: str
+    uid: str
+    generation: int = 1
+
+
+class _DeviceMetadata(Value, frozen=True, kw_only=True):
+    api_version: str
+    kind: str
+    metadata: _Meta
+    pod_claim_name: str | None = None
+    requests: list[_Request] = []
+
+
+def metadata_files(driver: str, record: ClaimRecord) -> dict[str, bytes]:
+    """The content of the metadata files of a prepared claim, by request.
+
+    Requests whose devices have neither attributes nor network data get no file.
+    """
+    found: dict[str, list[tuple[str, _Device]]] = {}
+    for device, answer in zip(record.devices, record.answers, strict=True):
+        described = _Device(
+            driver=driver,
+            pool=device.pool,
+            name=device.device,
+            attributes=answer.metadata,
+            network_data=answer.network,
+        )
+        found.setdefault(base_request(device.request), []).append((device.request, described))
+    return {
+        request: _stream(record, request_devices)
+        for request, request_devices in found.items()
+        if any(device.attributes or device.network_data for _, device in request_devices)
+    }
+
+
+def _stream(record: ClaimRecord, devices: list[tuple[str, _Device]]) -> bytes:
+    # All devices of a request come from the same alternative, so they carry the same name.
+    request = _Request(devices[0][0], [device for _, device in devices])
+    latest = _DeviceMetadata(
+        api_version=_VERSIONS[0],
+        kind="DeviceMetadata",
+        metadata=_Meta(name=record.name, namespace=record.namespace, uid=record.uid),
+        pod_claim_name=record.pod_claim or None,
+        requests=[request],
+    )
+    objects = (msgspec.structs.replace(latest, api_version=version) for version in _VERSIONS)
+    return b"".join(canonical(each) + b"\n" for each in objects)
+
+
+class MetadataDirectory:
+    """Where metadata files are on the host; `write` and `remove` block on the disk."""
+
+    def __init__(self, directory: Path, driver: str) -> None:
+        self.directory = directory
+        self._driver = driver
+
+    def mounts(self, record: ClaimRecord) -> dict[str, ContainerEdits]:
+        """The edits that show a request's file to a container, by request."""
+        return {
+            request: ContainerEdits(
+                mounts=[
+                    Mount(
+                        str(self._path(record.uid, request)),
+                        self._inside(record, request),
+                        options=["ro", "bind"],
+                    )
+                ]
+            )
+            for request in metadata_files(self._driver, record)
+        }
+
+    def write(self, record: ClaimRecord) -> None:
+        """Writes the claim's files, those that are not there already with this content.
+
+        A process that dies right after leaves files that no container sees; the next prepare takes them over.
+
+        Raises:
+            OSError: not written.
+        """
+        for request, data in metadata_files(self._driver, record).items():
+            path = self._path(record.uid, request)
+            if path.exists() and path.read_bytes() == data:
+                continue
+            path.parent.mkdir(parents=True, exist_ok=True)
+            files.write_atomically(path, data)
+
+    def remove(self, uid: str) -> None:
+        """Removes the claim's files, if there are any.
+
+        Raises:
+            OSError: they can't be removed.
+        """
+        if (self.directory / uid).exists():
+            shutil.rmtree(self.directory / uid)
+
+    def uids(self) -> set[str]:
+        """The claims of which there are files.
+
+        Raises:
+            OSError: the folder can't be read.
+        """
+        return {path.name for path in self.directory.iterdir()} if self.directory.is_dir() else set()
+
+    def _path(self, uid: str, request: str) -> Path:
+        return self.directory / uid / f"{request}.json"
+
+    def _inside(self, record: ClaimRecord, request: str) -> str:
+        kind, name = (
+            ("resourceclaimtemplates", record.pod_claim)
+            if record.pod_claim
+            else ("resourceclaims", record.name)
+        )
+        return f"{_CONTAINER_DIR}/{kind}/{name}/{request}/{self._driver}-metadata.json"

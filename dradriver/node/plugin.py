@@ -1,0 +1,277 @@
+"""`Plugin`: one driver beside the kubelet, from start to stop.
+
+Start: prepared state, service socket, publisher (idle), registration socket. What is published before the
+kubelet has accepted the registration attracts pods that then fail, so the publisher runs from that moment on.
+Stop: the registration socket goes first, calls in flight end, and nothing that is prepared or published is
+taken back: the next instance takes over.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+import grpc
+
+from dradriver.driver.base import Driver
+from dradriver.errors import DraError, UsageError
+from dradriver.model.names import driver_name
+from dradriver.model.pool import Pool
+from dradriver.node import health, service
+from dradriver.node.api import Api
+from dradriver.node.background import Background
+from dradriver.node.boot import current_boot_id
+from dradriver.node.calls import DriverCalls
+from dradriver.node.cdi import CdiDirectory, CdiNames
+from dradriver.node.claim_files import ClaimFiles
+from dradriver.node.config import PluginConfig
+from dradriver.node.discovery import Discovery
+from dradriver.node.errors import StateError
+from dradriver.node.inventory import Inventory
+from dradriver.node.locks import ClaimLocks
+from dradriver.node.metadata import MetadataDirectory
+from dradriver.node.metrics import Metrics
+from dradriver.node.preparation import Preparation, Stores
+from dradriver.node.publishing import PublisherLike, PublisherMaker, publisher_of
+from dradriver.node.reconcile import Reconciler
+from dradriver.node.records import PreparedClaimRecord
+from dradriver.node.registration import HEALTH_VERSIONS, PLUGIN_VERSIONS, Registration
+from dradriver.node.rows import Rows
+from dradriver.node.servers import Probe, SocketServer
+from dradriver.node.sockets import Sockets
+from dradriver.node.state import State
+from dradriver.node.state_file import FILE_NAME, read_only
+from dradriver.node.status import StatusWriter
+from dradriver.node.steps import Observer, unobserved
+from dradriver.wire import registration_v1_grpc
+
+__all__ = ["Plugin"]
+
+_log = logging.getLogger(__name__)
+
+_METADATA_DIR: Final = "dra-device-metadata"
+_LOCK_FILE: Final = "claims.lock"
+
+
+class Plugin:
+    """Runs one driver on one node.
+
+    `await start()`, then `await stop()`; or `await run(stop_event)` for both. An instance is started once.
+
+    Args:
+        driver: the author's driver.
+        client: the API server (`dradriver.kube.Client`).
+        config: where and how.
+        publisher: makes the publisher (tests); it gets a function that asks the driver for its fallback.
+        observe: is told of each side effect on claims (tests).
+
+    Raises:
+        UsageError: the driver's name is not a DNS subdomain, or no socket fits into the directories.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        client: Api,
+        config: PluginConfig,
+        *,
+        publisher: PublisherMaker | None = None,
+        observe: Observer = unobserved,
+    ) -> None:
+        if rule := driver_name(driver.name):
+            raise UsageError(f"driver name: {rule}")
+        self.config = config
+        self.sockets = Sockets.of(driver.name, config.registry_dir, config.plugins_dir, config.pod_uid)
+        self.metrics = Metrics(driver.name)
+        self.publisher: PublisherLike | None = None
+        self._driver = driver
+        self._client = client
+        self._make_publisher = publisher or publisher_of(client, driver.name, config.node_name)
+        self._observe = observe
+        self._data_dir = config.data_dir(driver.name)
+        self._background = Background()
+        self._stopped = False
+
+    async def start(self) -> None:
+        """Opens the state, listens, and begins to discover, to collect and, once registered, to publish.
+
+        Raises:
+            UsageError: a directory or socket can't be used.
+            StateError: the prepared state can't be opened or made.
+        """
+        config, driver = self.config, self._driver
+        await asyncio.to_thread(self._make_directories)
+        driver.node_name = config.node_name
+        self._calls = DriverCalls(driver)
+        self._inventory = Inventory()
+        await self._open_stores()
+        self._probe = Probe()
+        self._health = health.HealthMonitor(driver, config.node_name, self.metrics)
+        self._registration = Registration(
+            driver.name,
+            self.sockets.service,
+            config.registry_dir,
+            PLUGIN_VERSIONS + (HEALTH_VERSIONS if self._health.supported else ()),
+            lambda accepted: self.metrics.set_registered(registered=accepted),
+        )
+        self._service_server = SocketServer(self.sockets.service, self._add_services)
+        self._registrar_server = SocketServer(
+            self.sockets.registrar,
+            lambda server: registration_v1_grpc.add_RegistrationServicer_to_server(self._registration, server),
+        )
+        try:
+            await self._service_server.start()
+            await self._probe.serving()
+            self._start_background()
+            await self._registrar_server.start()
+        except BaseException:
+            await self.stop(0)
+            raise
+
+    async def wait_registered(self, timeout: float) -> None:
+        """Waits until the kubelet has accepted the driver.
+
+        Raises:
+            RegistrationError: it has not within `timeout` seconds, and why, as far as can be known.
+        """
+        await self._registration.wait(timeout)
+
+    async def run(self, stop: asyncio.Event, grace: float = 30.0) -> None:
+        """Starts, works until `stop` is set, and stops.
+
+        Raises:
+            DraError: it can't start.
+            Exception: a background task met a defect; the process should end and be started again.
+        """
+        await self.start()
+        waiting = asyncio.create_task(stop.wait(), name="wait for stop")
+        failing = asyncio.create_task(self._background.failure(), name="wait for failure")
+        try:
+            await asyncio.wait({waiting, failing}, return_when=asyncio.FIRST_COMPLETED)
+            if failing.done():
+                await failing
+        finally:
+            for task in (waiting, failing):
+                task.cancel()
+            await asyncio.gather(waiting, failing, return_exceptions=True)
+            await self.stop(grace)
+
+    async def stop(self, grace: float = 30.0) -> None:
+        """Ends the plugin: no new calls, those in flight end within `grace` seconds; claims stay prepared.
+
+        What has not ended by then is adopted by the next instance.
+        """
+        if self._stopped:
+            return
+        self._stopped = True
+        clock = asyncio.get_running_loop().time
+        until = clock() + grace
+        await self._registrar_server.stop(0)
+        await self._probe.stopping()
+        self._health.close()
+        await self._service_server.stop(grace)
+        await self.preparation.drain(max(0.0, until - clock()))
+        await self._background.stop()
+        try:
+            await self._calls.call(self._driver.shutdown)
+        except DraError as error:
+            _log.error("%s", error)
+        self.preparation.close()
+        self._calls.close()
+        await self._state.close()
+        self._locks.close()
+
+    def prepared(self) -> list[PreparedClaimRecord]:
+        """The claims that are recorded on this node, by this or another instance; reads the file.
+
+        Raises:
+            StateError: it can't be read.
+        """
+        return read_only(self._data_dir / FILE_NAME)
+
+    def _make_directories(self) -> None:
+        try:
+            self._data_dir.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"plugin data directory {self._data_dir} can't be made: {error}") from error
+        for path in self.sockets.stale():
+            _log.info("removing %s, on which nobody listens", path)
+            path.unlink(missing_ok=True)
+
+    async def _open_stores(self) -> None:
+        config, driver = self.config, self._driver
+        self._state = State(self._data_dir / FILE_NAME, config.boot_id or current_boot_id())
+        await self._state.open()
+        self._locks = ClaimLocks(self._data_dir / _LOCK_FILE)
+        self._files = ClaimFiles(
+            CdiDirectory(config.cdi_dir, CdiNames(driver.name)),
+            MetadataDirectory(self._data_dir / _METADATA_DIR, driver.name),
+            self._observe,
+        )
+        self._status = StatusWriter(self._client, driver.name, self.metrics)
+        self.preparation = Preparation(
+            self._calls,
+            config.node_name,
+            self._inventory,
+            Stores(self._state, self._files, self._locks),
+            deadline=config.prepare_deadline,
+            observe=self._observe,
+            on_prepared=self._status.want,
+        )
+        self.metrics.count_prepared(self._count_devices)
+
+    def _add_services(self, server: grpc.aio.Server) -> None:
+        claims = service.ClaimService(
+            self._client, self.preparation, self.metrics, self.config.prepare_deadline
+        )
+        service.add_to_server(claims, server)
+        health.add_to_server(self._health, self.config.node_name, server)
+        self._probe.add_to_server(server)
+
+    def _start_background(self) -> None:
+        config = self.config
+        discovery = Discovery(
+            self._calls, config.node_name, self._inventory, self._publish, self.metrics, config.rediscover_delay
+        )
+        self.publisher = self._make_publisher(discovery.fallback)
+        self._driver._on_rediscover = discovery.rediscover  # noqa: SLF001 - the SDK's end of rediscover()
+        reconciler = Reconciler(
+            self._client,
+            self._calls,
+            config.node_name,
+            self._state,
+            self._files,
+            self.preparation,
+            self.metrics,
+        )
+        start = self._background.start
+        start("discover", discovery.run())
+        start("reconcile", reconciler.run(config.collect_seconds, config.sweep_seconds))
+        start("claim status", self._write_statuses())
+        start("publish", self._publish_when_registered(self.publisher))
+        if self._health.supported:
+            start("health", self._health.run())
+
+    def _publish(self, pools: Sequence[Pool]) -> None:
+        if self.publisher is not None:
+            self.publisher.want(pools)
+
+    async def _publish_when_registered(self, publisher: PublisherLike) -> None:
+        await self._registration.accepted.wait()
+        await publisher.run()
+
+    async def _write_statuses(self) -> None:
+        try:
+            # Those of a process that died before it wrote them; writing the same again changes nothing.
+            for row in await self._state.read(Rows.all):
+                if row.record.answers:
+                    self._status.want(row.record)
+        except StateError as error:
+            _log.warning("statuses of claims prepared before are not written: %s", error)
+        await self._status.run()
+
+    def _count_devices(self) -> int:
+        try:
+            return sum(len(row.record.devices) for row in self.prepared())
+        except StateError:
+            return 0

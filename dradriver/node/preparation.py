@@ -1,0 +1,390 @@
+"""Prepare and unprepare: the order of side effects on one claim, under the claim's lock.
+
+| prepare                                 | killed right after it                          |
+|-----------------------------------------|------------------------------------------------|
+| checked and recorded as preparing       | next prepare adopts it, or unprepare ends it   |
+| `driver.prepare`                        | the same: the driver's methods are idempotent  |
+| device metadata and CDI spec written    | the same: the same files are written again     |
+| recorded as prepared, with the answers  | next prepare answers from the record           |
+
+| unprepare                               | killed right after it                          |
+|-----------------------------------------|------------------------------------------------|
+| recorded as unpreparing                 | next unprepare or collection goes on from here |
+| `driver.unprepare`                      | the same                                       |
+| CDI spec and device metadata removed    | the same                                       |
+| record deleted                          | nothing is left                                |
+
+A prepare that finds a claim unpreparing ends that first. The check and the record are one transaction, so two
+claims can't both pass it, not even in two processes.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeVar
+
+import msgspec
+
+from dradriver.driver.claim import AllocatedDevice, Claim
+from dradriver.driver.prepared import PreparedDevice
+from dradriver.errors import DraError, DriverError, InvalidObjectError
+from dradriver.model.cdi import ContainerEdits
+from dradriver.model.claim import ResourceClaim
+from dradriver.model.codec import canonical
+from dradriver.model.device import Device
+from dradriver.node.calls import DriverCalls
+from dradriver.node.claim_files import ClaimFiles, DeviceAnswer
+from dradriver.node.claim_states import ClaimEvent, ClaimState, NextStep, next_step
+from dradriver.node.claims import decoded, recorded
+from dradriver.node.errors import DeviceInUseError, StateError
+from dradriver.node.exclusivity import refusals
+from dradriver.node.inventory import Inventory
+from dradriver.node.locks import ClaimLocks
+from dradriver.node.operations import Operations, Progress
+from dradriver.node.records import ClaimRecord, ClaimRef, PreparedClaimRecord, RecordedAnswer, RecordedDevice
+from dradriver.node.rows import Rows
+from dradriver.node.state import State
+from dradriver.node.steps import Observer, Step, unobserved
+
+__all__ = ["Preparation", "Stores"]
+
+T = TypeVar("T")
+
+_FILE_THREADS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """Where it is kept what is prepared."""
+
+    state: State
+    files: ClaimFiles
+    locks: ClaimLocks
+
+
+def _nobody(record: ClaimRecord) -> None:
+    """Nobody wants to know what was prepared."""
+
+
+class Preparation:
+    """Prepares and unprepares the claims of one driver on one node; `await drain()`, then `close()`.
+
+    Args:
+        calls: the driver.
+        node: the node's name.
+        inventory: what the driver has discovered.
+        stores: where it is kept what is prepared.
+        deadline: seconds after which a call is answered even if its work goes on.
+        observe: is told of each side effect.
+        on_prepared: is told of each claim that the driver has just prepared.
+    """
+
+    def __init__(
+        self,
+        calls: DriverCalls,
+        node: str,
+        inventory: Inventory,
+        stores: Stores,
+        *,
+        deadline: float = 40.0,
+        observe: Observer = unobserved,
+        on_prepared: Callable[[ClaimRecord], None] = _nobody,
+    ) -> None:
+        self._calls = calls
+        self._driver = calls.driver
+        self._node = node
+        self._inventory = inventory
+        self._state, self._files, self._locks = stores.state, stores.files, stores.locks
+        self._deadline = deadline
+        self._observe = observe
+        self._on_prepared = on_prepared
+        self._operations = Operations()
+        self._threads = ThreadPoolExecutor(_FILE_THREADS, thread_name_prefix="claim-files")
+        self.complete = asyncio.Event()
+        """Set while the state knows every claim that is prepared here; nothing is prepared before."""
+
+    async def drain(self, seconds: float) -> None:
+        """Lets work in flight end; what has not ended after `seconds` is given up and adopted at next start."""
+        await self._operations.drain(seconds)
+
+    def close(self) -> None:
+        """Lets go of the threads."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def prepare(
+        self, claim: ResourceClaim, seconds: float | None = None, *, rebuilding: bool = False
+    ) -> list[DeviceAnswer]:
+        """Makes the claim's devices ready; again and again with the same answer.
+
+        Args:
+            claim: as the API server has it now.
+            seconds: how long to wait, the deadline by default.
+            rebuilding: the caller is about to make the state complete, so don't wait for that.
+
+        Raises:
+            InProgressError: it takes longer; call again.
+            DeviceInUseError: another claim has a device, its counters, or is not compatible.
+            DraError: what else is wrong with the claim, the driver or the disk.
+        """
+        wanted = recorded(claim, self._driver.name, self._node, self._inventory)
+        if not wanted.devices:
+            return []  # all devices belong to other drivers
+        work = partial(self._prepare, claim, rebuilding=rebuilding)
+        return await self._operations.run(
+            "prepare", wanted.ref, wanted.allocation, work, seconds or self._deadline
+        )
+
+    async def unprepare(
+        self,
+        ref: ClaimRef,
+        seconds: float | None = None,
+        *,
+        unless: Callable[[], Awaitable[bool]] | None = None,
+    ) -> None:
+        """Takes back what was prepared for the claim; of an unknown claim, whatever the driver finds.
+
+        Args:
+            ref: the claim, which need not exist any more.
+            seconds: how long to wait, the deadline by default.
+            unless: asked under the claim's lock; True leaves the claim alone.
+
+        Raises:
+            InProgressError: it takes longer; call again.
+            DraError: what is wrong with the driver or the disk.
+        """
+        work = partial(self._unprepare, ref, unless)
+        await self._operations.run("unprepare", ref, None, work, seconds or self._deadline)
+
+    async def hold(self, claim: ResourceClaim) -> None:
+        """Records that the claim may be prepared, without asking the driver: its devices are kept from others.
+
+        Raises:
+            DraError: the claim is not for this node, or can't be recorded.
+        """
+        wanted = recorded(claim, self._driver.name, self._node, self._inventory)
+
+        def work(rows: Rows) -> None:
+            if rows.get(wanted.uid) is None:
+                rows.move(wanted, ClaimEvent.BEGIN_PREPARE)
+
+        async with self._locks.hold(wanted.uid):
+            await self._state.write(work)
+
+    async def write_lost_files(self, uid: str) -> bool:
+        """Writes the files of a prepared claim again if they are lost; True if the CDI spec was.
+
+        Raises:
+            StateError: they can't be written.
+        """
+        async with self._locks.hold(uid):
+            row = await self._state.read(lambda rows: rows.get(uid))
+            if row is None or row.state is not ClaimState.PREPARED or row.boot_id != self._state.boot_id:
+                return False
+            return await self._in_thread(self._files.write, row.record)
+
+    async def remove_orphaned_files(self, uid: str) -> bool:
+        """Removes files of a claim that is not recorded; True if it is not.
+
+        Raises:
+            StateError: they can't be removed.
+        """
+        async with self._locks.hold(uid):
+            if await self._state.read(lambda rows: rows.get(uid)) is not None:
+                return False
+            await self._in_thread(self._files.remove, ClaimRef(uid))
+            return True
+
+    async def _prepare(
+        self, claim: ResourceClaim, progress: Progress, *, rebuilding: bool
+    ) -> list[DeviceAnswer]:
+        if not rebuilding:
+            await self._until_complete(progress)
+        uid = claim.metadata.uid
+        progress.at("waiting for the claim's lock")
+        async with self._locks.hold(uid):
+            while True:
+                wanted = await self._with_inventory(claim, progress)
+                progress.at("recording the claim")
+                step, record = await self._state.write(partial(self._begin, wanted))
+                if step is not NextStep.UNPREPARE:
+                    break
+                await self._take_back(record, progress)
+            if step is NextStep.ANSWER:
+                await self._in_thread(self._files.write, record)
+                return self._files.answers(record)
+            self._observe(Step.PREPARE_RECORDED, uid)
+            return await self._complete(record, progress, strict=step is NextStep.RECORD)
+
+    async def _until_complete(self, progress: Progress) -> None:
+        if not self.complete.is_set():
+            progress.at("rebuilding the prepared state, waiting for the API server")
+            await self.complete.wait()
+
+    async def _with_inventory(self, claim: ResourceClaim, progress: Progress) -> ClaimRecord:
+        """What to record of the claim; waits for the devices unless the claim is answered from the record."""
+        wanted = recorded(claim, self._driver.name, self._node, self._inventory)
+        if self._inventory.known:
+            return wanted
+        row = await self._state.read(lambda rows: rows.get(wanted.uid))
+        if self._next(row, wanted) is NextStep.ANSWER:
+            return wanted
+        progress.at("waiting for driver.discover")
+        await self._inventory.ready(self._deadline)
+        return recorded(claim, self._driver.name, self._node, self._inventory)
+
+    def _next(self, row: PreparedClaimRecord | None, wanted: ClaimRecord) -> NextStep:
+        if row is None:
+            return next_step(ClaimState.ABSENT, same_devices=True, same_boot=True)
+        return next_step(
+            row.state,
+            same_devices=row.record.allocation == wanted.allocation,
+            same_boot=row.boot_id == self._state.boot_id,
+        )
+
+    def _begin(self, wanted: ClaimRecord, rows: Rows) -> tuple[NextStep, ClaimRecord]:
+        """The transaction that begins a prepare."""
+        row = rows.get(wanted.uid)
+        step = self._next(row, wanted)
+        if row is None:
+            self._driver_claim(wanted, strict=True)  # what users sent wrongly must not leave a record
+            held = [other.record.holder(self._driver.name) for other in rows.all()]
+            counter_sets = self._inventory.counter_sets
+            if reasons := refusals(wanted.holder(self._driver.name), held, counter_sets):
+                raise DeviceInUseError("; ".join(reasons))
+            rows.move(wanted, ClaimEvent.BEGIN_PREPARE)
+            return step, wanted
+        if step is NextStep.ADOPT:
+            event = ClaimEvent.REBOOT if row.state is ClaimState.PREPARED else ClaimEvent.BEGIN_PREPARE
+            rows.move(msgspec.structs.replace(row.record, answers=[]), event)
+        if step is NextStep.UNPREPARE:
+            rows.move(row.record, ClaimEvent.BEGIN_UNPREPARE)
+        return step, row.record
+
+    async def _complete(self, record: ClaimRecord, progress: Progress, *, strict: bool) -> list[DeviceAnswer]:
+        """From a recorded claim to a prepared one."""
+        claim = self._driver_claim(record, strict=strict)
+        progress.at(f"driver.prepare of {_devices(record)}")
+        returned = await self._calls.call(self._driver.prepare, claim)
+        answers = _recorded_answers(self._driver.name, claim, returned)
+        self._observe(Step.PREPARE_DRIVER_DONE, record.uid)
+        prepared = msgspec.structs.replace(record, answers=answers)
+        try:
+            progress.at("writing the CDI spec")
+            await self._in_thread(self._files.write, prepared)
+            progress.at("recording the claim")
+            await self._state.write(lambda rows: rows.move(prepared, ClaimEvent.FINISH_PREPARE))
+        except StateError:
+            # A full disk: give the device back instead of keeping a claim that can't be finished. What fails of
+            # this too stays recorded as half made.
+            with suppress(DraError):
+                await self._state.write(lambda rows: rows.move(record, ClaimEvent.BEGIN_UNPREPARE))
+                await self._take_back(record, progress)
+            raise
+        self._observe(Step.PREPARE_FINISHED, record.uid)
+        self._on_prepared(prepared)
+        return self._files.answers(prepared)
+
+    async def _unprepare(
+        self, ref: ClaimRef, unless: Callable[[], Awaitable[bool]] | None, progress: Progress
+    ) -> None:
+        await self._until_complete(progress)
+        progress.at("waiting for the claim's lock")
+        async with self._locks.hold(ref.uid):
+            if unless is not None and await unless():
+                return
+            progress.at("recording the claim")
+            record = await self._state.write(partial(_begin_unprepare, ref))
+            if record is not None:
+                self._observe(Step.UNPREPARE_RECORDED, ref.uid)
+            await self._take_back(
+                record or ClaimRecord(uid=ref.uid, namespace=ref.namespace, name=ref.name), progress
+            )
+
+    async def _take_back(self, record: ClaimRecord, progress: Progress) -> None:
+        """From a claim that is recorded as unpreparing, or not at all, to nothing."""
+        progress.at(f"driver.unprepare of {_devices(record)}")
+        try:
+            claim = self._driver_claim(record, strict=False)
+        except InvalidObjectError:
+            # Stored by a version that knew this configuration; giving a device back must not depend on it.
+            bare = [msgspec.structs.replace(device, parameters=[]) for device in record.devices]
+            claim = self._driver_claim(msgspec.structs.replace(record, devices=bare), strict=False)
+        await self._calls.call(self._driver.unprepare, claim)
+        self._observe(Step.UNPREPARE_DRIVER_DONE, record.uid)
+        progress.at("removing the CDI spec")
+        await self._in_thread(self._files.remove, record.ref)
+        progress.at("recording the claim")
+        await self._state.write(partial(_finish_unprepare, record))
+        self._observe(Step.UNPREPARE_FINISHED, record.uid)
+
+    def _driver_claim(self, record: ClaimRecord, *, strict: bool) -> Claim:
+        ref, known = record.ref, self._driver.configs
+
+        def allocated(device: RecordedDevice) -> AllocatedDevice:
+            configs = decoded(device, known, ref, strict=strict)
+            return device.allocated(self._inventory.device(device.pool, device.device), configs)
+
+        return Claim(ref.uid, ref.namespace, ref.name, tuple(map(allocated, record.devices)))
+
+    async def _in_thread(self, work: Callable[..., T], *arguments: object) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
+
+
+def _begin_unprepare(ref: ClaimRef, rows: Rows) -> ClaimRecord | None:
+    row = rows.get(ref.uid)
+    return None if row is None else rows.move(row.record, ClaimEvent.BEGIN_UNPREPARE).record
+
+
+def _finish_unprepare(record: ClaimRecord, rows: Rows) -> None:
+    if rows.get(record.uid) is not None:
+        rows.move(record, ClaimEvent.FINISH_UNPREPARE)
+
+
+def _devices(record: ClaimRecord) -> str:
+    names = ", ".join(device.device for device in record.devices)
+    return f"{'device' if len(record.devices) == 1 else 'devices'} {names}" if names else "an unknown claim"
+
+
+def _recorded_answers(
+    driver: str, claim: Claim, returned: Mapping[AllocatedDevice, PreparedDevice | ContainerEdits]
+) -> list[RecordedAnswer]:
+    """What the driver returned, one answer a device in the claim's order.
+
+    Raises:
+        DriverError: it is no mapping, lacks a device, or an answer is of another kind.
+    """
+    told = f"driver {driver}: prepare() of claim {claim}"
+    if not isinstance(returned, Mapping):
+        raise DriverError(
+            f"{told} returned {type(returned).__name__}, a mapping from devices to answers is wanted"
+        )
+    answers = []
+    for device in claim.devices:
+        answer = returned.get(device)
+        if isinstance(answer, ContainerEdits):
+            answer = PreparedDevice(edits=answer)
+        if not isinstance(answer, PreparedDevice):
+            what = f"{type(answer).__name__}" if device in returned else "no answer"
+            raise DriverError(f"{told} returned {what} for device {device.pool}/{device.name}")
+        answers.append(_recorded_answer(answer, told))
+    return answers
+
+
+def _recorded_answer(answer: PreparedDevice, told: str) -> RecordedAnswer:
+    try:
+        # Device is the one place that knows what may stand for an attribute.
+        metadata = Device("any", answer.metadata).attributes
+        data = None if answer.data is None else msgspec.Raw(canonical(answer.data))
+    except (TypeError, NotImplementedError) as error:
+        raise DriverError(f"{told} returned metadata or data that is no JSON value: {error}") from error
+    return RecordedAnswer(
+        edits=answer.edits,
+        cdi_ids=list(answer.cdi_ids),
+        metadata=metadata,
+        data=data,
+        conditions=list(answer.conditions),
+        network=answer.network,
+    )

@@ -1,0 +1,209 @@
+"""Putting right what nobody calls for: claims that are gone, files that are lost, files that nobody owns.
+
+Nothing is collected on a guess: a claim is gone when the API server says so. While it does not answer,
+everything stays.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Final
+
+from dradriver.errors import DraError
+from dradriver.kube.errors import NotFound
+from dradriver.kube.resources import CLAIMS
+from dradriver.model.claim import ResourceClaim
+from dradriver.node.api import Api
+from dradriver.node.calls import DriverCalls
+from dradriver.node.claim_files import ClaimFiles
+from dradriver.node.claims import runs_on
+from dradriver.node.metrics import Metrics
+from dradriver.node.preparation import Preparation
+from dradriver.node.records import ClaimRef, PreparedClaimRecord
+from dradriver.node.rows import Rows
+from dradriver.node.state import State
+
+__all__ = ["Reconciler"]
+
+_log = logging.getLogger(__name__)
+
+_RETRY_SECONDS: Final = (1.0, 60.0)
+
+
+class Reconciler:
+    """Rebuilds, collects and sweeps: `run()` until cancelled.
+
+    Args:
+        client: the API server.
+        calls: the driver.
+        node: the node's name.
+        state: what is recorded.
+        files: the claims' files.
+        preparation: does the work.
+        metrics: counts failures.
+    """
+
+    def __init__(
+        self,
+        client: Api,
+        calls: DriverCalls,
+        node: str,
+        state: State,
+        files: ClaimFiles,
+        preparation: Preparation,
+        metrics: Metrics,
+    ) -> None:
+        self._client = client
+        self._calls = calls
+        self._driver = calls.driver
+        self._node = node
+        self._state = state
+        self._files = files
+        self._preparation = preparation
+        self._metrics = metrics
+
+    async def run(self, collect_seconds: float, sweep_seconds: float) -> None:
+        """Completes the state first, then collects and sweeps for ever."""
+        await self.complete()
+        clock = asyncio.get_running_loop().time
+        next_collection = clock()
+        while True:
+            if clock() >= next_collection:
+                await self.collect()
+                next_collection = clock() + collect_seconds
+            await self.sweep()
+            await asyncio.sleep(sweep_seconds)
+
+    async def complete(self) -> None:
+        """Makes a new state know every claim that may be prepared here; nothing is prepared before.
+
+        A process that dies in between begins again: the state is marked complete at the very end.
+        """
+        wait, longest = _RETRY_SECONDS
+        while True:
+            try:
+                if not await self._state.read(Rows.complete):
+                    await self._rebuild()
+                    await self._state.write(Rows.set_complete)
+                break
+            except DraError as error:
+                self._failed(
+                    "rebuild", f"prepared state is not complete yet, trying again in {wait:g} s", error
+                )
+                await asyncio.sleep(wait)
+                wait = min(wait * 2, longest)
+        self._preparation.complete.set()
+
+    async def collect(self) -> None:
+        """Unprepares the claims that are gone, and what nobody knows of any more."""
+        try:
+            rows = await self._state.read(Rows.all)
+        except DraError as error:
+            self._failed("collect", "claims that are gone can't be looked for", error)
+            return
+        await asyncio.gather(*(self._collect(row) for row in rows))
+        try:
+            await self._collect_unknown()
+        except DraError as error:
+            self._failed("collect", "what the driver left behind can't be looked for", error)
+
+    async def sweep(self) -> None:
+        """Writes lost files again and removes files that no recorded claim owns."""
+        try:
+            # Listed before the rows: a claim is recorded before its files are written.
+            present = await asyncio.to_thread(self._files.uids)
+            rows = await self._state.read(Rows.all)
+            recorded = {row.uid for row in rows}
+            for uid in present - recorded:
+                if await self._preparation.remove_orphaned_files(uid):
+                    _log.info("removed the files of claim UID %s, which is not prepared here", uid)
+            for uid in recorded:
+                if await self._preparation.write_lost_files(uid):
+                    _log.warning("wrote the lost CDI spec of claim UID %s again", uid)
+        except DraError as error:
+            self._failed("sweep", "CDI specs can't be checked", error)
+
+    async def _collect(self, row: PreparedClaimRecord) -> None:
+        ref = row.record.ref
+        try:
+            if not await self._still_here(ref):
+                _log.info("claim %s is gone, unpreparing it", ref)
+                await self._preparation.unprepare(ref, unless=partial(self._still_here, ref))
+        except DraError as error:
+            self._failed("collect", f"claim {ref} is left as it is", error)
+
+    async def _still_here(self, ref: ClaimRef) -> bool:
+        """Whether the API server knows the claim, allocated for this node and this driver."""
+        try:
+            claim = await self._client.get(CLAIMS, ref.name, ref.namespace, into=ResourceClaim)
+        except NotFound:
+            return False
+        return claim.metadata.uid == ref.uid and self._is_ours(claim)
+
+    def _is_ours(self, claim: ResourceClaim) -> bool:
+        return any(result.driver == self._driver.name for result in claim.results) and runs_on(
+            claim, self._node
+        )
+
+    async def _collect_unknown(self) -> None:
+        """Unprepares what the hardware knows and neither the state nor the API server does."""
+        known = await self._known_to_driver()
+        if not known:
+            return
+        recorded = {row.uid for row in await self._state.read(Rows.all)}
+        if not known - recorded:
+            return
+        claims, unreadable = await self._our_claims()
+        if unreadable:
+            return  # one of them may be the claim in question
+        for uid in sorted(known - recorded - {claim.metadata.uid for claim in claims}):
+            _log.info("driver %s knows claim UID %s, which is gone: unpreparing it", self._driver.name, uid)
+            await self._preparation.unprepare(ClaimRef(uid), unless=partial(self._is_recorded, uid))
+
+    async def _is_recorded(self, uid: str) -> bool:
+        return await self._state.read(lambda rows: rows.get(uid)) is not None
+
+    async def _known_to_driver(self) -> set[str]:
+        known = await self._calls.call(self._driver.prepared_claims)
+        return set(known or ())
+
+    async def _our_claims(self) -> tuple[list[ResourceClaim], Mapping[str, DraError]]:
+        """The claims with devices of this driver that can be used here, and those that can't be read."""
+        listing = await self._client.list(CLAIMS, into=ResourceClaim)
+        for key, error in listing.unreadable.items():
+            self._failed("collect", f"claim {key} can't be read", error)
+        return [claim for claim in listing.items if self._is_ours(claim)], listing.unreadable
+
+    async def _rebuild(self) -> None:
+        """Finds the reserved claims that may be prepared here, as the API server, the specs and the driver say.
+
+        Those of which there is a CDI spec, or that the driver knows, were prepared: the driver prepares them
+        again, which is how their answers are found out. Others that only this node can use may have been: they
+        keep their devices from other claims until the kubelet says more, or they are gone.
+        """
+        evidence = await asyncio.to_thread(self._files.specs) | await self._known_to_driver()
+        claims = [claim for claim in (await self._our_claims())[0] if claim.status.reserved_for]
+        prepared = [claim for claim in claims if claim.metadata.uid in evidence]
+        only_here = [claim for claim in claims if claim not in prepared and self._is_bound_here(claim)]
+        if claims:
+            _log.warning("rebuilding the prepared state: %d claims were prepared here", len(prepared))
+        for claim in (*prepared, *only_here):
+            await self._preparation.hold(claim)
+        await self._prepare_again(prepared)
+
+    def _is_bound_here(self, claim: ResourceClaim) -> bool:
+        selector = claim.allocation.node_selector if claim.allocation else None
+        return selector is not None and any(term.match_fields for term in selector.node_selector_terms)
+
+    async def _prepare_again(self, claims: Iterable[ResourceClaim]) -> None:
+        for claim in claims:
+            try:
+                await self._preparation.prepare(claim, rebuilding=True)
+            except DraError as error:
+                # It is recorded as half made; the next prepare or unprepare of the kubelet goes on from there.
+                self._failed("rebuild", f"claim {claim.ref} could not be prepared again", error)
+
+    def _failed(self, source: str, what: str, error: DraError) -> None:
+        self._metrics.background_error(source)
+        _log.warning("%s: %s", what, error)

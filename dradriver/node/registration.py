@@ -1,0 +1,105 @@
+"""The kubelet's plugin registration, v1: it finds our socket, asks who we are, and says yes or no."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from dradriver.node.errors import RegistrationError
+from dradriver.wire import registration_v1, registration_v1_grpc
+
+__all__ = ["HEALTH_VERSIONS", "PLUGIN_VERSIONS", "Registration"]
+
+_log = logging.getLogger(__name__)
+
+PLUGIN_VERSIONS: Final = ("v1.DRAPlugin", "v1beta1.DRAPlugin")
+"""The kubelet takes the first that it knows."""
+HEALTH_VERSIONS: Final = ("v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth")
+
+
+class Registration(registration_v1_grpc.RegistrationServicer):
+    """Answers the kubelet's watcher, and remembers what it said.
+
+    Args:
+        driver: the driver's name.
+        endpoint: the service socket, a path that the kubelet can dial.
+        registry_dir: where the registration socket lies, for messages.
+        versions: the services offered, in order of preference.
+        on_status: is told of each answer of the kubelet.
+    """
+
+    def __init__(
+        self,
+        driver: str,
+        endpoint: Path,
+        registry_dir: Path,
+        versions: Sequence[str],
+        on_status: Callable[[bool], None] = lambda _: None,
+    ) -> None:
+        self._driver = driver
+        self._endpoint = endpoint
+        self._registry_dir = registry_dir
+        self._versions = tuple(versions)
+        self._on_status = on_status
+        self._asked = False
+        self._refusal = ""
+        self.accepted = asyncio.Event()
+        """Set while the kubelet's last word was yes."""
+
+    async def GetInfo(  # noqa: N802 - the API's name
+        self,
+        request: registration_v1.InfoRequest,  # noqa: ARG002
+        context: object,  # noqa: ARG002
+    ) -> registration_v1.PluginInfo:
+        """Who we are."""
+        self._asked = True
+        return registration_v1.PluginInfo(
+            type="DRAPlugin",
+            name=self._driver,
+            endpoint=str(self._endpoint),
+            supported_versions=self._versions,
+        )
+
+    async def NotifyRegistrationStatus(  # noqa: N802 - the API's name
+        self,
+        request: registration_v1.RegistrationStatus,
+        context: object,  # noqa: ARG002
+    ) -> registration_v1.RegistrationStatusResponse:
+        """What the kubelet decided; after its own restart it decides again."""
+        self._asked = True
+        if request.plugin_registered:
+            self._refusal = ""
+            self.accepted.set()
+            _log.info("the kubelet has registered driver %s", self._driver)
+        else:
+            self._refusal = request.error or "no reason given"
+            self.accepted.clear()
+            _log.error("the kubelet refused driver %s: %s", self._driver, self._refusal)
+        self._on_status(request.plugin_registered)
+        return registration_v1.RegistrationStatusResponse()
+
+    async def wait(self, timeout: float) -> None:
+        """Waits until the kubelet has accepted the driver.
+
+        Raises:
+            RegistrationError: it has not within `timeout` seconds; with its reason, or a hint where to look.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                await self.accepted.wait()
+        except TimeoutError:
+            raise RegistrationError(self._reason(timeout)) from None
+
+    def _reason(self, timeout: float) -> str:
+        if self._refusal:
+            return f"the kubelet refused driver {self._driver}: {self._refusal}"
+        if self._asked:
+            return (
+                f"the kubelet asked driver {self._driver} who it is, but has not confirmed "
+                f"the registration within {timeout:g} s: can it reach {self._endpoint}?"
+            )
+        return (
+            f"nobody looked into {self._registry_dir} for {timeout:g} s: is a kubelet with DRA running "
+            "here, and is this the plugins_registry below its root directory (--registry-dir)?"
+        )

@@ -1,0 +1,78 @@
+"""The rows of the prepared state, inside a transaction."""
+
+import sqlite3
+import time
+
+from dradriver.node.claim_states import ClaimEvent, ClaimState, move
+from dradriver.node.records import ClaimRecord, PreparedClaimRecord, decode_record, encode_record
+
+__all__ = ["Rows"]
+
+_COLUMNS = "record, state, boot_id, since"
+
+
+class Rows:
+    """Access to the claims' rows; moves are those of `claim_states`."""
+
+    def __init__(self, connection: sqlite3.Connection, boot_id: str) -> None:
+        self._execute = connection.execute
+        self._boot_id = boot_id
+
+    def get(self, uid: str) -> PreparedClaimRecord | None:
+        """The row of a claim; None while it is absent.
+
+        Raises:
+            sqlite3.Error: the file can't be read.
+        """
+        row = self._execute(f"SELECT {_COLUMNS} FROM claims WHERE uid = ?", (uid,)).fetchone()  # noqa: S608
+        return None if row is None else _row(row)
+
+    def all(self) -> list[PreparedClaimRecord]:
+        """Every row, oldest first.
+
+        Raises:
+            sqlite3.Error: the file can't be read.
+        """
+        return [_row(row) for row in self._execute(f"SELECT {_COLUMNS} FROM claims ORDER BY since, uid")]  # noqa: S608
+
+    def move(self, record: ClaimRecord, event: ClaimEvent) -> PreparedClaimRecord:
+        """Lets an event happen to a claim, and records what is known of it now.
+
+        Raises:
+            IllegalMoveError: the event can't happen in the claim's state.
+            sqlite3.Error: the file can't be written.
+        """
+        current = self.get(record.uid)
+        state = move(current.state if current else ClaimState.ABSENT, event)
+        row = PreparedClaimRecord(record, state, self._boot_id, time.time())
+        if state is ClaimState.ABSENT:
+            self._execute("DELETE FROM claims WHERE uid = ?", (record.uid,))
+        else:
+            self._execute(
+                "INSERT INTO claims (uid, record, state, boot_id, since) VALUES (?, ?, ?, ?, ?) "
+                "ON CONFLICT (uid) DO UPDATE SET record = excluded.record, state = excluded.state, "
+                "boot_id = excluded.boot_id, since = excluded.since",
+                (record.uid, encode_record(record), str(state), row.boot_id, row.since),
+            )
+        return row
+
+    def complete(self) -> bool:
+        """Whether the file knows every claim that is prepared here: a new one has to be rebuilt first.
+
+        Raises:
+            sqlite3.Error: the file can't be read.
+        """
+        return self._execute("SELECT 1 FROM completed").fetchone() is not None
+
+    def set_complete(self) -> None:
+        """The file knows every claim from now on.
+
+        Raises:
+            sqlite3.Error: the file can't be written.
+        """
+        self._execute("INSERT INTO completed (at) VALUES (?)", (time.time(),))
+
+
+def _row(row: tuple[bytes, str, str, float]) -> PreparedClaimRecord:
+    record, state, boot_id, since = row
+    return PreparedClaimRecord(decode_record(record), ClaimState(state), boot_id, since)

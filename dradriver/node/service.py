@@ -1,0 +1,168 @@
+"""The DRAPlugin service, v1 and v1beta1: translate, look claims up, prepare, answer claim by claim.
+
+Both versions say the same; v1beta1 knows no share IDs.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from types import ModuleType
+from typing import Any, TypeVar
+
+import grpc
+
+from dradriver.errors import DraError
+from dradriver.node.cdi import usable_uid
+from dradriver.node.claim_files import DeviceAnswer
+from dradriver.node.claims import Getter, look_up
+from dradriver.node.errors import ClaimError
+from dradriver.node.metrics import Metrics
+from dradriver.node.preparation import Preparation
+from dradriver.node.records import ClaimRef
+from dradriver.wire import dra_v1, dra_v1_grpc, dra_v1beta1, dra_v1beta1_grpc
+
+__all__ = ["ClaimService", "MalformedRequestError", "add_to_server"]
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class MalformedRequestError(DraError):
+    """A request whose claims can't be told apart, so that it can't be answered claim by claim."""
+
+
+class ClaimService:
+    """Prepares and unprepares the claims of a request side by side; one bad claim fails alone.
+
+    Args:
+        client: looks claims up.
+        preparation: does the work.
+        metrics: counts it.
+        deadline: seconds within which a request is answered, lookups included.
+    """
+
+    def __init__(self, client: Getter, preparation: Preparation, metrics: Metrics, deadline: float) -> None:
+        self._client = client
+        self._preparation = preparation
+        self._metrics = metrics
+        self._deadline = deadline
+
+    async def prepare(self, refs: Sequence[ClaimRef]) -> dict[str, list[DeviceAnswer] | str]:
+        """The devices of each claim, or what is wrong, by UID.
+
+        Raises:
+            MalformedRequestError: a claim has no UID, or two have the same.
+        """
+        return await self._each("prepare", refs, self._prepare)
+
+    async def unprepare(self, refs: Sequence[ClaimRef]) -> dict[str, str | None]:
+        """What is wrong with each claim, or None, by UID.
+
+        Raises:
+            MalformedRequestError: a claim has no UID, or two have the same.
+        """
+        return await self._each("unprepare", refs, self._unprepare)
+
+    async def _prepare(self, ref: ClaimRef) -> list[DeviceAnswer]:
+        clock = asyncio.get_running_loop().time
+        until = clock() + self._deadline
+        try:
+            async with asyncio.timeout_at(until):
+                claim = await look_up(self._client, ref)
+        except TimeoutError:
+            raise ClaimError(f"claim {ref} can't be looked up: the API server does not answer") from None
+        return await self._preparation.prepare(claim, max(until - clock(), 0.1))
+
+    async def _unprepare(self, ref: ClaimRef) -> None:
+        await self._preparation.unprepare(ref, self._deadline)
+
+    async def _each(
+        self, operation: str, refs: Sequence[ClaimRef], work: Callable[[ClaimRef], Awaitable[T]]
+    ) -> dict[str, T | str]:
+        uids = [ref.uid for ref in refs]
+        if not all(uids):
+            raise MalformedRequestError(f"claims[{uids.index('')}].uid: a UID is required")
+        if len(set(uids)) < len(uids):
+            twice = next(uid for uid in uids if uids.count(uid) > 1)
+            raise MalformedRequestError(f"claims: UID {twice} stands there twice")
+        outcomes = await asyncio.gather(*(self._one(operation, ref, work) for ref in refs))
+        return dict(zip(uids, outcomes, strict=True))
+
+    async def _one(self, operation: str, ref: ClaimRef, work: Callable[[ClaimRef], Awaitable[T]]) -> T | str:
+        """One claim's outcome or its error: no exception of one claim reaches another, or the server."""
+        try:
+            with self._metrics.observed(operation):
+                _check(ref)
+                return await work(ref)
+        except DraError as error:
+            _log.warning("%s: %s", operation, error)
+            return str(error) or type(error).__name__
+        except Exception as error:
+            _log.exception("%s of claim %s: a defect of dradriver", operation, ref)
+            self._metrics.background_error(operation)
+            return f"{operation} of claim {ref}: internal error: {type(error).__name__}: {error}"
+
+
+def _check(ref: ClaimRef) -> None:
+    for field, text in (("namespace", ref.namespace), ("name", ref.name)):
+        if not text or "/" in text:
+            raise ClaimError(f"claim with UID {ref.uid}: {field} {text!r} is no name of an object")
+    if not usable_uid(ref.uid):
+        raise ClaimError(f"claim {ref.namespace}/{ref.name}: {ref.uid!r} is no UID")
+
+
+class _Servicer:
+    """One version of the service; `messages` is its generated module."""
+
+    def __init__(self, service: ClaimService, messages: ModuleType) -> None:
+        self._service = service
+        self._messages = messages
+        self._shares = "share_id" in messages.Device.DESCRIPTOR.fields_by_name
+
+    async def NodePrepareResources(self, request: Any, context: "grpc.aio.ServicerContext[Any, Any]") -> Any:  # noqa: N802, ANN401 - generated messages of two versions
+        outcomes = await _well_formed(context, self._service.prepare(_refs(request)))
+        response = self._messages.NodePrepareResourcesResponse()
+        for uid, outcome in outcomes.items():
+            answer = response.claims[uid]
+            if isinstance(outcome, str):
+                answer.error = outcome
+            else:
+                answer.devices.extend(map(self._device, outcome))
+        return response
+
+    async def NodeUnprepareResources(self, request: Any, context: "grpc.aio.ServicerContext[Any, Any]") -> Any:  # noqa: N802, ANN401 - generated messages of two versions
+        outcomes = await _well_formed(context, self._service.unprepare(_refs(request)))
+        response = self._messages.NodeUnprepareResourcesResponse()
+        for uid, outcome in outcomes.items():
+            response.claims[uid].error = outcome or ""
+        return response
+
+    def _device(self, answer: DeviceAnswer) -> Any:  # noqa: ANN401 - a generated message of two versions
+        device = self._messages.Device(
+            request_names=answer.requests,
+            pool_name=answer.pool,
+            device_name=answer.device,
+            cdi_device_ids=answer.cdi_ids,
+        )
+        if self._shares and answer.share_id:
+            device.share_id = answer.share_id
+        return device
+
+
+def _refs(request: Any) -> list[ClaimRef]:  # noqa: ANN401 - a generated message of two versions
+    return [ClaimRef(claim.uid, claim.namespace, claim.name) for claim in request.claims]
+
+
+async def _well_formed(context: "grpc.aio.ServicerContext[Any, Any]", answer: Awaitable[T]) -> T:
+    try:
+        return await answer
+    except MalformedRequestError as error:
+        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        raise  # abort() raises; this is for readers and type checkers
+
+
+def add_to_server(service: ClaimService, server: grpc.aio.Server) -> None:
+    """Serves both versions of the DRAPlugin API."""
+    dra_v1_grpc.add_DRAPluginServicer_to_server(_Servicer(service, dra_v1), server)
+    dra_v1beta1_grpc.add_DRAPluginServicer_to_server(_Servicer(service, dra_v1beta1), server)

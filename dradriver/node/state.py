@@ -1,0 +1,184 @@
+"""Prepared state: which claims are on this node, in one SQLite file that survives crashes and reboots.
+
+One thread owns the connection. Transactions that arrive while another is being written are committed
+together: eight prepares side by side cost the disk little more than one. A second process may have the file
+open too (rolling update): every writing transaction takes the write lock first.
+"""
+
+import asyncio
+import logging
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from dradriver.node.errors import StateError
+from dradriver.node.rows import Rows
+from dradriver.node.state_file import connect
+
+__all__ = ["State"]
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Job:
+    """Work on the rows, and who waits for its result."""
+
+    work: Callable[[Rows], Any]
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+    writes: bool
+    outcome: Any = None
+    error: BaseException | None = field(default=None)
+
+    def run(self, rows: Rows) -> None:
+        try:
+            self.outcome, self.error = self.work(rows), None
+        except sqlite3.Error:
+            raise
+        except Exception as error:  # it belongs to whoever asked
+            self.error = error
+
+    def settle(self) -> None:
+        if self.future.done():
+            return  # whoever asked was cancelled meanwhile
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.outcome)
+
+
+_Queue: TypeAlias = "queue.SimpleQueue[_Job | None]"
+
+
+class State:
+    """The prepared state of one driver on this node: `await open()`, and `await close()` at the end.
+
+    Args:
+        path: the SQLite file.
+        boot_id: the current boot; every row that is written carries it.
+    """
+
+    def __init__(self, path: Path, boot_id: str) -> None:
+        self.path = path
+        self.boot_id = boot_id
+        self._jobs: _Queue = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._connection: sqlite3.Connection | None = None
+
+    async def open(self) -> Path | None:
+        """Opens or makes the file.
+
+        Returns:
+            Where an unreadable file was set aside: the state has to be rebuilt then. None otherwise.
+
+        Raises:
+            StateError: the file can't be opened or made.
+        """
+        self._connection, aside = await asyncio.to_thread(connect, self.path)
+        self._thread = threading.Thread(target=self._serve, name="prepared-state", daemon=True)
+        self._thread.start()
+        return aside
+
+    async def close(self) -> None:
+        """Ends the thread after what was asked before."""
+        if self._thread is not None:
+            self._jobs.put(None)
+            await asyncio.to_thread(self._thread.join)
+            self._thread = None
+
+    async def write(self, work: Callable[[Rows], T]) -> T:
+        """Runs `work` in a transaction; when this returns, its changes are on disk.
+
+        `work` may run twice (then the first run was rolled back), so it changes nothing but the rows.
+
+        Raises:
+            StateError: not written, nothing has changed: disk full, file damaged.
+            Exception: whatever `work` raised; its changes are rolled back.
+        """
+        return await self._ask(work, writes=True)
+
+    async def read(self, work: Callable[[Rows], T]) -> T:
+        """Runs `work`, which changes nothing.
+
+        Raises:
+            StateError: the file can't be read.
+        """
+        return await self._ask(work, writes=False)
+
+    async def _ask(self, work: Callable[[Rows], T], *, writes: bool) -> T:
+        if self._thread is None:
+            raise StateError(f"{self.path} is closed")
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._jobs.put(_Job(work, loop, future, writes))
+        return await future
+
+    def _serve(self) -> None:
+        assert self._connection is not None  # noqa: S101 - set before the thread starts
+        rows = Rows(self._connection, self.boot_id)
+        ended = False
+        while not ended:
+            batch = [self._jobs.get()]
+            while not self._jobs.empty():
+                batch.append(self._jobs.get())
+            jobs = [job for job in batch if job is not None]
+            ended = len(jobs) < len(batch)
+            self._run(rows, [job for job in jobs if job.writes])
+            for job in jobs:
+                if not job.writes:
+                    self._attempt(job, partial(job.run, rows))
+            for job in jobs:
+                self._deliver(job)
+        self._connection.close()
+
+    def _run(self, rows: Rows, jobs: list[_Job]) -> None:
+        """All in one transaction; if the disk or the file fails one of them, each in its own."""
+        if len(jobs) > 1:
+            try:
+                self._transaction(rows, jobs)
+            except sqlite3.Error as error:
+                _log.debug("a common transaction failed, trying one by one: %s", error)
+            else:
+                return
+        for job in jobs:
+            self._attempt(job, partial(self._transaction, rows, [job]))
+
+    def _attempt(self, job: _Job, run: Callable[[], None]) -> None:
+        try:
+            run()
+        except sqlite3.Error as error:
+            job.error = StateError(f"prepared state {self.path}: {error}")
+
+    def _transaction(self, rows: Rows, jobs: Iterable[_Job]) -> None:
+        """A process that dies before COMMIT has returned leaves all or nothing of it."""
+        assert self._connection is not None  # noqa: S101
+        execute = self._connection.execute
+        execute("BEGIN IMMEDIATE")
+        try:
+            for job in jobs:
+                execute("SAVEPOINT job")
+                job.run(rows)
+                if job.error is not None:
+                    execute("ROLLBACK TO job")
+                execute("RELEASE job")
+            execute("COMMIT")
+        except BaseException:
+            # SQLite has rolled back already after some errors, a full disk among them.
+            if self._connection.in_transaction:
+                execute("ROLLBACK")
+            raise
+
+    @staticmethod
+    def _deliver(job: _Job) -> None:
+        try:
+            job.loop.call_soon_threadsafe(job.settle)
+        except RuntimeError:
+            _log.debug("the loop that asked is closed")

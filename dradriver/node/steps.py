@@ -1,0 +1,33 @@
+"""The places where a process may die, by name: between any two side effects on a claim.
+
+In production nobody listens. Tests pass an observer that kills the process, raises, or waits.
+"""
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TypeAlias
+
+__all__ = ["Observer", "Step", "unobserved"]
+
+
+class Step(StrEnum):
+    """What has just become durable (or been done to the hardware)."""
+
+    PREPARE_RECORDED = "prepare: claim recorded as preparing"
+    PREPARE_DRIVER_DONE = "prepare: driver.prepare returned"
+    PREPARE_METADATA_WRITTEN = "prepare: device metadata written"
+    PREPARE_SPEC_WRITTEN = "prepare: CDI spec written"
+    PREPARE_FINISHED = "prepare: claim recorded as prepared"
+    UNPREPARE_RECORDED = "unprepare: claim recorded as unpreparing"
+    UNPREPARE_DRIVER_DONE = "unprepare: driver.unprepare returned"
+    UNPREPARE_SPEC_REMOVED = "unprepare: CDI spec removed"
+    UNPREPARE_METADATA_REMOVED = "unprepare: device metadata removed"
+    UNPREPARE_FINISHED = "unprepare: claim no longer recorded"
+
+
+Observer: TypeAlias = Callable[[Step, str], None]
+"""Is called with a step and the claim's UID, on the event loop or in a worker thread."""
+
+
+def unobserved(step: Step, uid: str) -> None:
+    """The observer of production."""

@@ -1,0 +1,262 @@
+"""What a prepare and an unprepare do, when nothing goes wrong and when the driver does."""
+
+import asyncio
+
+import pytest
+
+from dradriver.driver import AllocatedDevice, PreparedDevice
+from dradriver.errors import DriverError, InvalidObjectError
+from dradriver.model.cdi import ContainerEdits, DeviceNode
+from dradriver.model.claim import DeviceResult
+from dradriver.node.claim_states import ClaimState
+from dradriver.node.errors import ClaimError, DeviceInUseError, InProgressError
+from tests.unit.node.world import DRIVER, NODE, LampConfig, LampDriver, World, allocated, ref
+
+
+async def test_prepare_answers_with_cdi_ids_that_the_spec_defines(world: World) -> None:
+    claim = allocated("claim", "lamp-0", "lamp-1")
+    async with world.running() as process:
+        answers = await process.preparation.prepare(claim)
+    assert [(a.requests, a.pool, a.device) for a in answers] == [
+        (("request-0",), NODE, "lamp-0"),
+        (("request-1",), NODE, "lamp-1"),
+    ]
+    spec = world.spec(claim)
+    defined = {f"{spec['kind']}={device['name']}" for device in spec["devices"]}
+    assert {cdi_id for answer in answers for cdi_id in answer.cdi_ids} == defined
+
+
+async def test_prepare_again_answers_the_same_without_the_driver(world: World) -> None:
+    claim = allocated("claim", "lamp-0")
+    async with world.running() as process:
+        first = await process.preparation.prepare(claim)
+        assert await process.preparation.prepare(claim) == first
+        assert process.driver.calls == ["prepare claim"]
+
+
+async def test_prepare_answers_the_same_after_a_restart(world: World) -> None:
+    claim = allocated("claim", "lamp-0")
+    async with world.running() as process:
+        first = await process.preparation.prepare(claim)
+    async with world.running() as process:
+        assert await process.preparation.prepare(claim) == first
+        assert process.driver.calls == []
+
+
+async def test_unprepare_leaves_nothing(world: World) -> None:
+    claim = allocated("claim", "lamp-0")
+    async with world.running() as process:
+        await process.preparation.prepare(claim)
+        await process.preparation.unprepare(ref(claim))
+        assert await process.rows() == []
+    assert (world.hardware, world.specs()) == ({}, set())
+
+
+async def test_unprepare_of_an_unknown_claim_still_asks_the_driver(world: World) -> None:
+    claim = allocated("claim", "lamp-0")
+    world.hardware[claim.metadata.uid] = ("lamp-0",)
+    async with world.running() as process:
+        await process.preparation.unprepare(ref(claim))
+    assert world.hardware == {}
+
+
+async def test_a_claim_without_devices_of_this_driver_is_answered_with_none(world: World) -> None:
+    other = DeviceResult(request="r", driver="other.example.com", pool="p", device="d")
+    async with world.running() as process:
+        assert await process.preparation.prepare(allocated("claim", other)) == []
+        assert process.driver.calls == []
+        assert await process.rows() == []
+
+
+async def test_devices_of_other_drivers_are_left_out(world: World) -> None:
+    other = DeviceResult(request="r", driver="other.example.com", pool="p", device="d")
+    async with world.running() as process:
+        answers = await process.preparation.prepare(allocated("claim", other, "lamp-2"))
+    assert [answer.device for answer in answers] == ["lamp-2"]
+
+
+async def test_a_device_without_edits_gets_no_cdi_device(world: World) -> None:
+    driver = LampDriver(world.hardware)
+    driver.answer = lambda device: PreparedDevice(cdi_ids=("vendor.example.com/card=0",))
+    claim = allocated("claim", "lamp-0")
+    async with world.running(driver=driver) as process:
+        answers = await process.preparation.prepare(claim)
+    assert answers[0].cdi_ids == ("vendor.example.com/card=0",)
+    assert world.specs() == set()
+
+
+async def test_a_subrequest_is_answered_under_its_request(world: World) -> None:
+    result = DeviceResult(request="lamp/large", driver=DRIVER, pool=NODE, device="lamp-0")
+    async with world.running() as process:
+        answers = await process.preparation.prepare(allocated("claim", result))
+    assert answers[0].requests == ("lamp",)
+
+
+async def test_a_device_twice_in_a_claim_with_admin_access_makes_two_cdi_devices(world: World) -> None:
+    twice = [
+        DeviceResult(request=f"r{n}", driver=DRIVER, pool=NODE, device="lamp-0", admin_access=True)
+        for n in range(2)
+    ]
+    claim = allocated("claim", *twice)
+    async with world.running() as process:
+        answers = await process.preparation.prepare(claim)
+    assert len({cdi_id for answer in answers for cdi_id in answer.cdi_ids}) == 2
+
+
+async def test_the_driver_gets_its_typed_configuration(world: World) -> None:
+    seen: list[str] = []
+
+    def answer(device: AllocatedDevice) -> ContainerEdits:
+        config = device.config(LampConfig)
+        seen.append(config.color if config else "none")
+        return ContainerEdits()
+
+    driver = LampDriver(world.hardware)
+    driver.answer = answer
+    parameters = b'{"apiVersion":"lamp.example.com/v1","kind":"LampConfig","color":"red"}'
+    async with world.running(driver=driver) as process:
+        await process.preparation.prepare(allocated("claim", "lamp-0", parameters=parameters))
+    assert seen == ["red"]
+
+
+async def test_an_unknown_field_in_the_configuration_is_an_error_that_leaves_no_record(world: World) -> None:
+    parameters = b'{"apiVersion":"lamp.example.com/v1","kind":"LampConfig","colour":"red"}'
+    async with world.running() as process:
+        with pytest.raises(InvalidObjectError, match="colour"):
+            await process.preparation.prepare(allocated("claim", "lamp-0", parameters=parameters))
+        assert await process.rows() == []
+
+
+async def test_the_driver_must_answer_for_every_device(world: World) -> None:
+    class Forgetful(LampDriver):
+        async def prepare(self, claim):  # type: ignore[no-untyped-def]
+            return dict([*(await super().prepare(claim)).items()][:1])
+
+    async with world.running(driver=Forgetful(world.hardware)) as process:
+        with pytest.raises(DriverError, match="returned no answer for device node-1/lamp-1"):
+            await process.preparation.prepare(allocated("claim", "lamp-0", "lamp-1"))
+
+
+async def test_edits_that_break_cdi_are_the_drivers_error(world: World) -> None:
+    driver = LampDriver(world.hardware)
+    driver.answer = lambda device: ContainerEdits(device_nodes=[DeviceNode("dev/relative")])
+    async with world.running(driver=driver) as process:
+        with pytest.raises(DriverError, match=r"deviceNodes\[0\].path"):
+            await process.preparation.prepare(allocated("claim", "lamp-0"))
+    assert world.specs() == set()
+
+
+async def test_an_error_of_the_driver_leaves_the_claim_half_made_and_the_next_prepare_goes_on(
+    world: World,
+) -> None:
+    claim = allocated("claim", "lamp-0")
+    async with world.running() as process:
+        process.driver.failure = ValueError("bulb is broken")
+        with pytest.raises(DriverError, match=r"prepare\(\) raised ValueError: bulb is broken"):
+            await process.preparation.prepare(claim)
+        assert [row.state for row in await process.rows()] == [ClaimState.PREPARING]
+        process.driver.failure = None
+        await process.preparation.prepare(claim)
+        assert [row.state for row in await process.rows()] == [ClaimState.PREPARED]
+
+
+async def test_a_plain_method_runs_in_a_thread_and_may_block(world: World) -> None:
+    class Blocking(LampDriver):
+        def prepare(self, claim):  # type: ignore[no-untyped-def]
+            with pytest.raises(RuntimeError):
+                asyncio.get_running_loop()
+            return {device: ContainerEdits() for device in claim.devices}
+
+    async with world.running(driver=Blocking(world.hardware)) as process:
+        assert await process.preparation.prepare(allocated("claim", "lamp-0"))
+
+
+@pytest.mark.parametrize("node", ["node-2"])
+async def test_a_claim_for_another_node_is_refused(world: World, node: str) -> None:
+    async with world.running() as process:
+        with pytest.raises(ClaimError, match="not allocated for node node-1"):
+            await process.preparation.prepare(allocated("claim", "lamp-0", node=node))
+
+
+async def test_a_device_of_another_prepared_claim_is_refused_and_both_claims_are_named(world: World) -> None:
+    first, second = allocated("first", "lamp-0"), allocated("second", "lamp-0")
+    async with world.running() as process:
+        await process.preparation.prepare(first)
+        with pytest.raises(DeviceInUseError, match=f"{first.ref}.*{second.ref}"):
+            await process.preparation.prepare(second)
+        assert [row.record.name for row in await process.rows()] == ["first"]
+        await process.preparation.unprepare(ref(first))
+        await process.preparation.prepare(second)
+
+
+async def test_of_two_claims_for_one_device_side_by_side_one_wins(world: World) -> None:
+    claims = [allocated(f"claim-{n}", "lamp-0") for n in range(8)]
+    async with world.running() as process:
+        outcomes = await asyncio.gather(*map(process.preparation.prepare, claims), return_exceptions=True)
+    assert sum(isinstance(outcome, list) for outcome in outcomes) == 1
+    assert sum(isinstance(outcome, DeviceInUseError) for outcome in outcomes) == 7
+    assert len(world.hardware) == 1
+
+
+async def test_a_claim_that_was_allocated_anew_gives_its_old_device_back_first(world: World) -> None:
+    old = allocated("claim", "lamp-0")
+    new = allocated("claim", "lamp-1", uid=old.metadata.uid)
+    async with world.running() as process:
+        await process.preparation.prepare(old)
+        await process.preparation.prepare(new)
+        assert process.driver.calls == ["prepare claim", "unprepare claim", "prepare claim"]
+    assert world.hardware == {old.metadata.uid: ("lamp-1",)}
+
+
+async def test_work_that_takes_longer_than_the_deadline_goes_on_and_the_next_call_gets_its_result(
+    world: World,
+) -> None:
+    claim = allocated("claim", "lamp-0")
+    async with world.running(deadline=0.05) as process:
+        process.driver.gate = asyncio.Event()
+        with pytest.raises(InProgressError, match=r"still in progress \(driver.prepare of device lamp-0 since"):
+            await process.preparation.prepare(claim)
+        process.driver.gate.set()
+        assert await process.preparation.prepare(claim, 30)
+        assert process.driver.calls == ["prepare claim"]
+
+
+async def test_a_failure_that_nobody_waited_for_is_told_to_the_next_caller(world: World) -> None:
+    claim = allocated("claim", "lamp-0")
+    async with world.running(deadline=0.05) as process:
+        process.driver.gate, process.driver.failure = asyncio.Event(), ValueError("bulb is broken")
+        with pytest.raises(InProgressError):
+            await process.preparation.prepare(claim)
+        process.driver.gate.set()
+        with pytest.raises(DriverError, match="bulb is broken"):
+            await process.preparation.prepare(claim, 30)
+        process.driver.failure = None
+        assert await process.preparation.prepare(claim, 30)
+        assert process.driver.calls == ["prepare claim", "prepare claim"]
+
+
+async def test_an_unprepare_waits_for_the_prepare_before_it(world: World) -> None:
+    claim = allocated("claim", "lamp-0")
+    async with world.running() as process:
+        process.driver.gate = asyncio.Event()
+        preparing = asyncio.create_task(process.preparation.prepare(claim))
+        unpreparing = asyncio.create_task(process.preparation.unprepare(ref(claim)))
+        await asyncio.sleep(0)
+        process.driver.gate.set()
+        await asyncio.gather(preparing, unpreparing)
+        assert process.driver.calls == ["prepare claim", "unprepare claim"]
+    assert world.hardware == {}
+
+
+async def test_a_slow_claim_does_not_keep_another_waiting(world: World) -> None:
+    class OneSlow(LampDriver):
+        async def prepare(self, claim):  # type: ignore[no-untyped-def]
+            if claim.name == "slow":
+                await asyncio.Event().wait()
+            return await super().prepare(claim)
+
+    async with world.running(driver=OneSlow(world.hardware)) as process:
+        slow = asyncio.create_task(process.preparation.prepare(allocated("slow", "lamp-0")))
+        await process.preparation.prepare(allocated("quick", "lamp-1"))
+        slow.cancel()
+        await asyncio.gather(slow, return_exceptions=True)

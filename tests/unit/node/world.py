@@ -1,0 +1,280 @@
+"""A node without a cluster: an API server in a dict, a driver with hardware in a dict, real files."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar, cast
+from uuid import uuid4
+
+import msgspec
+
+from dradriver.driver import AllocatedDevice, Claim, Config, Driver, PreparedDevice
+from dradriver.kube.client import Listing, PatchKind
+from dradriver.kube.errors import NotFound
+from dradriver.kube.resources import Resource
+from dradriver.model.cdi import ContainerEdits
+from dradriver.model.claim import (
+    Allocation,
+    AllocationConfig,
+    ClaimStatus,
+    ConsumerReference,
+    DeviceAllocation,
+    DeviceResult,
+    OpaqueConfig,
+    ResourceClaim,
+)
+from dradriver.model.codec import builtins
+from dradriver.model.device import Device
+from dradriver.model.meta import ObjectMeta
+from dradriver.model.nodes import NodeSelector
+from dradriver.model.pool import Pool
+from dradriver.node.calls import DriverCalls
+from dradriver.node.cdi import CdiDirectory, CdiNames
+from dradriver.node.claim_files import ClaimFiles
+from dradriver.node.inventory import Inventory
+from dradriver.node.locks import ClaimLocks
+from dradriver.node.metadata import MetadataDirectory
+from dradriver.node.metrics import Metrics
+from dradriver.node.preparation import Preparation, Stores
+from dradriver.node.reconcile import Reconciler
+from dradriver.node.records import ClaimRef, PreparedClaimRecord
+from dradriver.node.rows import Rows
+from dradriver.node.state import State
+from dradriver.node.steps import Observer, unobserved
+
+T = TypeVar("T")
+
+DRIVER = "lamp.example.com"
+NODE = "node-1"
+
+
+class LampConfig(Config):
+    """The color of a lamp."""
+
+    api_version = "lamp.example.com/v1"
+    kind = "LampConfig"
+    color: str = "white"
+
+
+class LampDriver(Driver):
+    """Its hardware is a dict that outlives it: which claim lights which lamps."""
+
+    name = DRIVER
+    configs = (LampConfig,)
+
+    def __init__(self, hardware: dict[str, tuple[str, ...]], devices: Sequence[Device] = ()) -> None:
+        self.hardware = hardware
+        self.devices = devices or [Device(f"lamp-{n}") for n in range(4)]
+        self.calls: list[str] = []
+        self.answer: Callable[[AllocatedDevice], PreparedDevice | ContainerEdits] = lambda device: ContainerEdits(
+            env={f"LAMP_{device.name.replace('-', '_').upper()}": "on"}
+        )
+        self.gate: asyncio.Event | None = None
+        self.failure: Exception | None = None
+
+    def discover(self) -> Sequence[Pool]:
+        return [Pool(NODE, devices=tuple(self.devices))]
+
+    async def prepare(self, claim: Claim) -> dict[AllocatedDevice, PreparedDevice | ContainerEdits]:
+        self.calls.append(f"prepare {claim.name}")
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.failure is not None:
+            raise self.failure
+        self.hardware[claim.uid] = tuple(device.name for device in claim.devices)
+        return {device: self.answer(device) for device in claim.devices}
+
+    async def unprepare(self, claim: Claim) -> None:
+        self.calls.append(f"unprepare {claim.name}")
+        if self.failure is not None:
+            raise self.failure
+        self.hardware.pop(claim.uid, None)
+
+    def prepared_claims(self) -> Collection[str]:
+        return set(self.hardware)
+
+
+class FakeApi:
+    """The API server, as far as the node side asks for it."""
+
+    def __init__(self) -> None:
+        self.claims: dict[tuple[str, str], ResourceClaim] = {}
+        self.failure: Exception | None = None
+        self.patches: list[tuple[PatchKind, Any]] = []
+        self.patch_failures: list[Exception] = []
+
+    def add(self, claim: ResourceClaim) -> ResourceClaim:
+        self.claims[claim.metadata.namespace, claim.metadata.name] = claim
+        return claim
+
+    def delete(self, claim: ResourceClaim) -> None:
+        del self.claims[claim.metadata.namespace, claim.metadata.name]
+
+    async def get(self, resource: Resource, name: str, namespace: str = "", *, into: type[T]) -> T:
+        await asyncio.sleep(0)
+        if self.failure is not None:
+            raise self.failure
+        try:
+            claim = self.claims[namespace, name]
+        except KeyError:
+            raise NotFound(f"{name} not found", status=404) from None
+        return cast(T, builtins(claim) if into is dict else claim)
+
+    async def list(self, resource: Resource, namespace: str = "", *, into: type[T]) -> Listing[T]:
+        await asyncio.sleep(0)
+        if self.failure is not None:
+            raise self.failure
+        return Listing(cast(list[T], list(self.claims.values())), "1")
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str,
+        body: object,
+        kind: PatchKind,
+        *,
+        into: type[T],
+        subresource: str = "",
+        field_manager: str = "",
+        force: bool = False,
+    ) -> T:
+        await asyncio.sleep(0)
+        self.patches.append((kind, body))
+        if self.patch_failures:
+            raise self.patch_failures.pop(0)
+        return into()
+
+
+def allocated(
+    name: str,
+    *devices: str | DeviceResult,
+    uid: str = "",
+    node: str = NODE,
+    parameters: bytes | None = None,
+    pod_claim: str = "",
+) -> ResourceClaim:
+    """A claim that is allocated and reserved; devices are names of the node's pool."""
+    results = [
+        device
+        if isinstance(device, DeviceResult)
+        else DeviceResult(request=f"request-{n}", driver=DRIVER, pool=NODE, device=device)
+        for n, device in enumerate(devices)
+    ]
+    config = [
+        AllocationConfig(source="FromClaim", opaque=OpaqueConfig(DRIVER, msgspec.Raw(parameters)))
+        for _ in range(parameters is not None)
+        if parameters is not None
+    ]
+    annotations = {"resource.kubernetes.io/pod-claim-name": pod_claim} if pod_claim else {}
+    return ResourceClaim(
+        metadata=ObjectMeta(
+            name=name,
+            namespace="default",
+            uid=uid or str(uuid4()),
+            resource_version="1",
+            annotations=annotations,
+        ),
+        status=ClaimStatus(
+            allocation=Allocation(
+                devices=DeviceAllocation(results=results, config=config),
+                node_selector=NodeSelector.for_node(node),
+            ),
+            reserved_for=[ConsumerReference(resource="pods", name="pod", uid=str(uuid4()))],
+        ),
+    )
+
+
+def ref(claim: ResourceClaim) -> ClaimRef:
+    return ClaimRef(claim.metadata.uid, claim.metadata.namespace, claim.metadata.name)
+
+
+@dataclass
+class Process:
+    """One process of the plugin: everything of it that is gone when it dies."""
+
+    driver: LampDriver
+    state: State
+    files: ClaimFiles
+    locks: ClaimLocks
+    preparation: Preparation
+    reconciler: Reconciler
+    calls: DriverCalls
+
+    async def rows(self) -> list[PreparedClaimRecord]:
+        return await self.state.read(Rows.all)
+
+    async def die(self) -> None:
+        """The process is gone: what was in flight is lost, the kernel gives its locks back."""
+        await self.preparation.drain(0)
+        self.preparation.close()
+        self.calls.close()
+        await self.state.close()
+        self.locks.close()
+
+
+@dataclass
+class World:
+    """What outlives a process: files, hardware, the API server, the boot."""
+
+    root: Path
+    hardware: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    api: FakeApi = field(default_factory=FakeApi)
+    boot_id: str = "boot-1"
+
+    @property
+    def cdi_dir(self) -> Path:
+        return self.root / "cdi"
+
+    @property
+    def state_file(self) -> Path:
+        return self.root / "state.db"
+
+    def spec(self, claim: ResourceClaim) -> dict[str, Any]:
+        """The claim's CDI spec as it is on disk."""
+        text = (self.cdi_dir / CdiNames(DRIVER).file(claim.metadata.uid)).read_bytes()
+        return cast(dict[str, Any], msgspec.json.decode(text))
+
+    def specs(self) -> set[str]:
+        """UIDs of the claims that have a CDI spec."""
+        return CdiDirectory(self.cdi_dir, CdiNames(DRIVER)).uids()
+
+    async def start(
+        self,
+        *,
+        driver: LampDriver | None = None,
+        observe: Observer = unobserved,
+        complete: bool = True,
+        deadline: float = 40.0,
+    ) -> Process:
+        """Starts a process on this node, without sockets; `complete` skips the rebuilding of a new state."""
+        driver = driver or LampDriver(self.hardware)
+        driver.node_name = NODE
+        calls = DriverCalls(driver)
+        inventory = Inventory(driver.discover())
+        state = State(self.state_file, self.boot_id)
+        await state.open()
+        files = ClaimFiles(
+            CdiDirectory(self.cdi_dir, CdiNames(DRIVER)),
+            MetadataDirectory(self.root / "metadata", DRIVER),
+            observe,
+        )
+        locks = ClaimLocks(self.root / "claims.lock")
+        preparation = Preparation(
+            calls, NODE, inventory, Stores(state, files, locks), observe=observe, deadline=deadline
+        )
+        reconciler = Reconciler(self.api, calls, NODE, state, files, preparation, Metrics(DRIVER))
+        if complete:
+            preparation.complete.set()
+        return Process(driver, state, files, locks, preparation, reconciler, calls)
+
+    @asynccontextmanager
+    async def running(self, **settings: Any) -> AsyncIterator[Process]:
+        """A process that is gone afterwards."""
+        process = await self.start(**settings)
+        try:
+            yield process
+        finally:
+            await process.die()
