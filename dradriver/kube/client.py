@@ -13,7 +13,7 @@ import msgspec
 from dradriver.errors import DraError, InvalidObjectError
 from dradriver.kube.connection import find_connection
 from dradriver.kube.errors import ApiError, Gone, NotFound, Unavailable, error_from_status
-from dradriver.kube.resources import DRA_GROUP, Resource
+from dradriver.kube.resources import DRA_GROUP, PODS, Resource
 from dradriver.kube.transport import Request, Transport
 from dradriver.kube.watching import WatchEvent, WatchKind, head_of, lines, split_event
 from dradriver.model import versions
@@ -325,6 +325,17 @@ class Client:
         except NotFound:
             return False
         return True
+
+    async def logs(self, pod: str, namespace: str, container: str = "") -> str:
+        """What a container of a pod has printed so far; the only container if none is named.
+
+        Raises:
+            NotFound: there is no such pod.
+            ApiError: nothing has run yet, or the kubelet did not answer.
+        """
+        query = {"container": container}
+        request = Request("GET", PODS.path(namespace, pod, "log"), query, repeatable=True)
+        return (await self._send(PODS, request)).decode(errors="replace")
 
     async def watch(
         self,

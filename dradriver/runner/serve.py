@@ -3,9 +3,12 @@
 import asyncio
 import logging
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from dradriver.driver import Driver
+from dradriver.errors import UsageError
 from dradriver.kube import Client
 from dradriver.node import Plugin, PluginConfig
 from dradriver.runner.settings import Settings
@@ -34,13 +37,29 @@ async def serve(driver: Driver, settings: Settings) -> None:
     agent = f"dradriver/{driver.name}"
     async with await Client.connect(kubeconfig, settings.context or None, user_agent=agent) as client:
         plugin = Plugin(driver, client, _plugin_config(settings))
-        await plugin.start()
-        _log.info("driver %s runs on node %s", driver.name, settings.node_name)
-        try:
-            await plugin.run(stop)
-        finally:
-            await plugin.stop(GRACE)
+        with _metrics(plugin, settings.metrics_port):
+            _log.info("driver %s starts on node %s", driver.name, settings.node_name)
+            await plugin.run(stop, GRACE)
     _log.info("driver %s stopped", driver.name)
+
+
+@contextmanager
+def _metrics(plugin: Plugin, port: int) -> Iterator[None]:
+    """Serves the plugin's metrics on all addresses, from a thread of its own; port 0 serves none."""
+    if not port:
+        yield
+        return
+    from prometheus_client import start_http_server  # noqa: PLC0415 - most processes on laptops serve none
+
+    try:
+        server, thread = start_http_server(port, registry=plugin.metrics.registry)
+    except OSError as error:
+        raise UsageError(f"--metrics-port {port}: {error.strerror}") from error
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()
 
 
 def _ask_to_stop(stop: asyncio.Event, number: signal.Signals) -> None:

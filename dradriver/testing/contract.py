@@ -273,7 +273,7 @@ def _apart(harness: Harness) -> tuple[list[Place], Place] | None:
     return None
 
 
-# The rules of KEP-4815 and KEP-5963 once more, in the plainest form: what the node side says of them is under test.
+# The rules of KEP-4815 and KEP-5963 once more, in the plainest form: what the node says is under test.
 
 
 def _overdrawn(found: Sequence[Found]) -> bool:

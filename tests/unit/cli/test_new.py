@@ -1,0 +1,96 @@
+"""`dradriver new` writes a project that is complete and passes its own tests."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import Result
+
+Command = Callable[..., Result]
+
+
+def project(dradriver: Command, tmp_path: Path, name: str = "my-led") -> Path:
+    target = tmp_path / "project"
+    result = dradriver("new", name, "--directory", str(target))
+    assert result.exit_code == 0, result.output
+    return target
+
+
+def run(target: Path, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(target), **variables}
+    return subprocess.run(
+        [sys.executable, "-m", *command],
+        cwd=target,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_its_tests_pass(dradriver: Command, tmp_path: Path) -> None:
+    outcome = run(project(dradriver, tmp_path), "pytest", "-q", "-p", "no:cacheprovider")
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    assert " passed" in outcome.stdout
+
+
+def test_its_code_passes_mypy_strict(dradriver: Command, tmp_path: Path) -> None:
+    pytest.importorskip("mypy", reason="mypy is not installed")
+    target = project(dradriver, tmp_path)
+    root = Path(__file__).parents[3]
+    cache = str(root / ".mypy_cache/new")
+    outcome = run(target, "mypy", "dradriver_my_led", "tests", "--cache-dir", cache, MYPYPATH=str(root))
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+
+
+def test_no_placeholder_is_left(dradriver: Command, tmp_path: Path) -> None:
+    files = [path for path in project(dradriver, tmp_path).rglob("*") if path.is_file()]
+    names = {
+        "pyproject.toml",
+        "README.md",
+        ".gitignore",
+        "driver.py",
+        "test_driver.py",
+        "class.yaml",
+        "py.typed",
+    }
+    assert names <= {path.name for path in files}
+    assert [
+        path
+        for path in files
+        for word in ("@name@", "@package@", "@driver@", "@class@")
+        if word in path.read_text()
+    ] == []
+
+
+def test_its_manifests_are_valid(dradriver: Command, tmp_path: Path) -> None:
+    manifests = project(dradriver, tmp_path) / "manifests"
+    result = dradriver("validate", "-f", str(manifests))
+    assert result.exit_code == 0, result.output
+    (device_class,) = yaml.safe_load_all((manifests / "class.yaml").read_text())
+    assert device_class["metadata"]["name"] == "my-led.example.com"
+
+
+def test_it_can_be_run_by_its_name(dradriver: Command, tmp_path: Path) -> None:
+    text = (project(dradriver, tmp_path) / "pyproject.toml").read_text()
+    assert '[project.entry-points."dradriver.drivers"]\nmy-led = "dradriver_my_led:MyLedDriver"' in text
+
+
+@pytest.mark.parametrize("name", ["Led", "4leds", "led_1", "l" * 60])
+def test_a_name_that_can_not_be_used_is_said(dradriver: Command, tmp_path: Path, name: str) -> None:
+    result = dradriver("new", name, "--directory", str(tmp_path / "project"))
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: NAME: ")
+    assert not (tmp_path / "project").exists()
+
+
+def test_a_folder_that_is_not_empty_is_left_alone(dradriver: Command, tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("x")
+    result = dradriver("new", "led", "--directory", str(tmp_path))
+    assert result.exit_code == 1
+    assert "choose another one with --directory" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["precious"]
