@@ -29,6 +29,7 @@ class OwnSlices:
         self._on_change = on_change
         self._stack = AsyncExitStack()
         self._caches: list[Cache[ResourceSlice]] = []
+        self._pools: dict[str, dict[str, ResourceSlice]] = {}
         self._shared_open = False
         self._quiet = False
         self._lock = asyncio.Lock()
@@ -74,11 +75,11 @@ class OwnSlices:
 
     def of(self, pool: str) -> list[ResourceSlice]:
         """The slices of one pool."""
-        return [item for item in self.all() if item.spec.pool.name == pool]
+        return list(self._pools.get(pool, {}).values())
 
-    def all(self) -> list[ResourceSlice]:
-        """All own slices."""
-        return [item for cache in self._caches for item in cache.items.values() if self.owns(item)]
+    def pools(self) -> set[str]:
+        """The names of all pools that have slices."""
+        return set(self._pools)
 
     def owns(self, item: ResourceSlice) -> bool:
         """Whether the slice is this publisher's to change."""
@@ -124,6 +125,16 @@ class OwnSlices:
         self._caches.append(await self._stack.enter_async_context(cache))
 
     def _changed(self, kind: ChangeKind, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
-        item = new or old
-        if item is not None and not self._quiet and self.owns(item):
-            self._on_change(item.spec.pool.name, kind)
+        touched: set[str] = set()
+        if old is not None and self.owns(old):
+            pool = old.spec.pool.name
+            self._pools[pool].pop(old.metadata.name)
+            if not self._pools[pool]:
+                del self._pools[pool]
+            touched.add(pool)
+        if new is not None and self.owns(new):
+            self._pools.setdefault(new.spec.pool.name, {})[new.metadata.name] = new
+            touched.add(new.spec.pool.name)
+        if not self._quiet:
+            for pool in touched:
+                self._on_change(pool, kind)

@@ -149,7 +149,7 @@ class Publisher:
         """Slices of pools that nobody wants any more, from an earlier life, get a worker that deletes them."""
         if self._wanted is None:
             return
-        for name in {item.spec.pool.name for item in self._slices.all()} - set(self._workers):
+        for name in self._slices.pools() - set(self._workers):
             self._worker(name).want(None)
 
     def _worker(self, name: str) -> PoolWorker:

@@ -51,7 +51,8 @@ class PoolWorker:
     @property
     def busy(self) -> bool:
         """Whether something is being done, about to be, or tried again."""
-        return self._working or self._dirty.is_set() or self.status.state is PoolState.PENDING
+        waiting = self._dirty.is_set() or self._timer is not None
+        return self._working or waiting or self.status.state is PoolState.PENDING
 
     def want(self, pool: Pool | None, objection: str = "") -> None:
         """Sets what is wanted, None for nothing; an `objection` refuses it without a look."""
@@ -115,7 +116,7 @@ class PoolWorker:
         except (ApiError, InvalidObjectError) as error:
             outcome = self._failed(PoolState.REFUSED, error, self._later.next())
         except DraError as error:
-            outcome = self._failed(PoolState.PENDING, error, self._later.next())
+            outcome = self._failed(PoolState.PENDING, error, self._soon.next())
         except Exception as error:  # a defect, here or in a callback, must not end this pool's task
             _log.exception("pool %s", self.status.pool)
             outcome = Outcome(PoolState.PENDING, f"internal error: {error!r}", again=self._later.next())

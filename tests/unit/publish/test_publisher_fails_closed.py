@@ -1,0 +1,173 @@
+"""With a gate off, nothing that is unsafe without its field is ever on the server, not for a moment."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from dradriver.kube import SLICES
+from dradriver.model.counters import CounterConsumption, CounterSet
+from dradriver.model.device import Device, Taint
+from dradriver.model.pool import Pool
+from dradriver.model.slices import ResourceSlice
+from dradriver.publish import DroppedField, PoolState, features
+from dradriver.publish.dropped import CONSUMES_COUNTERS, SHARED_COUNTERS
+from tests.unit.publish.conftest import Reports, World, a_world
+
+SET = CounterSet("gpu", {"memory": 4})
+
+
+def part(name: str, *groups: str) -> Device:
+    return Device(name, consumes_counters=[CounterConsumption("gpu", {"memory": 1}, list(groups))])
+
+
+PARTS = Pool("gpus", (part("part-0"), part("part-1"), Device("plain")), (SET,))
+GROUPED = Pool("gpus", (part("mig", "mig"), part("plain")), (SET,))
+BOUND = Pool(
+    "gpus", (Device("fabric", binding_conditions=["x"], binding_failure_conditions=["y"]), Device("plain"))
+)
+WHOLE = Pool("gpus", (Device("whole"),))
+
+
+class Witness:
+    """Sees every state of every slice."""
+
+    def __init__(self, world: World) -> None:
+        self.devices: set[str] = set()
+        self._world = world
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> "Witness":
+        version = (await self._world.client.list(SLICES, into=ResourceSlice)).resource_version
+        self._task = asyncio.create_task(self._watch(version))
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        assert self._task is not None
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _watch(self, version: str) -> None:
+        async for event in self._world.client.watch(SLICES, into=ResourceSlice, resource_version=version):
+            if event.object is not None:
+                self.devices |= {device.name for device in event.object.spec.devices}
+
+
+@pytest.mark.parametrize(
+    ("gate", "pool"),
+    [
+        ("DRAPartitionableDevices", PARTS),
+        ("DRADeviceCompatibilityGroups", GROUPED),
+        ("DRADeviceBindingConditions", BOUND),
+    ],
+)
+async def test_without_a_fallback_only_the_safe_devices_are_published(
+    gate: str, pool: Pool, tmp_path: Path
+) -> None:
+    async with a_world(tmp_path, **{gate: False}) as world, Witness(world) as witness:
+        async with world.publisher() as publisher:
+            publisher.want([pool])
+            status = (await publisher.settled(10))["gpus"]
+        assert status.state is PoolState.UNSAFE_WITHDRAWN
+        assert {field.gate for field in status.dropped} == {gate}
+        assert gate in status.message
+        assert await world.devices() == ["plain"]
+    assert witness.devices == {"plain"}
+
+
+@pytest.mark.parametrize("late", [False, True])
+async def test_the_drivers_fallback_takes_the_place(late: bool, tmp_path: Path) -> None:
+    asked: list[tuple[str, frozenset[DroppedField]]] = []
+    answer = asyncio.Event()
+
+    def at_once(pool: str, dropped: frozenset[DroppedField]) -> Sequence[Pool]:
+        asked.append((pool, dropped))
+        return [WHOLE]
+
+    async def later(pool: str, dropped: frozenset[DroppedField]) -> Sequence[Pool]:
+        await answer.wait()
+        return at_once(pool, dropped)
+
+    async with a_world(tmp_path, DRAPartitionableDevices=False) as world:
+        async with world.publisher(on_dropped=later if late else at_once) as publisher:
+            publisher.want([PARTS])
+            if late:
+                await world.until(lambda slices: [d.name for s in slices for d in s.spec.devices] == ["plain"])
+                answer.set()
+            status = (await publisher.settled(10))["gpus"]
+        assert status.state is PoolState.FALLBACK
+        assert await world.devices() == ["whole"]
+    assert asked == [("gpus", frozenset({SHARED_COUNTERS, CONSUMES_COUNTERS}))]
+
+
+async def test_a_fallback_that_is_as_unsafe_is_cut_down(tmp_path: Path) -> None:
+    async with a_world(tmp_path, DRAPartitionableDevices=False) as world:
+        async with world.publisher(on_dropped=lambda pool, dropped: [PARTS]) as publisher:
+            publisher.want([PARTS])
+            await publisher.settled(10)
+        assert await world.devices() == ["plain"]
+
+
+async def test_a_fallback_that_fails_withdraws(tmp_path: Path) -> None:
+    def broken(pool: str, dropped: frozenset[DroppedField]) -> Sequence[Pool]:
+        raise RuntimeError("no such mode")
+
+    async with (
+        a_world(tmp_path, DRAPartitionableDevices=False) as world,
+        world.publisher(on_dropped=broken) as publisher,
+    ):
+        publisher.want([PARTS])
+        status = (await publisher.settled(10))["gpus"]
+    assert status.state is PoolState.UNSAFE_WITHDRAWN
+    assert "the driver's fallback failed (no such mode)" in status.message
+
+
+async def test_per_device_nodes_that_are_dropped_leave_nothing(tmp_path: Path) -> None:
+    pool = Pool("gpus", (Device("a", all_nodes=True),), per_device_node_selection=True)
+    async with a_world(tmp_path, DRAPartitionableDevices=False) as world:
+        async with world.publisher(node=None) as publisher:
+            publisher.want([pool])
+            status = (await publisher.settled(10))["gpus"]
+        assert status.state is PoolState.UNSAFE_WITHDRAWN
+        assert await world.slices() == []
+
+
+async def test_harmless_fields_are_reported_and_the_devices_stay(tmp_path: Path) -> None:
+    pool = Pool("gpus", (Device("a", {"list": [1, 2], "one": 1}, taints=[Taint(key="k", effect="None")]),))
+    gates = {"DRADeviceTaints": False, "DRADeviceTaintRules": False, "DRAListTypeAttributes": False}
+    async with a_world(tmp_path, **gates) as world:
+        async with world.publisher() as publisher:
+            publisher.want([pool])
+            status = (await publisher.settled(10))["gpus"]
+        (item,) = await world.slices()
+    assert status.state is PoolState.PUBLISHED
+    assert {field.gate for field in status.dropped} == {"DRADeviceTaints", "DRAListTypeAttributes"}
+    assert item.spec.devices == [Device("a", {"one": 1})]
+
+
+async def test_when_the_gate_comes_on_the_whole_pool_is_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(features, "PROBE_SECONDS", 0.05)
+    reports = Reports()
+    async with a_world(tmp_path, DRAPartitionableDevices=False) as world:
+        async with world.publisher(on_status=reports) as publisher:
+            publisher.want([PARTS])
+            await reports.until(lambda status: status.state is PoolState.UNSAFE_WITHDRAWN)
+            await world.regate()
+            await reports.until(lambda status: status.state is PoolState.PUBLISHED)
+        assert await world.devices() == ["plain", "part-0", "part-1"]
+
+
+async def test_when_the_gate_goes_off_the_next_write_withdraws(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+        async with world.publisher() as publisher:
+            publisher.want([BOUND])
+            await publisher.settled(10)
+            assert await world.devices() == ["fabric", "plain"]
+        await world.regate(DRADeviceBindingConditions=False)
+        async with world.publisher() as publisher:
+            publisher.want([Pool("gpus", (*BOUND.devices, Device("more")))])
+            await publisher.settled(10)
+        assert await world.devices() == ["plain", "more"]

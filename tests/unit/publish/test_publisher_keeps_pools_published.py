@@ -1,0 +1,173 @@
+"""The loop against an API server: what it writes, repairs and removes."""
+
+from msgspec.structs import replace
+
+from dradriver.kube import NODES, SLICES
+from dradriver.model.counters import CounterConsumption, CounterSet
+from dradriver.model.device import Device
+from dradriver.model.pool import Pool
+from dradriver.model.slices import ResourceSlice
+from dradriver.publish import PoolState, PoolStatus, Writes
+from tests.unit.publish.conftest import DRIVER, Reports, World
+
+MANY = Pool(devices=tuple(Device(f"d-{i}") for i in range(130)))
+PARTS = Pool(
+    "gpus",
+    tuple(Device(f"p-{i}", consumes_counters=[CounterConsumption("gpu", {"memory": i + 1})]) for i in range(3)),
+    (CounterSet("gpu", {"memory": 4}),),
+)
+
+
+async def test_a_pool_is_published_in_slices_that_its_node_owns(world: World) -> None:
+    seen: list[PoolStatus] = []
+    async with world.publisher(on_status=seen.append) as publisher:
+        publisher.want([MANY])
+        status = (await publisher.settled(10))["node"]
+    assert (status.state, status.generation, status.slices, status.devices) == (PoolState.PUBLISHED, 1, 2, 130)
+    assert status.writes == Writes(creates=2)
+    assert seen[-1] == status
+    first, second = await world.slices()
+    assert first.metadata.name.startswith(f"00000-{DRIVER}-node-")
+    assert second.spec.pool.resource_slice_count == 2
+    assert {item.spec.node_name for item in (first, second)} == {"node"}
+    owner = first.metadata.controller
+    assert owner is not None
+    assert (owner.kind, owner.name) == ("Node", "node")
+
+
+async def test_nothing_is_written_when_nothing_changes_not_even_after_a_restart(world: World) -> None:
+    async with world.publisher() as publisher:
+        publisher.want([PARTS])
+        await publisher.settled(10)
+        before = await world.slices()
+        publisher.want([PARTS])
+        await publisher.settled(10)
+    async with world.publisher() as publisher:
+        publisher.want([PARTS])
+        status = (await publisher.settled(10))["gpus"]
+    assert status.state is PoolState.PUBLISHED
+    assert status.writes == Writes()
+    assert await world.slices() == before
+
+
+async def test_a_deleted_slice_comes_back(world: World) -> None:
+    async with world.publisher() as publisher:
+        publisher.want([MANY])
+        await publisher.settled(10)
+        first, second = await world.slices()
+        await world.client.delete(SLICES, first.metadata.name)
+        repaired = await world.until(
+            lambda slices: len(slices) == 2 and first.metadata.uid not in {s.metadata.uid for s in slices}
+        )
+    assert second in repaired
+    assert sum(len(item.spec.devices) for item in repaired) == 130
+
+
+async def test_a_slice_that_someone_changed_is_put_right(world: World) -> None:
+    async with world.publisher() as publisher:
+        publisher.want([Pool(devices=(Device("a"),))])
+        await publisher.settled(10)
+        (item,) = await world.slices()
+        forged = replace(item, spec=replace(item.spec, devices=[Device("forged")]))
+        await world.client.replace(SLICES, forged, into=ResourceSlice)
+        await world.until(lambda slices: [d.name for s in slices for d in s.spec.devices] == ["a"])
+
+
+async def test_pools_that_are_not_wanted_any_more_go(world: World) -> None:
+    async with world.publisher() as publisher:
+        publisher.want([MANY, PARTS])
+        assert set(await publisher.settled(10)) == {"node", "gpus"}
+        publisher.want([PARTS])
+        assert set(await publisher.settled(10)) == {"gpus"}
+    assert {item.spec.pool.name for item in await world.slices()} == {"gpus"}
+
+
+async def test_pools_of_an_earlier_life_go_too_but_not_before_anything_is_wanted(world: World) -> None:
+    async with world.publisher() as publisher:
+        publisher.want([PARTS])
+        await publisher.settled(10)
+    async with world.publisher() as publisher:
+        assert len(await world.slices()) == 2
+        publisher.want([])
+        await world.until(lambda slices: not slices)
+
+
+async def test_one_bad_pool_blocks_no_other(world: World) -> None:
+    bad = Pool("bad", (Device("A"),))
+    twice = Pool("twice")
+    async with world.publisher() as publisher:
+        publisher.want([bad, twice, twice, PARTS])
+        status = await publisher.settled(10)
+    assert status["gpus"].state is PoolState.PUBLISHED
+    assert status["bad"].state is PoolState.REFUSED
+    assert status["bad"].message.startswith("devices[A].name: 'A' is not a DNS label")
+    assert "given 2 times" in status["twice"].message
+
+
+async def test_slices_of_other_nodes_and_drivers_are_not_touched(world: World) -> None:
+    await world.add_node("other")
+    async with world.publisher() as publisher:
+        publisher.want([PARTS])
+        await publisher.settled(10)
+    (counters, devices) = await world.slices()
+    for item in (counters, devices):
+        meta = replace(
+            item.metadata, name="", generate_name="00000-x-", uid="", resource_version="", owner_references=[]
+        )
+        other = replace(item, metadata=meta, spec=replace(item.spec, node_name="other"))
+        await world.client.create(SLICES, other, into=ResourceSlice)
+    async with world.publisher() as publisher:
+        publisher.want([])
+        await world.until(lambda slices: {s.spec.node_name for s in slices} == {"other"})
+
+
+async def test_shared_and_node_local_pools_live_in_one_publisher(world: World) -> None:
+    shared = Pool("fabric", (Device("a"),), all_nodes=True)
+    async with world.publisher() as publisher:
+        publisher.want([MANY, shared])
+        status = await publisher.settled(10)
+        assert {s.state for s in status.values()} == {PoolState.PUBLISHED}
+        publisher.want([MANY, replace(shared, all_nodes=False)])
+        await world.until(lambda slices: all(s.spec.node_name == "node" for s in slices) and len(slices) == 3)
+
+
+async def test_a_node_made_anew_owns_the_slices_again(world: World) -> None:
+    reports = Reports()
+    async with world.publisher(on_status=reports) as publisher:
+        publisher.want([PARTS])
+        await publisher.settled(10)
+        await world.client.delete(NODES, "node")  # its slices are collected as garbage
+        await reports.until(lambda status: "no such Node" in status.message)
+        assert await world.slices() == []
+        owner = await world.add_node()
+        publisher.want([PARTS])
+        slices = await world.until(lambda slices: len(slices) == 2)
+    assert {item.metadata.owner_references[0].uid for item in slices} == {owner.uid}
+
+
+async def test_withdraw_leaves_nothing_with_or_without_the_loop(world: World) -> None:
+    async with world.publisher() as publisher:
+        publisher.want([MANY, PARTS])
+        await publisher.settled(10)
+        await publisher.withdraw()
+        assert await world.slices() == []
+        publisher.want([PARTS])
+        await publisher.settled(10)
+    await publisher.settled(0)
+    assert len(await world.slices()) == 2
+    async with world.publisher() as publisher:
+        await publisher.withdraw()
+    assert await world.slices() == []
+
+
+async def test_a_publisher_of_the_control_plane_owns_what_no_node_does(world: World) -> None:
+    fabric = Pool("fabric", (Device("a", all_nodes=True),), per_device_node_selection=True)
+    async with world.publisher() as publisher:
+        publisher.want([MANY])
+        await publisher.settled(10)
+    async with world.publisher(node=None) as publisher:
+        publisher.want([fabric])
+        await publisher.settled(10)
+        assert {item.spec.pool.name for item in await world.slices()} == {"node", "fabric"}
+        publisher.want([])
+        await world.until(lambda slices: {item.spec.pool.name for item in slices} == {"node"})
