@@ -162,13 +162,15 @@ class Preparation:
         """Records that the claim may be prepared, without asking the driver: its devices are kept from others.
 
         Raises:
+            DeviceInUseError: another claim is recorded for them; this one is not recorded then.
             DraError: the claim is not for this node, or can't be recorded.
         """
+        await self._inventory.ready(self._deadline)
         wanted = recorded(claim, self._driver.name, self._node, self._inventory)
 
         def work(rows: Rows) -> None:
             if rows.get(wanted.uid) is None:
-                rows.move(wanted, ClaimEvent.BEGIN_PREPARE)
+                self._record(wanted, rows)
 
         async with self._locks.hold(wanted.uid):
             await self._state.write(work)
@@ -250,11 +252,7 @@ class Preparation:
         step = self._next(row, wanted)
         if row is None:
             self._driver_claim(wanted, strict=True)  # what users sent wrongly must not leave a record
-            held = [other.record.holder(self._driver.name) for other in rows.all()]
-            counter_sets = self._inventory.counter_sets
-            if reasons := refusals(wanted.holder(self._driver.name), held, counter_sets):
-                raise DeviceInUseError("; ".join(reasons))
-            rows.move(wanted, ClaimEvent.BEGIN_PREPARE)
+            self._record(wanted, rows)
             return step, wanted
         if step is NextStep.ADOPT:
             event = ClaimEvent.REBOOT if row.state is ClaimState.PREPARED else ClaimEvent.BEGIN_PREPARE
@@ -262,6 +260,13 @@ class Preparation:
         if step is NextStep.UNPREPARE:
             rows.move(row.record, ClaimEvent.BEGIN_UNPREPARE)
         return step, row.record
+
+    def _record(self, wanted: ClaimRecord, rows: Rows) -> None:
+        """Records a claim of which nothing is recorded, unless it collides with another."""
+        held = [row.record.holder(self._driver.name) for row in rows.all()]
+        if reasons := refusals(wanted.holder(self._driver.name), held, self._inventory.counter_sets):
+            raise DeviceInUseError("; ".join(reasons))
+        rows.move(wanted, ClaimEvent.BEGIN_PREPARE)
 
     async def _complete(self, record: ClaimRecord, progress: Progress, *, strict: bool) -> list[DeviceAnswer]:
         """From a recorded claim to a prepared one."""

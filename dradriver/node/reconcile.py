@@ -18,6 +18,7 @@ from dradriver.node.api import Api
 from dradriver.node.calls import DriverCalls
 from dradriver.node.claim_files import ClaimFiles
 from dradriver.node.claims import runs_on
+from dradriver.node.errors import ClaimError
 from dradriver.node.metrics import Metrics
 from dradriver.node.preparation import Preparation
 from dradriver.node.records import ClaimRef, PreparedClaimRecord
@@ -189,7 +190,10 @@ class Reconciler:
         if claims:
             _log.warning("rebuilding the prepared state: %d claims were prepared here", len(prepared))
         for claim in (*prepared, *only_here):
-            await self._preparation.hold(claim)
+            try:
+                await self._preparation.hold(claim)
+            except ClaimError as error:
+                self._failed("rebuild", f"claim {claim.ref} is not recorded", error)
         await self._prepare_again(prepared)
 
     def _is_bound_here(self, claim: ResourceClaim) -> bool:

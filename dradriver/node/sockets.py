@@ -24,7 +24,7 @@ MAX_PATH: Final = 107
 """Bytes of a Unix socket's path (`sun_path` without the terminating zero)."""
 
 _POD_UID: Final = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}"
-_HASH: Final = r"[a-z2-7]{10}"
+_HASH: Final = r"[a-z2-7]{8}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Sockets:
         uid = f"-{pod_uid}" if pod_uid else ""
         registrar = _first_fit(
             "registry directory",
-            [registry_dir / f"{driver}{uid}-reg.sock", registry_dir / f"dra-{short}-{own}-reg.sock"],
+            [registry_dir / f"{driver}{uid}-reg.sock", registry_dir / f"dra-{short}-{own}.sock"],
         )
         service = _first_fit(
             "plugins directory",
@@ -77,7 +77,7 @@ def _relatives(
 ) -> tuple[tuple[Path, re.Pattern[str]], ...]:
     name = re.escape(driver)
     return (
-        (registry_dir, re.compile(rf"{name}(-({_POD_UID}))?-reg\.sock|dra-{short}-{_HASH}-reg\.sock")),
+        (registry_dir, re.compile(rf"{name}(-({_POD_UID}))?-reg\.sock|dra-{short}-{_HASH}\.sock")),
         (plugins_dir / driver, re.compile(rf"dra(-({_POD_UID}))?\.sock|{_HASH}\.sock")),
         (plugins_dir, re.compile(rf"{short}-{_HASH}\.sock")),
     )
@@ -96,7 +96,7 @@ def _first_fit(what: str, paths: Iterable[Path]) -> Path:
 
 
 def _hash(text: str) -> str:
-    return base64.b32encode(hashlib.sha256(text.encode()).digest()[:7])[:10].decode().lower()
+    return base64.b32encode(hashlib.sha256(text.encode()).digest()[:5]).decode().lower()
 
 
 def make_room(path: Path) -> None:

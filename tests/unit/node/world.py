@@ -68,8 +68,8 @@ class LampDriver(Driver):
         self.hardware = hardware
         self.devices = devices or [Device(f"lamp-{n}") for n in range(4)]
         self.calls: list[str] = []
-        self.answer: Callable[[AllocatedDevice], PreparedDevice | ContainerEdits] = lambda device: ContainerEdits(
-            env={f"LAMP_{device.name.replace('-', '_').upper()}": "on"}
+        self.answer: Callable[[AllocatedDevice], PreparedDevice | ContainerEdits] = lambda device: (
+            ContainerEdits(env={f"LAMP_{device.name.replace('-', '_').upper()}": "on"})
         )
         self.gate: asyncio.Event | None = None
         self.failure: Exception | None = None
@@ -102,6 +102,7 @@ class FakeApi:
     def __init__(self) -> None:
         self.claims: dict[tuple[str, str], ResourceClaim] = {}
         self.failure: Exception | None = None
+        self.failures: dict[str, Exception] = {}
         self.patches: list[tuple[PatchKind, Any]] = []
         self.patch_failures: list[Exception] = []
 
@@ -114,8 +115,8 @@ class FakeApi:
 
     async def get(self, resource: Resource, name: str, namespace: str = "", *, into: type[T]) -> T:
         await asyncio.sleep(0)
-        if self.failure is not None:
-            raise self.failure
+        if failure := self.failure or self.failures.get(name):
+            raise failure
         try:
             claim = self.claims[namespace, name]
         except KeyError:

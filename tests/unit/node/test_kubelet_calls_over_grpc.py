@@ -1,0 +1,258 @@
+"""What a kubelet sees on the two sockets."""
+
+import asyncio
+from pathlib import Path
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from dradriver.model.claim import DeviceResult
+from dradriver.node.errors import RegistrationError
+from dradriver.wire import dra_v1, dra_v1_grpc, dra_v1beta1, dra_v1beta1_grpc, health_v1, health_v1_grpc
+from tests.unit.node.plugin_world import FakePublisher, Node, dial, info, notify, prepare, request
+from tests.unit.node.world import DRIVER, NODE, LampDriver, allocated
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def publisher(plugin) -> FakePublisher:  # type: ignore[no-untyped-def]
+    assert isinstance(plugin.publisher, FakePublisher)
+    return plugin.publisher
+
+
+async def test_get_info_names_type_driver_endpoint_and_versions_in_order(node: Node) -> None:
+    async with node.running() as plugin:
+        told = await info(plugin)
+        assert (told.type, told.name, told.endpoint) == ("DRAPlugin", DRIVER, str(plugin.sockets.service))
+        assert list(told.supported_versions) == ["v1.DRAPlugin", "v1beta1.DRAPlugin"]
+
+
+async def test_nothing_is_published_before_the_kubelet_has_accepted_the_driver(node: Node) -> None:
+    async with node.running() as plugin:
+        await publisher(plugin).told.wait()
+        assert not publisher(plugin).running.is_set()
+        await notify(plugin)
+        await plugin.wait_registered(10)
+        await publisher(plugin).running.wait()
+        assert [pool.name for pool in publisher(plugin).wanted] == [NODE]
+
+
+async def test_a_refusal_is_told_in_the_kubelets_words(node: Node) -> None:
+    async with node.running() as plugin:
+        await notify(plugin, "no such version")
+        with pytest.raises(RegistrationError, match="refused driver lamp.example.com: no such version"):
+            await plugin.wait_registered(0)
+
+
+async def test_a_kubelet_that_changes_its_mind_is_believed(node: Node) -> None:
+    async with node.running() as plugin:
+        await notify(plugin, "not yet")
+        await notify(plugin)
+        await plugin.wait_registered(10)
+
+
+async def test_a_registry_that_nobody_looks_into_is_said_so(node: Node) -> None:
+    async with node.running() as plugin:
+        with pytest.raises(RegistrationError, match="nobody looked into .*plugins_registry"):
+            await plugin.wait_registered(0)
+
+
+async def test_prepare_and_unprepare(node: Node) -> None:
+    claim = node.api.add(allocated("claim", "lamp-0"))
+    async with node.running() as plugin, dial(plugin.sockets.service) as channel:
+        stub = dra_v1_grpc.DRAPluginStub(channel)
+        response = await stub.NodePrepareResources(request(claim))
+        (device,) = response.claims[claim.metadata.uid].devices
+        assert (list(device.request_names), device.pool_name, device.device_name) == (
+            ["request-0"],
+            NODE,
+            "lamp-0",
+        )
+        assert list(device.cdi_device_ids) == [f"{DRIVER}/claim={claim.metadata.uid}-0"]
+        assert [row.record.name for row in plugin.prepared()] == ["claim"]
+        node.api.delete(claim)
+        unprepared = await stub.NodeUnprepareResources(
+            dra_v1.NodeUnprepareResourcesRequest(claims=request(claim).claims)
+        )
+        assert unprepared.claims[claim.metadata.uid].error == ""
+        assert plugin.prepared() == []
+    assert node.hardware == {}
+
+
+async def test_v1beta1_says_the_same(node: Node) -> None:
+    claim = node.api.add(allocated("claim", "lamp-0"))
+    async with node.running() as plugin, dial(plugin.sockets.service) as channel:
+        stub = dra_v1beta1_grpc.DRAPluginStub(channel)
+        old = dra_v1beta1.NodePrepareResourcesRequest(
+            claims=[dra_v1beta1.Claim(namespace="default", name="claim", uid=claim.metadata.uid)]
+        )
+        beta = (await stub.NodePrepareResources(old)).claims[claim.metadata.uid].devices
+        (newer,) = (await prepare(plugin, claim))[claim.metadata.uid].devices
+        assert [list(device.cdi_device_ids) for device in beta] == [list(newer.cdi_device_ids)]
+
+
+async def test_a_share_is_named_in_the_answer(node: Node) -> None:
+    share = DeviceResult(request="r", driver=DRIVER, pool=NODE, device="lamp-0", share_id="share-1")
+    claim = node.api.add(allocated("claim", share))
+    async with node.running() as plugin:
+        (device,) = (await prepare(plugin, claim))[claim.metadata.uid].devices
+    assert device.share_id == "share-1"
+
+
+async def test_one_bad_claim_does_not_fail_the_others(node: Node) -> None:
+    good = node.api.add(allocated("good", "lamp-0"))
+    gone = allocated("gone", "lamp-1")
+    node.api.add(allocated("replaced", "lamp-2"))
+    replaced = allocated("replaced", "lamp-2")
+    unallocated = node.api.add(type(good)(metadata=allocated("unallocated").metadata))
+    async with node.running() as plugin:
+        answers = await prepare(plugin, good, gone, replaced, unallocated)
+    errors = {uid: answer.error for uid, answer in answers.items()}
+    assert errors[good.metadata.uid] == ""
+    assert "does not exist" in errors[gone.metadata.uid]
+    assert "was replaced by one of the same name" in errors[replaced.metadata.uid]
+    assert "is not allocated" in errors[unallocated.metadata.uid]
+
+
+async def test_an_exception_that_nobody_foresaw_fails_that_claim_only(node: Node) -> None:
+    good, bad = node.api.add(allocated("good", "lamp-0")), node.api.add(allocated("bad", "lamp-1"))
+    node.api.failures["bad"] = RuntimeError("a defect")
+    async with node.running() as plugin:
+        answers = await prepare(plugin, good, bad)
+        assert "internal error: RuntimeError" in answers[bad.metadata.uid].error
+        assert answers[good.metadata.uid].error == ""
+        assert plugin.metrics.registry.get_sample_value(
+            "dradriver_node_background_errors_total", {"driver": DRIVER, "source": "prepare"}
+        )
+
+
+@pytest.mark.parametrize(
+    ("claims", "message"),
+    [
+        ([dra_v1.Claim(namespace="default", name="claim")], "a UID is required"),
+        (
+            [dra_v1.Claim(uid="1", namespace="a", name="b"), dra_v1.Claim(uid="1", namespace="a", name="c")],
+            "twice",
+        ),
+    ],
+)
+async def test_a_request_whose_claims_cannot_be_told_apart_is_refused(
+    node: Node, claims: list[dra_v1.Claim], message: str
+) -> None:
+    async with node.running() as plugin, dial(plugin.sockets.service) as channel:
+        with pytest.raises(grpc.aio.AioRpcError, match=message) as caught:
+            await dra_v1_grpc.DRAPluginStub(channel).NodePrepareResources(
+                dra_v1.NodePrepareResourcesRequest(claims=claims)
+            )
+    assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize(
+    ("claim", "message"),
+    [
+        (dra_v1.Claim(uid="../../etc", namespace="default", name="claim"), "is no UID"),
+        (dra_v1.Claim(uid="1", namespace="", name="claim"), "namespace '' is no name"),
+        (dra_v1.Claim(uid="1", namespace="default", name="a/b"), "name 'a/b' is no name"),
+    ],
+)
+async def test_a_malformed_claim_is_answered_with_the_field(
+    node: Node, claim: dra_v1.Claim, message: str
+) -> None:
+    async with node.running() as plugin, dial(plugin.sockets.service) as channel:
+        response = await dra_v1_grpc.DRAPluginStub(channel).NodePrepareResources(
+            dra_v1.NodePrepareResourcesRequest(claims=[claim])
+        )
+    assert message in response.claims[claim.uid].error
+
+
+async def test_an_empty_request_gets_an_empty_answer(node: Node) -> None:
+    async with node.running() as plugin:
+        assert await prepare(plugin) == {}
+
+
+async def test_the_probe_never_waits_behind_a_prepare(node: Node) -> None:
+    claim = node.api.add(allocated("claim", "lamp-0"))
+    driver = LampDriver(node.hardware)
+    driver.gate = asyncio.Event()
+    async with node.running(driver) as plugin, dial(plugin.sockets.service) as channel:
+        preparing = asyncio.create_task(prepare(plugin, claim))
+        answer = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
+        assert answer.status == health_pb2.HealthCheckResponse.SERVING
+        driver.gate.set()
+        await preparing
+
+
+async def test_a_prepare_before_the_first_discovery_waits_for_it(node: Node) -> None:
+    class Late(LampDriver):
+        attempts = 0
+
+        def discover(self):  # type: ignore[no-untyped-def]
+            self.attempts += 1
+            if self.attempts == 1:
+                raise OSError("firmware is loading")
+            return super().discover()
+
+    claim = node.api.add(allocated("claim", "lamp-0"))
+    driver = Late(node.hardware)
+    async with node.running(driver) as plugin:
+        preparing = asyncio.create_task(prepare(plugin, claim))
+        while not driver.attempts:
+            await asyncio.sleep(0.01)
+        driver.rediscover()
+        assert (await preparing)[claim.metadata.uid].error == ""
+
+
+async def test_a_stop_lets_a_call_in_flight_end(node: Node) -> None:
+    claim = node.api.add(allocated("claim", "lamp-0"))
+    driver = LampDriver(node.hardware)
+    driver.gate = asyncio.Event()
+    plugin = node.plugin(driver)
+    await plugin.start()
+    preparing = asyncio.create_task(prepare(plugin, claim))
+    while not driver.calls:
+        await asyncio.sleep(0.01)
+    stopping = asyncio.create_task(plugin.stop(30))
+    while plugin.sockets.registrar.exists():
+        await asyncio.sleep(0.01)
+    assert not preparing.done()
+    driver.gate.set()
+    assert (await preparing)[claim.metadata.uid].error == ""
+    await stopping
+    assert not plugin.sockets.service.exists()
+
+
+async def test_two_instances_side_by_side_share_what_is_prepared(node: Node) -> None:
+    claim = node.api.add(allocated("claim", "lamp-0"))
+    rival = node.api.add(allocated("rival", "lamp-0"))
+    old_uid, new_uid = "11111111-2222-3333-4444-555555555555", "66666666-7777-8888-9999-000000000000"
+    async with node.running(pod_uid=old_uid) as old, node.running(pod_uid=new_uid) as new:
+        first = (await prepare(old, claim))[claim.metadata.uid]
+        second = (await prepare(new, claim))[claim.metadata.uid]
+        assert first == second
+        refused = (await prepare(new, rival))[rival.metadata.uid].error
+        assert "default/claim" in refused
+        assert "default/rival" in refused
+
+
+async def test_without_health_the_kubelet_is_told_unimplemented(node: Node) -> None:
+    async with node.running() as plugin, dial(plugin.sockets.service) as channel:
+        stream = health_v1_grpc.DRAResourceHealthStub(channel).NodeWatchResources(
+            health_v1.NodeWatchResourcesRequest()
+        )
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await stream.read()
+    assert caught.value.code() == grpc.StatusCode.UNIMPLEMENTED
+
+
+async def test_run_ends_when_it_is_told_to(node: Node) -> None:
+    plugin, stop = node.plugin(), asyncio.Event()
+    running = asyncio.create_task(plugin.run(stop))
+    while not plugin.sockets.registrar.exists():
+        await asyncio.sleep(0.01)
+    stop.set()
+    await running
+    assert not plugin.sockets.registrar.exists()
