@@ -12,6 +12,7 @@ from dradriver.cel.environment import DEVICE_FIELDS, FUNCTIONS, IDENTS, TYPE_VAL
 from dradriver.cel.errors import Fault
 from dradriver.cel.formatting import check_format
 from dradriver.cel.functions import Overload
+from dradriver.cel.routines import Routine, run
 from dradriver.cel.syntax import (
     Call,
     Comprehension,
@@ -20,9 +21,7 @@ from dradriver.cel.syntax import (
     Literal,
     MapLiteral,
     Node,
-    Routine,
     Select,
-    run,
 )
 from dradriver.cel.types import (
     BOOL,
@@ -344,9 +343,18 @@ def _held(found: Type) -> Type:
 
 
 def _settled(found: Type) -> Type:
-    if found.is_parameter:
-        return DYN
-    return Type(found.name, tuple(map(_settled, found.params)), found.nullable) if found.params else found
+    """What nothing has bound is `dyn`."""
+    return DYN if found.is_parameter else run(_settle(found)) if found.params else found
+
+
+def _settle(found: Type) -> Routine[Type]:
+    params: list[Type] = []
+    for inner in found.params:
+        param = DYN if inner.is_parameter else inner
+        if param.params:
+            param = yield _settle(param)
+        params.append(param)
+    return Type(found.name, tuple(params), found.nullable)
 
 
 def _field_hint(target: Type) -> str | None:

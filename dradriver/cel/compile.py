@@ -10,6 +10,7 @@ from dradriver.cel.functions import Overload, unit
 from dradriver.cel.instructions import Label
 from dradriver.cel.machine import Instruction
 from dradriver.cel.regex import PATTERN_ARGUMENT, compiled
+from dradriver.cel.routines import Routine, run
 from dradriver.cel.syntax import (
     ACCUMULATOR,
     Call,
@@ -18,9 +19,7 @@ from dradriver.cel.syntax import (
     ListLiteral,
     MapLiteral,
     Node,
-    Routine,
     Select,
-    run,
 )
 from dradriver.cel.values import UInt, accepts, to_key
 

@@ -106,10 +106,13 @@ def expression_size(text: int, pattern: int) -> int:
 
 def traversal(args: list[object], result: object) -> int:  # noqa: ARG001
     """Looking at each element of a list once, or reading a text once."""
-    total = 0
+    total = steps = 0
     pending = [args[0]]
     while pending:
         item = pending.pop()
+        steps += 1
+        if steps > LIMIT:
+            return LIMIT + 1
         if isinstance(item, str):
             total += int(len(item.encode()) * 0.1)
         elif isinstance(item, bytes):

@@ -104,6 +104,9 @@ FUNCTIONS: Final[Mapping[str, tuple[Overload, ...]]] = _by_name()
 """Every function by its name."""
 
 
+_UNREADABLE: Final = 2**63
+
+
 @dataclass(frozen=True, slots=True)
 class SelectorDevice:
     """A device as selectors see it. Made once per device and shared by all selectors.
@@ -141,7 +144,8 @@ class SelectorDevice:
             "capacity": capacity,
         }
         object.__setattr__(self, "view", view)
-        object.__setattr__(self, "size", _largest(view))
+        # No fast path for a device that has no verdict: only the machine says why.
+        object.__setattr__(self, "size", _largest(view) if fault is None else _UNREADABLE)
         object.__setattr__(self, "fault", fault)
 
 

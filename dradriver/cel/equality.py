@@ -6,7 +6,7 @@ kept, because selectors may absorb them and allocators must agree. Nested values
 
 from typing import Final
 
-from dradriver.cel.errors import Fault
+from dradriver.cel.errors import AbortError, Fault
 from dradriver.cel.values import DerivedQuantity, Duration, Joined, Opaque, Optional, Timestamp, TypeName, UInt
 from dradriver.model.quantity import Quantity
 
@@ -14,6 +14,9 @@ __all__ = ["compare", "contains", "equal", "is_same", "lookup"]
 
 _NUMBERS: Final = frozenset({int, UInt, float})
 _UNORDERED: Final = 2
+_MOST_STEPS: Final = 1_000_000
+"""Values can share parts so often that comparing them takes for ever, whatever the cost model says."""
+
 _PLAIN: Final = frozenset({bool, str, bytes})
 _LISTS: Final = frozenset({tuple, list, Joined})
 
@@ -52,8 +55,12 @@ def _walk(left: object, right: object) -> bool:
     """Compares pairs until one differs; lists and maps swallow errors of what they hold, `Joined` does not."""
     pending: list[tuple[object, object, bool]] = [(left, right, False)]
     fault: Fault | None = None
+    steps = 0
     while pending:
         a, b, swallow = pending.pop()
+        steps += 1
+        if steps > _MOST_STEPS:
+            raise AbortError("the values are too large to compare", "compare parts of them")
         try:
             pairs = _pairs(a, b)
         except Fault as error:

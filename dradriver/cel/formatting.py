@@ -8,7 +8,7 @@ from typing import Any, Final
 from dradriver.cel.errors import Fault
 from dradriver.cel.library_standard import double_text
 from dradriver.cel.library_time import duration_text, timestamp_text
-from dradriver.cel.syntax import Routine, run
+from dradriver.cel.routines import Routine, run
 from dradriver.cel.values import Duration, Timestamp, TypeName, UInt, keys_of, to_key, type_name
 
 __all__ = ["check_format", "format_text"]
@@ -28,6 +28,9 @@ _ACCEPTED: Final[dict[str, frozenset[str]]] = {
         "google.protobuf.Timestamp", "google.protobuf.Duration",
     }),
 }  # fmt: skip
+_LARGEST: Final = 100_000
+"""Values, nested ones counted, that `%s` shows: parts can be shared so often that the text never ends."""
+
 _NUMBER_WORDS: Final = frozenset({"NaN", "Infinity", "-Infinity"})
 
 
@@ -134,7 +137,16 @@ def _hex(value: str | bytes | int) -> str:
 
 
 def _text(value: object) -> str:
-    return run(_shown(value, top=True))
+    pending = [value]
+    for _ in range(_LARGEST):
+        if not pending:
+            return run(_shown(value, top=True))
+        part = pending.pop()
+        if isinstance(part, dict):
+            pending += part.values()
+        elif isinstance(part, tuple | list):
+            pending += part
+    raise Fault("format(): the value is too large to show")
 
 
 _VERBS: Final[dict[str, Callable[[Any], str]]] = {

@@ -1,11 +1,13 @@
 """The instructions of the machine, each made of what is known when the selector compiles."""
 
+from typing import Final
+
 from dradriver.cel.cost import LIST, MAP, PRICED_BY_OVERLOAD
-from dradriver.cel.errors import Fault
+from dradriver.cel.errors import AbortError, Fault
 from dradriver.cel.functions import Overload, unit
 from dradriver.cel.machine import UNSET, Instruction, Machine, located
 from dradriver.cel.paths import is_present, qualify, qualify_optional
-from dradriver.cel.values import NONE, Optional, accepts, keys_of, to_key, type_name
+from dradriver.cel.values import NONE, Opaque, Optional, UInt, accepts, keys_of, to_key, type_name
 
 __all__ = [
     "Label",
@@ -162,8 +164,10 @@ def index(offset: int, *, optional: bool) -> Instruction:
         try:
             stack[-1] = found = read(stack[-1], key)
         except Fault as fault:
-            stack[-1] = found = located(fault, offset)
-        machine.cost += found is not NONE
+            stack[-1] = located(fault, offset)
+            machine.cost += not optional
+        else:
+            machine.cost += found is not NONE
 
     return run
 
@@ -236,12 +240,26 @@ def member_of(values: frozenset[tuple[type, object]]) -> Instruction:
     def run(machine: Machine) -> None:
         value = machine.stack[-1]
         if value.__class__ is not Fault:
-            try:
-                machine.stack[-1] = (type(value), value) in values
-            except TypeError:
-                machine.stack[-1] = False
+            must_hash(value)
+            machine.stack[-1] = value.__class__ in CONSTANT_MEMBERS and (type(value), value) in values
 
     return run
+
+
+CONSTANT_MEMBERS: Final = frozenset({bool, int, UInt, float, str})
+"""What a list of constants is searched for by its hash."""
+
+
+def must_hash(value: object) -> None:
+    """Breaks off where Kubernetes' evaluator does: it can't hash these, and nothing absorbs that.
+
+    Raises:
+        AbortError: `value` is a version, bytes or a format.
+    """
+    if isinstance(value, bytes) or (isinstance(value, Opaque) and not value.hashable):
+        raise AbortError(
+            f"a {type_name(value)} can't be looked up in a list or map of constants", "use exists(x, x == ...)"
+        )
 
 
 def not_strictly_false(machine: Machine) -> None:
@@ -372,6 +390,7 @@ def make_map(optional: tuple[bool, ...], offset: int) -> Instruction:
 def _entries(parts: list[object], optional: tuple[bool, ...], offset: int) -> object:
     found: dict[object, object] = {}
     for key, value, may_lack in zip(parts[::2], parts[1::2], optional, strict=True):
+        must_hash(key)
         if not may_lack:
             found[to_key(key)] = value
         elif not isinstance(value, Optional):

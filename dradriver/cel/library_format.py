@@ -34,6 +34,7 @@ class _Format(Opaque):
     __slots__ = ("accepts", "pattern_size")
 
     cel_type = "kubernetes.NamedFormat"
+    hashable = False
 
     def __init__(self, name: str, accepts: _Problem, pattern_size: int) -> None:
         super().__init__(name)

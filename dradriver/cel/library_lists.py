@@ -116,6 +116,8 @@ def _flatten(items: _Items, levels: int = 1) -> object:
     pending = [(item, levels) for item in reversed(items)]
     while pending:
         item, left = pending.pop()
+        if len(found) > _LONGEST_RANGE:
+            raise Fault("the list would become too long")
         if left and isinstance(item, tuple | list):
             pending += [(inner, left - 1) for inner in reversed(item)]
         else:

@@ -31,6 +31,7 @@ class Semver(Opaque):
     __slots__ = ("numbers", "order")
 
     cel_type = "kubernetes.Semver"
+    hashable = False
 
     def __init__(self, numbers: tuple[int, int, int], prerelease: str | None) -> None:
         self.numbers = numbers

@@ -6,6 +6,7 @@ from typing import Final
 from dradriver.cel.errors import Fault
 from dradriver.cel.lexer import RESERVED, Token, tokenize, unescape_bytes, unescape_text
 from dradriver.cel.macros import expand_call, expand_method
+from dradriver.cel.routines import Routine, run
 from dradriver.cel.syntax import (
     MAX_DEPTH,
     Call,
@@ -14,9 +15,7 @@ from dradriver.cel.syntax import (
     Literal,
     MapLiteral,
     Node,
-    Routine,
     Select,
-    run,
 )
 from dradriver.cel.types import BOOL, BYTES, DOUBLE, INT, NULL, STRING, UINT
 from dradriver.cel.values import UInt

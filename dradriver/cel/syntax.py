@@ -1,11 +1,6 @@
-"""The tree of an expression, and how to walk it without Python's stack.
+"""The tree of an expression."""
 
-A selector may nest 250 levels deep, and a level takes several Python frames, so whatever walks the tree is
-written as generators: it yields where it would recurse, and `run` keeps the stack.
-"""
-
-from collections.abc import Generator
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Final
 
 from dradriver.cel.functions import Overload
 from dradriver.cel.types import DYN, Type
@@ -20,9 +15,7 @@ __all__ = [
     "Literal",
     "MapLiteral",
     "Node",
-    "Routine",
     "Select",
-    "run",
 ]
 
 MAX_DEPTH: Final = 250
@@ -30,26 +23,6 @@ MAX_DEPTH: Final = 250
 
 ACCUMULATOR: Final = "@result"
 """The variable in which a comprehension collects; no user can write this name."""
-
-T = TypeVar("T")
-Routine: TypeAlias = Generator["Routine[Any]", Any, T]
-
-
-def run(routine: Routine[T]) -> T:
-    """Runs a routine that yields the routines it calls; what one returns is sent to its caller."""
-    stack = [routine]
-    value: T | None = None
-    while True:
-        try:
-            called = stack[-1].send(value)
-        except StopIteration as done:
-            stack.pop()
-            value = done.value
-            if not stack:
-                return done.value  # type: ignore[no-any-return]
-        else:
-            stack.append(called)
-            value = None
 
 
 class Node:

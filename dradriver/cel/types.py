@@ -8,6 +8,9 @@ only when a device is at hand.
 from dataclasses import dataclass
 from typing import Final
 
+from dradriver.cel.errors import Fault
+from dradriver.cel.routines import Routine, run
+
 __all__ = [
     "ANY_OBJECT",
     "BOOL",
@@ -40,9 +43,9 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Type:
-    """One type.
+    """One type. Compared by structure, without recursion: a selector can nest types deeper than Python's stack.
 
     Attributes:
         name: `int`, `list`, `kubernetes.Quantity`; of a parameter, its letter.
@@ -61,11 +64,24 @@ class Type:
         """Whether anything may stand here; also true of the type of something already reported."""
         return self.name in {"dyn", "*error*"}
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Type):
+            return NotImplemented
+        pending = [(self, other)]
+        while pending:
+            a, b = pending.pop()
+            if a is b:
+                continue
+            if a.name != b.name or a.is_parameter != b.is_parameter or len(a.params) != len(b.params):
+                return False
+            pending.extend(zip(a.params, b.params, strict=True))
+        return True
+
+    def __hash__(self) -> int:
+        return hash((self.name, len(self.params)))
+
     def __str__(self) -> str:
-        if self.is_parameter:
-            return "dyn"
-        shown = "null" if self.name == "null_type" else self.name
-        return f"{shown}({', '.join(map(str, self.params))})" if self.params else shown
+        return _shown(self, _DEEPEST_SHOWN)
 
 
 BOOL: Final = Type("bool")
@@ -122,15 +138,31 @@ def parameter(name: str) -> Type:
     return Type(name, is_parameter=True)
 
 
+def _shown(shown: Type, levels: int) -> str:
+    if shown.is_parameter:
+        return "dyn"
+    name = "null" if shown.name == "null_type" else shown.name
+    if not shown.params:
+        return name
+    inner = ", ".join(_shown(param, levels - 1) for param in shown.params) if levels else "…"
+    return f"{name}({inner})"
+
+
+_DEEPEST_SHOWN: Final = 5
+_MOST_STEPS: Final = 200_000
+
+
 class Bindings:
     """What is known about type parameters so far.
 
-    `assignable` either binds parameters and says yes, or changes nothing and says no.
+    `assignable` either binds parameters and says yes, or changes nothing and says no. Types may share parts so
+    often that walking them takes for ever, so the steps of one check are limited.
     """
 
     def __init__(self) -> None:
         self._found: dict[Type, Type] = {}
         self._fresh = 0
+        self._steps = 0
 
     def fresh(self) -> Type:
         """A parameter that nothing else uses."""
@@ -138,78 +170,117 @@ class Bindings:
         return parameter(f"_{self._fresh}")
 
     def assignable(self, given: list[Type], wanted: list[Type]) -> bool:
-        """Whether each given type may stand where the wanted one is expected."""
+        """Whether each given type may stand where the wanted one is expected.
+
+        Raises:
+            Fault: the types are too large to tell.
+        """
         before = dict(self._found)
-        if len(given) == len(wanted) and all(map(self._fits, given, wanted)):
+        if len(given) == len(wanted) and self._all_fit(list(zip(given, wanted, strict=True))):
             return True
         self._found = before
         return False
 
     def resolve(self, found: Type) -> Type:
-        """`found` with every bound parameter replaced by its type."""
+        """`found` with every bound parameter replaced by its type.
+
+        Raises:
+            Fault: the type is too large.
+        """
+        found = self._followed(found)
+        return run(self._resolved(found)) if found.params else found
+
+    def _step(self) -> None:
+        self._steps += 1
+        if self._steps > _MOST_STEPS:
+            raise Fault("the types in it are too large")
+
+    def _followed(self, found: Type) -> Type:
         while found.is_parameter and found in self._found:
             found = self._found[found]
-        if not found.params:
-            return found
-        return Type(found.name, tuple(map(self.resolve, found.params)), found.nullable)
+        return found
 
-    def _fits(self, given: Type, wanted: Type) -> bool:
-        if wanted.is_parameter:
-            known = wanted in self._found
-            if self._substitutes(given, wanted):
-                return True
-            if known:
+    def _resolved(self, found: Type) -> Routine[Type]:
+        self._step()
+        params: list[Type] = []
+        for inner in found.params:
+            param = self._followed(inner)
+            if param.params:
+                param = yield self._resolved(param)
+            params.append(param)
+        return Type(found.name, tuple(params), found.nullable)
+
+    def _all_fit(self, pairs: list[tuple[Type, Type]]) -> bool:
+        """Whether all pairs fit; a parameter becomes more general when what it was bound to fits."""
+        pending: list[tuple[Type, Type, Type | None]] = [
+            (given, wanted, None) for given, wanted in reversed(pairs)
+        ]
+        while pending:
+            self._step()
+            given, wanted, param = pending.pop()
+            if param is not None:
+                self._generalize(param, given, wanted)
+                continue
+            more = self._fit(given, wanted)
+            if more is None:
                 return False
-        if given.is_parameter:
-            return self._substitutes(wanted, given)
-        if given.is_dyn or wanted.is_dyn:
-            return True
-        if given is NULL or wanted is NULL:
-            return given is wanted or given.nullable or wanted.nullable
-        if given.name != wanted.name:
-            return False
-        if given.name == "type":
-            return True
-        return len(given.params) == len(wanted.params) and all(map(self._fits, given.params, wanted.params))
+            pending.extend(reversed(more))
+        return True
 
-    def _substitutes(self, candidate: Type, param: Type) -> bool:
-        if candidate == param:
-            return True
+    def _fit(self, given: Type, wanted: Type) -> list[tuple[Type, Type, Type | None]] | None:
+        """What else must fit, or be done, so that the two fit; None when they do not."""
+        if given == wanted:
+            return []
+        if wanted.is_parameter and (wanted in self._found or self._free_of(wanted, given)):
+            return self._substitute(wanted, given)
+        if given.is_parameter:
+            usable = given in self._found or self._free_of(given, wanted)
+            return self._substitute(given, wanted) if usable else None
+        if given.is_dyn or wanted.is_dyn:
+            return []
+        if given is NULL or wanted is NULL:
+            return [] if given.nullable or wanted.nullable else None
+        if given.name != wanted.name or len(given.params) != len(wanted.params):
+            return None
+        if given.name == "type":
+            return []
+        return [(a, b, None) for a, b in zip(given.params, wanted.params, strict=True)]
+
+    def _substitute(self, param: Type, candidate: Type) -> list[tuple[Type, Type, Type | None]]:
         bound = self._found.get(param)
         if bound is None:
-            if not self._free_of(param, candidate):
-                return False
             self._found[param] = candidate
-            return True
-        if candidate == bound:
-            return True
-        if not self._fits(candidate, bound):
-            return False
+            return []
+        return [] if candidate == bound else [(candidate, bound, None), (candidate, bound, param)]
+
+    def _generalize(self, param: Type, candidate: Type, bound: Type) -> None:
         general = join(candidate, bound)
         if self._free_of(param, general):
             self._found[param] = general
-        return True
 
     def _free_of(self, param: Type, within: Type) -> bool:
         """Whether binding `param` to `within` makes no type contain itself."""
-        if within == param:
-            return False
-        if within.is_parameter:
-            bound = self._found.get(within)
-            return bound is None or self._free_of(param, bound)
-        return all(self._free_of(param, inner) for inner in within.params)
+        pending = [within]
+        while pending:
+            self._step()
+            found = pending.pop()
+            if found == param:
+                return False
+            if found.is_parameter and found in self._found:
+                pending.append(self._found[found])
+            pending.extend(found.params)
+        return True
 
 
 def join(first: Type, second: Type) -> Type:
     """The more general of two types that fit each other."""
-    return first if _no_more_specific(first, second) else second
-
-
-def _no_more_specific(first: Type, second: Type) -> bool:
-    if first.is_dyn or first.is_parameter:
-        return True
-    if second.is_dyn or second.is_parameter or first.name != second.name:
-        return False
-    if first.name == "type":
-        return True
-    return len(first.params) == len(second.params) and all(map(_no_more_specific, first.params, second.params))
+    pending = [(first, second)]
+    while pending:
+        a, b = pending.pop()
+        if a is b or a.is_dyn or a.is_parameter:
+            continue
+        if b.is_dyn or b.is_parameter or a.name != b.name or len(a.params) != len(b.params):
+            return second
+        if a.name != "type":
+            pending.extend(zip(a.params, b.params, strict=True))
+    return first

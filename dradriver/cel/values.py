@@ -148,12 +148,14 @@ class Opaque:
     Attributes:
         identity: what decides whether two values of one class are equal.
         cel_type: the name of its type in CEL.
+        hashable: whether Kubernetes can look it up in a map.
         size: in the cost model.
     """
 
     __slots__ = ("identity",)
 
     cel_type: ClassVar[str]
+    hashable: ClassVar[bool] = True
 
     def __init__(self, identity: object) -> None:
         self.identity = identity

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - one production of the grammar a line reads best
 """Random selectors and devices: mostly well typed, with a share of what is not."""
 
 from collections.abc import Callable, Mapping
@@ -54,7 +55,7 @@ _VALUES: Final[Mapping[str, Callable[[Random], dict[str, Any]]]] = {
 
 def random_expression(random: Random, depth: int = 4) -> str:
     """A selector of at most about `depth` levels."""
-    return _Writer(random).bool(depth)
+    return _Writer(random).truth(depth)
 
 
 class _Writer:
@@ -90,7 +91,7 @@ class _Writer:
 
     # --- by type --------------------------------------------------------------------------
 
-    def bool(self, depth: int) -> str:
+    def truth(self, depth: int) -> str:
         if depth <= 0:
             return self.pick(
                 lambda: self.text("true", "false"),
@@ -101,31 +102,31 @@ class _Writer:
             )
         d = depth - 1
         if self.random.random() < 0.03:
-            return self.any(d)
+            return self.anything(d)
         return self.pick(
-            lambda: f"({self.bool(d)} && {self.bool(d)})",
-            lambda: f"({self.bool(d)} || {self.bool(d)})",
-            lambda: f"!{self.bool(d)}" if self.random.random() < 0.5 else f"!({self.bool(d)})",
-            lambda: f"({self.bool(d)} ? {self.bool(d)} : {self.bool(d)})",
-            lambda: f"{self.int(d)} {self.text('<', '<=', '>', '>=', '==', '!=')} {self.int(d)}",
+            lambda: f"({self.truth(d)} && {self.truth(d)})",
+            lambda: f"({self.truth(d)} || {self.truth(d)})",
+            lambda: f"!{self.truth(d)}" if self.random.random() < 0.5 else f"!({self.truth(d)})",
+            lambda: f"({self.truth(d)} ? {self.truth(d)} : {self.truth(d)})",
+            lambda: f"{self.whole(d)} {self.text('<', '<=', '>', '>=', '==', '!=')} {self.whole(d)}",
             lambda: f"{self.string(d)} {self.text('==', '!=', '<', '>=')} {self.string(d)}",
-            lambda: f"{self.any(d)} {self.text('==', '!=')} {self.any(d)}",
-            lambda: f"dyn({self.any(d)}) {self.text('==', '!=', '<', '>')} {self.any(d)}",
+            lambda: f"{self.anything(d)} {self.text('==', '!=')} {self.anything(d)}",
+            lambda: f"dyn({self.anything(d)}) {self.text('==', '!=', '<', '>')} {self.anything(d)}",
             lambda: f"{self.string(d)}.{self.text('startsWith', 'endsWith', 'contains')}({self.string(d)})",
             lambda: f"{self.string(d)}.matches({self.pattern()})",
             lambda: f"{self.quantity(d)}.{self.text('isGreaterThan', 'isLessThan')}({self.quantity(d)})",
             lambda: f"{self.quantity(d)} {self.text('==', '!=')} {self.quantity(d)}",
             lambda: f"{self.quantity(d)}.isInteger()",
             lambda: f"{self.semver(d)}.{self.text('isGreaterThan', 'isLessThan')}({self.semver(d)})",
-            lambda: f"{self.semver(d)} {self.text('==', '!=')} {self.text(self.semver(d), self.any(d))}",
+            lambda: f"{self.semver(d)} {self.text('==', '!=')} {self.text(self.semver(d), self.anything(d))}",
             lambda: f"{self.string(d)} in {self.list_of_strings(d)}",
-            lambda: f"{self.int(d)} in {self.list_of_ints(d)}",
-            lambda: f"{self.string(d)} in {self.map(d)}",
+            lambda: f"{self.whole(d)} in {self.list_of_ints(d)}",
+            lambda: f"{self.string(d)} in {self.mapping(d)}",
             lambda: self.loop(d),
             lambda: self.loop(d),
             lambda: f"{self.optional(d)}.hasValue()",
             lambda: (
-                f"{self.text(self.attribute('names', 'ints', 'model', 'vers'), self.list_of_ints(d))}.includes({self.any(d)})"
+                f"{self.text(self.attribute('names', 'ints', 'model', 'vers'), self.list_of_ints(d))}.includes({self.anything(d)})"
             ),
             lambda: (
                 f"sets.{self.text('contains', 'intersects', 'equivalent')}({self.list_of_ints(d)}, {self.list_of_ints(d)})"
@@ -134,17 +135,17 @@ class _Writer:
             lambda: f"is{self.text('Quantity', 'Semver', 'URL', 'IP', 'CIDR')}({self.string(d)})",
             lambda: f"{self.list_of_ints(d)}.isSorted()",
             lambda: (
-                f"{self.double(d)} {self.text('<', '>', '==', '<=')} {self.text(self.double(d), 'double(' + self.int(d) + ')')}"
+                f"{self.double(d)} {self.text('<', '>', '==', '<=')} {self.text(self.double(d), 'double(' + self.whole(d) + ')')}"
             ),
             lambda: (
-                f"type({self.any(d)}) == {self.text('int', 'string', 'bool', 'list', 'map', 'double', 'type', 'null_type')}"
+                f"type({self.anything(d)}) == {self.text('int', 'string', 'bool', 'list', 'map', 'double', 'type', 'null_type')}"
             ),
             lambda: f"{self.time(d)} {self.text('<', '>', '==')} {self.time(d)}",
             lambda: f"{self.duration(d)} {self.text('<', '>=', '==')} {self.duration(d)}",
             lambda: f"bool({self.text(chr(34) + 'true' + chr(34), chr(34) + 'F' + chr(34), self.string(d))})",
         )
 
-    def int(self, depth: int) -> str:
+    def whole(self, depth: int) -> str:
         if depth <= 0:
             return self.pick(
                 lambda: self.text(
@@ -155,10 +156,10 @@ class _Writer:
             )
         d = depth - 1
         return self.pick(
-            lambda: self.int(0),
-            lambda: f"({self.int(d)} {self.text('+', '-', '*', '/', '%')} {self.int(d)})",
-            lambda: f"-({self.int(d)})",
-            lambda: f"size({self.text(self.string(d), self.list_of_ints(d), self.map(d))})",
+            lambda: self.whole(0),
+            lambda: f"({self.whole(d)} {self.text('+', '-', '*', '/', '%')} {self.whole(d)})",
+            lambda: f"-({self.whole(d)})",
+            lambda: f"size({self.text(self.string(d), self.list_of_ints(d), self.mapping(d))})",
             lambda: (
                 f"{self.text(self.string(d), self.attribute('names', 'model'), self.list_of_strings(d))}.size()"
             ),
@@ -168,13 +169,15 @@ class _Writer:
             lambda: f"{self.semver(d)}.{self.text('major', 'minor', 'patch')}()",
             lambda: f"{self.semver(d)}.compareTo({self.semver(d)})",
             lambda: f"{self.list_of_ints(d)}.{self.text('sum', 'min', 'max')}()",
-            lambda: f"{self.list_of_ints(d)}.{self.text('indexOf', 'lastIndexOf')}({self.int(d)})",
-            lambda: f"{self.list_of_ints(d)}[{self.int(0)}]",
+            lambda: f"{self.list_of_ints(d)}.{self.text('indexOf', 'lastIndexOf')}({self.whole(d)})",
+            lambda: f"{self.list_of_ints(d)}[{self.whole(0)}]",
             lambda: f"{self.string(d)}.{self.text('indexOf', 'lastIndexOf')}({self.string(d)})",
-            lambda: f"{self.string(d)}.{self.text('indexOf', 'lastIndexOf')}({self.string(0)}, {self.int(0)})",
-            lambda: f"int({self.text(self.string(d), self.double(d), self.time(d), self.int(d))})",
-            lambda: f"{self.optional(d)}.orValue({self.int(d)})",
-            lambda: f"({self.bool(d)} ? {self.int(d)} : {self.int(d)})",
+            lambda: (
+                f"{self.string(d)}.{self.text('indexOf', 'lastIndexOf')}({self.string(0)}, {self.whole(0)})"
+            ),
+            lambda: f"int({self.text(self.string(d), self.double(d), self.time(d), self.whole(d))})",
+            lambda: f"{self.optional(d)}.orValue({self.whole(d)})",
+            lambda: f"({self.truth(d)} ? {self.whole(d)} : {self.whole(d)})",
             lambda: (
                 f"{self.time(d)}.{self.text('getFullYear', 'getMonth', 'getDate', 'getDayOfWeek', 'getHours', 'getDayOfYear', 'getMilliseconds')}({self.text('', '', chr(34) + '-08:30' + chr(34))})"
             ),
@@ -190,7 +193,7 @@ class _Writer:
         return self.pick(
             lambda: self.double(0),
             lambda: f"({self.double(d)} {self.text('+', '-', '*', '/')} {self.double(d)})",
-            lambda: f"double({self.text(self.int(d), self.string(d))})",
+            lambda: f"double({self.text(self.whole(d), self.string(d))})",
             lambda: f"{self.quantity(d)}.asApproximateFloat()",
         )
 
@@ -220,19 +223,19 @@ class _Writer:
             lambda: self.string(0),
             lambda: f"({self.string(d)} + {self.string(d)})",
             lambda: f"{self.string(d)}.{self.text('lowerAscii', 'upperAscii', 'trim')}()",
-            lambda: f"{self.string(d)}.substring({self.int(0)})",
-            lambda: f"{self.string(d)}.substring({self.int(0)}, {self.int(0)})",
+            lambda: f"{self.string(d)}.substring({self.whole(0)})",
+            lambda: f"{self.string(d)}.substring({self.whole(0)}, {self.whole(0)})",
             lambda: (
                 f"{self.string(d)}.replace({self.string(0)}, {self.string(0)}{self.text('', ', 1', ', -1', ', 0')})"
             ),
-            lambda: f"{self.string(d)}.charAt({self.int(0)})",
+            lambda: f"{self.string(d)}.charAt({self.whole(0)})",
             lambda: f"{self.string(d)}.find({self.pattern()})",
             lambda: f"{self.list_of_strings(d)}.join({self.text('', self.string(0))})",
             lambda: (
-                f"string({self.text(self.int(d), self.double(d), self.bool(d), self.time(d), self.duration(d))})"
+                f"string({self.text(self.whole(d), self.double(d), self.truth(d), self.time(d), self.duration(d))})"
             ),
-            lambda: f'"%s:%d".format([{self.any(d)}, {self.int(d)}])',
-            lambda: f"{self.list_of_strings(d)}[{self.int(0)}]",
+            lambda: f'"%s:%d".format([{self.anything(d)}, {self.whole(d)}])',
+            lambda: f"{self.list_of_strings(d)}[{self.whole(0)}]",
             lambda: f"strings.quote({self.string(d)})",
         )
 
@@ -271,7 +274,9 @@ class _Writer:
         d = depth - 1
         return self.pick(
             lambda: self.quantity(0),
-            lambda: f"{self.quantity(d)}.{self.text('add', 'sub')}({self.text(self.quantity(d), self.int(d))})",
+            lambda: (
+                f"{self.quantity(d)}.{self.text('add', 'sub')}({self.text(self.quantity(d), self.whole(d))})"
+            ),
             lambda: f"quantity({self.string(d)})",
         )
 
@@ -292,7 +297,7 @@ class _Writer:
     def list_of_ints(self, depth: int) -> str:
         d = max(0, depth - 1)
         return self.pick(
-            lambda: f"[{', '.join(self.int(0) for _ in range(self.random.randrange(4)))}]",
+            lambda: f"[{', '.join(self.whole(0) for _ in range(self.random.randrange(4)))}]",
             lambda: (
                 f"[{', '.join(self.text('0', '1', '2', '3', '5') for _ in range(self.random.randrange(5)))}]"
             ),
@@ -304,7 +309,7 @@ class _Writer:
                 else "[3, 1]"
             ),
             lambda: f"lists.range({self.text('0', '3', '5', '-1')})",
-            lambda: f"{self.list_of_ints(d)}.slice({self.int(0)}, {self.int(0)})" if depth > 0 else "[1]",
+            lambda: f"{self.list_of_ints(d)}.slice({self.whole(0)}, {self.whole(0)})" if depth > 0 else "[1]",
             lambda: self.mapping_loop(d) if depth > 0 else "[2]",
             lambda: f"[?{self.optional(d)}, 1]" if depth > 0 else "[7]",
         )
@@ -320,13 +325,13 @@ class _Writer:
             lambda: f"device.attributes[{self.domain()}].map(k, k).sort()",
         )
 
-    def map(self, depth: int) -> str:
+    def mapping(self, depth: int) -> str:
         d = max(0, depth - 1)
         return self.pick(
             lambda: self.text("device.attributes", "device.capacity"),
             lambda: f"device.attributes[{self.domain()}]",
             lambda: f"device.capacity[{self.domain()}]",
-            lambda: f'{{"a": {self.int(d)}, {self.string(0)}: {self.int(0)}}}',
+            lambda: f'{{"a": {self.whole(d)}, {self.string(0)}: {self.whole(0)}}}',
             lambda: "{1: true, 2: false}",
         )
 
@@ -336,12 +341,12 @@ class _Writer:
             lambda: f"device.attributes[{self.domain()}].?{self.text(*ATTRIBUTES)}",
             lambda: f"device.attributes[?{self.domain()}].{self.text(*ATTRIBUTES)}",
             lambda: f"device.attributes[{self.domain()}][?{self.string(0)}]",
-            lambda: f"{self.list_of_ints(d)}[?{self.int(0)}]",
+            lambda: f"{self.list_of_ints(d)}[?{self.whole(0)}]",
             lambda: self.text("optional.of(1)", "optional.none()", "optional.ofNonZeroValue(0)"),
-            lambda: f"optional.of({self.any(d)})",
+            lambda: f"optional.of({self.anything(d)})",
             lambda: f"{self.optional(d)}.or({self.optional(d)})" if depth > 0 else "optional.of(2)",
             lambda: (
-                f"{self.optional(d)}.optMap(o, {self.with_variable('o', 'dyn', lambda: self.int(d))})"
+                f"{self.optional(d)}.optMap(o, {self.with_variable('o', 'dyn', lambda: self.whole(d))})"
                 if depth > 0
                 else "optional.of(2)"
             ),
@@ -379,11 +384,11 @@ class _Writer:
             ),
         )
 
-    def any(self, depth: int) -> str:
+    def anything(self, depth: int) -> str:
         return self.pick(
-            lambda: self.int(depth), lambda: self.string(depth), lambda: self.bool(depth), lambda: self.quantity(depth),
+            lambda: self.whole(depth), lambda: self.string(depth), lambda: self.truth(depth), lambda: self.quantity(depth),
             lambda: self.semver(depth), lambda: self.list_of_ints(depth), lambda: self.attribute(*ATTRIBUTES),
-            lambda: self.double(depth), lambda: self.map(depth), lambda: self.text("null", "1u", 'b"x"', "[]", "{}", "device"),
+            lambda: self.double(depth), lambda: self.mapping(depth), lambda: self.text("null", "1u", 'b"x"', "[]", "{}", "device"),
             lambda: self.list_of_strings(depth), lambda: self.optional(depth),
         )  # fmt: skip
 
@@ -399,33 +404,33 @@ class _Writer:
         name = f"x{len(self.variables)}"
         source, kind = self.random.choice((
             (self.list_of_ints(depth), "int"), (self.list_of_strings(depth), "string"), (self.attribute("names", "ints"), "dyn"),
-            (self.map(depth), "string"),
+            (self.mapping(depth), "string"),
         ))  # fmt: skip
         macro = self.text("all", "exists", "exists_one", "existsOne")
         if self.random.random() < 0.15:
-            body = self.with_variable(name, "dyn", lambda: self.bool(depth))
+            body = self.with_variable(name, "dyn", lambda: self.truth(depth))
             return f"{source}.{macro}({name}, {name}v, {body})"
-        body = self.with_variable(name, kind, lambda: self.bool(depth))
+        body = self.with_variable(name, kind, lambda: self.truth(depth))
         return f"{source}.{macro}({name}, {body})"
 
     def mapping_loop(self, depth: int) -> str:
         name = f"x{len(self.variables)}"
         source = self.list_of_ints(depth)
         return self.pick(
-            lambda: f"{source}.map({name}, {self.with_variable(name, 'int', lambda: self.int(depth))})",
-            lambda: f"{source}.filter({name}, {self.with_variable(name, 'int', lambda: self.bool(depth))})",
+            lambda: f"{source}.map({name}, {self.with_variable(name, 'int', lambda: self.whole(depth))})",
+            lambda: f"{source}.filter({name}, {self.with_variable(name, 'int', lambda: self.truth(depth))})",
             lambda: (
-                f"{source}.map({name}, {self.with_variable(name, 'int', lambda: self.bool(depth))}, {name})"
+                f"{source}.map({name}, {self.with_variable(name, 'int', lambda: self.truth(depth))}, {name})"
             ),
-            lambda: f"{source}.sortBy({name}, {self.with_variable(name, 'int', lambda: self.int(depth))})",
+            lambda: f"{source}.sortBy({name}, {self.with_variable(name, 'int', lambda: self.whole(depth))})",
             lambda: (
-                f"{source}.transformList({name}, {name}v, {self.with_variable(name, 'int', lambda: self.int(depth))})"
+                f"{source}.transformList({name}, {name}v, {self.with_variable(name, 'int', lambda: self.whole(depth))})"
             ),
         )
 
     def bound(self, depth: int) -> str:
         name = f"b{len(self.variables)}"
         kind, value = self.random.choice(
-            (("int", self.int(depth)), ("string", self.string(depth)), ("dyn", self.attribute(*ATTRIBUTES)))
+            (("int", self.whole(depth)), ("string", self.string(depth)), ("dyn", self.attribute(*ATTRIBUTES)))
         )
-        return f"cel.bind({name}, {value}, {self.with_variable(name, kind, lambda: self.bool(depth))})"
+        return f"cel.bind({name}, {value}, {self.with_variable(name, kind, lambda: self.truth(depth))})"

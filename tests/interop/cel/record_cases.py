@@ -46,7 +46,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         program = build(Path(folder))
         written = load("written.json")
-        questions = [{"expression": case["expression"], "device": written["device"]} for case in written["cases"]]
+        questions = [
+            {"expression": case["expression"], "device": written["device"]} for case in written["cases"]
+        ]
         cases = [{k: v for k, v in case.items() if k != "device"} for case in _answered(program, questions)]
         _write("written.json", {**written, "cases": cases})
         random = Random(SEED)

@@ -28,7 +28,10 @@ def test_random_selectors_have_the_same_verdict(oracle: Path) -> None:
     print(f"CEL_SEED={seed}")
     random = Random(seed)
     questions = [
-        {"expression": random_expression(random, random.choice((1, 2, 3, 3, 4))), "device": random_device(random)}
+        {
+            "expression": random_expression(random, random.choice((1, 2, 3, 3, 4))),
+            "device": random_device(random),
+        }
         for _ in range(COUNT)
     ]
     questions = [question for question in questions if len(str(question["expression"])) < 9000]
