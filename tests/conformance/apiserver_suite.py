@@ -1,6 +1,7 @@
 """What every API server here does, said in plain HTTP: the embedded one, and a real kube-apiserver 1.37.
 
-A subclass gives the fixture `api`. Nothing here may need more than a real server offers without its controllers.
+A subclass gives the fixture `api`. Nothing here may need more than a real server offers without
+its controllers.
 """
 
 import asyncio
@@ -17,7 +18,8 @@ import pytest
 Json = dict[str, Any]
 DRA = "/apis/resource.k8s.io/v1"
 CANONICAL = b'{"a":"x","b":1}'
-# Rows of B1: how the stored parameters differ from Go's canonical JSON, and what JSON writes of the same status get.
+# Rows of B1: how the stored parameters differ from Go's canonical JSON, and what JSON writes of
+# the same status get.
 BYTES = {
     "canonical": (CANONICAL, {"put": 200, "merge": 200, "strategic": 200, "apply": 200}),
     "unsorted": (b'{"b":1,"a":"x"}', {"put": 200, "merge": 200, "strategic": 422, "apply": 422}),
@@ -118,7 +120,8 @@ def resource_slice(name: str, **spec: Any) -> Json:
     return {
         "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": name},
         "spec": {
-            "driver": "d.example.com", "nodeName": "n1", "pool": {"name": "n1", "generation": 1, "resourceSliceCount": 1},
+            "driver": "d.example.com", "nodeName": "n1", "pool": {"name": "n1", "generation": 1,
+            "resourceSliceCount": 1},
             "devices": [{"name": "dev-0"}], **spec,
         },
     }  # fmt: skip
@@ -363,7 +366,8 @@ class ApiServerSuite:
         await api.call("PATCH", f"{claims}/a/status", body, content_type=MERGE)
         for manager, kind in (("one", "A"), ("two", "B")):
             status = {"devices": [{"driver": "d.example.com", "pool": "p", "device": "dev-0", "conditions": [
-                {"type": kind, "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+                {"type": kind, "status": "True", "reason": "R", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z"}
             ]}]}  # fmt: skip
             wanted = {
                 "apiVersion": "resource.k8s.io/v1",
@@ -632,7 +636,7 @@ class ApiServerSuite:
     async def test_opaque_parameters_are_compared_byte_by_byte(
         self, api: Api, claims: str, stored: str, way: str
     ) -> None:
-        """B1: the allocation was stored with these bytes; a client writes the status again, device entries only."""
+        """The allocation was stored with these bytes; a client adds device entries to the status."""
         parameters, expected = BYTES[stored]
         made = await api.make(claims, claim("a"))
         status = b'"status":{"allocation":' + allocation(parameters) + b"}"
@@ -664,10 +668,13 @@ class ApiServerSuite:
         group = f"g{uuid.uuid4().hex[:8]}.example.com"
         schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
         definition = {
-            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": f"things.{group}"},
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": f"things.{group}"},
             "spec": {
-                "group": group, "scope": "Cluster", "names": {"plural": "things", "kind": "Thing", "singular": "thing"},
-                "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema, "subresources": {"status": {}}}],
+                "group": group, "scope": "Cluster", "names": {"plural": "things",
+                "kind": "Thing", "singular": "thing"},
+                "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema,
+                "subresources": {"status": {}}}],
             },
         }  # fmt: skip
         await api.make("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)

@@ -51,7 +51,11 @@ SLICE = """
 apiVersion: resource.k8s.io/v1
 kind: ResourceSlice
 metadata: {name: s}
-spec: {driver: loop.example.com, nodeName: n1, pool: {name: n1, generation: 1, resourceSliceCount: 1}, devices: [{name: d}]}
+spec:
+  driver: loop.example.com
+  nodeName: n1
+  pool: {name: n1, generation: 1, resourceSliceCount: 1}
+  devices: [{name: d}]
 """
 
 
@@ -115,7 +119,9 @@ async def test_a_misspelt_field_is_refused_by_the_server(kubectl: Kubectl) -> No
     wrong = MANIFESTS.replace("deviceClassName", "deviceClass")
     output = await kubectl("apply", "-f", "-", stdin=wrong, code=1)
     assert 'unknown field "spec.devices.requests[0].exactly.deviceClass"' in output
-    ignored = await kubectl("create", "--validate=warn", "-f", "-", stdin=CONFIG_MAP.replace("\ndata", "\ndato: {}\ndata") % "1")
+    ignored = await kubectl(
+        "create", "--validate=warn", "-f", "-", stdin=CONFIG_MAP.replace("\ndata", "\ndato: {}\ndata") % "1"
+    )
     assert 'Warning: unknown field "dato"' in ignored
 
 
@@ -148,7 +154,9 @@ async def test_get_prints_the_usual_columns(kubectl: Kubectl) -> None:
 
 async def test_api_resources_version_and_who_am_i(kubectl: Kubectl) -> None:
     listed = await kubectl("api-resources")
-    assert {"resourceclaims", "resourceslices", "customresourcedefinitions", "leases"} <= {line.split()[0] for line in listed.splitlines()}
+    assert {"resourceclaims", "resourceslices", "customresourcedefinitions", "leases"} <= {
+        line.split()[0] for line in listed.splitlines()
+    }
     assert "Server Version: v1.37.0" in await kubectl("version")
     assert "system:masters" in await kubectl("auth", "whoami")
     assert (await kubectl("auth", "can-i", "create", "pods")).strip() == "yes"
@@ -162,7 +170,9 @@ async def test_typed_clients_may_send_protobuf(kubectl: Kubectl) -> None:
     assert (await kubectl.json("get", "cm", "m", "-n", "n"))["data"] == {"a": "1"}
     assert (await kubectl.json("get", "secret", "s", "-n", "n"))["data"] == {"a": "MQ=="}
     token = await kubectl("create", "token", "default", "-n", "default")
-    assert "system:serviceaccount:default:default" in await kubectl("auth", "whoami", f"--token={token.strip()}")
+    assert "system:serviceaccount:default:default" in await kubectl(
+        "auth", "whoami", f"--token={token.strip()}"
+    )
 
 
 async def test_wait_sees_conditions_and_deletion(kubectl: Kubectl) -> None:
@@ -190,7 +200,9 @@ async def test_logs_are_read_through_the_hook(kubectl: Kubectl) -> None:
     async def lines(container: str, tail: int | None) -> AsyncIterator[bytes]:
         yield f"{container} {tail}\n".encode()
 
-    async def logs(namespace: str, pod: str, container: str, follow: bool, tail: int | None) -> AsyncIterator[bytes]:
+    async def logs(
+        namespace: str, pod: str, container: str, follow: bool, tail: int | None
+    ) -> AsyncIterator[bytes]:
         assert (namespace, pod, follow) == ("default", "p", False)
         return lines(container, tail)
 
@@ -201,19 +213,26 @@ async def test_logs_are_read_through_the_hook(kubectl: Kubectl) -> None:
 
 async def test_a_custom_kind_can_be_used_at_once(kubectl: Kubectl) -> None:
     definition = {
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.example.com"},
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.example.com"},
         "spec": {
             "group": "example.com", "scope": "Namespaced",
             "names": {"plural": "things", "kind": "Thing", "singular": "thing", "shortNames": ["th"]},
             "versions": [{
-                "name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}},
+                "name": "v1", "served": True, "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object"}},
                 "additionalPrinterColumns": [{"name": "Color", "type": "string", "jsonPath": ".spec.color"}],
             }],
         },
     }  # fmt: skip
     await kubectl("apply", "-f", "-", stdin=json.dumps(definition))
     await kubectl("wait", "--for=condition=Established", "crd/things.example.com", "--timeout=10s")
-    thing = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}, "spec": {"color": "red"}}
+    thing = {
+        "apiVersion": "example.com/v1",
+        "kind": "Thing",
+        "metadata": {"name": "t"},
+        "spec": {"color": "red"},
+    }
     await kubectl("apply", "-f", "-", stdin=json.dumps(thing))
     assert (await kubectl("get", "th")).split() == ["NAME", "COLOR", "t", "red"]
     await kubectl("delete", "crd", "things.example.com")
@@ -224,5 +243,3 @@ async def test_delete_takes_all_that_a_namespace_holds(kubectl: Kubectl) -> None
     await kubectl("apply", "-n", "n", "-f", "-", stdin=MANIFESTS)
     await kubectl("delete", "namespace", "n", "--timeout=20s")
     assert "No resources found" in await kubectl("get", "resourceclaims,pods", "-A")
-
-

@@ -1,8 +1,9 @@
 """Server-side apply and the ownership of fields (`metadata.managedFields`).
 
-`apply` merges what a manager wants into the live object, refuses what another manager owns with another value, and
-removes what the manager owned, no longer wants, and nobody else owns. `record_update` notes who changed what with any
-other write, so that a later apply finds the conflict.
+`apply` merges what a manager wants into the live object, refuses what another manager owns with
+another value, and removes what the manager owned, no longer wants, and nobody else owns.
+`record_update` notes who changed what with any other write, so that a later apply finds the
+conflict.
 """
 
 import json
@@ -133,7 +134,7 @@ def record_apply(obj: Object, applied: Applied, manager: Manager, now: str) -> N
 
 
 def _conflict(conflicts: list[tuple[Object, set[Path]]]) -> StatusError:
-    causes = []
+    causes: list[Cause] = []
     for entry, paths in conflicts:
         using = f" using {entry['apiVersion']}" if entry.get("operation") == "Update" else ""
         who = f'conflict with "{entry.get("manager", "")}"{_subresource(entry)}{using}'
@@ -196,7 +197,10 @@ def _merge_items(known: Field, live: list[JsonValue], value: list[JsonValue]) ->
 
 
 def _remove(obj: JsonValue, path: Path) -> None:
-    """Take one owned path out of the merged object; containers on the way are copied, never shared with the live one."""
+    """Take one owned path out of the merged object.
+
+    Containers on the way are copied, never shared with the live one.
+    """
     node, parents = obj, path[:-1]
     if path[-1] == SELF:
         parents = path[:-2]

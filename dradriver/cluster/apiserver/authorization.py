@@ -1,7 +1,7 @@
 """Who may do what: admins everything; an identity that is bound to a node, little of what is not its node's.
 
-As the real Node authorizer and NodeRestriction have it for ResourceSlices; other kinds are open to every authenticated
-user but for writes to the cluster's own objects. There is no RBAC here.
+As the real Node authorizer and NodeRestriction have it for ResourceSlices; other kinds are open to
+every authenticated user but for writes to the cluster's own objects. There is no RBAC here.
 """
 
 from dradriver.cluster.apiserver.identity import User
@@ -47,9 +47,10 @@ def _slices(user: User, target: Target, fields: tuple[FieldRequirement, ...], ex
             raise denied(
                 user, target, "can only list/watch/deletecollection resourceslices with nodeName field selector"
             )
-    elif target.verb in {"update", "patch", "delete"} or (target.verb == "get" and user.is_node):
-        if existing is not None and dig(existing, "spec", "nodeName") != user.node:
-            raise denied(user, target, f"no relationship found between node '{user.node}' and this object")
+        return
+    named = target.verb in {"update", "patch", "delete"} or (target.verb == "get" and user.is_node)
+    if named and existing is not None and dig(existing, "spec", "nodeName") != user.node:
+        raise denied(user, target, f"no relationship found between node '{user.node}' and this object")
 
 
 def _node(user: User, target: Target) -> None:
@@ -83,5 +84,8 @@ def admit_slice(user: User, target: Target, obj: Object) -> None:
 def denied(user: User, target: Target, reason: str) -> StatusError:
     """403 in the words of the real server."""
     where = f'in the namespace "{target.namespace}"' if target.namespace else "at the cluster scope"
-    why = f'User "{user.name}" cannot {target.verb} resource "{target.what}" in API group "{target.resource.group}" {where}'
+    why = (
+        f'User "{user.name}" cannot {target.verb} resource "{target.what}" in API group '
+        f'"{target.resource.group}" {where}'
+    )
     return forbidden(target.resource.about(target.name), f"{why}: {reason}" if reason else why)

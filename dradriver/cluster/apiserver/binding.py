@@ -3,7 +3,7 @@
 from dradriver.cluster.apiserver.decoding import read
 from dradriver.cluster.apiserver.requests import Request
 from dradriver.cluster.apiserver.resources import PODS
-from dradriver.cluster.apiserver.status import Cause, bad_request, conflict, invalid, not_found
+from dradriver.cluster.apiserver.status import About, Cause, bad_request, conflict, invalid, not_found
 from dradriver.cluster.apiserver.values import Object, dig
 from dradriver.cluster.apiserver.writes import Server, system_update
 
@@ -12,7 +12,8 @@ def bind(server: Server, request: Request) -> None:
     """Set a pod's node, once.
 
     Raises:
-        StatusError: 404 without the pod, 409 for a pod that is bound, deleted or gated, 422 without a node.
+        StatusError: 404 without the pod, 409 for a pod that is bound, deleted or gated, 422
+            without a node.
     """
     binding = read(request, "core.Binding")
     name = request.target.name or dig(binding, "metadata", "name") or ""
@@ -29,18 +30,7 @@ def bind(server: Server, request: Request) -> None:
     if stored is None:
         raise not_found(about)
     pod = stored.object
-    uid = dig(binding, "metadata", "uid")
-    if uid and uid != pod["metadata"]["uid"]:
-        raise conflict(
-            about,
-            f"Precondition failed: UID in precondition: {uid}, UID in object meta: {pod['metadata']['uid']}",
-        )
-    if pod["metadata"].get("deletionTimestamp"):
-        raise conflict(about, f"pod {name} is being deleted, cannot be assigned to a host")
-    if pod["spec"].get("nodeName"):
-        raise conflict(about, f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"')
-    if pod["spec"].get("schedulingGates"):
-        raise conflict(about, f"pod {name} has non-empty .spec.schedulingGates")
+    _check(about, pod, binding)
     if request.dry_run:
         return
 
@@ -55,3 +45,19 @@ def bind(server: Server, request: Request) -> None:
         status["conditions"] = [*others, scheduled]
 
     system_update(server, stored, change)
+
+
+def _check(about: About, pod: Object, binding: Object) -> None:
+    name = pod["metadata"]["name"]
+    uid = dig(binding, "metadata", "uid")
+    if uid and uid != pod["metadata"]["uid"]:
+        raise conflict(
+            about,
+            f"Precondition failed: UID in precondition: {uid}, UID in object meta: {pod['metadata']['uid']}",
+        )
+    if pod["metadata"].get("deletionTimestamp"):
+        raise conflict(about, f"pod {name} is being deleted, cannot be assigned to a host")
+    if pod["spec"].get("nodeName"):
+        raise conflict(about, f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"')
+    if pod["spec"].get("schedulingGates"):
+        raise conflict(about, f"pod {name} has non-empty .spec.schedulingGates")

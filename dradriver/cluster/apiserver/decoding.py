@@ -53,7 +53,7 @@ def _load_yaml(body: bytes, schema: str | None) -> JsonValue:
 
 
 class _JsonLoader(yaml.SafeLoader):
-    yaml_implicit_resolvers = {  # noqa: RUF012 -- PyYAML's own shape
+    yaml_implicit_resolvers = {
         first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
@@ -156,11 +156,13 @@ def _check_kind(resource: Resource, value: Object) -> None:
         raise bad_request("Object 'Kind' is missing in the request body")
     if version and version != resource.api_version:
         raise bad_request(
-            f"the API version in the data ({version}) does not match the expected API version ({resource.api_version})"
+            f"the API version in the data ({version}) does not match the expected API "
+            f"version ({resource.api_version})"
         )
     if kind != resource.kind:
         raise bad_request(
-            f'{kind} in version "{version}" cannot be handled as a {resource.kind}: converting ({version}.{kind}) to (v1.{resource.kind}): unknown conversion'
+            f'{kind} in version "{version}" cannot be handled as a {resource.kind}: '
+            f"converting ({version}.{kind}) to (v1.{resource.kind}): unknown conversion"
         )
 
 

@@ -1,4 +1,4 @@
-"""Custom resource definitions in force: serve their kinds, and clear their objects away when they are deleted."""
+"""Custom resource definitions in force: serve their kinds, clear away what a deleted one leaves."""
 
 import asyncio
 

@@ -1,7 +1,7 @@
 """Delete: preconditions, grace, finalizers, propagation.
 
-An object goes at once unless something holds it: finalizers, or for a pod on a node the time that its kubelet has.
-Until then it carries a deletionTimestamp.
+An object goes at once unless something holds it: finalizers, or for a pod on a node the time that
+its kubelet has. Until then it carries a deletionTimestamp.
 """
 
 from dataclasses import dataclass
@@ -57,12 +57,16 @@ def options_of(request: Request) -> Options:
         propagation = "Orphan"
     if propagation not in _PROPAGATION:
         raise bad_request(
-            f"DeleteOptions.meta.k8s.io: propagationPolicy {propagation!r} must be one of Background, Foreground, Orphan"
+            f"DeleteOptions.meta.k8s.io: propagationPolicy {propagation!r} must be one "
+            "of Background, Foreground, Orphan"
         )
     return Options(
-        grace, propagation, dig(body, "preconditions", "uid") or "", dig(body, "preconditions", "resourceVersion") or "",
+        grace,
+        propagation,
+        dig(body, "preconditions", "uid") or "",
+        dig(body, "preconditions", "resourceVersion") or "",
         dry_run=request.dry_run or bool(body.get("dryRun")),
-    )  # fmt: skip
+    )
 
 
 def delete(server: Server, resource: Resource, old: Stored, options: Options) -> Deleted:
@@ -115,7 +119,10 @@ def _check(resource: Resource, old: Stored, options: Options) -> None:
         why = f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {uid}"
         raise conflict(about, why)
     if options.revision and options.revision != str(old.revision):
-        why = f"Precondition failed: ResourceVersion in precondition: {options.revision}, ResourceVersion in object meta: {old.revision}"
+        why = (
+            f"Precondition failed: ResourceVersion in precondition: {options.revision}, "
+            f"ResourceVersion in object meta: {old.revision}"
+        )
         raise conflict(about, why)
     if resource.storage == NAMESPACES and name in _PROTECTED:
         raise forbidden(about, "this namespace may not be deleted")

@@ -6,9 +6,16 @@ from dradriver.cluster.apiserver.resources import VERBS, Registry, Resource
 from dradriver.cluster.apiserver.values import Object
 
 VERSION: Object = {
-    "major": "1", "minor": "37", "gitVersion": "v1.37.0", "gitCommit": "0" * 40, "gitTreeState": "clean",
-    "buildDate": "2026-08-26T00:00:00Z", "goVersion": "none", "compiler": "none", "platform": "linux/amd64",
-}  # fmt: skip
+    "major": "1",
+    "minor": "37",
+    "gitVersion": "v1.37.0",
+    "gitCommit": "0" * 40,
+    "gitTreeState": "clean",
+    "buildDate": "2026-08-26T00:00:00Z",
+    "goVersion": "none",
+    "compiler": "none",
+    "platform": "linux/amd64",
+}
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _SUBRESOURCES: dict[str, tuple[str, tuple[str, ...]]] = {
     "status": ("", ("get", "patch", "update")),
@@ -87,9 +94,11 @@ def aggregated(registry: Registry, *, core: bool) -> Object:
     """/api or /apis in the aggregated form."""
     names = [name for name in _groups(registry) if (name == "") == core]
     return {
-        "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {},
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": "apidiscovery.k8s.io/v2",
+        "metadata": {},
         "items": [_aggregated_group(registry, name) for name in names],
-    }  # fmt: skip
+    }
 
 
 def _groups(registry: Registry) -> dict[str, list[str]]:
@@ -108,9 +117,12 @@ def _served(registry: Registry, name: str, version: str) -> Iterable[Resource]:
 
 def _entries(resource: Resource) -> list[Object]:
     entry: Object = {
-        "name": resource.plural, "singularName": resource.singular or resource.kind.lower(),
-        "namespaced": resource.namespaced, "kind": resource.kind, "verbs": list(VERBS),
-    }  # fmt: skip
+        "name": resource.plural,
+        "singularName": resource.singular or resource.kind.lower(),
+        "namespaced": resource.namespaced,
+        "kind": resource.kind,
+        "verbs": list(VERBS),
+    }
     if resource.short_names:
         entry["shortNames"] = list(resource.short_names)
     if resource.categories:
@@ -121,9 +133,12 @@ def _entries(resource: Resource) -> list[Object]:
 def _subresource(resource: Resource, name: str) -> Object:
     kind, verbs = _SUBRESOURCES[name]
     return {
-        "name": f"{resource.plural}/{name}", "singularName": "", "namespaced": resource.namespaced,
-        "kind": kind or resource.kind, "verbs": list(verbs),
-    }  # fmt: skip
+        "name": f"{resource.plural}/{name}",
+        "singularName": "",
+        "namespaced": resource.namespaced,
+        "kind": kind or resource.kind,
+        "verbs": list(verbs),
+    }
 
 
 def _aggregated_group(registry: Registry, name: str) -> Object:
@@ -149,16 +164,27 @@ def _aggregated_resources(registry: Registry, name: str, version: str) -> list[O
             kind, verbs = _SUBRESOURCES[subresource]
             response = {"group": each.group, "version": each.version, "kind": kind or each.kind}
             subresources.append({"subresource": subresource, "responseKind": response, "verbs": list(verbs)})
-        found.append({
-            "resource": each.plural, "responseKind": {"group": each.group, "version": each.version, "kind": each.kind},
-            "scope": "Namespaced" if each.namespaced else "Cluster", "singularResource": each.singular or each.kind.lower(),
-            "verbs": list(VERBS), "shortNames": list(each.short_names), "categories": list(each.categories),
-            "subresources": subresources,
-        })  # fmt: skip
+        found.append(
+            {
+                "resource": each.plural,
+                "responseKind": {"group": each.group, "version": each.version, "kind": each.kind},
+                "scope": "Namespaced" if each.namespaced else "Cluster",
+                "singularResource": each.singular or each.kind.lower(),
+                "verbs": list(VERBS),
+                "shortNames": list(each.short_names),
+                "categories": list(each.categories),
+                "subresources": subresources,
+            }
+        )
     for group_name, group_version, plural, kind in _REVIEWS:
         if (group_name, group_version) == (name, version):
-            found.append({
-                "resource": plural, "responseKind": {"group": name, "version": version, "kind": kind}, "scope": "Cluster",
-                "singularResource": kind.lower(), "verbs": ["create"],
-            })  # fmt: skip
+            found.append(
+                {
+                    "resource": plural,
+                    "responseKind": {"group": name, "version": version, "kind": kind},
+                    "scope": "Cluster",
+                    "singularResource": kind.lower(),
+                    "verbs": ["create"],
+                }
+            )
     return found

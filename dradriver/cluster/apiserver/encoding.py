@@ -1,4 +1,7 @@
-"""From stored objects to answers: plain, as a `Table` or as metadata only, for one object, a list or a watch event."""
+"""From stored objects to answers: plain, as a `Table` or as metadata only.
+
+For one object, a list or a watch event.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

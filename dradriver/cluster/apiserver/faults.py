@@ -15,15 +15,18 @@ class Fault:
     """One rule. The first rule that matches a request is used, `count` times.
 
     Attributes:
-        verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`, or "" for any.
-        resource: plural name, with the subresource after a slash (`resourceclaims/status`), or "" for any.
+        verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`, or
+            "" for any.
+        resource: plural name, with the subresource after a slash (`resourceclaims/status`), or ""
+            for any.
         code: HTTP status to answer with; 0 lets the request through (after the delay).
         delay: seconds to wait first.
         drop: cut the connection without an answer; a watch is cut before its first event.
         after: cut a watch after this many events (only for watches; -1 never).
         retry_after: seconds for `Retry-After`.
         count: how many requests it still hits; -1 for all.
-        applied: the request is carried out, and only then the fault happens (an answer that got lost).
+        applied: the request is carried out, and only then the fault happens (an answer that got
+            lost).
     """
 
     verb: str = ""

@@ -1,8 +1,9 @@
 """Field sets: which fields a manager owns, as server-side apply sees an object.
 
-A path is a tuple of elements as `fieldsV1` writes them: `f:spec`, `k:{"name":"a"}` for an item of a keyed list, `v:"x"`
-for a member of a set, `.` for the item or map itself. `leaves` maps each owned path of an object to its value; the rest
-is set arithmetic. Without a schema (custom resources) maps are granular and lists are atomic.
+A path is a tuple of elements as `fieldsV1` writes them: `f:spec`, `k:{"name":"a"}` for an item of
+a keyed list, `v:"x"` for a member of a set, `.` for the item or map itself. `leaves` maps each
+owned path of an object to its value; the rest is set arithmetic. Without a schema (custom
+resources) maps are granular and lists are atomic.
 """
 
 import json

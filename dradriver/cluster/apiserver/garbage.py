@@ -1,7 +1,7 @@
 """Owner garbage collection: dependents go when the last of their owners is gone.
 
-The three policies of a delete: in the background, dependents go after their owner; in the foreground, an owner waits for
-the dependents that block it; orphans lose the owner and stay.
+The three policies of a delete: in the background, dependents go after their owner; in the
+foreground, an owner waits for the dependents that block it; orphans lose the owner and stay.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ def owners(stored: Stored) -> list[Object]:
 class GarbageCollector:
     """Deletes what nobody owns any more.
 
-    It keeps an index from owners' UIDs to dependents, rebuilt at start, and re-checks an object whenever it or one of
-    its owners changed.
+    It keeps an index from owners' UIDs to dependents, rebuilt at start, and re-checks an object
+    whenever it or one of its owners changed.
     """
 
     def __init__(self, server: Server) -> None:

@@ -1,7 +1,8 @@
 """Feature gates: their defaults in Kubernetes 1.37, and how a user switches them.
 
-A gate that is off makes the server drop the fields that it guards, unless the stored object already uses them. Gates
-that 1.37 locks can be switched here all the same, so that older and newer clusters can be imitated.
+A gate that is off makes the server drop the fields that it guards, unless the stored object
+already uses them. Gates that 1.37 locks can be switched here all the same, so that older and newer
+clusters can be imitated.
 """
 
 from collections.abc import Mapping
@@ -46,8 +47,8 @@ class FeatureGates:
     """Which gates are on.
 
     Attributes:
-        settings: what was set; everything else has its default. A gate that is off by setting takes those that
-            require it with it, unless they were set on.
+        settings: what was set; everything else has its default. A gate that is off by setting
+            takes those that require it with it, unless they were set on.
     """
 
     settings: Mapping[str, bool] = field(default_factory=dict)

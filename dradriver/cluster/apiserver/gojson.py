@@ -1,8 +1,9 @@
 """JSON as Go writes it.
 
-The real server compares opaque parameters byte by byte, after its own encoder has touched them in two ways: every
-answer is compacted and has `<`, `>`, `&`, U+2028 and U+2029 escaped (`compact`), and what passes through a generic map
-(strategic merge, server-side apply) comes back with sorted keys and Go's numbers (`canonical`).
+The real server compares opaque parameters byte by byte, after its own encoder has touched them in
+two ways: every answer is compacted and has `<`, `>`, `&`, U+2028 and U+2029 escaped (`compact`),
+and what passes through a generic map (strategic merge, server-side apply) comes back with sorted
+keys and Go's numbers (`canonical`).
 """
 
 import json
@@ -18,7 +19,7 @@ _SPACE = re.compile(r"[ \t\r\n]+")
 
 
 def compact(raw: bytes) -> bytes:
-    """The same JSON without insignificant space, with the characters escaped that Go escapes; order and numbers stay."""
+    """The same JSON without insignificant space, escaped as Go does; order and numbers stay."""
     text = raw.decode()
     parts: list[str] = []
     end = 0
@@ -68,7 +69,7 @@ def _plain(text: str) -> str:
 
 
 def _string(value: str) -> str:
-    return _escape(json.dumps(value, ensure_ascii=False).replace("\x7f", "\x7f"))
+    return _escape(json.dumps(value, ensure_ascii=False))
 
 
 def _escape(text: str) -> str:

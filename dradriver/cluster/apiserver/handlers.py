@@ -144,7 +144,16 @@ class Handler:
             return await self._watch(http, request, cut_after=cut_after)
         if subresource == "log":
             return await self._log(http, request)
-        return _VERBS[verb](self, request)
+        answers: dict[str, Callable[[Request], web.Response]] = {
+            "get": self._get,
+            "list": self._list,
+            "create": self._create,
+            "update": self._update,
+            "patch": self._patch,
+            "delete": self._delete,
+            "deletecollection": self._delete_collection,
+        }
+        return answers[verb](request)
 
     def _get(self, request: Request) -> web.Response:
         writer = reads.encoder(self.server, request)
@@ -254,17 +263,6 @@ class Handler:
             async for chunk in chunks:
                 await response.write(chunk)
         return response
-
-
-_VERBS: dict[str, Callable[[Handler, Request], web.Response]] = {
-    "get": Handler._get,
-    "list": Handler._list,
-    "create": Handler._create,
-    "update": Handler._update,
-    "patch": Handler._patch,
-    "delete": Handler._delete,
-    "deletecollection": Handler._delete_collection,
-}
 
 
 def _json(body: bytes, status: int = 200, *, content_type: str = "application/json") -> web.Response:

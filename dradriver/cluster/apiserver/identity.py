@@ -1,7 +1,7 @@
 """Who asks: tokens, and the certificate authority that lets clients speak TLS to the server.
 
-kubectl and client-go drop tokens over plain HTTP, hence TLS. A token names its user and proves it with a key that only
-the server's data folder holds; so nothing but that key needs to be kept.
+kubectl and client-go drop tokens over plain HTTP, hence TLS. A token names its user and proves it
+with a key that only the server's data folder holds; so nothing but that key needs to be kept.
 """
 
 import base64
@@ -53,8 +53,8 @@ SERVER = User("system:apiserver", ("system:masters",))
 def user_of(text: str) -> User | None:
     """The user that a short name stands for.
 
-    `admin`; `node:NAME`, the kubelet of a node; `driver:NAME`, a driver's service account bound to a node;
-    `sa:NAMESPACE:NAME`, any other service account. None for anything else.
+    `admin`; `node:NAME`, the kubelet of a node; `driver:NAME`, a driver's service account bound to
+    a node; `sa:NAMESPACE:NAME`, any other service account. None for anything else.
     """
     kind, _, rest = text.partition(":")
     if text == "admin":
@@ -64,7 +64,8 @@ def user_of(text: str) -> User | None:
     if kind == "driver" and rest:
         return _service_account(DRIVER_NAMESPACE, "dra-driver", rest)
     if kind == "sa" and rest.count(":") == 1:
-        return _service_account(*rest.split(":"), "")
+        namespace, _, name = rest.partition(":")
+        return _service_account(namespace, name, "")
     return None
 
 
@@ -110,8 +111,8 @@ class Credentials:
 def load(folder: Path, host: str) -> Credentials:
     """Read the credentials of a data folder, making what is missing. Blocking.
 
-    Each file is written under another name first: a process that dies in between leaves nothing half-made, and a CA
-    without a server certificate is simply completed.
+    Each file is written under another name first: a process that dies in between leaves nothing
+    half-made, and a CA without a server certificate is simply completed.
     """
     key_file, ca_file, ca_key_file = folder / "token.key", folder / "ca.crt", folder / "ca.key"
     server_file = folder / f"server-{hashlib.sha256(host.encode()).hexdigest()[:8]}.pem"

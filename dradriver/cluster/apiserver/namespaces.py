@@ -1,4 +1,4 @@
-"""The life of namespaces: the first ones, their default service account, and emptying those that are deleted."""
+"""The life of namespaces: the first ones, their service account, the emptying of deleted ones."""
 
 import asyncio
 import contextlib
@@ -33,7 +33,8 @@ def _create(server: Server, resource: Resource, namespace: str, name: str) -> No
 class NamespaceController:
     """Gives each namespace its default service account, and empties and removes those that are deleted.
 
-    It works on the state, not on events: a pass finds what is left to do, so a crash in between loses nothing.
+    It works on the state, not on events: a pass finds what is left to do, so a crash in between
+    loses nothing.
     """
 
     def __init__(self, server: Server) -> None:

@@ -1,4 +1,4 @@
-"""OpenAPI documents: enough for clients to learn that the server validates fields itself, and the shape of each kind."""
+"""OpenAPI documents: the shape of each kind, and that the server validates fields itself."""
 
 import hashlib
 
@@ -16,12 +16,20 @@ V2: Object = {
 }
 _PARAMETERS = ("dryRun", "fieldManager", "fieldValidation", "force", "pretty")
 _PRIMITIVES: dict[str, Object] = {
-    "string": {"type": "string"}, "bool": {"type": "boolean"}, "int32": {"type": "integer", "format": "int32"},
-    "int64": {"type": "integer", "format": "int64"}, "float": {"type": "number"}, "byte": {"type": "integer"},
-    "bytes": {"type": "string", "format": "byte"}, "time": {"type": "string", "format": "date-time"},
-    "microtime": {"type": "string", "format": "date-time"}, "quantity": {"type": "string"},
-    "intorstring": {"x-kubernetes-int-or-string": True}, "raw": {"type": "object"}, "any": {"type": "object"},
-}  # fmt: skip
+    "string": {"type": "string"},
+    "bool": {"type": "boolean"},
+    "int32": {"type": "integer", "format": "int32"},
+    "int64": {"type": "integer", "format": "int64"},
+    "float": {"type": "number"},
+    "byte": {"type": "integer"},
+    "bytes": {"type": "string", "format": "byte"},
+    "time": {"type": "string", "format": "date-time"},
+    "microtime": {"type": "string", "format": "date-time"},
+    "quantity": {"type": "string"},
+    "intorstring": {"x-kubernetes-int-or-string": True},
+    "raw": {"type": "object"},
+    "any": {"type": "object"},
+}
 
 
 def v3_index(registry: Registry) -> Object:
@@ -62,8 +70,11 @@ def _paths(resource: Resource, path: str, name: str, gvk: Object) -> Object:
 
     def operation(action: str) -> Object:
         return {
-            "x-kubernetes-action": action, "x-kubernetes-group-version-kind": gvk, "parameters": parameters, "responses": answer,
-        }  # fmt: skip
+            "x-kubernetes-action": action,
+            "x-kubernetes-group-version-kind": gvk,
+            "parameters": parameters,
+            "responses": answer,
+        }
 
     one = {
         "get": operation("get"),

@@ -1,7 +1,8 @@
 """JSON patch (RFC 6902), JSON merge patch (RFC 7386) and Kubernetes' strategic merge patch, as pure functions.
 
-The first two work on the object as it was answered last, so that raw bytes which a patch does not touch stay what they
-are; a strategic merge works on a generic copy (Go's numbers, sorted keys), as on the real server.
+The first two work on the object as it was answered last, so that raw bytes which a patch does not
+touch stay what they are; a strategic merge works on a generic copy (Go's numbers, sorted keys), as
+on the real server.
 """
 
 import json
@@ -62,7 +63,10 @@ def json_patch(target: Object, operations: JsonValue) -> JsonValue:
         try:
             result = _operate(result, operation)
         except (KeyError, IndexError, ValueError, TypeError) as error:
-            message = f"the server rejected our request due to an error in our request: {operation.get('op')} {operation['path']}: {error}"
+            message = (
+                "the server rejected our request due to an error in our request: "
+                f"{operation.get('op')} {operation['path']}: {error}"
+            )
             raise StatusError(422, "Invalid", message) from error
     return result
 

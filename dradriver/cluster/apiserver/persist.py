@@ -1,8 +1,9 @@
 """The objects on disk: one SQLite file, one row an object.
 
-A write is one small transaction in the write-ahead log, made on the event loop before the write is acknowledged or seen
-by anybody: tens of microseconds, no fsync (`synchronous=NORMAL`), so a killed process loses nothing that it answered. A
-power failure may lose the last moments, which a laptop's cluster can bear. Checkpoints, which do sync, run in a thread.
+A write is one small transaction in the write-ahead log, made on the event loop before the write is
+acknowledged or seen by anybody: tens of microseconds, no fsync (`synchronous=NORMAL`), so a killed
+process loses nothing that it answered. A power failure may lose the last moments, which a laptop's
+cluster can bear. Checkpoints, which do sync, run in a thread.
 """
 
 import asyncio
@@ -16,7 +17,8 @@ from dradriver.cluster.apiserver.status import internal
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS objects (
-  storage TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL, revision INTEGER NOT NULL, body BLOB NOT NULL,
+  storage TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL,
+  revision INTEGER NOT NULL, body BLOB NOT NULL,
   PRIMARY KEY (storage, namespace, name)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS counter (id INTEGER PRIMARY KEY CHECK (id = 0), revision INTEGER NOT NULL);
 INSERT OR IGNORE INTO counter VALUES (0, 1);
@@ -70,7 +72,8 @@ class Database:
     def put(self, row: Row) -> None:
         """Write one object and the counter, together.
 
-        If the process dies right after, the write exists though nobody was told: as with any server.
+        If the process dies right after, the write exists though nobody was told: as with any
+        server.
 
         Raises:
             StatusError: 500, when the disk refuses; nothing has changed then.

@@ -1,7 +1,8 @@
 """Quantities (`1Gi`, `500m`) as Kubernetes reads and rewrites them.
 
-The server answers the canonical form (`1024Mi` comes back as `1Gi`), because Go parses and prints them. Amounts are
-integers of 1e-9, rounded up, so that comparing them is exact. Source: apimachinery `pkg/api/resource`.
+The server answers the canonical form (`1024Mi` comes back as `1Gi`), because Go parses and prints
+them. Amounts are integers of 1e-9, rounded up, so that comparing them is exact. Source:
+apimachinery `pkg/api/resource`.
 """
 
 import re

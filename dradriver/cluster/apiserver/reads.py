@@ -37,7 +37,7 @@ def _printer(server: Server, resource: Resource) -> list[Object]:
         return []
     definition = server.store.get(CRDS, "", f"{resource.plural}.{resource.group}")
     versions = definition.object["spec"]["versions"] if definition is not None else []
-    found = next((each for each in versions if each["name"] == resource.version), {})
+    found: Object = next((each for each in versions if each["name"] == resource.version), {})
     return list(found.get("additionalPrinterColumns") or ())
 
 
@@ -118,7 +118,8 @@ def list_page(server: Server, request: Request) -> Page:
     """One page of a list.
 
     Raises:
-        StatusError: 410 for a page of a past that is gone, 504 for a revision that is not there yet.
+        StatusError: 410 for a page of a past that is gone, 504 for a revision that is not there
+            yet.
     """
     wanted = selection(request)
     limit = int(request.query.get("limit") or 0)
@@ -142,9 +143,12 @@ def _continued(server: Server, request: Request, token: _Token) -> list[Stored]:
     except StatusError as error:
         # The rest can still be had, at the price of consistency: Kubernetes says so and gives a token for it.
         message = (
-            "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
-            "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
-            "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
+            "The provided continue parameter is too old to display a consistent list "
+            "result. You can start a new list without "
+            "the continue parameter, or use the continue token in this response to "
+            "retrieve the remainder of the results. "
+            "Continuing with the provided token results in an inconsistent list - "
+            "objects that were created, modified, or "
             "deleted between the time the first chunk was returned and now may show up in the list."
         )
         raise StatusError(410, "Expired", message) from error

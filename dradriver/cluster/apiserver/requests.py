@@ -1,6 +1,7 @@
 """A request, understood: which verb on which resource, by whom, with which options.
 
-`route` is pure: a method and a path become a `Target`, as the real server's request info resolver does it.
+`route` is pure: a method and a path become a `Target`, as the real server's request info resolver
+does it.
 """
 
 from collections.abc import Mapping

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypedDict, Unpack
 
 from dradriver.cluster.apiserver.status import About
 
@@ -21,8 +22,10 @@ class Resource:
         schema: the struct of its objects, None for custom resources.
         short_names: what kubectl also takes.
         subresources: `status`, `binding`, `log`.
-        selectable: the fields that a field selector may use, and where they are in the stored object.
-        stored_as: the storage key, when it is another resource's (events.k8s.io and core events share theirs).
+        selectable: the fields that a field selector may use, and where they are in the stored
+            object.
+        stored_as: the storage key, when it is another resource's (events.k8s.io and core events
+            share theirs).
         renames: for such a view, stored field -> served field.
         returns_deleted: a finished delete answers the object, not a Status.
         categories: groups of kinds that kubectl knows (`all`).
@@ -70,16 +73,29 @@ class Resource:
         return About(self.group, self.kind, name)
 
 
+class _Options(TypedDict, total=False):
+    short_names: tuple[str, ...]
+    subresources: tuple[str, ...]
+    selectable: Mapping[str, str]
+    returns_deleted: bool
+    categories: tuple[str, ...]
+    generation: bool
+
+
 def _same(*paths: str) -> dict[str, str]:
     return {path: path for path in paths}
 
 
 _EVENT_STORAGE = "/events"
 _EVENT_RENAMES = {
-    "involvedObject": "regarding", "message": "note", "source": "deprecatedSource", "count": "deprecatedCount",
-    "firstTimestamp": "deprecatedFirstTimestamp", "lastTimestamp": "deprecatedLastTimestamp",
+    "involvedObject": "regarding",
+    "message": "note",
+    "source": "deprecatedSource",
+    "count": "deprecatedCount",
+    "firstTimestamp": "deprecatedFirstTimestamp",
+    "lastTimestamp": "deprecatedLastTimestamp",
     "reportingComponent": "reportingController",
-}  # fmt: skip
+}
 _REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 _EVENT_FIELDS = {
     **_same("metadata.namespace", "reason", "type", "reportingComponent"),
@@ -93,37 +109,130 @@ _EVENTS_FIELDS = {
 }
 _DRA = "resource.k8s.io"
 
+NAMESPACED, CLUSTER = True, False
+_POD_FIELDS = _same(
+    "metadata.namespace",
+    "spec.nodeName",
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "spec.serviceAccountName",
+    "spec.hostNetwork",
+    "status.phase",
+    "status.podIP",
+    "status.nominatedNodeName",
+)
+_NAMESPACE = _same("metadata.namespace")
+
+
+def _core(plural: str, kind: str, *, namespaced: bool = True, **more: Unpack[_Options]) -> Resource:
+    return Resource("", "v1", plural, kind, namespaced, f"core.{kind}", **more)
+
+
+def _dra(plural: str, kind: str, *, namespaced: bool, **more: Unpack[_Options]) -> Resource:
+    more = {"returns_deleted": True, **more}
+    return Resource(_DRA, "v1", plural, kind, namespaced, f"resource.{kind}", **more)
+
+
 RESOURCES: tuple[Resource, ...] = (
-    Resource("", "v1", "namespaces", "Namespace", False, "core.Namespace", ("ns",), ("status", "finalize"),
-             _same("status.phase", "name")),
-    Resource("", "v1", "nodes", "Node", False, "core.Node", ("no",), ("status",), _same("spec.unschedulable")),
-    Resource("", "v1", "pods", "Pod", True, "core.Pod", ("po",), ("status", "binding", "log"),
-             _same("metadata.namespace", "spec.nodeName", "spec.restartPolicy", "spec.schedulerName",
-                   "spec.serviceAccountName", "spec.hostNetwork", "status.phase", "status.podIP",
-                   "status.nominatedNodeName"),
-             returns_deleted=True, categories=("all",), generation=True),
-    Resource("", "v1", "events", "Event", True, "core.Event", ("ev",), (), _EVENT_FIELDS),
-    Resource("", "v1", "serviceaccounts", "ServiceAccount", True, "core.ServiceAccount", ("sa",), ("token",),
-             _same("metadata.namespace"), returns_deleted=True),
-    Resource("", "v1", "configmaps", "ConfigMap", True, "core.ConfigMap", ("cm",), (), _same("metadata.namespace")),
-    Resource("", "v1", "secrets", "Secret", True, "core.Secret", (), (), _same("metadata.namespace", "type")),
-    Resource("events.k8s.io", "v1", "events", "Event", True, "events.Event", ("ev",), (), _EVENTS_FIELDS,
-             stored_as=_EVENT_STORAGE, renames=_EVENT_RENAMES),
-    Resource("coordination.k8s.io", "v1", "leases", "Lease", True, "coordination.Lease", (), (),
-             _same("metadata.namespace")),
-    Resource(_DRA, "v1", "deviceclasses", "DeviceClass", False, "resource.DeviceClass",
-             returns_deleted=True, generation=True),
-    Resource(_DRA, "v1", "resourceclaims", "ResourceClaim", True, "resource.ResourceClaim", (), ("status",),
-             _same("metadata.namespace"), returns_deleted=True),
-    Resource(_DRA, "v1", "resourceclaimtemplates", "ResourceClaimTemplate", True, "resource.ResourceClaimTemplate",
-             (), (), _same("metadata.namespace"), returns_deleted=True),
-    Resource(_DRA, "v1", "resourceslices", "ResourceSlice", False, "resource.ResourceSlice", (), (),
-             _same("spec.nodeName", "spec.driver", "spec.pool.name"), returns_deleted=True, generation=True),
-    Resource(_DRA, "v1", "devicetaintrules", "DeviceTaintRule", False, "resource.DeviceTaintRule", (), ("status",),
-             returns_deleted=True, generation=True),
-    Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False, None,
-             ("crd", "crds"), ("status",), categories=("api-extensions",), generation=True),
-)  # fmt: skip
+    _core(
+        "namespaces",
+        "Namespace",
+        namespaced=CLUSTER,
+        short_names=("ns",),
+        subresources=("status", "finalize"),
+        selectable=_same("status.phase"),
+    ),
+    _core(
+        "nodes",
+        "Node",
+        namespaced=CLUSTER,
+        short_names=("no",),
+        subresources=("status",),
+        selectable=_same("spec.unschedulable"),
+    ),
+    _core(
+        "pods",
+        "Pod",
+        short_names=("po",),
+        subresources=("status", "binding", "log"),
+        selectable=_POD_FIELDS,
+        returns_deleted=True,
+        categories=("all",),
+        generation=True,
+    ),
+    _core("events", "Event", short_names=("ev",), selectable=_EVENT_FIELDS),
+    _core(
+        "serviceaccounts",
+        "ServiceAccount",
+        short_names=("sa",),
+        subresources=("token",),
+        selectable=_NAMESPACE,
+        returns_deleted=True,
+    ),
+    _core("configmaps", "ConfigMap", short_names=("cm",), selectable=_NAMESPACE),
+    _core("secrets", "Secret", selectable=_same("metadata.namespace", "type")),
+    Resource(
+        "events.k8s.io",
+        "v1",
+        "events",
+        "Event",
+        NAMESPACED,
+        "events.Event",
+        short_names=("ev",),
+        selectable=_EVENTS_FIELDS,
+        stored_as=_EVENT_STORAGE,
+        renames=_EVENT_RENAMES,
+    ),
+    Resource(
+        "coordination.k8s.io",
+        "v1",
+        "leases",
+        "Lease",
+        NAMESPACED,
+        "coordination.Lease",
+        selectable=_NAMESPACE,
+    ),
+    _dra("deviceclasses", "DeviceClass", namespaced=CLUSTER, generation=True),
+    _dra(
+        "resourceclaims",
+        "ResourceClaim",
+        namespaced=NAMESPACED,
+        subresources=("status",),
+        selectable=_NAMESPACE,
+    ),
+    _dra(
+        "resourceclaimtemplates",
+        "ResourceClaimTemplate",
+        namespaced=NAMESPACED,
+        selectable=_NAMESPACE,
+    ),
+    _dra(
+        "resourceslices",
+        "ResourceSlice",
+        namespaced=CLUSTER,
+        selectable=_same("spec.nodeName", "spec.driver", "spec.pool.name"),
+        generation=True,
+    ),
+    _dra(
+        "devicetaintrules",
+        "DeviceTaintRule",
+        namespaced=CLUSTER,
+        subresources=("status",),
+        generation=True,
+    ),
+    Resource(
+        "apiextensions.k8s.io",
+        "v1",
+        "customresourcedefinitions",
+        "CustomResourceDefinition",
+        CLUSTER,
+        None,
+        short_names=("crd", "crds"),
+        subresources=("status",),
+        categories=("api-extensions",),
+        generation=True,
+    ),
+)
 
 CRDS = "apiextensions.k8s.io/customresourcedefinitions"
 NAMESPACES = "/namespaces"
@@ -140,7 +249,7 @@ def schema_of(storage: str) -> str | None:
 
 
 class Registry:
-    """The resources that are served now: the rows above and those of established custom resource definitions."""
+    """The resources that are served now: the rows above and those of custom resource definitions."""
 
     def __init__(self) -> None:
         self._fixed = {(each.group, each.version, each.plural): each for each in RESOURCES}

@@ -88,7 +88,10 @@ def parse_fields(text: str, supported: Iterable[str], kind: str) -> tuple[FieldR
     for clause in filter(None, text.split(",")):
         path, equal, value = _field_clause(clause)
         if path not in allowed:
-            message = f'Unable to find "{kind}" that match label selector "", field selector "{text}": field label not supported: {path}'
+            message = (
+                f'Unable to find "{kind}" that match label selector "", field selector '
+                f'"{text}": field label not supported: {path}'
+            )
             raise bad_request(message)
         found.append(FieldRequirement(path, equal, value))
     return tuple(found)

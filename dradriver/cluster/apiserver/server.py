@@ -33,7 +33,7 @@ _LARGEST_BODY = 3 * 1024 * 1024
 
 
 def _request(
-    message: RawRequestMessage, payload: StreamReader, protocol: "RequestHandler[web.BaseRequest]",
+    message: RawRequestMessage, payload: StreamReader, protocol: RequestHandler,
     writer: AbstractStreamWriter, task: asyncio.Task[None],
 ) -> web.BaseRequest:  # fmt: skip
     # As aiohttp's own, with Kubernetes' limit on bodies.
@@ -68,7 +68,8 @@ class ApiServer:
             host: the address to listen on.
             port: the port, 0 for the one of the last run, or any free one.
             feature_gates: gates by name that differ from Kubernetes 1.37's defaults.
-            cel_check: refuses CEL expressions with a reason; without, only their length is checked.
+            cel_check: refuses CEL expressions with a reason; without, only their length is
+                checked.
             history: how many changes of each kind a watch can go back.
             bookmark_seconds: the time between two bookmarks of a watch.
 
@@ -135,7 +136,8 @@ class ApiServer:
         return identity.load(self._data_dir, self._host)
 
     async def _listen(self, handler: Handler, credentials: identity.Credentials) -> None:
-        # Cancelling a handler whose client has gone ends its watch at once; writes have no await to be cancelled at.
+        # Cancelling a handler whose client has gone ends its watch at once; writes have no await
+        # to be cancelled at.
         server = web.Server(handler, request_factory=_request, handler_cancellation=True, access_log=None)
         self._runner = web.ServerRunner(server, shutdown_timeout=0.5)
         await self._runner.setup()
@@ -182,8 +184,8 @@ class ApiServer:
         """A kubeconfig document.
 
         Args:
-            user: `admin`, `node:NAME` (a kubelet), `driver:NAME` (a driver's service account bound to node NAME) or
-                `sa:NAMESPACE:NAME`.
+            user: `admin`, `node:NAME` (a kubelet), `driver:NAME` (a driver's service account bound
+                to node NAME) or `sa:NAMESPACE:NAME`.
 
         Raises:
             UsageError: the server was never started, or there is no such user.
@@ -196,7 +198,8 @@ class ApiServer:
         name = "dradriver"
         return {
             "apiVersion": "v1", "kind": "Config", "current-context": name,
-            "clusters": [{"name": name, "cluster": {"server": self.url, "certificate-authority-data": authority}}],
+            "clusters": [{"name": name, "cluster": {"server": self.url,
+            "certificate-authority-data": authority}}],
             "users": [{"name": user, "user": {"token": self._credentials.tokens.token(user)}}],
             "contexts": [{"name": name, "context": {"cluster": name, "user": user, "namespace": "default"}}],
         }  # fmt: skip

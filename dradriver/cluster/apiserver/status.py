@@ -1,4 +1,4 @@
-"""The errors that the server answers: Kubernetes' `Status` objects, raised as exceptions anywhere on a request's way."""
+"""The errors that the server answers: Kubernetes' `Status` objects, raised as exceptions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

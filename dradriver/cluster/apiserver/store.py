@@ -1,7 +1,8 @@
 """The objects in memory, their revisions and their recent past.
 
-One counter numbers every write of every kind, as etcd's does. An object that is stored is never changed again: a write
-stores a new one. The past of each kind is kept for a bounded number of writes; what is older answers 410.
+One counter numbers every write of every kind, as etcd's does. An object that is stored is never
+changed again: a write stores a new one. The past of each kind is kept for a bounded number of
+writes; what is older answers 410.
 """
 
 from collections import deque
@@ -79,7 +80,11 @@ class _Shelf:
 
 
 class Store:
-    """All objects. Every method runs to its end without giving up the loop: a read and the write after it are one step."""
+    """All objects.
+
+    Every method runs to its end without giving up the loop: a read and the write after it are one
+    step.
+    """
 
     def __init__(self, database: Database, history: int, schema_of: Callable[[str], str | None]) -> None:
         self._database = database

@@ -30,7 +30,8 @@ def human(seconds: float) -> str:
         return "0s" if whole >= -1 else "<invalid>"
     minutes, hours, days = whole // 60, whole // 3600, whole // 86400
     steps = (
-        (whole < 120, f"{whole}s"), (minutes < 10, _two(minutes, "m", whole % 60, "s")), (minutes < 180, f"{minutes}m"),
+        (whole < 120, f"{whole}s"), (minutes < 10, _two(minutes, "m", whole % 60, "s")),
+        (minutes < 180, f"{minutes}m"),
         (hours < 8, _two(hours, "h", minutes % 60, "m")), (hours < 48, f"{hours}h"),
         (days < 8, _two(days, "d", hours % 24, "h")), (days < 730, f"{days}d"),
         (days < 2920, _two(days // 365, "y", days % 365, "d")),
@@ -175,8 +176,10 @@ def _event_seen(obj: Object) -> str:
 NAME, AGE = Column("Name", _name), Column("Age", _age)
 _COLUMNS: dict[str, Sequence[Column]] = {
     "Pod": (
-        NAME, Column("Ready", _pod_ready), Column("Status", _pod_status), Column("Restarts", _pod_restarts), AGE,
-        Column("IP", _or_none("status", "podIP"), wide=True), Column("Node", _or_none("spec", "nodeName"), wide=True),
+        NAME, Column("Ready", _pod_ready), Column("Status", _pod_status), Column("Restarts",
+        _pod_restarts), AGE,
+        Column("IP", _or_none("status", "podIP"), wide=True), Column("Node", _or_none("spec",
+        "nodeName"), wide=True),
         Column("Nominated Node", _or_none("status", "nominatedNodeName"), wide=True),
         Column("Readiness Gates", _gates, wide=True),
     ),
@@ -187,22 +190,26 @@ _COLUMNS: dict[str, Sequence[Column]] = {
         Column("External-IP", _node_address("ExternalIP"), wide=True),
         Column("OS-Image", _path("status", "nodeInfo", "osImage", missing="<unknown>"), wide=True),
         Column("Kernel-Version", _path("status", "nodeInfo", "kernelVersion", missing="<unknown>"), wide=True),
-        Column("Container-Runtime", _path("status", "nodeInfo", "containerRuntimeVersion", missing="<unknown>"), wide=True),
+        Column("Container-Runtime", _path("status", "nodeInfo", "containerRuntimeVersion",
+        missing="<unknown>"), wide=True),
     ),
     "Namespace": (NAME, Column("Status", _path("status", "phase")), AGE),
     "ServiceAccount": (NAME, Column("Secrets", lambda obj: len(obj.get("secrets") or ()), "integer"), AGE),
     "ConfigMap": (
-        NAME, Column("Data", lambda obj: len(obj.get("data") or ()) + len(obj.get("binaryData") or ()), "integer"), AGE,
+        NAME, Column("Data",
+        lambda obj: len(obj.get("data") or ()) + len(obj.get("binaryData") or ()), "integer"), AGE,
     ),
     "Secret": (
-        NAME, Column("Type", _path("type")), Column("Data", lambda obj: len(obj.get("data") or ()), "integer"), AGE,
+        NAME, Column("Type", _path("type")), Column("Data",
+        lambda obj: len(obj.get("data") or ()), "integer"), AGE,
     ),
     "Lease": (NAME, Column("Holder", _path("spec", "holderIdentity")), AGE),
     "Event": (
         Column("Last Seen", _event_seen), Column("Type", _path("type")), Column("Reason", _path("reason")),
         Column("Object", _event_object),
         Column("Subobject", _path("involvedObject", "fieldPath"), wide=True),
-        Column("Source", lambda obj: dig(obj, "source", "component") or obj.get("reportingComponent") or "", wide=True),
+        Column("Source", lambda obj: dig(obj, "source",
+        "component") or obj.get("reportingComponent") or "", wide=True),
         Column("Message", _path("message")),
         Column("First Seen", lambda obj: _since(obj.get("firstTimestamp") or obj.get("eventTime")), wide=True),
         Column("Count", lambda obj: obj.get("count") or dig(obj, "series", "count") or 1, "integer", wide=True),
@@ -257,11 +264,13 @@ def table(
     """
     shown = columns(resource, printer)
     definitions = [
-        {"name": each.name, "type": each.type, "format": "name" if each is NAME else "", "description": each.name,
+        {"name": each.name, "type": each.type, "format": "name" if each is NAME else "",
+        "description": each.name,
          "priority": 1 if each.wide else 0}
         for each in shown
     ]  # fmt: skip
     rows = [{"cells": [each.cell(obj) for each in shown], "object": carried} for obj, carried in items]
     return {
-        "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": definitions, "rows": rows,
+        "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
+        "columnDefinitions": definitions, "rows": rows,
     }  # fmt: skip

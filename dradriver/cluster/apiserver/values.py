@@ -1,8 +1,8 @@
 """Names for what travels as JSON.
 
-The server holds objects as plain dictionaries: their shape is known from the schema at run time only. Two rules hold
-everywhere: an object that was stored is never changed again (copy, then change), and bytes that must be kept as sent
-are `msgspec.Raw` leaves.
+The server holds objects as plain dictionaries: their shape is known from the schema at run time
+only. Two rules hold everywhere: an object that was stored is never changed again (copy, then
+change), and bytes that must be kept as sent are `msgspec.Raw` leaves.
 """
 
 from typing import Any, TypeAlias

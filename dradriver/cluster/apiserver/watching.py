@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 from dradriver.cluster.apiserver.encoding import Encoder
@@ -59,7 +59,7 @@ def watch_of(request: Request) -> Watch:
 
 async def stream(
     server: Server, request: Request, watch: Watch, writer: Encoder, bookmark_seconds: float
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """The lines of a watch. Ends when its time is up, or with an ERROR line when the past is gone."""
     store, storage = server.store, request.target.resource.storage
     queue: asyncio.Queue[Change] = asyncio.Queue()
@@ -91,7 +91,7 @@ async def stream(
 
 async def _follow(
     server: Server, queue: asyncio.Queue[Change], watch: Watch, writer: Encoder, bookmark_seconds: float
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     loop = asyncio.get_running_loop()
     end = loop.time() + watch.seconds
     next_bookmark = loop.time() + bookmark_seconds if watch.bookmarks else end

@@ -1,8 +1,8 @@
 """Create, replace, patch, apply: decode, prepare, validate, note the owners of fields, store.
 
-Every function runs to its end without giving up the loop, so what was read is still true when it is written. Nothing is
-stored before every check has passed; if the process dies after the store, the write stands and the client learns of it
-when it asks again.
+Every function runs to its end without giving up the loop, so what was read is still true when it
+is written. Nothing is stored before every check has passed; if the process dies after the store,
+the write stands and the client learns of it when it asks again.
 """
 
 import secrets
@@ -214,7 +214,8 @@ def _patched(request: Request, kind: str, current: Object) -> JsonValue:
         patch_object = load(request.body, resource.schema)
         if not isinstance(patch_object, dict):
             raise bad_request(
-                "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}"
+                "error decoding patch: json: cannot unmarshal array into Go value of "
+                "type map[string]interface {}"
             )
         return patches.merge_patch(current, patch_object)
     patch_object = load(request.body, None)
@@ -239,7 +240,8 @@ def _apply(server: Server, request: Request) -> Answer:
     wanted = thaw(decoded.object)
     if wanted["metadata"].get("name", target.name) != target.name:
         raise bad_request(
-            f"the name of the object ({wanted['metadata']['name']}) does not match the name on the URL ({target.name})"
+            f"the name of the object ({wanted['metadata']['name']}) does not match the "
+            f"name on the URL ({target.name})"
         )
     old = server.store.get(resource.storage, target.namespace, target.name)
     manager = _manager(request)
@@ -379,7 +381,7 @@ def _store(server: Server, request: Request, obj: Object) -> Stored:
 
 
 def system_update(server: Server, old: Stored, change: Callable[[Object], None]) -> Stored:
-    """Let a controller of the server itself change an object: no checks, no owners; deletes what is finished."""
+    """Let one of the server's own controllers change an object; deletes what is finished."""
     obj = copy(old.object)
     change(obj)
     if obj == old.object:

@@ -1,8 +1,8 @@
 """A request's JSON, turned into an object of its type as Go's decoder would.
 
-`parse` reads bytes and keeps the bytes of raw fields; `conform` checks types, drops what the type does not know (and
-says so), and writes values as Go prints them: quantities and times in canonical form, nulls and empty optional values
-left out.
+`parse` reads bytes and keeps the bytes of raw fields; `conform` checks types, drops what the type
+does not know (and says so), and writes values as Go prints them: quantities and times in canonical
+form, nulls and empty optional values left out.
 """
 
 import base64
@@ -209,7 +209,9 @@ def _microtime(value: JsonValue) -> str:
 
 def _bytes(value: JsonValue) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"json: cannot unmarshal {_go_name(value)} into Go value of type []uint8")
+        raise ValueError(  # noqa: TRY004 -- one kind of error for all values
+            f"json: cannot unmarshal {_go_name(value)} into Go value of type []uint8"
+        )
     try:
         base64.b64decode(value, validate=True)
     except binascii.Error as error:

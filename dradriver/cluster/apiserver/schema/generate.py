@@ -1,10 +1,11 @@
 """Write `kubernetes.json` from the Go types of a Kubernetes release.
 
-`python -m dradriver.cluster.apiserver.schema.generate API_MODULE APIMACHINERY_MODULE > kubernetes.json`, where both are
-folders of the Go modules `k8s.io/api` and `k8s.io/apimachinery`. A type becomes a map from JSON name to one string: the
-type (`*` pointer, `[]` list, `{}` map, then a primitive or `package.Type`) and its marks (`o` omitempty, `inline`,
-`list=TYPE` (also `atomic` on a struct or map), `keys=A,B`, `merge=KEY`,
-`#NUMBER` in protobuf, `#OUTER.NUMBER` in an embedded message).
+`python -m dradriver.cluster.apiserver.schema.generate API_MODULE APIMACHINERY_MODULE >
+kubernetes.json`, where both are folders of the Go modules `k8s.io/api` and `k8s.io/apimachinery`.
+A type becomes a map from JSON name to one string: the type (`*` pointer, `[]` list, `{}` map, then
+a primitive or `package.Type`) and its marks (`o` omitempty, `inline`, `list=TYPE` (also `atomic`
+on a struct or map), `keys=A,B`, `merge=KEY`, `#NUMBER` in protobuf, `#OUTER.NUMBER` in an embedded
+message).
 """
 
 import json
@@ -21,7 +22,8 @@ PACKAGES = {
     "authentication": "authentication/v1",
 }
 ROOTS = (
-    "core.Namespace", "core.Node", "core.Pod", "core.Binding", "core.Event", "core.ServiceAccount", "core.ConfigMap",
+    "core.Namespace", "core.Node", "core.Pod", "core.Binding", "core.Event",
+    "core.ServiceAccount", "core.ConfigMap",
     "core.Secret", "events.Event", "coordination.Lease", "resource.DeviceClass", "resource.ResourceClaim",
     "resource.ResourceClaimTemplate", "resource.ResourceSlice", "resource.DeviceTaintRule",
     "authorization.SelfSubjectAccessReview", "authentication.SelfSubjectReview", "authentication.TokenRequest",
@@ -29,8 +31,10 @@ ROOTS = (
 )  # fmt: skip
 PRIMITIVES = {
     "string": "string", "bool": "bool", "int32": "int32", "int64": "int64", "int": "int64", "float64": "float",
-    "[]byte": "bytes", "byte": "byte", "meta.Time": "time", "meta.MicroTime": "microtime", "meta.FieldsV1": "any",
-    "resource-quantity.Quantity": "quantity", "intstr.IntOrString": "intorstring", "runtime.RawExtension": "raw",
+    "[]byte": "bytes", "byte": "byte", "meta.Time": "time", "meta.MicroTime": "microtime",
+    "meta.FieldsV1": "any",
+    "resource-quantity.Quantity": "quantity", "intstr.IntOrString": "intorstring",
+    "runtime.RawExtension": "raw",
     "types.UID": "string", "types.NodeName": "string", "runtime.Object": "any", "meta.Duration": "string",
 }  # fmt: skip
 IMPORTS = {"metav1": "meta", "v1": "core", "corev1": "core"}
@@ -88,7 +92,7 @@ class Generator:
         fields: dict[str, str] = {}
         self.types[name] = fields
         body, end = self.structs[name], 0
-        package = name.split(".")[0]
+        package = name.partition(".")[0]
         for match in FIELD.finditer(body):
             marks = MARK.findall(body[end : match.start(3)])
             end = match.end()
@@ -115,6 +119,7 @@ class Generator:
 
     @staticmethod
     def marks(comments: list[tuple[str, str]], tag: str) -> list[str]:
+        """The marks that a field's comments and struct tag give it."""
         number = re.search(r'protobuf:"\w+,(\d+)', tag)
         found = [f"#{number.group(1)}"] if number else []
         found += [f"list={value}" for mark, value in comments if mark != "listMapKey"]

@@ -1,7 +1,8 @@
 """Kubernetes' protobuf form of an object, read into the same JSON tree as its JSON form.
 
-Typed Go clients (kubectl's `create namespace`, the kubelet, kube-scheduler) send it. The server answers JSON, which they
-all accept. Source: apimachinery `pkg/runtime/serializer/protobuf` (the envelope), the generated `.proto` files.
+Typed Go clients (kubectl's `create namespace`, the kubelet, kube-scheduler) send it. The server
+answers JSON, which they all accept. Source: apimachinery `pkg/runtime/serializer/protobuf` (the
+envelope), the generated `.proto` files.
 """
 
 import base64

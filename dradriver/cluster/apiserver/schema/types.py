@@ -1,7 +1,7 @@
 """The types of `kubernetes.json`, read on first use.
 
-A struct is a map from JSON name to `Field`; a field's type is a small tree: primitives, lists, maps and structs. The
-marks tell server-side apply and strategic merge how to treat lists.
+A struct is a map from JSON name to `Field`; a field's type is a small tree: primitives, lists,
+maps and structs. The marks tell server-side apply and strategic merge how to treat lists.
 """
 
 import json
@@ -42,9 +42,10 @@ class Field:
         omitempty: whether a zero value is left out.
         list_type: `atomic`, `map`, `set` or nothing; `atomic` also for structs and maps.
         keys: the fields that identify an item of a `map` list (server-side apply).
-        merge_key: the field that identifies an item in a strategic merge patch; "" for a merged list of scalars,
-            None for a list that is replaced.
-        number: its number in the protobuf form, empty for none; two numbers when it lies in an embedded message.
+        merge_key: the field that identifies an item in a strategic merge patch; "" for a merged
+            list of scalars, None for a list that is replaced.
+        number: its number in the protobuf form, empty for none; two numbers when it lies in an
+            embedded message.
     """
 
     type: Type

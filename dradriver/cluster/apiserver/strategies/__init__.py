@@ -1,7 +1,7 @@
 """What is special about each kind: what the server sets, keeps, drops and refuses when an object is written.
 
-A strategy prepares an object in place (it is a fresh copy) and then names what is wrong with it. `strategy_of` finds the
-strategy of a resource; kinds without one of their own have the base class.
+A strategy prepares an object in place (it is a fresh copy) and then names what is wrong with it.
+`strategy_of` finds the strategy of a resource; kinds without one of their own have the base class.
 """
 
 from dradriver.cluster.apiserver.resources import Resource

@@ -1,3 +1,4 @@
+# ruff: noqa: ARG002 -- the methods of all strategies have the same parameters
 """What every kind's strategy is made of."""
 
 from collections.abc import Callable

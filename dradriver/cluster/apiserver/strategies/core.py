@@ -1,3 +1,4 @@
+# ruff: noqa: ARG002 -- the methods of all strategies have the same parameters
 """Namespaces, nodes, events, secrets."""
 
 import base64
@@ -91,11 +92,7 @@ class EventStrategy(PathNamed):
         """See `Strategy`."""
         involved = dig(obj, "involvedObject", "namespace") or ""
         namespace = obj["metadata"].get("namespace", "")
-        if namespace not in {
-            involved,
-            "default" if not involved else involved,
-            "kube-system" if not involved else "",
-        }:
+        if namespace not in ({involved} if involved else {"default", "kube-system"}):
             return [invalid("involvedObject.namespace", involved, "does not match event.namespace")]
         return []
 

@@ -1,3 +1,4 @@
+# ruff: noqa: ARG002 -- the methods of all strategies have the same parameters
 """Custom resource definitions and the objects of their kinds. Structural schemas are stored, not enforced."""
 
 import re
@@ -12,7 +13,7 @@ _PROTECTED = re.compile(r"(^|\.)(k8s\.io|kubernetes\.io)$")
 
 
 class DefinitionStrategy(Strategy):
-    """A definition is served as soon as it is established, which is at once unless its group needs an approval."""
+    """A definition is served as soon as it is established, which is at once."""
 
     def prepare_create(self, context: Context, obj: Object) -> None:
         """See `Strategy`."""
@@ -24,8 +25,10 @@ class DefinitionStrategy(Strategy):
         spec.setdefault("conversion", {"strategy": "None"})
         stored = [version["name"] for version in spec.get("versions") or () if version.get("storage")]
         obj["status"] = {
-            "acceptedNames": names, "storedVersions": stored, "conditions": conditions(obj, context.now),
-        }  # fmt: skip
+            "acceptedNames": names,
+            "storedVersions": stored,
+            "conditions": conditions(obj, context.now),
+        }
 
     def validate_create(self, context: Context, obj: Object) -> Causes:
         """See `Strategy`."""
@@ -131,12 +134,23 @@ def served(definition: Object) -> tuple[Resource, ...]:
             }
             rows.append(
                 Resource(
-                    spec["group"], version["name"], names["plural"], names["kind"], spec["scope"] == "Namespaced", None,
-                    tuple(names.get("shortNames") or ()), status, {"metadata.namespace": "metadata.namespace", **selectable},
-                    stored_as=storage, returns_deleted=False, categories=tuple(names.get("categories") or ()),
-                    generation=True, singular=names.get("singular", ""), uid=metadata["uid"],
+                    spec["group"],
+                    version["name"],
+                    names["plural"],
+                    names["kind"],
+                    spec["scope"] == "Namespaced",
+                    None,
+                    tuple(names.get("shortNames") or ()),
+                    status,
+                    {"metadata.namespace": "metadata.namespace", **selectable},
+                    stored_as=storage,
+                    returns_deleted=False,
+                    categories=tuple(names.get("categories") or ()),
+                    generation=True,
+                    singular=names.get("singular", ""),
+                    uid=metadata["uid"],
                 )
-            )  # fmt: skip
+            )
     return tuple(sorted(rows, key=lambda row: _priority(row.version), reverse=True))
 
 

@@ -1,3 +1,4 @@
+# ruff: noqa: ARG002 -- the methods of all strategies have the same parameters
 """The kinds of resource.k8s.io."""
 
 from dradriver.cluster.apiserver.strategies import dropping
@@ -102,8 +103,9 @@ def _drop_deallocated(status: Object, old: Object) -> None:
 def _authorize_status(context: Context, status: Object, old: Object) -> Causes:
     """Who may write what of a claim's status.
 
-    Admins everything; a driver's service account the device entries of claims that are allocated to its node; a kubelet
-    nothing. Source: resource.k8s.io's synthetic subresources `binding` and `driver`.
+    Admins everything; a driver's service account the device entries of claims that are allocated
+    to its node; a kubelet nothing. Source: resource.k8s.io's synthetic subresources `binding` and
+    `driver`.
     """
     user = context.user
     if user.is_admin or not user.node:
@@ -131,7 +133,8 @@ def _authorize_status(context: Context, status: Object, old: Object) -> Causes:
 def _denied(context: Context, subresource: str, verb: str, name: str) -> str:
     named = f' "{name}"' if name else ""
     return (
-        f'resourceclaims.resource.k8s.io{named} is forbidden: User "{context.user.name}" cannot {verb} resource '
+        f'resourceclaims.resource.k8s.io{named} is forbidden: User "{context.user.name}" '
+        f"cannot {verb} resource "
         f'"resourceclaims/{subresource}" in API group "resource.k8s.io" at the cluster scope'
     )
 

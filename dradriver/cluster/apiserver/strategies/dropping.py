@@ -1,7 +1,7 @@
 """Fields behind feature gates: dropped on write, unless the stored object already uses them.
 
-One row a gate: which objects of a spec carry its fields, and which fields those are. A gate that is off drops all its
-fields, or none if any of them is in use; exactly as Kubernetes does.
+One row a gate: which objects of a spec carry its fields, and which fields those are. A gate that
+is off drops all its fields, or none if any of them is in use; exactly as Kubernetes does.
 """
 
 from collections.abc import Callable, Iterable
@@ -128,7 +128,8 @@ _CAPACITY_STATUS = Guard(
 _STATUS = (
     Guard(_BINDING, ((_results, ("bindingConditions", "bindingFailureConditions")),)),
     Guard(("DRAOptionalNodeOperations",), ((_results, ("skipNodeOperations",)),)),
-    # KEP-5963's own field, which Kubernetes 1.37 does not serve: the groups in force when a device was allocated.
+    # KEP-5963's own field, which Kubernetes 1.37 does not serve: the groups in force when a device
+    # was allocated.
     Guard(("DRADeviceCompatibilityGroups",), ((_results, ("compatibilityGroups",)),)),
 )
 _CLASS = Guard(("DRAExtendedResource",), ((_itself, ("extendedResourceName",)),))

@@ -1,3 +1,4 @@
+# ruff: noqa: ARG002 -- the methods of all strategies have the same parameters
 """Pods: defaults, what may change after creation, graceful deletion."""
 
 from dradriver.cluster.apiserver.strategies.base import Context, Strategy, default, keep
@@ -200,7 +201,7 @@ def _claims(spec: Object) -> Causes:
 
 
 def _fixed(spec: Object, old: Object) -> Object:
-    """The part of a spec that may not change: images and other changeable fields are put back to the old ones."""
+    """The part of a spec that may not change: changeable fields are put back to the old ones."""
     fixed = {
         key: value for key, value in spec.items() if key not in {"activeDeadlineSeconds", "schedulingGates"}
     }

@@ -29,7 +29,10 @@ def capacity(value: Object, path: str, *, multiple: bool) -> Causes:
 def _policy(most: str, policy: Object, path: str) -> Causes:
     values, span, default = policy.get("validValues") or [], policy.get("validRange"), policy.get("default")
     if values and span is not None:
-        detail = 'exactly one policy can be specified, cannot specify "validValues" and "validRange" at the same time'
+        detail = (
+            'exactly one policy can be specified, cannot specify "validValues" and '
+            '"validRange" at the same time'
+        )
         return [forbidden(path, detail)]
     if values:
         if default is None:

@@ -1,4 +1,4 @@
-"""What claims, classes and slices have in common: selectors, opaque configuration, taints, binding conditions."""
+"""What claims, classes and slices share: selectors, configuration, taints, binding conditions."""
 
 import json
 from collections.abc import Callable
@@ -29,7 +29,7 @@ CelCheck: TypeAlias = Callable[[str], str | None]
 
 
 def selectors(items: list[Object] | None, path: str, cel_check: CelCheck | None) -> Causes:
-    """What is wrong with a list of device selectors; no check of the expressions when they are stored already."""
+    """What is wrong with a list of device selectors; without a check, only lengths are looked at."""
 
     def check(selector: Object, at: str) -> Causes:
         cel = selector.get("cel")

@@ -13,24 +13,30 @@ _LABEL_VALUE = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?"
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 LABEL_MESSAGE = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or "
+    "'-', and must start and end with "
     f"an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{_LABEL}')"
 )
 SUBDOMAIN_MESSAGE = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, "
+    "'-' or '.', and must start and "
     f"end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
 )
 QUALIFIED_MESSAGE = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start "
+    "and end with an alphanumeric "
     f"character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_QUALIFIED}')"
 )
 LABEL_VALUE_MESSAGE = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
-    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', "
+    "'_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', "
+    "regex used for validation is "
     f"'{_LABEL_VALUE}')"
 )
 IDENTIFIER_MESSAGE = (
-    "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters "
+    "a valid C identifier must start with alphabetic character or '_', followed by a "
+    "string of alphanumeric characters "
     f"or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is '{_IDENTIFIER}')"
 )
 
@@ -58,7 +64,8 @@ def qualified(value: str) -> list[str]:
     prefix, slash, name = value.rpartition("/")
     if "/" in prefix:
         return [
-            f"a qualified name {QUALIFIED_MESSAGE.removeprefix('name part ')} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+            f"a qualified name {QUALIFIED_MESSAGE.removeprefix('name part ')} with an "
+            "optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
         ]
     problems: list[str] = []
     if slash:
@@ -148,5 +155,8 @@ def uuid(value: str, path: str) -> Causes:
     """A UUID in lower case with dashes."""
     if _UUID.fullmatch(value):
         return []
-    form = "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase hexadecimal characters"
+    form = (
+        "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` "
+        "with lowercase hexadecimal characters"
+    )
     return [invalid(path, value, form)]

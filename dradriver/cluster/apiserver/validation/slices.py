@@ -44,7 +44,8 @@ _SEMVER = re.compile(
 )
 _EXACTLY_ONE = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
 _EXACTLY_ONE_DEVICE = (
-    "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true in "
+    "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when "
+    "`perDeviceNodeSelection` is set to true in "
     "the ResourceSlice spec"
 )
 
@@ -194,7 +195,10 @@ def _consumption(consumption: Object, path: str) -> Causes:
 def _device_nodes(device: Object, path: str, *, per_device: bool) -> Causes:
     present = [field for field in ("nodeName", "nodeSelector", "allNodes") if field in device]
     if not per_device:
-        detail = "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true in the ResourceSlice spec"
+        detail = (
+            "`nodeName`, `nodeSelector` and `allNodes` can only be set if "
+            "`perDeviceNodeSelection` is set to true in the ResourceSlice spec"
+        )
         return [invalid(path, None, detail)] if present else []
     causes: Causes = []
     chosen = [f"`{field}`" for field in present if device[field] or field == "nodeSelector"]

@@ -48,7 +48,8 @@ def test_json_patch_follows_rfc_6902(operations: list[Any], result: Any) -> None
 
 
 @pytest.mark.parametrize("operation", [
-    {"op": "remove", "path": "/none"}, {"op": "replace", "path": "/a/7", "value": 1}, {"op": "jump", "path": "/a"},
+    {"op": "remove", "path": "/none"}, {"op": "replace", "path": "/a/7", "value": 1},
+    {"op": "jump", "path": "/a"},
     {"op": "test", "path": "/a", "value": 1}, {"op": "add", "path": "/a/x", "value": 1},
 ])  # fmt: skip
 def test_an_operation_that_can_not_be_done_is_unprocessable(operation: Any) -> None:

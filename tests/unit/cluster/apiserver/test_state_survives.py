@@ -67,9 +67,11 @@ async def test_a_custom_kind_is_served_again_after_a_restart(
 ) -> None:
     server = await start_server()
     definition = {
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.example.com"},
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.example.com"},
         "spec": {"group": "example.com", "scope": "Cluster", "names": {"plural": "things", "kind": "Thing"},
-                 "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}]},
+                 "versions": [{"name": "v1", "served": True, "storage": True,
+                 "schema": {"openAPIV3Schema": {"type": "object"}}}]},
     }  # fmt: skip
     await connect(server).make("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
     await server.stop()
