@@ -5,21 +5,27 @@ from typing import Any
 
 from dradriver.model.codec import Value
 from dradriver.model.meta import Condition, ObjectMeta
+from dradriver.model.nodes import NodeSelector
 from dradriver.model.quantity import Quantity
 
 __all__ = [
+    "Affinity",
     "Container",
     "ContainerResources",
     "EnvVar",
     "Node",
+    "NodeAffinity",
     "NodeSpec",
     "NodeStatus",
     "Pod",
     "PodClaim",
     "PodClaimStatus",
+    "PodCondition",
     "PodSpec",
     "PodStatus",
     "ResourceClaimUse",
+    "Taint",
+    "Toleration",
 ]
 
 
@@ -66,6 +72,43 @@ class PodClaim(Value, frozen=True, kw_only=True):
     resource_claim_template_name: str = ""
 
 
+class NodeAffinity(Value, frozen=True, kw_only=True):
+    """On which nodes a pod may run, the binding half of `v1.NodeAffinity`."""
+
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+
+
+class Affinity(Value, frozen=True, kw_only=True):
+    """What a pod wants to be near to or far from."""
+
+    node_affinity: NodeAffinity | None = None
+
+
+class Taint(Value, frozen=True, kw_only=True):
+    """A property of a node that keeps pods away."""
+
+    key: str
+    value: str = ""
+    effect: str = ""
+
+
+class Toleration(Value, frozen=True, kw_only=True):
+    """A taint that a pod puts up with; an empty key or effect stands for any."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Whether the pod puts up with the taint."""
+        if self.effect and self.effect != taint.effect:
+            return False
+        if self.key and self.key != taint.key:
+            return False
+        return self.operator == "Exists" or (self.operator in {"", "Equal"} and self.value == taint.value)
+
+
 class PodSpec(Value, frozen=True, kw_only=True):
     """What a pod wants."""
 
@@ -74,6 +117,8 @@ class PodSpec(Value, frozen=True, kw_only=True):
     resource_claims: list[PodClaim] = []
     node_name: str = ""
     node_selector: dict[str, str] = {}
+    affinity: Affinity | None = None
+    tolerations: list[Toleration] = []
     scheduler_name: str = ""
     restart_policy: str = "Always"
     termination_grace_period_seconds: int | None = None
@@ -141,7 +186,7 @@ class NodeSpec(Value, frozen=True, kw_only=True):
     """What a node was told."""
 
     unschedulable: bool = False
-    taints: list[dict[str, Any]] = []
+    taints: list[Taint] = []
 
 
 class NodeStatus(Value, frozen=True, kw_only=True):

@@ -1,0 +1,197 @@
+"""The writes of this package as values; `executor` carries them out.
+
+Each says what stands in the cluster when the process dies right after it, and who goes on from there.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Literal, TypeAlias
+
+from dradriver.model.claim import Allocation, ConsumerReference, ResourceClaim
+from dradriver.model.meta import ObjectReference
+from dradriver.model.workload import Pod
+
+__all__ = [
+    "Action",
+    "AddFinalizer",
+    "Allocate",
+    "Bind",
+    "CreateClaim",
+    "DeleteClaim",
+    "LookUpPod",
+    "RecordClaims",
+    "Release",
+    "RemoveFinalizer",
+    "Report",
+    "Reserve",
+    "Say",
+    "Step",
+    "Then",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class CreateClaim:
+    """Makes the claim of a pod from its template.
+
+    Dies after: the claim is there and its pod does not name it; the next step names it (`RecordClaims`).
+    """
+
+    claim: ResourceClaim
+
+
+@dataclass(frozen=True, slots=True)
+class RecordClaims:
+    """Names the claims that were made for a pod in `status.resourceClaimStatuses`.
+
+    Dies after: nothing is left to do.
+    """
+
+    pod: Pod
+    names: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteClaim:
+    """Deletes a claim that was made for a pod which will not run again.
+
+    Dies after: a finalizer may hold the claim; `RemoveFinalizer` follows from its deletion timestamp.
+    """
+
+    claim: ResourceClaim
+
+
+@dataclass(frozen=True, slots=True)
+class LookUpPod:
+    """Asks the API server for a pod that holds a reservation and is not in the cache. Writes nothing."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddFinalizer:
+    """Protects a claim that is about to be allocated from vanishing.
+
+    Dies after: the finalizer does no harm; the next allocation finds it, a deletion removes it.
+    """
+
+    claim: ResourceClaim
+
+
+@dataclass(frozen=True, slots=True)
+class Allocate:
+    """Writes an allocation and reserves the claim for its first consumer, in one write.
+
+    Dies after: the claim is allocated and reserved for a pod without a node; the scheduler's next attempt for
+    that pod uses it, and if the pod is gone the reservation is released.
+    """
+
+    claim: ResourceClaim
+    allocation: Allocation
+    consumer: ConsumerReference
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """Adds a consumer to an allocated claim.
+
+    Dies after: as with `Allocate`.
+    """
+
+    claim: ResourceClaim
+    consumer: ConsumerReference
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Leaves only some of the consumers, and without any takes back the allocation if `deallocate` is set.
+
+    A deallocated claim also loses its finalizer, in a second write. Dies between: as with `AddFinalizer`.
+    """
+
+    claim: ResourceClaim
+    remaining: tuple[ConsumerReference, ...] = ()
+    deallocate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFinalizer:
+    """Lets a deleted claim go.
+
+    Dies after: nothing is left to do.
+    """
+
+    claim: ResourceClaim
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Gives a pod its node.
+
+    Dies after: the pod runs; only its "Scheduled" event is lost.
+    """
+
+    pod: Pod
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Says in the pod's PodScheduled condition and in an event why it has no node.
+
+    Dies after: nothing is left to do (between the two: the event is lost).
+    """
+
+    pod: Pod
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Writes an event. Dies after: nothing is left to do."""
+
+    regarding: ObjectReference
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+Action: TypeAlias = (
+    CreateClaim
+    | RecordClaims
+    | DeleteClaim
+    | LookUpPod
+    | AddFinalizer
+    | Allocate
+    | Reserve
+    | Release
+    | RemoveFinalizer
+    | Bind
+    | Report
+    | Say
+)
+
+
+class Then(Enum):
+    """What to do with a key after the step."""
+
+    AGAIN = auto()
+    """Ask for the next step."""
+    DONE = auto()
+    """Nothing is left; forget how often it was tried."""
+    WAIT = auto()
+    """Only a change in the cluster can help."""
+    LATER = auto()
+    """Try again after a wait that grows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A decision: one action or none, and what then."""
+
+    then: Then
+    action: Action | None = None

@@ -1,0 +1,91 @@
+"""The objects of the cluster that this package looks at, kept current, and indexes over them."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+from dradriver.kube import CLAIMS, CLASSES, NODES, PODS, SLICES, TEMPLATES, Cache, ChangeKind, Client
+from dradriver.model.claim import ResourceClaim, ResourceClaimTemplate
+from dradriver.model.deviceclass import DeviceClass
+from dradriver.model.slices import ResourceSlice
+from dradriver.model.workload import Node, Pod
+
+__all__ = ["Caches", "Index", "key_of"]
+
+T = TypeVar("T", Pod, ResourceClaim)
+
+
+def key_of(item: Pod | ResourceClaim) -> str:
+    """`namespace/name`."""
+    return item.ref
+
+
+class Index(Generic[T]):
+    """Which objects of a cache have a certain trait."""
+
+    def __init__(self, cache: Cache[T], traits: Callable[[T], Iterable[str]]) -> None:
+        """An index that follows the cache from now on.
+
+        Args:
+            cache: an empty cache, or one that has not been entered yet.
+            traits: an object's traits.
+        """
+        self._traits: Callable[[T], Iterable[str]] = traits
+        self._found: defaultdict[str, dict[str, T]] = defaultdict(dict)
+        cache.subscribe(self._follow)
+
+    def of(self, trait: str) -> Collection[T]:
+        """The objects that have the trait."""
+        return self._found[trait].values() if trait in self._found else ()
+
+    def _follow(self, _kind: ChangeKind, old: T | None, new: T | None) -> None:
+        for trait in self._traits(old) if old is not None else ():
+            self._found[trait].pop(key_of(old), None)  # type: ignore[arg-type]
+            if not self._found[trait]:
+                del self._found[trait]
+        for trait in self._traits(new) if new is not None else ():
+            self._found[trait][key_of(new)] = new  # type: ignore[arg-type, assignment]
+
+
+class Caches:
+    """One cache per kind, shared by everything that decides: `async with Caches(client) as caches`.
+
+    Returns from `__aenter__` once all are filled, so that no decision is taken on half of the cluster.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self.pods = Cache(client, PODS, Pod)
+        self.claims = Cache(client, CLAIMS, ResourceClaim)
+        self.templates = Cache(client, TEMPLATES, ResourceClaimTemplate)
+        self.classes = Cache(client, CLASSES, DeviceClass)
+        self.slices = Cache(client, SLICES, ResourceSlice)
+        self.nodes = Cache(client, NODES, Node)
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            for cache in self._all():
+                await stack.enter_async_context(cache)
+            await asyncio.gather(*(cache.synced() for cache in self._all()))
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    def _all(
+        self,
+    ) -> tuple[
+        Cache[Pod],
+        Cache[ResourceClaim],
+        Cache[ResourceClaimTemplate],
+        Cache[DeviceClass],
+        Cache[ResourceSlice],
+        Cache[Node],
+    ]:
+        return self.pods, self.claims, self.templates, self.classes, self.slices, self.nodes

@@ -1,0 +1,112 @@
+"""The resource claim controller: `ownership`'s decisions, for every pod and claim that changes."""
+
+import logging
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Literal, NamedTuple, Self
+
+from dradriver.control.actions import Step, Then
+from dradriver.control.caches import Caches, Index
+from dradriver.control.executor import Executor
+from dradriver.control.loop import Loop
+from dradriver.control.ownership import Objects, claim_step, pod_step
+from dradriver.control.pod_claims import is_done, used_names
+from dradriver.control.work_queue import WorkQueue
+from dradriver.errors import DraError
+from dradriver.kube import ChangeKind
+from dradriver.model.claim import ResourceClaim, ResourceClaimTemplate
+from dradriver.model.workload import Pod
+
+__all__ = ["ClaimController"]
+
+_log = logging.getLogger(__name__)
+
+
+class _Key(NamedTuple):
+    kind: Literal["pod", "claim"]
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+class ClaimController:
+    """Makes claims from templates and cleans them up: `async with ClaimController(caches, executor)`.
+
+    Built before the caches are entered, so that it sees every object once at the start: what was left undone by
+    an earlier process is found then.
+    """
+
+    def __init__(self, caches: Caches, executor: Executor, *, workers: int = 8) -> None:
+        self._caches = caches
+        self._owned = Index(caches.claims, _owner)
+        self._users = Index(caches.pods, used_names)
+        self._from_template = Index(caches.pods, _templates)
+        self._objects = Objects(
+            caches.pods.items, caches.claims.items, caches.templates.items, self._owned.of, executor.gone
+        )
+        self._gone = executor.gone
+        # client-go's rate limiter for controllers starts at 5 ms.
+        queue = WorkQueue[_Key](0.005, 30.0)
+        self._loop = Loop("claim controller", self, executor.execute, workers=workers, queue=queue)
+        self._stack = AsyncExitStack()
+        caches.pods.subscribe(self._pod_changed)
+        caches.claims.subscribe(self._claim_changed)
+        caches.templates.subscribe(self._template_changed)
+
+    async def __aenter__(self) -> Self:
+        await self._stack.enter_async_context(self._loop)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    async def decide(self, key: _Key) -> Step:
+        """The next step for a pod or a claim; nothing for one that is gone."""
+        if key.kind == "pod":
+            pod = self._caches.pods.items.get(key.name)
+            return pod_step(pod, self._objects) if pod is not None else Step(Then.DONE)
+        claim = self._caches.claims.items.get(key.name)
+        return claim_step(claim, self._objects) if claim is not None else Step(Then.DONE)
+
+    async def failed(self, key: _Key, error: DraError) -> None:
+        """Nothing to take back: the next decision starts from the objects."""
+
+    def _pod_changed(self, _kind: ChangeKind, old: Pod | None, new: Pod | None) -> None:
+        pod = new or old
+        if pod is None or not pod.spec.resource_claims:
+            return
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            self._gone.add(old.metadata.uid)
+        self._loop.queue.add(_Key("pod", pod.ref))
+        if new is None or is_done(new):
+            for name in used_names(pod):
+                self._loop.queue.add(_Key("claim", name))
+
+    def _claim_changed(self, _kind: ChangeKind, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        claim = new or old
+        if claim is None:
+            return
+        if new is not None:
+            self._loop.queue.add(_Key("claim", claim.ref))
+        for pod in self._users.of(claim.ref):
+            self._loop.queue.add(_Key("pod", pod.ref))
+
+    def _template_changed(
+        self, _kind: ChangeKind, _old: ResourceClaimTemplate | None, new: ResourceClaimTemplate | None
+    ) -> None:
+        if new is not None:
+            for pod in self._from_template.of(f"{new.metadata.namespace}/{new.metadata.name}"):
+                self._loop.queue.add(_Key("pod", pod.ref))
+
+
+def _owner(claim: ResourceClaim) -> Iterable[str]:
+    return [owner.uid] if (owner := claim.metadata.controller) is not None else []
+
+
+def _templates(pod: Pod) -> Iterable[str]:
+    names = {claim.resource_claim_template_name for claim in pod.spec.resource_claims}
+    return [f"{pod.metadata.namespace}/{name}" for name in names if name]

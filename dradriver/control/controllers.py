@@ -1,0 +1,50 @@
+"""The claim controller and the scheduler together, over one set of caches."""
+
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Self
+
+from dradriver.allocator import Features
+from dradriver.control.caches import Caches
+from dradriver.control.claims import ClaimController
+from dradriver.control.executor import Executor
+from dradriver.control.scheduler import Scheduler
+from dradriver.kube import Client, EventRecorder
+
+__all__ = ["Controllers"]
+
+
+class Controllers:
+    """Everything of this package at work: `async with Controllers(client)`.
+
+    Returns from `__aenter__` once all objects have been seen. Dies at any point: the next start goes on from
+    the objects. There must be one at a time: two schedulers would give one device to two claims.
+    """
+
+    def __init__(self, client: Client, *, features: Features | None = None) -> None:
+        """Controllers that do not run yet.
+
+        Args:
+            client: a session that may write claims, their status, pods' status and bindings, and events.
+            features: what the allocator may use.
+        """
+        self.caches = Caches(client)
+        say = EventRecorder(client, "default-scheduler")
+        claims = EventRecorder(client, "resource_claim")
+        self._claims = ClaimController(self.caches, Executor(client, self.caches, claims))
+        executor = Executor(client, self.caches, say)
+        self._scheduler = Scheduler(self.caches, executor, features=features)
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self.caches)
+            await stack.enter_async_context(self._claims)
+            await stack.enter_async_context(self._scheduler)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()

@@ -1,0 +1,228 @@
+"""Carries out actions against the API server.
+
+Claims are written by JSON patches that touch only what changes and name the resource version that was decided
+on. A JSON patch keeps the bytes of everything else, opaque parameters above all, which the API server compares
+one by one; a strategic merge or an apply would rewrite them, and a merge patch would drop the nulls in them.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, TypeAlias
+
+from dradriver.control import actions
+from dradriver.control.caches import Caches
+from dradriver.control.pod_claims import pod_reference
+from dradriver.control.remembered import Remembered
+from dradriver.kube import (
+    CLAIMS,
+    PODS,
+    AlreadyExists,
+    Client,
+    Conflict,
+    EventRecorder,
+    NotFound,
+    PatchKind,
+)
+from dradriver.model.claim import CLAIM_FINALIZER, ConsumerReference, ResourceClaim
+from dradriver.model.codec import rfc3339
+from dradriver.model.workload import Pod
+
+__all__ = ["Executor"]
+
+_Operation: TypeAlias = Mapping[str, object]
+
+
+class Executor:
+    """Executes actions; what it wrote is in the caches before it returns.
+
+    Attributes:
+        gone: UIDs of pods that were found not to exist any more.
+    """
+
+    def __init__(self, client: Client, caches: Caches, recorder: EventRecorder) -> None:
+        self.gone = Remembered()
+        self._client = client
+        self._caches = caches
+        self._recorder = recorder
+        self._ways: Mapping[type, Callable[[Any], Awaitable[None]]] = {
+            actions.CreateClaim: self._create_claim,
+            actions.RecordClaims: self._record_claims,
+            actions.DeleteClaim: self._delete_claim,
+            actions.LookUpPod: self._look_up_pod,
+            actions.AddFinalizer: self._add_finalizer,
+            actions.Allocate: self._allocate,
+            actions.Reserve: self._reserve,
+            actions.Release: self._release,
+            actions.RemoveFinalizer: self._remove_finalizer,
+            actions.Bind: self._bind,
+            actions.Report: self._report,
+            actions.Say: self._say,
+        }
+
+    async def execute(self, action: actions.Action) -> bool:
+        """Carries out an action.
+
+        Returns:
+            False when the objects were not any more as they had been decided on; they have been read again.
+
+        Raises:
+            ApiError: any other refusal, or no answer.
+        """
+        try:
+            await self._ways[type(action)](action)
+        except (Conflict, NotFound, AlreadyExists):
+            await self._refresh(action)
+            return False
+        return True
+
+    async def _refresh(self, action: actions.Action) -> None:
+        claim = getattr(action, "claim", None)
+        pod = getattr(action, "pod", None)
+        if claim is not None:
+            await self._refresh_claim(claim)
+        if pod is not None:
+            await self._refresh_pod(pod)
+
+    async def _refresh_claim(self, claim: ResourceClaim) -> None:
+        meta = claim.metadata
+        try:
+            current = await self._client.get(CLAIMS, meta.name, meta.namespace, into=ResourceClaim)
+        except NotFound:
+            self._caches.claims.apply_deleted(claim)
+        else:
+            self._caches.claims.apply_written(current)
+
+    async def _refresh_pod(self, pod: Pod) -> None:
+        try:
+            current = await self._client.get(PODS, pod.metadata.name, pod.metadata.namespace, into=Pod)
+        except NotFound:
+            self._caches.pods.apply_deleted(pod)
+        else:
+            self._caches.pods.apply_written(current)
+
+    async def _create_claim(self, action: actions.CreateClaim) -> None:
+        namespace = action.claim.metadata.namespace
+        self._caches.claims.apply_written(
+            await self._client.create(CLAIMS, action.claim, namespace, into=ResourceClaim)
+        )
+
+    async def _record_claims(self, action: actions.RecordClaims) -> None:
+        statuses = [{"name": name, "resourceClaimName": claim} for name, claim in sorted(action.names.items())]
+        await self._patch_pod(action.pod, {"resourceClaimStatuses": statuses})
+
+    async def _delete_claim(self, action: actions.DeleteClaim) -> None:
+        meta = action.claim.metadata
+        await self._client.delete(CLAIMS, meta.name, meta.namespace, uid=meta.uid)
+        # With or without a finalizer: see what became of it.
+        await self._refresh_claim(action.claim)
+
+    async def _look_up_pod(self, action: actions.LookUpPod) -> None:
+        try:
+            pod = await self._client.get(PODS, action.name, action.namespace, into=Pod)
+        except NotFound:
+            self.gone.add(action.uid)
+            return
+        self._caches.pods.apply_written(pod)
+        if pod.metadata.uid != action.uid:
+            self.gone.add(action.uid)
+
+    async def _add_finalizer(self, action: actions.AddFinalizer) -> None:
+        finalizers = [*action.claim.metadata.finalizers, CLAIM_FINALIZER]
+        await self._patch_claim(action.claim, [_set("/metadata/finalizers", finalizers)], "")
+
+    async def _remove_finalizer(self, action: actions.RemoveFinalizer) -> None:
+        await self._without_finalizer(action.claim)
+
+    async def _without_finalizer(self, claim: ResourceClaim) -> None:
+        finalizers = [name for name in claim.metadata.finalizers if name != CLAIM_FINALIZER]
+        await self._patch_claim(claim, [_set("/metadata/finalizers", finalizers)], "")
+        if claim.metadata.deletion_timestamp is not None:
+            await self._refresh_claim(claim)
+
+    async def _allocate(self, action: actions.Allocate) -> None:
+        operations = [
+            _set("/status/allocation", action.allocation),
+            _set("/status/reservedFor", [*action.claim.status.reserved_for, action.consumer]),
+        ]
+        await self._patch_claim(action.claim, operations)
+
+    async def _reserve(self, action: actions.Reserve) -> None:
+        consumers = [*action.claim.status.reserved_for, action.consumer]
+        await self._patch_claim(action.claim, [_set("/status/reservedFor", consumers)])
+
+    async def _release(self, action: actions.Release) -> None:
+        operations = _consumers(action.claim, action.remaining)
+        if action.deallocate and action.claim.allocation is not None:
+            # The server drops the entries of `status.devices` with it.
+            operations.append(_REMOVE_ALLOCATION)
+        released = await self._patch_claim(action.claim, operations)
+        if released.allocation is None and CLAIM_FINALIZER in released.metadata.finalizers:
+            await self._without_finalizer(released)
+
+    async def _bind(self, action: actions.Bind) -> None:
+        meta = action.pod.metadata
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": action.node},
+        }
+        await self._client.create(
+            PODS, binding, meta.namespace, into=bytes, subresource="binding", name=meta.name
+        )
+        message = f"Successfully assigned {action.pod.ref} to {action.node}"
+        await self._recorder.emit(pod_reference(action.pod), "Normal", "Scheduled", message)
+
+    async def _report(self, action: actions.Report) -> None:
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": action.reason,
+            "message": action.message,
+            "lastTransitionTime": rfc3339(datetime.now(UTC)),
+        }
+        await self._patch_pod(action.pod, {"conditions": [condition]})
+        await self._recorder.emit(pod_reference(action.pod), "Warning", "FailedScheduling", action.message)
+
+    async def _say(self, action: actions.Say) -> None:
+        await self._recorder.emit(action.regarding, action.type, action.reason, action.message)
+
+    async def _patch_pod(self, pod: Pod, status: Mapping[str, object]) -> None:
+        """Merges into the status of this very pod; the entries of the two lists are merged by their names."""
+        meta = pod.metadata
+        body = {"metadata": {"uid": meta.uid}, "status": status}
+        written = await self._client.patch(
+            PODS, meta.name, meta.namespace, body, PatchKind.STRATEGIC, into=Pod, subresource="status"
+        )
+        self._caches.pods.apply_written(written)
+
+    async def _patch_claim(
+        self, claim: ResourceClaim, operations: Sequence[_Operation], subresource: str = "status"
+    ) -> ResourceClaim:
+        meta = claim.metadata
+        locked = [_set("/metadata/resourceVersion", meta.resource_version), *operations]
+        written = await self._client.patch(
+            CLAIMS,
+            meta.name,
+            meta.namespace,
+            locked,
+            PatchKind.JSON,
+            into=ResourceClaim,
+            subresource=subresource,
+        )
+        self._caches.claims.apply_written(written)
+        return written
+
+
+_REMOVE_ALLOCATION: Final[_Operation] = {"op": "remove", "path": "/status/allocation"}
+
+
+def _set(path: str, value: object) -> _Operation:
+    # "add" to a member that exists replaces it.
+    return {"op": "add", "path": path, "value": value}
+
+
+def _consumers(claim: ResourceClaim, remaining: Sequence[ConsumerReference]) -> list[_Operation]:
+    if remaining:
+        return [_set("/status/reservedFor", list(remaining))]
+    return [{"op": "remove", "path": "/status/reservedFor"}] if claim.status.reserved_for else []

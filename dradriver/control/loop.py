@@ -1,0 +1,112 @@
+"""The one loop: a key from the queue, a decision, its action, and again until nothing is left to do."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Hashable
+from types import TracebackType
+from typing import Final, Generic, Protocol, Self, TypeVar
+
+from dradriver.control.actions import Action, Step, Then
+from dradriver.control.work_queue import WorkQueue
+from dradriver.errors import DraError
+
+__all__ = ["Decider", "Loop"]
+
+_log = logging.getLogger(__name__)
+
+_MAX_STEPS: Final = 64
+"""Steps for one key in a row; a decision that never settles must not keep a worker."""
+_MAX_CONFLICTS: Final = 5
+"""Actions in a row that meet other objects than those decided on (as client-go's `RetryOnConflict`)."""
+
+K = TypeVar("K", bound=Hashable)
+K_contra = TypeVar("K_contra", bound=Hashable, contravariant=True)
+
+
+class Decider(Protocol[K_contra]):
+    """Who knows what to do with a key."""
+
+    async def decide(self, key: K_contra) -> Step:
+        """The next step, from the objects as they are now."""
+
+    async def failed(self, key: K_contra, error: DraError) -> None:
+        """The last step could not be carried out; the key comes again later."""
+
+
+class Loop(Generic[K]):
+    """Works on keys with several workers: `async with Loop(...) as loop: loop.queue.add(key)`.
+
+    Nothing is remembered between two steps: what stands after a step is what the next decision sees, and the
+    same is true after a crash. An error concerns its key alone; the key is tried again, the others go on.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        decider: Decider[K],
+        execute: Callable[[Action], Awaitable[bool]],
+        *,
+        workers: int,
+        queue: WorkQueue[K],
+    ) -> None:
+        """A loop that does not run yet.
+
+        Args:
+            name: of its tasks and in its logs.
+            decider: says the steps.
+            execute: carries out an action; False when the objects had changed and it takes a new decision.
+            workers: how many keys are worked on at a time.
+            queue: where the keys come from.
+        """
+        self.queue = queue
+        self._name = name
+        self._decider = decider
+        self._execute = execute
+        self._workers = workers
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Self:
+        self._tasks = [
+            asyncio.create_task(self._work(), name=f"{self._name} worker {number}")
+            for number in range(self._workers)
+        ]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.queue.close()
+
+    async def _work(self) -> None:
+        while True:
+            key = await self.queue.get()
+            try:
+                then = await self._steps(key)
+            except DraError as error:
+                _log.warning("%s: %s: %s", self._name, key, error)
+                await self._decider.failed(key, error)
+                then = Then.LATER
+            except Exception:
+                _log.exception("%s: %s: a defect, trying again later", self._name, key)
+                then = Then.LATER
+            finally:
+                self.queue.done(key)
+            if then is Then.DONE:
+                self.queue.forget(key)
+            elif then is Then.LATER:
+                self.queue.add_later(key)
+
+    async def _steps(self, key: K) -> Then:
+        conflicts = 0
+        for _ in range(_MAX_STEPS):
+            step = await self._decider.decide(key)
+            settled = step.action is None or await self._execute(step.action)
+            conflicts = 0 if settled else conflicts + 1
+            if conflicts == _MAX_CONFLICTS:
+                break
+            if settled and step.then is not Then.AGAIN:
+                return step.then
+        return Then.LATER

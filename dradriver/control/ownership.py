@@ -1,0 +1,204 @@
+"""What becomes of claims: made from templates, released when their pods are done, deleted with them.
+
+Two pure functions, one for a pod and one for a claim, say the next step; see `pkg/controller/resourceclaim`
+of Kubernetes 1.37, which this does as Kubernetes does it, with one difference. A claim's name is not drawn by
+the API server but follows from the UID of its pod and the name of the pod's claim: whatever happened to
+the answer of a create (a crash, a cut connection), the second create meets the first claim by its name. There
+are never two claims for one claim of a pod.
+"""
+
+import hashlib
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from itertools import count
+from typing import Final
+
+from dradriver.control.actions import (
+    CreateClaim,
+    DeleteClaim,
+    LookUpPod,
+    RecordClaims,
+    Release,
+    RemoveFinalizer,
+    Reserve,
+    Say,
+    Step,
+    Then,
+)
+from dradriver.control.pod_claims import consumer_of, is_done, made_for, pod_reference, reserved_for
+from dradriver.model.claim import (
+    CLAIM_FINALIZER,
+    POD_CLAIM_ANNOTATION,
+    ConsumerReference,
+    ResourceClaim,
+    ResourceClaimTemplate,
+)
+from dradriver.model.meta import ObjectMeta, OwnerReference
+from dradriver.model.workload import Pod, PodClaim
+
+__all__ = ["Objects", "claim_step", "generated_claim", "pod_step"]
+
+_LONGEST_BASE: Final = 57
+"""A generated name has at most 63 characters, a hyphen and five letters among them."""
+_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+_DONE: Final = Step(Then.DONE)
+
+
+@dataclass(frozen=True)
+class Objects:
+    """The part of the cluster that these decisions look at; names are `namespace/name`.
+
+    Attributes:
+        pods: all pods.
+        claims: all claims.
+        templates: all templates.
+        owned: gives the claims that a pod owns, by its UID.
+        gone: UIDs of pods that are known not to exist any more.
+    """
+
+    pods: Mapping[str, Pod]
+    claims: Mapping[str, ResourceClaim]
+    templates: Mapping[str, ResourceClaimTemplate]
+    owned: Callable[[str], Collection[ResourceClaim]]
+    gone: Collection[str] = ()
+
+
+def pod_step(pod: Pod, objects: Objects) -> Step:
+    """The next write for the claims of a pod: make them, name them in its status, reserve them."""
+    if pod.metadata.deletion_timestamp is not None or pod.finished:
+        return _DONE
+    names: dict[str, str] = {}
+    for wanted in pod.spec.resource_claims:
+        if not wanted.resource_claim_template_name or _not_needed(pod, wanted):
+            continue
+        claim = _made(pod, wanted, objects)
+        if claim is None:
+            return _make(pod, wanted, objects)
+        names[wanted.name] = claim.metadata.name
+    recorded = {s.name: s.resource_claim_name for s in pod.status.resource_claim_statuses}
+    if any(recorded.get(name) != claim_name for name, claim_name in names.items()):
+        return Step(Then.AGAIN, RecordClaims(pod, names))
+    return _reserve(pod, objects) if pod.spec.node_name else _DONE
+
+
+def _not_needed(pod: Pod, wanted: PodClaim) -> bool:
+    statuses = pod.status.resource_claim_statuses
+    return any(s.name == wanted.name and s.resource_claim_name is None for s in statuses)
+
+
+def _made(pod: Pod, wanted: PodClaim, objects: Objects) -> ResourceClaim | None:
+    """The claim that was made for the pod: the one that its status names, or one that a crash left unnamed."""
+    name = pod.claim_name(wanted)
+    named = objects.claims.get(f"{pod.metadata.namespace}/{name}") if name else None
+    if named is not None and made_for(named, pod):
+        return named
+    mine = (
+        claim
+        for claim in objects.owned(pod.metadata.uid)
+        if claim.metadata.annotations.get(POD_CLAIM_ANNOTATION) == wanted.name and made_for(claim, pod)
+    )
+    return min(mine, key=lambda claim: claim.metadata.name, default=None)
+
+
+def _make(pod: Pod, wanted: PodClaim, objects: Objects) -> Step:
+    template = objects.templates.get(f"{pod.metadata.namespace}/{wanted.resource_claim_template_name}")
+    if template is None:
+        problem = f'resource claim template "{wanted.resource_claim_template_name}" not found'
+        message = f"PodResourceClaim {wanted.name}: {problem}"
+        return Step(Then.WAIT, Say(pod_reference(pod), "Warning", "FailedResourceClaimCreation", message))
+    for attempt in count():
+        claim = generated_claim(pod, wanted, template, attempt)
+        if claim.ref not in objects.claims:
+            return Step(Then.AGAIN, CreateClaim(claim))
+        # The name is taken by a claim that is not the pod's: try the next one.
+    raise AssertionError("unreachable: there are only so many claims")
+
+
+def generated_claim(
+    pod: Pod, wanted: PodClaim, template: ResourceClaimTemplate, attempt: int = 0
+) -> ResourceClaim:
+    """The claim that a template means for a pod; the same arguments give the same name."""
+    base = f"{pod.metadata.name}-{wanted.name}-"
+    if len(base) > _LONGEST_BASE:
+        # Both names are cut, each in proportion to its length, so that something of either is left.
+        kept = [name[: len(name) * _LONGEST_BASE // len(base)] for name in (pod.metadata.name, wanted.name)]
+        base = "-".join(kept) + "-"
+    owner = OwnerReference(
+        api_version="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid, controller=True
+    )
+    made_from = template.spec.metadata
+    metadata = ObjectMeta(
+        name=base + _suffix(f"{pod.metadata.uid}/{wanted.name}/{attempt}"),
+        generate_name=base,
+        namespace=pod.metadata.namespace,
+        labels=made_from.labels,
+        annotations={**made_from.annotations, POD_CLAIM_ANNOTATION: wanted.name},
+        owner_references=[owner],
+    )
+    return ResourceClaim(metadata=metadata, spec=template.spec.spec)
+
+
+def _suffix(seed: str) -> str:
+    number = int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8], "big")
+    return "".join(_LETTERS[number // len(_LETTERS) ** place % len(_LETTERS)] for place in range(5))
+
+
+def _reserve(pod: Pod, objects: Objects) -> Step:
+    """Reserves allocated claims for a pod that was given its node without a scheduler."""
+    for wanted in pod.spec.resource_claims:
+        claim = objects.claims.get(f"{pod.metadata.namespace}/{pod.claim_name(wanted)}")
+        if claim is None or claim.allocation is None or reserved_for(claim, pod):
+            continue
+        if wanted.resource_claim_name or made_for(claim, pod):
+            return Step(Then.AGAIN, Reserve(claim, consumer_of(pod)))
+    return _DONE
+
+
+def claim_step(claim: ResourceClaim, objects: Objects) -> Step:
+    """The next write for a claim: take out consumers that are done, deallocate, let it go, delete it."""
+    remaining: list[ConsumerReference] = []
+    for consumer in claim.status.reserved_for:
+        needs = _needs(claim, consumer, objects)
+        if needs is None:
+            return Step(Then.AGAIN, LookUpPod(claim.metadata.namespace, consumer.name, consumer.uid))
+        if needs:
+            remaining.append(consumer)
+    protected = CLAIM_FINALIZER in claim.metadata.finalizers
+    if len(remaining) < len(claim.status.reserved_for):
+        # The allocation goes with its last consumer, so that the next one is not tied to the same node.
+        release = Release(claim, tuple(remaining), deallocate=not remaining and protected)
+        return Step(Then.AGAIN, release)
+    if remaining:
+        return _DONE
+    if claim.metadata.deletion_timestamp is not None:
+        return _let_go(claim) if protected else _DONE
+    return Step(Then.AGAIN, DeleteClaim(claim)) if _outlived_its_pod(claim, objects) else _DONE
+
+
+def _needs(claim: ResourceClaim, consumer: ConsumerReference, objects: Objects) -> bool | None:
+    """Whether a consumer still needs the claim; None when the API server has to be asked."""
+    if consumer.resource != "pods" or consumer.api_group:
+        return True  # a kind that we don't know: not ours to remove
+    if consumer.uid in objects.gone:
+        return False
+    pod = objects.pods.get(f"{claim.metadata.namespace}/{consumer.name}")
+    if pod is None:
+        return None  # perhaps only not seen yet: a pod that is being scheduled must keep its claim
+    return pod.metadata.uid == consumer.uid and not is_done(pod)
+
+
+def _let_go(claim: ResourceClaim) -> Step:
+    action = Release(claim, deallocate=True) if claim.allocation is not None else RemoveFinalizer(claim)
+    return Step(Then.AGAIN, action)
+
+
+def _outlived_its_pod(claim: ResourceClaim, objects: Objects) -> bool:
+    """Whether the claim was made for a pod that is known not to run again.
+
+    A pod that is not known is left to the garbage collector: it may only not have been seen yet.
+    """
+    owner = claim.metadata.controller
+    if owner is None or (owner.api_version, owner.kind) != ("v1", "Pod"):
+        return False
+    pod = objects.pods.get(f"{claim.metadata.namespace}/{owner.name}")
+    return pod is not None and (pod.metadata.uid != owner.uid or is_done(pod))

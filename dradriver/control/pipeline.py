@@ -1,0 +1,207 @@
+"""Where a pod runs and with which devices, as a pure function of a snapshot.
+
+The extension points are Kubernetes' own, each a tuple of functions below:
+
+| point      | asks                                        | a refusal means                            |
+|------------|---------------------------------------------|--------------------------------------------|
+| PreEnqueue | can the pod be tried at all?                | it waits                                   |
+| PreFilter  | can its claims be used or allocated?        | no node can help                           |
+| Filter     | does this node suit, and do the devices?    | another node may                           |
+| PostFilter | which claim keeps the pod off other nodes?  | that allocation may be taken back          |
+| Score      | which of the nodes that suit is best?       | -                                          |
+
+Reserve, PreBind, Bind and Unreserve are in `binding` and `scheduler`: what a plan promises counts as in use
+until it is written.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from dradriver.allocator import Node as AllocationNode
+from dradriver.allocator import Refusal, allocate
+from dradriver.control import node_filters
+from dradriver.control.pod_claims import NotCreatedYet, Unusable, claims_of, reserved_for
+from dradriver.control.snapshot import Plan, Snapshot, Unschedulable
+from dradriver.model.claim import MAX_RESERVED_FOR, Allocation, ResourceClaim
+from dradriver.model.workload import Node, Pod
+
+__all__ = ["Cycle", "schedule"]
+
+
+@dataclass
+class Cycle:
+    """One attempt to schedule one pod.
+
+    Attributes:
+        pod, snapshot: what is being decided on.
+        claims: the pod's claims.
+        allocations: by node what the allocator found there, by UID of the claim.
+        unavailable: allocated claims that can't be used on some node, by UID.
+    """
+
+    pod: Pod
+    snapshot: Snapshot
+    claims: list[ResourceClaim] = field(default_factory=list)
+    allocations: dict[str, Mapping[str, Allocation]] = field(default_factory=dict)
+    unavailable: dict[str, ResourceClaim] = field(default_factory=dict)
+
+    @property
+    def to_allocate(self) -> list[ResourceClaim]:
+        """The claims that have no allocation yet."""
+        return [claim for claim in self.claims if claim.allocation is None]
+
+
+class _NoNode(Exception):  # noqa: N818 - a verdict
+    """No node can help."""
+
+    def __init__(self, verdict: Unschedulable) -> None:
+        self.verdict = verdict
+        super().__init__(verdict.message)
+
+
+def schedule(pod: Pod, snapshot: Snapshot) -> Plan | Unschedulable:
+    """Decides on a node and on allocations for a pod without a node."""
+    cycle = Cycle(pod, snapshot)
+    try:
+        for check in (*PRE_ENQUEUE, *PRE_FILTER):
+            check(cycle)
+        refusals = {node.metadata.name: _refusal(cycle, node) for node in snapshot.nodes}
+    except _NoNode as no_node:
+        return no_node.verdict
+    feasible = [node for node in snapshot.nodes if refusals[node.metadata.name] is None]
+    if not feasible:
+        return _unschedulable(cycle, refusals)
+    best = min(
+        feasible, key=lambda node: (*(-score(cycle, node) for score in SCORES), node.metadata.name)
+    ).metadata.name
+    return Plan(
+        pod_uid=pod.metadata.uid,
+        node=best,
+        claims=tuple((claim.ref, claim.metadata.uid) for claim in cycle.claims),
+        allocations=cycle.allocations.get(best, {}),
+    )
+
+
+def gates(cycle: Cycle) -> None:
+    """A pod with scheduling gates waits until they are lifted."""
+    if cycle.pod.spec.scheduling_gates:
+        message = "Scheduling is blocked due to non-empty scheduling gates"
+        raise _NoNode(Unschedulable(message, reason="SchedulingGated"))
+
+
+def claims_exist(cycle: Cycle) -> None:
+    """All claims of the pod are there, none is being deleted."""
+    try:
+        cycle.claims = claims_of(cycle.pod, cycle.snapshot.claims)
+    except NotCreatedYet as problem:
+        raise _NoNode(_everywhere(cycle, str(problem), quiet=True)) from None
+    except Unusable as problem:
+        raise _NoNode(_everywhere(cycle, str(problem))) from None
+
+
+def claims_usable(cycle: Cycle) -> None:
+    """No claim is full, and none is just being allocated for another pod."""
+    for claim in cycle.claims:
+        full = len(claim.status.reserved_for) >= MAX_RESERVED_FOR
+        if full and not reserved_for(claim, cycle.pod):
+            raise _NoNode(_everywhere(cycle, "resourceclaim in use"))
+        if claim.allocation is None and claim.metadata.uid in cycle.snapshot.in_flight:
+            message = f"resource claim {claim.ref} is in the process of being allocated"
+            raise _NoNode(_everywhere(cycle, message, quiet=True))
+
+
+def available(cycle: Cycle, node: Node) -> str | None:
+    """What is allocated already can be used on the node."""
+    name, labels = node.metadata.name, node.metadata.labels
+    off = [
+        claim
+        for claim in cycle.claims
+        if claim.allocation and (where := claim.allocation.node_selector) and not where.matches(name, labels)
+    ]
+    cycle.unavailable |= {claim.metadata.uid: claim for claim in off}
+    return "resourceclaim not available on the node" if off else None
+
+
+def devices(cycle: Cycle, node: Node) -> str | None:
+    """What is not allocated yet can be allocated on the node."""
+    wanted, snapshot = cycle.to_allocate, cycle.snapshot
+    if not wanted:
+        return None
+    try:
+        cycle.allocations[node.metadata.name] = allocate(
+            wanted,
+            snapshot.inventory,
+            snapshot.classes,
+            snapshot.in_use,
+            AllocationNode(node.metadata.name, node.metadata.labels),
+            features=snapshot.features,
+            now=snapshot.now,
+        )
+    except Refusal as refusal:
+        if refusal.kind == "claim":
+            raise _NoNode(_everywhere(cycle, str(refusal))) from None
+        return str(refusal)
+    return None
+
+
+def preferred(cycle: Cycle, node: Node) -> int:
+    """Alternatives of `firstAvailable` requests: the earlier in the list, the better (KEP-4816)."""
+    total = 0
+    for claim in cycle.to_allocate:
+        allocation = cycle.allocations[node.metadata.name].get(claim.metadata.uid)
+        served = {result.request for result in allocation.devices.results} if allocation else set[str]()
+        for request in claim.spec.devices.requests:
+            names = [f"{request.name}/{alternative.name}" for alternative in request.first_available]
+            total += sum(_ALTERNATIVES - rank for rank, name in enumerate(names) if name in served)
+    return total
+
+
+def spread(cycle: Cycle, node: Node) -> int:
+    """The fewer pods a node has, the better."""
+    return -cycle.snapshot.pods_on.get(node.metadata.name, 0)
+
+
+_ALTERNATIVES: Final = 8
+"""The longest list of alternatives (`FirstAvailableDeviceRequestMaxSize`)."""
+
+_Check: TypeAlias = Callable[[Cycle], None]
+_Filter: TypeAlias = Callable[[Cycle, Node], str | None]
+_Score: TypeAlias = Callable[[Cycle, Node], int]
+
+
+def _plain(check: Callable[[Pod, Node], str | None]) -> _Filter:
+    return lambda cycle, node: check(cycle.pod, node)
+
+
+PRE_ENQUEUE: Final[tuple[_Check, ...]] = (gates, claims_exist)
+PRE_FILTER: Final[tuple[_Check, ...]] = (claims_usable,)
+FILTER: Final[tuple[_Filter, ...]] = (
+    _plain(node_filters.unschedulable),
+    _plain(node_filters.ready),
+    _plain(node_filters.affinity),
+    _plain(node_filters.taints),
+    available,
+    devices,
+)
+SCORES: Final[tuple[_Score, ...]] = (preferred, spread)
+
+
+def _refusal(cycle: Cycle, node: Node) -> str | None:
+    return next((words for check in FILTER if (words := check(cycle, node)) is not None), None)
+
+
+def _everywhere(cycle: Cycle, why: str, *, quiet: bool = False) -> Unschedulable:
+    return Unschedulable(f"0/{len(cycle.snapshot.nodes)} nodes are available: {why}.", quiet=quiet)
+
+
+def _unschedulable(cycle: Cycle, refusals: Mapping[str, str | None]) -> Unschedulable:
+    if not refusals:
+        return Unschedulable("no nodes available to schedule pods")
+    counted = Counter(words for words in refusals.values() if words)
+    reasons = ", ".join(sorted(f"{number} {words}" for words, number in counted.items()))
+    ours = {cycle.pod.metadata.uid}
+    free = (c for c in cycle.unavailable.values() if {r.uid for r in c.status.reserved_for} <= ours)
+    message = f"0/{len(refusals)} nodes are available: {reasons}."
+    return Unschedulable(message, unavailable=tuple(free))

@@ -1,0 +1,30 @@
+"""A set that forgets what was added long ago."""
+
+from collections.abc import Collection, Iterator
+
+__all__ = ["Remembered"]
+
+_MOST = 2048
+
+
+class Remembered(Collection[str]):
+    """The last few thousand texts that were added."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, None] = {}
+
+    def add(self, text: str) -> None:
+        """Adds one, and forgets the oldest if there are too many."""
+        self._texts.pop(text, None)
+        self._texts[text] = None
+        if len(self._texts) > _MOST:
+            del self._texts[next(iter(self._texts))]
+
+    def __contains__(self, text: object) -> bool:
+        return text in self._texts
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)

@@ -1,0 +1,246 @@
+"""The scheduler: `pipeline`'s plans and `binding`'s steps, for every pod without a node.
+
+Plans are made one after the other, in a worker thread so that a long search holds up nothing else; each plan
+counts as in use from the moment it is made (Reserve), so that two pods never get one device. They are written
+side by side. A pod that has to wait holds up nobody: it comes again when something changed that may help.
+
+Only the plans live in memory. A process that dies loses them, and nothing else: see `binding`.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from types import MappingProxyType, TracebackType
+from typing import Final, Self
+
+from msgspec.structs import replace
+
+from dradriver.allocator import Features, InUse, Inventory
+from dradriver.control.actions import Release, Report, Step, Then
+from dradriver.control.binding import PlanFailed, next_step, unreserve
+from dradriver.control.caches import Caches, Index
+from dradriver.control.executor import Executor
+from dradriver.control.loop import Loop
+from dradriver.control.pipeline import schedule
+from dradriver.control.pod_claims import used_names
+from dradriver.control.snapshot import Plan, Snapshot, Unschedulable, holds
+from dradriver.control.work_queue import WorkQueue
+from dradriver.errors import DraError
+from dradriver.kube import ChangeKind, TooManyRequests, Unavailable
+from dradriver.model.claim import ResourceClaim
+from dradriver.model.workload import Node, Pod
+
+__all__ = ["Scheduler"]
+
+DEFAULT_NAME: Final = "default-scheduler"
+
+
+class Scheduler:
+    """Schedules the pods that name it: `async with Scheduler(caches, executor)`.
+
+    Built before the caches are entered, as `ClaimController`.
+    """
+
+    def __init__(
+        self,
+        caches: Caches,
+        executor: Executor,
+        *,
+        features: Features | None = None,
+        name: str = DEFAULT_NAME,
+        workers: int = 16,
+        first_backoff: float = 0.02,
+        longest_backoff: float = 1.0,
+    ) -> None:
+        """A scheduler that does not run yet.
+
+        Args:
+            caches: the cluster.
+            executor: writes.
+            features: what the allocator may use.
+            name: the `schedulerName` of its pods.
+            workers: how many pods are bound side by side.
+            first_backoff: seconds before a pod's second try.
+            longest_backoff: the most seconds between two tries of a pod that changes in the cluster may help.
+        """
+        self._caches = caches
+        self._features = features or Features()
+        self._name = name
+        self._plans: dict[str, Plan] = {}
+        self._failed: dict[str, str] = {}
+        self._waiting: set[str] = set()
+        self._inventory = Inventory.of(())
+        self._inventory_is_old = True
+        self._turn = asyncio.Lock()
+        self._running = Index(caches.pods, _place)
+        self._users = Index(caches.pods, used_names)
+        queue = WorkQueue[str](first_backoff, longest_backoff)
+        self._loop = Loop("scheduler", self, executor.execute, workers=workers, queue=queue)
+        self._stack = AsyncExitStack()
+        caches.pods.subscribe(self._pod_changed)
+        caches.claims.subscribe(self._claim_changed)
+        caches.nodes.subscribe(self._node_changed)
+        caches.slices.subscribe(lambda *_: self._slices_changed())
+        caches.classes.subscribe(lambda *_: self._wake())
+
+    async def __aenter__(self) -> Self:
+        await self._stack.enter_async_context(self._loop)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    async def decide(self, key: str) -> Step:
+        """The next step for a pod: a plan is made if there is none, then written."""
+        pod = self._caches.pods.items.get(key)
+        if pod is None or not self._mine(pod):
+            self._forget(key)
+            return Step(Then.DONE)
+        plan = self._plans.get(key)
+        if plan is not None and plan.pod_uid == pod.metadata.uid:
+            return self._write(key, pod, plan)
+        self._forget(key)
+        verdict = await self._schedule(key, pod)
+        # Planning took a while: the writes are decided on with the pod as it is then.
+        return _unschedulable(pod, verdict) if isinstance(verdict, Unschedulable) else Step(Then.AGAIN)
+
+    async def failed(self, key: str, error: DraError) -> None:
+        """A write was refused: the plan is given up, unless the API server may only not have answered."""
+        if key in self._plans and not isinstance(error, (Unavailable, TooManyRequests)):
+            self._failed[key] = str(error)
+
+    def _mine(self, pod: Pod) -> bool:
+        return (
+            not pod.spec.node_name
+            and not pod.finished
+            and pod.metadata.deletion_timestamp is None
+            and (pod.spec.scheduler_name or DEFAULT_NAME) == self._name
+        )
+
+    def _forget(self, key: str) -> None:
+        self._waiting.discard(key)
+        self._failed.pop(key, None)
+        plan = self._plans.pop(key, None)
+        pod = self._caches.pods.items.get(key)
+        if plan is not None and (pod is None or not pod.spec.node_name):
+            self._wake()  # what the plan held is free
+
+    async def _schedule(self, key: str, pod: Pod) -> Plan | Unschedulable:
+        # Whatever changes from here on wakes the pod again.
+        self._waiting.add(key)
+        async with self._turn:
+            verdict = await asyncio.to_thread(schedule, pod, self._snapshot())
+            if isinstance(verdict, Plan):
+                self._plans[key] = verdict
+                self._waiting.discard(key)
+        return verdict
+
+    def _write(self, key: str, pod: Pod, plan: Plan) -> Step:
+        claims = self._caches.claims.items
+        if key not in self._failed:
+            try:
+                return next_step(plan, pod, claims)
+            except PlanFailed as problem:
+                self._failed[key] = str(problem)
+        release = unreserve(plan, pod, claims)
+        if release is not None:
+            return Step(Then.AGAIN, release)
+        message = self._failed[key]
+        self._forget(key)
+        return Step(Then.LATER, Report(pod, "SchedulerError", message))
+
+    def _snapshot(self) -> Snapshot:
+        if self._inventory_is_old:
+            self._inventory = Inventory.of(self._caches.slices.items.values(), self._inventory)
+            self._inventory_is_old = False
+        claims = dict(self._caches.claims.items)
+        promised = {uid: plan for plan in self._plans.values() for uid in plan.allocations}
+        nodes = sorted(self._caches.nodes.items.values(), key=lambda node: node.metadata.name)
+        return Snapshot(
+            nodes=nodes,
+            claims=claims,
+            classes=dict(self._caches.classes.items),
+            inventory=self._inventory,
+            in_use=InUse.of(_with_promises(claim, promised) for claim in claims.values()),
+            in_flight=promised.keys(),
+            pods_on=self._pods_on(nodes),
+            features=self._features,
+            now=datetime.now(UTC).replace(microsecond=0),
+        )
+
+    def _pods_on(self, nodes: list[Node]) -> Mapping[str, int]:
+        counts = {node.metadata.name: len(self._running.of(node.metadata.name)) for node in nodes}
+        for plan in self._plans.values():
+            counts[plan.node] = counts.get(plan.node, 0) + 1
+        return MappingProxyType(counts)
+
+    def _wake(self) -> None:
+        for key in self._waiting:
+            self._loop.queue.add_later(key)
+
+    def _pod_changed(self, _kind: ChangeKind, old: Pod | None, new: Pod | None) -> None:
+        pod = new or old
+        if pod is None or (old is not None and new is not None and _asks(old) == _asks(new)):
+            return  # what we reported ourselves, or what only its kubelet says
+        if new is not None and self._mine(new):
+            self._loop.queue.add(pod.ref)
+        else:
+            self._forget(pod.ref)
+
+    def _claim_changed(self, _kind: ChangeKind, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        if old is not None and old.allocation is not None and (new is None or new.allocation is None):
+            self._wake()
+        claim = new or old
+        for pod in self._users.of(claim.ref) if claim is not None else ():
+            if pod.ref in self._waiting:
+                self._loop.queue.add(pod.ref)
+
+    def _node_changed(self, _kind: ChangeKind, old: Node | None, new: Node | None) -> None:
+        if new is not None and (old is None or _offers(old) != _offers(new)):
+            self._wake()
+
+    def _slices_changed(self) -> None:
+        self._inventory_is_old = True
+        self._wake()
+
+
+def _unschedulable(pod: Pod, verdict: Unschedulable) -> Step:
+    if verdict.unavailable:
+        return Step(Then.AGAIN, Release(verdict.unavailable[0], deallocate=True))
+    said = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
+    if verdict.quiet or (said and (said.reason, said.message) == (verdict.reason, verdict.message)):
+        return Step(Then.WAIT)
+    return Step(Then.WAIT, Report(pod, verdict.reason, verdict.message))
+
+
+def _with_promises(claim: ResourceClaim, promised: Mapping[str, Plan]) -> ResourceClaim:
+    """The claim as it will be when the plans are written."""
+    plan = promised.get(claim.metadata.uid)
+    if plan is None or claim.allocation is not None:
+        return claim
+    allocation = plan.allocations[claim.metadata.uid]
+    return replace(claim, status=replace(claim.status, allocation=allocation))
+
+
+def _place(pod: Pod) -> tuple[str, ...]:
+    return (pod.spec.node_name,) if holds(pod) else ()
+
+
+def _asks(pod: Pod) -> tuple[object, ...]:
+    """What of a pod scheduling depends on."""
+    return (
+        pod.metadata.uid,
+        pod.metadata.deletion_timestamp,
+        pod.spec,
+        pod.status.resource_claim_statuses,
+        pod.finished,
+    )
+
+
+def _offers(node: Node) -> tuple[object, ...]:
+    """What of a node scheduling depends on; heartbeats do not count."""
+    ready = next((c.status for c in node.status.conditions if c.type == "Ready"), "True")
+    return node.metadata.uid, node.metadata.labels, node.spec, ready

@@ -1,0 +1,79 @@
+"""What a scheduling decision looks at: the cluster at one moment, with what is already promised to pods."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from dradriver.allocator import Features, InUse, Inventory
+from dradriver.model.claim import Allocation, ResourceClaim
+from dradriver.model.deviceclass import DeviceClass
+from dradriver.model.workload import Node, Pod
+
+__all__ = ["Plan", "Snapshot", "Unschedulable"]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The cluster at one moment.
+
+    Attributes:
+        nodes: all nodes.
+        claims: by `namespace/name`.
+        classes: device classes by name.
+        inventory: all pools.
+        in_use: the devices of allocated claims, and of those that plans in flight will allocate.
+        in_flight: UIDs of claims that a plan in flight will allocate.
+        pods_on: how many pods that may run each node has, plans in flight included.
+        features: what the allocator may use.
+        now: the timestamp of new allocations.
+    """
+
+    nodes: Sequence[Node]
+    claims: Mapping[str, ResourceClaim]
+    classes: Mapping[str, DeviceClass]
+    inventory: Inventory
+    in_use: InUse = field(default_factory=InUse)
+    in_flight: Collection[str] = ()
+    pods_on: Mapping[str, int] = field(default_factory=dict)
+    features: Features = field(default_factory=Features)
+    now: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Where a pod goes and with which devices: the outcome of scheduling, until it is written.
+
+    Attributes:
+        pod_uid: the pod that it was made for.
+        node: the node's name.
+        claims: `namespace/name` and UID of the pod's claims, in its order.
+        allocations: by UID, those that are still to be written.
+    """
+
+    pod_uid: str
+    node: str
+    claims: tuple[tuple[str, str], ...] = ()
+    allocations: Mapping[str, Allocation] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Unschedulable:
+    """Why a pod has no node.
+
+    Attributes:
+        message: for people, as kube-scheduler words it.
+        reason: of the pod's condition.
+        unavailable: allocated claims that keep the pod off a node and that no other pod uses: taking one
+            back may help.
+        quiet: whether this is no news for a user: another controller is at work.
+    """
+
+    message: str
+    reason: str = "Unschedulable"
+    unavailable: tuple[ResourceClaim, ...] = ()
+    quiet: bool = False
+
+
+def holds(pod: Pod) -> bool:
+    """Whether the pod takes room on its node."""
+    return bool(pod.spec.node_name) and not pod.finished

@@ -1,0 +1,79 @@
+"""Keys that wait for work: each once, never worked on twice at a time, tried again after a wait that grows.
+
+The behaviour of client-go's rate-limited work queue, for one event loop.
+"""
+
+import asyncio
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+from dradriver.kube.backoff import Backoff
+
+__all__ = ["WorkQueue"]
+
+K = TypeVar("K", bound=Hashable)
+
+
+class WorkQueue(Generic[K]):
+    """A queue of keys.
+
+    A key that is added while it is worked on comes again once that is done. A key that waits for its next try
+    is not held up further by being added for later once more.
+    """
+
+    def __init__(self, first: float, limit: float) -> None:
+        """An empty queue.
+
+        Args:
+            first: seconds before the second try of a key.
+            limit: the longest wait in seconds.
+        """
+        self._first = first
+        self._limit = limit
+        self._ready: asyncio.Queue[K] = asyncio.Queue()
+        self._queued: set[K] = set()
+        self._working: set[K] = set()
+        self._dirty: set[K] = set()
+        self._backoffs: dict[K, Backoff] = {}
+        self._timers: dict[K, asyncio.TimerHandle] = {}
+
+    def add(self, key: K) -> None:
+        """Puts a key in line, now."""
+        if (timer := self._timers.pop(key, None)) is not None:
+            timer.cancel()
+        if key in self._working:
+            self._dirty.add(key)
+        elif key not in self._queued:
+            self._queued.add(key)
+            self._ready.put_nowait(key)
+
+    def add_later(self, key: K) -> None:
+        """Puts a key in line after a wait that doubles from try to try; at once when it was not tried yet."""
+        if key in self._timers or key in self._queued:
+            return
+        backoff = self._backoffs.setdefault(key, Backoff(self._first, self._limit))
+        self._timers[key] = asyncio.get_running_loop().call_later(backoff.next(), self.add, key)
+
+    def forget(self, key: K) -> None:
+        """Starts the waits of a key from the beginning, after a success."""
+        self._backoffs.pop(key, None)
+
+    async def get(self) -> K:
+        """The next key; nobody else gets it before `done`."""
+        key = await self._ready.get()
+        self._queued.discard(key)
+        self._working.add(key)
+        return key
+
+    def done(self, key: K) -> None:
+        """Gives a key back."""
+        self._working.discard(key)
+        if key in self._dirty:
+            self._dirty.discard(key)
+            self.add(key)
+
+    def close(self) -> None:
+        """Cancels all waits."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
