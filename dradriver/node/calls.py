@@ -5,9 +5,9 @@ Whatever they raise arrives as a `DriverError` that names the method, or as the 
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 from dradriver.driver.base import Driver
 from dradriver.errors import DraError, DriverError
@@ -40,7 +40,7 @@ class DriverCalls:
                 outcome = method(*arguments)
             else:
                 loop = asyncio.get_running_loop()
-                outcome = await loop.run_in_executor(self._threads, method, *arguments)
+                outcome = await loop.run_in_executor(self._threads, _exhausted, method, arguments)
             return await outcome if inspect.isawaitable(outcome) else outcome
         except DraError:
             raise
@@ -52,3 +52,9 @@ class DriverCalls:
     def close(self) -> None:
         """Lets go of the threads; one that never returns can't be stopped."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _exhausted(method: Callable[..., T], arguments: Sequence[object]) -> T:
+    """What the method returns; a generator's body runs here too: in the thread, and where errors are told."""
+    outcome = method(*arguments)
+    return cast(T, list(outcome)) if inspect.isgenerator(outcome) else outcome
