@@ -1,0 +1,36 @@
+"""Whatever a search takes and gives back, the state is the same as before."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dradriver.allocator import Features, InUse, Inventory, Node
+from dradriver.allocator.order import ordered
+from dradriver.allocator.state import State, Use
+from dradriver.allocator.supply import Supply
+from dradriver.model.slices import ResourceSlice
+from tests.properties.test_search_agrees_with_brute_force import cards, pools
+
+USE = Use(mark=1, excludes=-1, constraints=())
+
+
+def snapshot(state: State) -> object:
+    return state.left[:], state.joined[:], state.marks[:], state.totals[:], state.free, dict(state.touched)
+
+
+@settings(deadline=None)
+@given(st.one_of(cards("pool"), pools("pool")), st.lists(st.integers(0, 20), max_size=12))
+def test_giving_back_undoes_taking(slices: list[ResourceSlice], tries: list[int]) -> None:
+    features = Features(compatibility_groups=True)
+    supply = Supply(Inventory.of(slices), InUse(), Node("node-1"), features, ordered)
+    state = State(supply, [])
+    steps = []
+    for number in tries:
+        device = number % len(supply.devices)
+        if state.fits(device, USE):
+            steps.append((snapshot(state), state.take(device, USE)))
+            assert min(state.left, default=0) >= 0
+            assert all(state.joined)
+    while steps:
+        before, taken = steps.pop()
+        state.undo(taken)
+        assert snapshot(state) == before

@@ -1,0 +1,50 @@
+"""The rolling intersection of compatibility groups (KEP-5963), as bits."""
+
+import pytest
+
+from dradriver.allocator.compatibility import ANY, Groups
+from dradriver.model.counters import CounterConsumption
+
+
+def may_join(*users: list[str]) -> bool:
+    """Whether the last of these devices may join the others on one counter set."""
+    groups, state = Groups(), ANY
+    for user in users[:-1]:
+        state &= groups.bits(CounterConsumption("set", {"c": 1}, user))
+    return bool(state & groups.bits(CounterConsumption("set", {"c": 1}, users[-1])))
+
+
+@pytest.mark.parametrize(
+    ("users", "expected"),
+    [
+        ([[]], True),
+        ([["mig"]], True),
+        ([[], []], True),
+        ([[], ["mig"]], False),
+        ([["mig"], []], False),
+        ([["mig"], ["mig"]], True),
+        ([["mig"], ["vgpu"]], False),
+        ([["foo", "foobar"], ["bar", "foobar"]], True),
+        ([["foo", "foobar"], ["bar", "foobar"], ["foo"]], False),
+        ([["foo", "foobar"], ["bar", "foobar"], ["foobar"]], True),
+    ],
+)
+def test_a_device_may_join_those_with_whom_it_shares_a_group(users: list[list[str]], expected: bool) -> None:
+    assert may_join(*users) is expected
+
+
+def test_users_with_disjoint_groups_let_nobody_in() -> None:
+    """A driver changed the groups of devices in use."""
+    assert not may_join(["mig"], ["vgpu"], ["mig"])
+    assert not may_join(["mig"], [], [])
+
+
+def test_a_state_is_told_by_the_names_still_possible() -> None:
+    groups = Groups()
+    foo, bar = (
+        groups.bits(CounterConsumption("s", {"c": 1}, names)) for names in (["foo", "all"], ["bar", "all"])
+    )
+    assert [groups.text(bits) for bits in (foo, foo & bar, foo & bar & ~foo)] == [
+        "foo, all", "all", "none in common",
+    ]  # fmt: skip
+    assert groups.text(groups.bits(CounterConsumption("s", {"c": 1}))) == "no groups"

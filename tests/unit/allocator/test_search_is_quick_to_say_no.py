@@ -1,0 +1,109 @@
+"""How many devices the search tries, and what it tells a reporter."""
+
+import pytest
+
+from dradriver.allocator import Offer, Refusal, Reporter
+from dradriver.allocator.order import ordered
+from dradriver.model.claim import DeviceId, ResourceClaim
+from dradriver.model.slices import ResourceSlice
+from tests.unit.allocator.worlds import a100, claim, devices, profile, request, slice_, try_on
+
+
+class Recorder(Reporter):
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        self.steps = -1
+
+    def chosen(self, request: str, device: DeviceId) -> None:
+        self.events.append(f"{request} takes {device.device}")
+
+    def backtracked(self, request: str, device: DeviceId) -> None:
+        self.events.append(f"{request} gives back {device.device}")
+
+    def finished(self, steps: int, *, found: bool) -> None:
+        self.steps = steps
+
+
+def steps_to_refuse(slices: list[ResourceSlice], *claims: ResourceClaim) -> int:
+    recorder = Recorder()
+    with pytest.raises(Refusal) as caught:
+        try_on(slices, *claims, reporter=recorder)
+    assert caught.value.kind == "node"
+    return recorder.steps
+
+
+def test_nine_requests_for_one_of_eight_devices_each_need_no_try() -> None:
+    wanted = [request(f"r{number}") for number in range(9)]
+    assert steps_to_refuse([slice_("a", *(f"gpu-{n}" for n in range(8)))], claim(*wanted)) == 0
+
+
+def test_nine_whole_gpus_of_eight_with_partitions_need_no_try() -> None:
+    wanted = [claim(request(expression=profile("7g.40gb")), name=f"c{n}") for n in range(9)]
+    assert steps_to_refuse(a100(8), *wanted) == 0
+
+
+def test_seventeen_3g_on_eight_gpus_need_no_try() -> None:
+    wanted = [request(f"r{n}", profile("3g.20gb")) for n in range(17)]
+    assert steps_to_refuse(a100(8), claim(*wanted)) == 0
+
+
+def test_sixteen_3g_are_found_without_going_back() -> None:
+    recorder = Recorder()
+    found = try_on(a100(8), claim(request(expression=profile("3g.20gb"), count=16)), reporter=recorder)
+    assert (len(devices(found)), recorder.steps) == (16, 16)
+
+
+def test_of_eight_equal_gpus_one_is_tried() -> None:
+    """A 1g and a whole GPU never share one, whichever of the eight it is."""
+    wanted = [request("small", profile("1g.5gb")), request("whole", profile("7g.40gb"))]
+    same = [{"matchAttribute": "gpu.nvidia.com/parentUUID"}]
+    on_two = steps_to_refuse(a100(2), claim(*wanted, constraints=same))
+    assert steps_to_refuse(a100(8), claim(*wanted, constraints=same)) == on_two == 7
+
+
+def test_equal_devices_are_tried_once() -> None:
+    equal = [{"name": f"gpu-{n}", "attributes": {"numa": {"int": 0}}} for n in range(20)]
+    distinct = [{"distinctAttribute": "gpu.example.com/numa"}]
+    assert steps_to_refuse([slice_("a", *equal)], claim(request(count=2), constraints=distinct)) == 1
+
+
+def test_a_reporter_hears_what_is_taken_and_given_back() -> None:
+    large = {"name": "large", "attributes": {"size": {"int": 9}}}
+    wanted = [request("any"), request("large", "device.attributes['gpu.example.com'].?size.orValue(0) == 9")]
+    recorder = Recorder()
+    try_on([slice_("a", large, "small")], claim(*wanted), reporter=recorder)
+    assert recorder.events == [
+        "default/claim:any takes large",
+        "default/claim:any gives back large",
+        "default/claim:any takes small",
+        "default/claim:large takes large",
+    ]
+
+
+def test_giving_up_is_not_a_no() -> None:
+    with pytest.raises(Refusal, match="cannot decide within 3 steps") as caught:
+        try_on([slice_("a", "a", "b", "c", "d")], claim(request(count=4)), max_steps=3)
+    assert caught.value.kind == "undecided"
+
+
+def test_more_devices_than_python_has_frames() -> None:
+    slices = [slice_(f"s{n:02}", *(f"gpu-{n}-{k}" for k in range(128)), count=16) for n in range(16)]
+    claims = [claim(request(count=32), name=f"c{n}") for n in range(64)]
+    assert len(devices(try_on(slices, *claims))) == 2048
+
+
+def test_another_order_takes_other_devices() -> None:
+    def last_first(offers: object) -> list[Offer]:
+        return [Offer(o.pool, list(reversed(o.devices))) for o in ordered(offers)]  # type: ignore[arg-type]
+
+    assert devices(try_on([slice_("a", "a", "b")], claim(request()), order=last_first)) == ["b"]
+
+
+def test_a_device_that_several_claims_may_share_goes_to_one() -> None:
+    shareable = {"name": "x", "allowMultipleAllocations": True}
+    first = try_on([slice_("a", shareable)], claim(request()))
+    [result] = first["claim"].devices.results
+    assert result.share_id is None
+    assert steps_to_refuse([slice_("a", shareable)], claim(request("one"), request("two"))) == 0

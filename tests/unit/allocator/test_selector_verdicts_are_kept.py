@@ -1,0 +1,39 @@
+"""CEL is evaluated once per device and selector, whatever the verdict."""
+
+import pytest
+
+from dradriver.allocator import CelSelectors, Inventory
+from dradriver.allocator.inventory import PooledDevice
+from dradriver.cel.errors import CompileError, EvaluationError
+from tests.unit.allocator.worlds import DRIVER, slice_
+
+
+def device() -> PooledDevice:
+    x = {"name": "x", "attributes": {"size": {"int": 9}}, "capacity": {"memory": {"value": "8Gi"}}}
+    return Inventory.of([slice_("a", x)]).pools[DRIVER, "pool"].devices[0]
+
+
+def test_a_selector_sees_attributes_and_capacity() -> None:
+    assert CelSelectors().compile(f"device.attributes['{DRIVER}'].size == 9")(device())
+    assert CelSelectors().compile(f"device.capacity['{DRIVER}'].memory == quantity('8Gi')")(device())
+    assert not CelSelectors().compile("device.driver == 'other'")(device())
+
+
+def test_a_verdict_is_kept_on_the_device() -> None:
+    one = device()
+    CelSelectors().compile("false")(one)
+    assert one.memo == {"false": False}
+
+
+def test_an_error_is_kept_too() -> None:
+    one = device()
+    matches = CelSelectors().compile(f"device.attributes['{DRIVER}'].missing == 9")
+    for _ in range(2):
+        with pytest.raises(EvaluationError):
+            matches(one)
+    assert len(one.memo) == 1
+
+
+def test_what_is_no_selector_does_not_compile() -> None:
+    with pytest.raises(CompileError):
+        CelSelectors().compile("device.")

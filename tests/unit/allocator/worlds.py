@@ -1,0 +1,86 @@
+"""Small clusters for the tests of the allocator."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dradriver.allocator import Features, InUse, Inventory, Node, Order, Reporter, allocate, ordered
+from dradriver.model.claim import Allocation, ResourceClaim
+from dradriver.model.codec import from_builtins
+from dradriver.model.deviceclass import DeviceClass
+from dradriver.model.meta import ObjectMeta
+from dradriver.model.slices import ResourceSlice
+from tests.conformance.allocator_a100 import a100_slices
+
+Json = dict[str, Any]
+
+DRIVER = "gpu.example.com"
+NODE = Node("node-1")
+CLASSES = {"gpu": DeviceClass(metadata=ObjectMeta(name="gpu"))}
+
+
+def slice_(name: str, *devices: str | Json, pool: str = "pool", **spec: Any) -> ResourceSlice:
+    """A slice of a pool that is complete with it, on node-1; devices by name or in full."""
+    generation, count = spec.pop("generation", 1), spec.pop("count", 1)
+    body = {
+        "driver": DRIVER,
+        "nodeName": NODE.name,
+        "pool": {"name": pool, "generation": generation, "resourceSliceCount": count},
+        "devices": [{"name": device} if isinstance(device, str) else device for device in devices],
+        **spec,
+    }
+    return from_builtins(ResourceSlice, {"metadata": {"name": name}, "spec": body})
+
+
+def claim(*requests: Json, name: str = "claim", constraints: Sequence[Json] = ()) -> ResourceClaim:
+    """An unallocated claim."""
+    return from_builtins(
+        ResourceClaim,
+        {
+            "metadata": {"name": name, "namespace": "default", "uid": name},
+            "spec": {"devices": {"requests": list(requests), "constraints": list(constraints)}},
+        },
+    )
+
+
+def request(name: str = "gpu", expression: str = "", **wish: Any) -> Json:
+    """A request for devices of class gpu."""
+    selectors = [{"cel": {"expression": expression}}] if expression else []
+    return {"name": name, "exactly": {"deviceClassName": "gpu", "selectors": selectors, **wish}}
+
+
+def a100(gpus: int) -> list[ResourceSlice]:
+    """The slices of a node with A100s."""
+    return [from_builtins(ResourceSlice, raw) for raw in a100_slices(NODE.name, gpus)]
+
+
+def profile(name: str) -> str:
+    """The selector of a MIG profile."""
+    return f"device.attributes['gpu.nvidia.com'].profile == '{name}'"
+
+
+def try_on(
+    slices: Sequence[ResourceSlice],
+    *claims: ResourceClaim,
+    in_use: Sequence[ResourceClaim] = (),
+    features: Features | None = None,
+    reporter: Reporter | None = None,
+    order: Order = ordered,
+    max_steps: int = 10_000,
+) -> Mapping[str, Allocation]:
+    """Allocates the claims on node-1."""
+    return allocate(
+        claims,
+        Inventory.of(slices),
+        CLASSES,
+        InUse.of(in_use),
+        NODE,
+        features=features or Features(),
+        reporter=reporter,
+        order=order,
+        max_steps=max_steps,
+    )
+
+
+def devices(found: Mapping[str, Allocation]) -> list[str]:
+    """The allocated devices of all claims."""
+    return [result.device for allocation in found.values() for result in allocation.devices.results]
