@@ -83,4 +83,4 @@ async def test_two_pods_see_their_own_device_and_deleting_them_leaves_nothing(
         return not claims and not list((node / "cdi").iterdir())
 
     await eventually(nothing_is_left)
-    assert node_status(node / "plugins" / "loop.example.com") == []
+    assert node_status(node / "plugins" / "loop.example.com").claims == []

@@ -160,7 +160,7 @@ async def eventually(holds: Callable[[], Awaitable[str]], where: str, seconds: f
 async def views_agree(node: Node) -> str:
     """What the kubelet, the state file, the CDI folder and the hardware know of claims."""
     wanted = set(node.wanted)
-    state = {record.uid for record in node_status(node.directory / "plugins" / DRIVER)}
+    state = {record.uid for record in node_status(node.directory / "plugins" / DRIVER).claims}
     specs = (node.directory / "cdi").glob("*.json")
     cdi = {uid for spec in specs for uid in wanted | state if uid in spec.name}
     foreign = [
@@ -218,16 +218,12 @@ async def test_after_a_kill_every_claim_is_prepared_once_or_not_at_all(node: Nod
                 count = 2 * SLOTS + rng.randrange(3)
                 node.inventory(count, revision)
                 slots = rng.sample(range(SLOTS), k=rng.randint(1, SLOTS))
-                calls = [
-                    asyncio.create_task(one_call(node, random.Random(rng.random()), claims, plugin))
-                    for _ in slots
-                ]
+                calls = [asyncio.create_task(one_call(node, slot, claims, plugin)) for slot in slots]
                 await asyncio.sleep(rng.choice([rng.uniform(0, 0.02), rng.uniform(0, 0.3)]))
                 await node.kill()
                 results = await asyncio.gather(*calls, return_exceptions=True)
-                assert not [r for r in results if r is not None and not isinstance(r, grpc.aio.AioRpcError)], (
-                    results
-                )
+                cut = (type(None), grpc.aio.AioRpcError)
+                assert all(isinstance(result, cut) for result in results), results
         if node.process is not None and node.process.returncode is None:
             await node.kill()
         await node.start()
