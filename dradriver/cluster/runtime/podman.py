@@ -118,7 +118,7 @@ class PodmanRuntime:
 
     @asynccontextmanager
     async def _mount_point(self) -> AsyncIterator[None]:
-        """`/var/run/cdi` exists meanwhile, and is gone again after the last one that needed it if nobody had it."""
+        """`/var/run/cdi` exists meanwhile; the last one that needed it removes it if the first one made it."""
         self._mounting += 1
         if self._mounting == 1:
             # Not in a thread: a second caller must not pass before the folder is there.

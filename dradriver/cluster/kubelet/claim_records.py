@@ -1,0 +1,108 @@
+"""What the kubelet remembers of claims on its node, and the checkpoint file that survives it."""
+
+import json
+import logging
+import os
+import time
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from dradriver.cluster.kubelet.plugin import ClaimRef
+
+__all__ = ["ClaimRecord", "DeviceRecord", "load_records", "save_records"]
+
+_log = logging.getLogger(__name__)
+
+
+class DeviceRecord(msgspec.Struct, frozen=True):
+    """A prepared device of a claim."""
+
+    pool: str
+    device: str
+    share_id: str
+    requests: list[str]
+    cdi_devices: list[str]
+
+    def serves(self, request: str) -> bool:
+        """Whether a container that names this request gets the device (no request means the whole claim)."""
+        return not request or not self.requests or request in self.requests
+
+
+class ClaimRecord(msgspec.Struct):
+    """A claim that pods of this node use.
+
+    Attributes:
+        uid, namespace, name: the claim.
+        pods: UIDs of the pods that use it.
+        drivers: the devices by driver; a driver of the allocation is here before it has prepared any.
+        prepared: whether this run of the kubelet has seen it prepared (not kept: a restart asks again).
+        unpreparing: whether unprepare has begun; no pod may join any more (not kept).
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    pods: list[str]
+    drivers: dict[str, list[DeviceRecord]]
+    prepared: bool = False
+    unpreparing: bool = False
+
+    @property
+    def ref(self) -> ClaimRef:
+        """The claim as drivers are told of it."""
+        return ClaimRef(self.namespace, self.uid, self.name)
+
+
+class _Kept(msgspec.Struct):
+    uid: str
+    namespace: str
+    name: str
+    pods: list[str]
+    drivers: dict[str, list[DeviceRecord]]
+
+
+def save_records(path: Path, records: Iterable[ClaimRecord]) -> None:
+    """Writes the checkpoint: complete or not at all, on the disk when this returns.
+
+    Raises:
+        OSError: it can't be written (a full disk); the earlier one is still there.
+    """
+    kept = [_Kept(each.uid, each.namespace, each.name, each.pods, each.drivers) for each in records]
+    data = msgspec.json.encode(kept).decode()
+    text = json.dumps({"checksum": zlib.crc32(data.encode()), "data": data})
+    temporary = path.with_name(f".{path.name}.new")
+    with temporary.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def load_records(path: Path) -> list[ClaimRecord]:
+    """Reads the checkpoint; none if there is no file.
+
+    A file that can't be read is set aside and said in the log: pods that still run have their claims prepared
+    again, which drivers answer without doing it twice.
+    """
+    try:
+        outer = json.loads(path.read_text())
+        data = str(outer["data"])
+        if zlib.crc32(data.encode()) != outer["checksum"]:
+            raise ValueError("checksum does not match")  # noqa: TRY301 - one handler for all that can be wrong
+        kept = msgspec.json.decode(data, type=list[_Kept])
+    except FileNotFoundError:
+        return []
+    except (ValueError, KeyError, TypeError, msgspec.MsgspecError) as error:
+        aside = path.with_name(f"{path.name}.unreadable-{time.time_ns()}")
+        path.replace(aside)
+        _log.warning("claim checkpoint %s can't be read (%s): set aside as %s", path, error, aside.name)
+        return []
+    return [ClaimRecord(each.uid, each.namespace, each.name, each.pods, each.drivers) for each in kept]

@@ -1,0 +1,240 @@
+"""Prepares and unprepares the claims of pods, as the kubelet's DRA manager does.
+
+The rules, in the order in which they hold:
+
+1. Everything is checked before anything is remembered: a pod that fails here can go without an unprepare.
+2. A claim is remembered, with the pod, before a driver is called; unprepare is due from then on.
+3. One call for each driver with all of its claims that are not prepared yet; the first error ends it.
+4. The last pod's unprepare calls the drivers; the claim is forgotten only after all of them agreed.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from dradriver.cluster.kubelet.claim_records import ClaimRecord, DeviceRecord, load_records, save_records
+from dradriver.cluster.kubelet.plugin import ClaimRef, ClaimResult, Plugin
+from dradriver.cluster.kubelet.pod_types import NodePod
+from dradriver.errors import DraError
+from dradriver.kube import CLAIMS, Client
+from dradriver.model.claim import ResourceClaim
+from dradriver.model.quantity import Quantity
+from dradriver.model.workload import Container, PodClaim
+
+__all__ = ["ClaimManager"]
+
+
+class ClaimManager:
+    """The claims of one node.
+
+    Killed between any two steps, the next run finds the checkpoint: a claim in it is prepared again when its
+    pod starts, or unprepared when its pod is gone; a claim not in it never reached a driver.
+    """
+
+    def __init__(self, client: Client, checkpoint: Path, plugin_for: Callable[[str], Plugin]) -> None:
+        self._client = client
+        self._checkpoint = checkpoint
+        self._plugin_for = plugin_for
+        self._records: dict[tuple[str, str], ClaimRecord] = {}
+        self._lock = asyncio.Lock()
+
+    async def load(self) -> None:
+        """Reads what an earlier run remembered."""
+        for record in await asyncio.to_thread(load_records, self._checkpoint):
+            self._records[record.namespace, record.name] = record
+
+    def record(self, namespace: str, name: str) -> ClaimRecord | None:
+        """What is known of a claim."""
+        return self._records.get((namespace, name))
+
+    def holds(self, pod_uid: str) -> bool:
+        """Whether a claim may have to be unprepared for this pod."""
+        return any(pod_uid in record.pods for record in self._records.values())
+
+    def pods_using(self, driver: str, devices: set[tuple[str, str]]) -> set[str]:
+        """The UIDs of the pods with one of these devices (pool, device)."""
+        return {
+            pod
+            for record in self._records.values()
+            if any((each.pool, each.device) in devices for each in record.drivers.get(driver, ()))
+            for pod in record.pods
+        }
+
+    def inactive(self, active: set[str]) -> list[tuple[str, str]]:
+        """(namespace, UID) of remembered pods that are not among the active ones."""
+        return sorted(
+            {(r.namespace, pod) for r in self._records.values() for pod in r.pods if pod not in active}
+        )
+
+    def cdi_devices(self, pod: NodePod, container: Container) -> tuple[str, ...]:
+        """The CDI devices of the requests that the container names.
+
+        Raises:
+            DraError: a claim has not been prepared.
+        """
+        names: list[str] = []
+        for claim_name, requests in _requests_of(pod, container).items():
+            record = self.record(pod.metadata.namespace, claim_name)
+            if record is None:
+                raise DraError(f"ResourceClaim {claim_name} of container {container.name} is not prepared")
+            for request in requests:
+                for devices in record.drivers.values():
+                    names += [cdi for each in devices if each.serves(request) for cdi in each.cdi_devices]
+        return tuple(dict.fromkeys(names))
+
+    async def prepare(self, pod: NodePod) -> None:
+        """Prepares all claims of a pod; does nothing for those that are prepared.
+
+        Raises:
+            DraError: a claim or a driver is not ready for it; the kubelet's words.
+        """
+        claims = [
+            await self._checked(pod, claim, own=own) for claim, own in _claims_of(pod) if claim is not None
+        ]
+        plugins = {driver: self._plugin_for(driver) for claim in claims for driver in _drivers(claim)}
+        pending = await self._remember(pod, claims)
+        for driver, plugin in plugins.items():
+            batch = [record for record in pending if driver in record.drivers]
+            if batch:
+                answers = await plugin.prepare([record.ref for record in batch])
+                self._take_in(driver, batch, answers)
+        for record in pending:
+            record.prepared = True
+        if pending:
+            await self._save()
+
+    async def unprepare(self, pod_uid: str, namespace: str) -> None:
+        """Unprepares the claims of a pod that no other pod uses; does nothing if there is none.
+
+        Raises:
+            DraError: a driver is not there or refused; call again later.
+        """
+        last: list[ClaimRecord] = []
+        for record in self._records.values():
+            if pod_uid not in record.pods or record.namespace != namespace:
+                continue
+            if len(record.pods) > 1:
+                # Not saved before the end: after a crash this function runs again.
+                record.pods.remove(pod_uid)
+            else:
+                record.unpreparing = True
+                last.append(record)
+        for driver in sorted({driver for record in last for driver in record.drivers}):
+            refs = [record.ref for record in last if driver in record.drivers]
+            answers = await self._plugin_for(driver).unprepare(refs)
+            _check_answers("NodeUnprepareResources", refs, answers)
+        for record in last:
+            self._records.pop((record.namespace, record.name), None)
+        await self._save()
+
+    async def _checked(self, pod: NodePod, claim_name: str, *, own: bool) -> ResourceClaim:
+        namespace = pod.metadata.namespace
+        try:
+            claim = await self._client.get(CLAIMS, claim_name, namespace, into=ResourceClaim)
+        except DraError as error:
+            raise DraError(f"fetch ResourceClaim {claim_name}: {error}") from error
+        owner = claim.metadata.controller
+        if own and (owner is None or owner.uid != pod.metadata.uid):
+            raise DraError(f"ResourceClaim {claim.ref} was not created for Pod {pod.ref} (Pod is not owner)")
+        if not any(
+            user.resource == "pods" and user.uid == pod.metadata.uid for user in claim.status.reserved_for
+        ):
+            raise DraError(
+                f"pod {pod.metadata.name} ({pod.metadata.uid}) is not allowed to use "
+                f"ResourceClaim {claim_name} ({claim.metadata.uid})"
+            )
+        if claim.allocation is None:
+            raise DraError(f"ResourceClaim {claim_name}: not allocated")
+        return claim
+
+    async def _remember(self, pod: NodePod, claims: Sequence[ResourceClaim]) -> list[ClaimRecord]:
+        """Adds the pod to its claims' records; those that drivers have to prepare."""
+        pending = []
+        for claim in claims:
+            key = (claim.metadata.namespace, claim.metadata.name)
+            record = self._records.get(key)
+            if record is None:
+                drivers: dict[str, list[DeviceRecord]] = {driver: [] for driver in _drivers(claim)}
+                record = ClaimRecord(claim.metadata.uid, *key, [], drivers)
+            elif record.uid != claim.metadata.uid:
+                raise DraError(
+                    f"old ResourceClaim with same name {record.name} and different UID {record.uid} "
+                    "still exists (previous pod force-deleted?!)"
+                )
+            elif record.unpreparing:
+                raise DraError(f"ResourceClaim {record.name} is being unprepared")
+            self._records[key] = record
+            if pod.metadata.uid not in record.pods:
+                record.pods.append(pod.metadata.uid)
+            if not record.prepared:
+                pending.append(record)
+        if claims:
+            await self._save()
+        return pending
+
+    def _take_in(self, driver: str, batch: Sequence[ClaimRecord], answers: Mapping[str, ClaimResult]) -> None:
+        _check_answers("NodePrepareResources", [record.ref for record in batch], answers)
+        for record in batch:
+            # The answer replaces an earlier one of the same driver: a retry must not double its devices.
+            record.drivers[driver] = [
+                DeviceRecord(each.pool, each.device, each.share_id, list(each.requests), list(each.cdi_devices))
+                for each in answers[record.uid].devices
+            ]
+
+    async def _save(self) -> None:
+        async with self._lock:
+            try:
+                await asyncio.to_thread(save_records, self._checkpoint, list(self._records.values()))
+            except OSError as error:
+                raise DraError(f"checkpoint ResourceClaim state: {error}") from error
+
+
+def _check_answers(method: str, asked: Iterable[ClaimRef], answers: Mapping[str, ClaimResult]) -> None:
+    names = {ref.uid: ref.name for ref in asked}
+    for uid, answer in answers.items():
+        if uid not in names:
+            raise DraError(f"{method} returned result for unknown claim UID {uid}")
+        if answer.error:
+            raise DraError(f"{method} failed for ResourceClaim {names[uid]}: {answer.error}")
+    if skipped := len(names) - len(answers):
+        raise DraError(f"{method} skipped {skipped} ResourceClaims")
+
+
+def _drivers(claim: ResourceClaim) -> list[str]:
+    return list(dict.fromkeys(result.driver for result in claim.results))
+
+
+def _claims_of(pod: NodePod) -> list[tuple[str | None, bool]]:
+    """The pod's claims by name, and whether the pod must own them; None where none was needed.
+
+    Raises:
+        DraError: a claim has not been made yet.
+    """
+    claims: list[tuple[str | None, bool]] = []
+    made = {status.name for status in pod.status.resource_claim_statuses}
+    for claim in pod.spec.resource_claims:
+        if not claim.resource_claim_name and claim.name not in made:
+            raise DraError(f'pod "{pod.ref}": ResourceClaim not created yet')
+        claims.append((pod.claim_name(claim), not claim.resource_claim_name))
+    if pod.status.extended_resource_claim_status is not None:
+        claims.append((pod.status.extended_resource_claim_status.resource_claim_name, False))
+    return claims
+
+
+def _requests_of(pod: NodePod, container: Container) -> dict[str, list[str]]:
+    """The requests that a container uses, by claim; an empty request is the whole claim."""
+    by_name: dict[str, PodClaim] = {claim.name: claim for claim in pod.spec.resource_claims}
+    requests: dict[str, list[str]] = {}
+    for use in container.resources.claims:
+        claim_name = pod.claim_name(by_name[use.name]) if use.name in by_name else None
+        if claim_name is not None:
+            requests.setdefault(claim_name, []).append(use.request)
+    extended = pod.status.extended_resource_claim_status
+    if extended is not None:
+        wanted = {name for name, amount in container.resources.requests.items() if amount > Quantity("0")}
+        requests.setdefault(extended.resource_claim_name, []).extend(
+            mapping.request_name
+            for mapping in extended.request_mappings
+            if mapping.container_name == container.name and mapping.resource_name in wanted
+        )
+    return requests

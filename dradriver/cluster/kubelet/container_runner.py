@@ -1,0 +1,149 @@
+"""The containers of one pod, as they really are: started, watched and stopped here."""
+
+import asyncio
+import logging
+import shutil
+import time
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from dradriver.cluster.kubelet.container_state import ContainerState
+from dradriver.cluster.kubelet.expansion import argv_of, env_of
+from dradriver.cluster.kubelet.pod_types import NodePod
+from dradriver.cluster.runtime import Container as Started
+from dradriver.cluster.runtime import ContainerSpec, ContainerStartError, Runtime
+from dradriver.model.workload import Container
+
+__all__ = ["ContainerRunner"]
+
+_log = logging.getLogger(__name__)
+
+
+class ContainerRunner:
+    """Runs the containers of one pod in a folder of their own.
+
+    Attributes:
+        states: the containers by name.
+        folder: where logs are; the runtime's own files are below it while a container runs.
+    """
+
+    def __init__(
+        self,
+        pod: NodePod,
+        folder: Path,
+        runtime: Runtime,
+        *,
+        owner: str,
+        cdi_folder: Path,
+        restart_delay: float,
+        changed: Callable[[], None],
+    ) -> None:
+        self.folder = folder
+        self.states = _initial(pod)
+        self._pod = pod
+        self._runtime = runtime
+        self._owner = owner
+        self._cdi_folder = cdi_folder
+        self._restart_delay = restart_delay
+        self._changed = changed
+        self._running: dict[str, tuple[Started, asyncio.Task[None]]] = {}
+
+    @property
+    def running(self) -> bool:
+        """Whether a container runs."""
+        return bool(self._running)
+
+    def log_of(self, name: str) -> Path:
+        """The log of a container's present or latest run."""
+        return self._log(name, self.states[name].restarts)
+
+    def waiting(self, reason: str, message: str) -> None:
+        """All containers that have not run yet wait for the same thing."""
+        for name, state in self.states.items():
+            self.states[name] = state.waits(reason, message)
+
+    async def start(self, container: Container, cdi_devices: tuple[str, ...]) -> None:
+        """Starts a container; its state says whether that worked.
+
+        Raises:
+            ContainerStartError: it did not.
+        """
+        name = container.name
+        state = self.states[name]
+        env = env_of(container)
+        spec = ContainerSpec(
+            id=f"k8s-{name}-{self._pod.metadata.uid}-{state.attempt}",
+            owner=self._owner,
+            folder=self.folder / name / f"{state.attempt}.run",
+            log=self._log(name, state.attempt),
+            cdi_folder=self._cdi_folder,
+            cdi_devices=cdi_devices,
+            argv=argv_of(container, env),
+            env=env,
+            working_dir=container.working_dir,
+            image=container.image,
+            hostname=self._pod.metadata.name[:63].rstrip("-."),
+        )
+        try:
+            await asyncio.to_thread(spec.folder.mkdir, parents=True, exist_ok=True)
+            started = await self._runtime.start(spec)
+        except OSError as error:
+            await self._failed(state, spec, ContainerStartError("CreateContainerError", str(error)))
+        except ContainerStartError as error:
+            await self._failed(state, spec, error)
+        else:
+            self.states[name] = state.runs(started.id, _now())
+            watch = asyncio.create_task(self._watch(name, started, spec.folder), name=f"container {spec.id}")
+            self._running[name] = (started, watch)
+
+    async def stop(self, grace_seconds: float) -> None:
+        """Ends all containers; returns when they are gone."""
+        running = list(self._running.values())
+        await asyncio.gather(*(started.stop(grace_seconds) for started, _ in running))
+        await asyncio.gather(*(watch for _, watch in running))
+
+    async def remove(self) -> None:
+        """Removes the folder with the logs."""
+        await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def _log(self, name: str, attempt: int) -> Path:
+        return self.folder / name / f"{attempt}.log"
+
+    async def _failed(self, state: ContainerState, spec: ContainerSpec, error: ContainerStartError) -> None:
+        await asyncio.to_thread(shutil.rmtree, spec.folder, ignore_errors=True)
+        self.states[state.name] = state.fails_to_start(
+            error.reason, str(error), time.monotonic(), self._restart_delay
+        )
+        raise error
+
+    async def _watch(self, name: str, started: Started, folder: Path) -> None:
+        code = await started.wait()
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        self.states[name] = self.states[name].ends(code, _now(), time.monotonic(), self._restart_delay)
+        del self._running[name]
+        _log.info("container %s of pod %s ended with exit code %d", name, self._pod.ref, code)
+        self._changed()
+
+
+def _initial(pod: NodePod) -> dict[str, ContainerState]:
+    """The containers as the pod's status has them: an earlier run of the kubelet may have run them."""
+    reported: Mapping[str, Mapping[str, object]] = {
+        str(status.get("name")): status
+        for status in [*pod.status.init_container_statuses, *pod.status.container_statuses]
+    }
+    states: dict[str, ContainerState] = {}
+    containers: Iterable[Container] = [*pod.spec.init_containers, *pod.spec.containers]
+    for container in containers:
+        if container.name in reported:
+            states[container.name] = ContainerState.from_status(
+                container.name, reported[container.name], _now()
+            )
+        else:
+            reason = "PodInitializing" if pod.spec.init_containers else "ContainerCreating"
+            states[container.name] = ContainerState(name=container.name, reason=reason)
+    return states
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

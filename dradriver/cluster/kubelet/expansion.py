@@ -1,0 +1,35 @@
+"""`$(NAME)` in commands, arguments and variables, as the kubelet expands it."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from dradriver.model.workload import Container
+
+__all__ = ["argv_of", "env_of", "expand"]
+
+_REFERENCE: Final = re.compile(r"\$(\$|\(([^()]*)\))")
+
+
+def expand(text: str, variables: Mapping[str, str]) -> str:
+    """Replaces `$(NAME)` by its value; an unknown name stays as it is; `$$` is a plain `$`."""
+
+    def replacement(match: re.Match[str]) -> str:
+        if match[1] == "$":
+            return "$"
+        return variables.get(match[2], match[0])
+
+    return _REFERENCE.sub(replacement, text)
+
+
+def env_of(container: Container) -> dict[str, str]:
+    """The container's variables; each may name those before it."""
+    env: dict[str, str] = {}
+    for variable in container.env:
+        env[variable.name] = expand(variable.value, env)
+    return env
+
+
+def argv_of(container: Container, env: Mapping[str, str]) -> tuple[str, ...]:
+    """Command and arguments; empty when the pod gives neither."""
+    return tuple(expand(word, env) for word in [*container.command, *container.args])

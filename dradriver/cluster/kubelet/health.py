@@ -1,0 +1,109 @@
+"""What drivers say of their devices' health, and how it shows in a container's status (KEP-4680)."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+__all__ = ["DeviceReport", "Health", "HealthCache"]
+
+_DEFAULT_TIMEOUT: Final = 30.0
+_MAX_MESSAGE: Final = 1024
+_MAX_DEVICES: Final = 16384
+"""Devices remembered for each driver, so that a broken one can't fill the memory."""
+
+
+class DeviceReport(NamedTuple):
+    """One device in a driver's report: health is `Healthy`, `Unhealthy` or `Unknown`.
+
+    Its `timeout` is in seconds; after that long without another report the health is `Unknown`.
+    """
+
+    pool: str
+    device: str
+    health: str
+    message: str = ""
+    timeout: float = 0.0
+
+
+class Health(NamedTuple):
+    """A device's health now."""
+
+    health: str
+    message: str = ""
+
+
+UNKNOWN: Final = Health("Unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    health: Health
+    timeout: float
+    updated: float
+
+
+class HealthCache:
+    """The last report of each driver; a device that is missing or overdue reads as `Unknown`."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._drivers: dict[str, dict[tuple[str, str], _Entry]] = {}
+
+    def get(self, driver: str, pool: str, device: str) -> Health:
+        """The health of a device now."""
+        entry = self._drivers.get(driver, {}).get((pool, device))
+        if entry is None or self._clock() - entry.updated > entry.timeout:
+            return UNKNOWN
+        return entry.health
+
+    def update(self, driver: str, reports: Sequence[DeviceReport]) -> set[tuple[str, str]]:
+        """Takes a whole report in; the (pool, device) pairs whose health changed."""
+        now = self._clock()
+        known = self._drivers.setdefault(driver, {})
+        changed = set()
+        reported = set()
+        for report in reports:
+            key = (report.pool, report.device)
+            reported.add(key)
+            if key not in known and len(known) >= _MAX_DEVICES:
+                continue
+            timeout = report.timeout if report.timeout > 0 else _DEFAULT_TIMEOUT
+            entry = _Entry(Health(report.health, _cut(report.message)), timeout, now)
+            before = known.get(key)
+            if before is None or (before.health, before.timeout) != (entry.health, entry.timeout):
+                changed.add(key)
+            known[key] = entry
+        changed |= _forget_overdue(known, reported, now)
+        return changed
+
+    def clear(self, driver: str) -> None:
+        """Forgets a driver whose stream has ended."""
+        self._drivers.pop(driver, None)
+
+
+def _forget_overdue(
+    known: dict[tuple[str, str], _Entry], reported: set[tuple[str, str]], now: float
+) -> set[tuple[str, str]]:
+    """Drops entries that are no longer reported and overdue; those whose health thereby changes."""
+    overdue = {
+        key: entry
+        for key, entry in known.items()
+        if key not in reported and now - entry.updated > entry.timeout
+    }
+    for key in overdue:
+        del known[key]
+    return {key for key, entry in overdue.items() if entry.health.health != UNKNOWN.health}
+
+
+def _cut(message: str) -> str:
+    return message if len(message) <= _MAX_MESSAGE else message[: _MAX_MESSAGE - 3] + "..."
+
+
+def merged(healths: Mapping[str, Health]) -> list[dict[str, str]]:
+    """`resources` of a ResourceStatus, from resource IDs and their health."""
+    return [
+        {"resourceID": resource_id, "health": health.health}
+        | ({"message": health.message} if health.message else {})
+        for resource_id, health in healths.items()
+    ]

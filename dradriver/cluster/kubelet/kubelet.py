@@ -1,0 +1,156 @@
+"""The kubelet stand-in of one node: its parts, and their start and end."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from pathlib import Path
+from typing import Any
+
+from dradriver.cluster.kubelet.claims import ClaimManager
+from dradriver.cluster.kubelet.health import HealthCache
+from dradriver.cluster.kubelet.node_object import NodeObject
+from dradriver.cluster.kubelet.plugin import Plugin
+from dradriver.cluster.kubelet.plugin_store import PluginStore
+from dradriver.cluster.kubelet.pod_worker import NodeTools
+from dradriver.cluster.kubelet.pods import PodManager
+from dradriver.cluster.kubelet.registration import RegistryWatcher
+from dradriver.cluster.kubelet.slices import wipe_slices
+from dradriver.cluster.kubelet.timings import Timings
+from dradriver.cluster.runtime import Runtime
+from dradriver.errors import UsageError
+from dradriver.kube import Client, EventRecorder
+
+__all__ = ["Kubelet"]
+
+_log = logging.getLogger(__name__)
+
+_FOLDERS = ("plugins", "plugins_registry", "cdi", "pods")
+
+
+class Kubelet:
+    """Plays the kubelet of one node: `await start()`, later `await stop()`; then again over the same folder.
+
+    Killed at any time, the next start over the same folder ends the containers that were left, and goes on with
+    the claims that its checkpoint names.
+
+    Attributes:
+        node: the node's name.
+        plugins, registry, cdi: the folders for drivers: their sockets and data, their registration sockets,
+            their CDI specs.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        node_name: str,
+        directory: Path,
+        runtime: Runtime,
+        *,
+        slice_cleanup_seconds: float = 30.0,
+        prepare_timeout: float = 45.0,
+        labels: Mapping[str, str] | None = None,
+        timings: Timings | None = None,
+    ) -> None:
+        """Describes a kubelet; nothing happens before `start`.
+
+        Args:
+            client: the API server, as the node's user or an administrator.
+            node_name: the node.
+            directory: the node's own folder (`DIR/nodes/NODE`), made if missing.
+            runtime: what runs the containers.
+            slice_cleanup_seconds: how long a driver may be away before its ResourceSlices are deleted.
+            prepare_timeout: the limit of one prepare or unprepare call, in seconds.
+            labels: labels of the node, beside those that every node has.
+            timings: all other times; the two above win.
+        """
+        times = timings or Timings()
+        self.node = node_name
+        self._directory = directory.absolute()
+        self.plugins, self.registry, self.cdi, self._pods_folder = (self._directory / name for name in _FOLDERS)
+        self._runtime = runtime
+        self._owner = str(self._directory)
+        self._client = client
+        self._node_object = NodeObject(
+            client, node_name, labels=labels or {}, runtime=runtime.name, period=times.heartbeat
+        )
+        health = HealthCache()
+        self._claims = ClaimManager(client, self._directory / "dra_manager_state", self._plugin_for)
+        tools = NodeTools(
+            client=client,
+            claims=self._claims,
+            health=health,
+            runtime=runtime,
+            events=EventRecorder(client, "kubelet", node_name),
+            timings=times,
+            owner=self._owner,
+            pods_folder=self._pods_folder,
+            cdi_folder=self.cdi,
+        )
+        self._pods = PodManager(tools, node_name)
+        self._store = PluginStore(
+            lambda driver: wipe_slices(client, node_name, driver),
+            wipe_seconds=slice_cleanup_seconds,
+            call_timeout=prepare_timeout,
+            health=health,
+            usable=lambda _driver: self._pods.look_again(),
+            health_changed=self._pods.health_changed,
+        )
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Makes the folders and the Node, ends what an earlier run left, and begins to work.
+
+        Raises:
+            UsageError: the folder can't be used.
+            DraError: the API server refused the Node.
+        """
+        try:
+            await asyncio.to_thread(self._make_folders)
+        except OSError as error:
+            raise UsageError(f"folder {self._directory} of node {self.node}: {error}") from error
+        await self._runtime.clean(self._owner)
+        await self._claims.load()
+        await self._node_object.register()
+        work: list[tuple[str, Coroutine[Any, Any, None]]] = [
+            ("heartbeat", self._node_object.run()),
+            # No driver has registered yet, and some may never come back.
+            ("wipe slices", wipe_slices(self._client, self.node)),
+            ("registration", RegistryWatcher(self.registry, self._store).run()),
+            ("pods", self._pods.run()),
+        ]
+        self._tasks = [
+            asyncio.create_task(coroutine, name=f"kubelet {self.node}: {name}") for name, coroutine in work
+        ]
+        _log.info("node %s is ready: %s", self.node, self._runtime.describe())
+
+    async def stop(self) -> None:
+        """Ends the containers and all tasks; claims stay prepared. Safe to call twice."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+        await self._store.stop()
+        await self._runtime.clean(self._owner)
+
+    async def logs(
+        self,
+        namespace: str,
+        pod: str,
+        container: str,
+        follow: bool,  # noqa: FBT001 - the hook's form
+        tail: int | None,
+    ) -> AsyncIterator[bytes]:
+        """What a container wrote: the API server's `pod_logs` hook.
+
+        Raises:
+            NotFoundError: there is no such pod on this node, or no such container in it.
+            UsageError: the container has not started yet.
+        """
+        return await self._pods.logs(namespace, pod, container, follow, tail)
+
+    def _plugin_for(self, driver: str) -> Plugin:
+        return self._store.get(driver)
+
+    def _make_folders(self) -> None:
+        for name in _FOLDERS:
+            (self._directory / name).mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,210 @@
+"""One registered instance of a driver: its connection and the calls that the kubelet makes."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import grpc
+
+from dradriver.cluster.kubelet.health import DeviceReport, HealthCache
+from dradriver.cluster.kubelet.services import DRA_V1, HEALTH_V1, Services
+from dradriver.errors import DraError
+from dradriver.wire import (
+    dra_v1,
+    dra_v1_grpc,
+    dra_v1beta1,
+    dra_v1beta1_grpc,
+    health_v1,
+    health_v1_grpc,
+    health_v1alpha1,
+    health_v1alpha1_grpc,
+)
+
+__all__ = ["CHANNEL_OPTIONS", "ClaimRef", "ClaimResult", "Plugin", "PreparedDevice"]
+
+_log = logging.getLogger(__name__)
+
+# Without it, channels to one path share their connection and its back-off, also after the server was replaced.
+CHANNEL_OPTIONS: Final = (("grpc.use_local_subchannel_pool", 1),)
+
+_HEALTH_RETRY_SECONDS: Final = 5.0
+_HEALTH: Final = {0: "Unknown", 1: "Healthy", 2: "Unhealthy"}
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRef:
+    """A claim as the driver is told of it."""
+
+    namespace: str
+    uid: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedDevice:
+    """A device of a prepared claim, as the driver returned it."""
+
+    requests: tuple[str, ...]
+    pool: str
+    device: str
+    cdi_devices: tuple[str, ...]
+    share_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimResult:
+    """The driver's answer for one claim: an error, or devices (none for unprepare)."""
+
+    error: str
+    devices: tuple[PreparedDevice, ...] = ()
+
+
+class Plugin:
+    """A driver instance, known by its endpoint. `start()` connects, `stop()` ends its tasks and connection.
+
+    Attributes:
+        driver: the driver's name.
+        endpoint: the path of its socket.
+        connected: whether the connection is up now.
+    """
+
+    def __init__(
+        self,
+        driver: str,
+        endpoint: str,
+        services: Services,
+        *,
+        call_timeout: float,
+        changed: Callable[[str], None],
+        health: HealthCache,
+        health_changed: Callable[[str, set[tuple[str, str]]], None],
+    ) -> None:
+        self.driver = driver
+        self.endpoint = endpoint
+        self.connected = False
+        self._services = services
+        self._timeout = call_timeout
+        self._changed = changed
+        self._health = health
+        self._health_changed = health_changed
+        self._tasks: list[asyncio.Task[None]] = []
+        self._channel: grpc.aio.Channel | None = None
+
+    def start(self) -> None:
+        """Connects and stays connected; watches health if the driver offers that."""
+        self._channel = grpc.aio.insecure_channel(f"unix:{self.endpoint}", options=CHANNEL_OPTIONS)
+        work = [self._follow_connection(self._channel)]
+        if self._services.health:
+            work.append(self._follow_health(self._channel))
+        self._tasks = [asyncio.create_task(each, name=f"plugin {self.driver}") for each in work]
+
+    async def stop(self) -> None:
+        """Ends the connection; calls under way fail."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+        if self._channel is not None:
+            await self._channel.close(None)
+        self.connected = False
+
+    async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, ClaimResult]:
+        """NodePrepareResources for these claims; the answers by claim UID.
+
+        Raises:
+            DraError: the call as a whole failed.
+        """
+        return await self._call("NodePrepareResources", claims)
+
+    async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, ClaimResult]:
+        """NodeUnprepareResources for these claims; the answers by claim UID.
+
+        Raises:
+            DraError: the call as a whole failed.
+        """
+        return await self._call("NodeUnprepareResources", claims)
+
+    async def _call(self, method: str, claims: Sequence[ClaimRef]) -> Mapping[str, ClaimResult]:
+        v1 = self._services.dra == DRA_V1
+        messages: Any = dra_v1 if v1 else dra_v1beta1
+        stub: Any = (dra_v1_grpc if v1 else dra_v1beta1_grpc).DRAPluginStub(self._channel)
+        request = getattr(messages, f"{method}Request")(
+            claims=[messages.Claim(namespace=c.namespace, uid=c.uid, name=c.name) for c in claims]
+        )
+        call: Awaitable[Any] = getattr(stub, method)(request, timeout=self._timeout)
+        try:
+            response = await call
+        except grpc.aio.AioRpcError as error:
+            raise DraError(f"{method}: {_rpc_error(error)}") from error
+        return {uid: _result(answer) for uid, answer in response.claims.items()}
+
+    async def _follow_connection(self, channel: grpc.aio.Channel) -> None:
+        while True:
+            # Asking to connect each time makes a restarted driver visible without a call.
+            state = channel.get_state(try_to_connect=True)
+            connected = state is grpc.ChannelConnectivity.READY
+            if connected != self.connected:
+                self.connected = connected
+                _log.info(
+                    "driver %s at %s is %sconnected", self.driver, self.endpoint, "" if connected else "dis"
+                )
+                self._changed(self.driver)
+            await channel.wait_for_state_change(state)
+
+    async def _follow_health(self, channel: grpc.aio.Channel) -> None:
+        """Watches until the driver says that it has no health to report; any other end is tried again."""
+        while True:
+            try:
+                async for reports in self._health_reports(channel):
+                    changed = self._health.update(self.driver, reports)
+                    if changed:
+                        self._health_changed(self.driver, changed)
+            except grpc.aio.AioRpcError as error:
+                if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+                    return
+                _log.debug("health of driver %s: %s", self.driver, _rpc_error(error))
+            finally:
+                self._health.clear(self.driver)
+            await asyncio.sleep(_HEALTH_RETRY_SECONDS)
+
+    async def _health_reports(self, channel: grpc.aio.Channel) -> AsyncIterator[list[DeviceReport]]:
+        v1 = self._services.health == HEALTH_V1
+        messages: Any = health_v1 if v1 else health_v1alpha1
+        stub: Any = (health_v1_grpc if v1 else health_v1alpha1_grpc).DRAResourceHealthStub(channel)
+        async for response in stub.NodeWatchResources(messages.NodeWatchResourcesRequest()):
+            yield [
+                DeviceReport(
+                    each.device.pool_name,
+                    each.device.device_name,
+                    _HEALTH.get(each.health, "Unknown"),
+                    each.message,
+                    float(each.health_check_timeout_seconds),
+                )
+                for each in response.devices
+            ]
+
+
+def _result(answer: Any) -> ClaimResult:  # noqa: ANN401 - of either version
+    devices = tuple(
+        PreparedDevice(
+            tuple(device.request_names),
+            device.pool_name,
+            device.device_name,
+            tuple(device.cdi_device_ids),
+            getattr(device, "share_id", ""),
+        )
+        for device in getattr(answer, "devices", ())
+    )
+    return ClaimResult(answer.error, devices)
+
+
+_GO_CODES: Final = {"CANCELLED": "Canceled"}
+
+
+def _rpc_error(error: grpc.aio.AioRpcError) -> str:
+    """The error as Go prints it."""
+    name = error.code().name
+    code = _GO_CODES.get(name, name.title().replace("_", ""))
+    return f"rpc error: code = {code} desc = {error.details()}"

@@ -1,0 +1,116 @@
+"""The registered drivers of the node, and when their ResourceSlices go."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from dradriver.cluster.kubelet.health import HealthCache
+from dradriver.cluster.kubelet.plugin import Plugin
+from dradriver.cluster.kubelet.services import choose_services
+from dradriver.errors import DraError
+
+__all__ = ["PluginStore"]
+
+_log = logging.getLogger(__name__)
+
+
+class PluginStore:
+    """Driver instances in the order of their registration.
+
+    A driver that has no connected instance for `wipe_seconds` loses its ResourceSlices.
+    """
+
+    def __init__(
+        self,
+        wipe: Callable[[str], Awaitable[None]],
+        *,
+        wipe_seconds: float,
+        call_timeout: float,
+        health: HealthCache,
+        usable: Callable[[str], None],
+        health_changed: Callable[[str, set[tuple[str, str]]], None],
+    ) -> None:
+        self._wipe = wipe
+        self._wipe_seconds = wipe_seconds
+        self._call_timeout = call_timeout
+        self._health = health
+        self._usable = usable
+        self._health_changed = health_changed
+        self._plugins: dict[str, list[Plugin]] = {}
+        self._wipes: dict[str, asyncio.Task[None]] = {}
+
+    def get(self, driver: str) -> Plugin:
+        """The instance to call: of the connected ones the latest, or else the latest.
+
+        Raises:
+            DraError: none is registered; the kubelet's words.
+        """
+        plugins = self._plugins.get(driver)
+        if not plugins:
+            raise DraError(f"DRA driver {driver} is not registered")
+        return next((plugin for plugin in reversed(plugins) if plugin.connected), plugins[-1])
+
+    def register(self, driver: str, endpoint: str, offered: Sequence[str]) -> None:
+        """Adds an instance and connects to it.
+
+        Raises:
+            DraError: it offers no usable service, or the endpoint is taken.
+        """
+        services = choose_services(driver, endpoint, offered)
+        plugins = self._plugins.get(driver, [])
+        if any(plugin.endpoint == endpoint for plugin in plugins):
+            raise DraError(f"endpoint {endpoint} already registered for DRA driver plugin {driver}")
+        plugin = Plugin(
+            driver,
+            endpoint,
+            services,
+            call_timeout=self._call_timeout,
+            changed=self._connection_changed,
+            health=self._health,
+            health_changed=self._health_changed,
+        )
+        self._plugins[driver] = [*plugins, plugin]
+        plugin.start()
+        _log.info("driver %s at %s is registered (%s)", driver, endpoint, services.dra)
+        self._connection_changed(driver)
+
+    async def deregister(self, driver: str, endpoint: str) -> None:
+        """Removes an instance; an unknown one does not matter."""
+        plugins = self._plugins.get(driver, [])
+        left = [plugin for plugin in plugins if plugin.endpoint != endpoint]
+        if len(left) == len(plugins):
+            return
+        if left:
+            self._plugins[driver] = left
+        else:
+            del self._plugins[driver]
+        _log.info("driver %s at %s is no longer registered", driver, endpoint)
+        self._connection_changed(driver)
+        for plugin in plugins:
+            if plugin.endpoint == endpoint:
+                await plugin.stop()
+
+    async def stop(self) -> None:
+        """Ends all connections and waiting removals."""
+        wipes = list(self._wipes.values())
+        for task in wipes:
+            task.cancel()
+        await asyncio.gather(*wipes, return_exceptions=True)
+        plugins = [plugin for each in self._plugins.values() for plugin in each]
+        self._plugins = {}
+        for plugin in plugins:
+            await plugin.stop()
+
+    def _connection_changed(self, driver: str) -> None:
+        if any(plugin.connected for plugin in self._plugins.get(driver, ())):
+            if wipe := self._wipes.pop(driver, None):
+                wipe.cancel()
+            self._usable(driver)
+        elif driver not in self._wipes:
+            # One that waits already keeps its time: nothing has got better since.
+            self._wipes[driver] = asyncio.create_task(self._wipe_later(driver), name=f"wipe slices of {driver}")
+
+    async def _wipe_later(self, driver: str) -> None:
+        await asyncio.sleep(self._wipe_seconds)
+        await self._wipe(driver)
+        self._wipes.pop(driver, None)

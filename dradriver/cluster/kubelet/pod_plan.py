@@ -1,0 +1,139 @@
+"""What to do next for a pod: pure decisions.
+
+| the pod                                        | step      |
+|------------------------------------------------|-----------|
+| leaves or has nothing left to run, a container runs | STOP |
+| the same, a claim is held                      | UNPREPARE |
+| leaves, its object is there                    | REMOVE    |
+| leaves, its object is gone                     | DONE      |
+| has nothing left to run                        | WAIT      |
+| its claims are not prepared                    | PREPARE   |
+| a container is due                             | START     |
+| otherwise                                      | WAIT      |
+
+The first line that holds decides. All prepares come before the first container; unprepare comes after the last
+one and before the pod is reported as finished, so that no claim is given to another pod too early.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from dradriver.cluster.kubelet.container_state import ContainerState, Stage
+from dradriver.model.workload import Container, PodSpec
+
+__all__ = ["ContainerPlan", "PodFacts", "Step", "next_step", "plan_containers", "restarts"]
+
+
+class Step(StrEnum):
+    """What the pod's worker does next."""
+
+    STOP = "stop containers"
+    UNPREPARE = "unprepare claims"
+    REMOVE = "remove the pod"
+    DONE = "done"
+    PREPARE = "prepare claims"
+    START = "start containers"
+    WAIT = "wait"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodFacts:
+    """What decides the next step.
+
+    Attributes:
+        leaving: the pod is being deleted or gone.
+        exists: the API server has the object.
+        running: a container runs.
+        settled: no container of the pod will run again.
+        holds_claims: a claim may have to be unprepared for it.
+        prepared: its claims are prepared, or it has none.
+        due: containers that should be started now.
+    """
+
+    leaving: bool
+    exists: bool
+    running: bool
+    settled: bool
+    holds_claims: bool
+    prepared: bool
+    due: bool
+
+
+def next_step(facts: PodFacts) -> Step:
+    """The table above."""
+    ending = facts.leaving or facts.settled
+    table = (
+        (ending and facts.running, Step.STOP),
+        (ending and facts.holds_claims, Step.UNPREPARE),
+        (facts.leaving and facts.exists, Step.REMOVE),
+        (facts.leaving, Step.DONE),
+        (facts.settled, Step.WAIT),
+        (not facts.prepared, Step.PREPARE),
+        (facts.due, Step.START),
+    )
+    return next((step for holds, step in table if holds), Step.WAIT)
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerPlan:
+    """Which containers are due, when to look again, and whether none will ever run again.
+
+    Attributes:
+        start: names of containers to start now, in order.
+        look_again: when the next one is due, in seconds of the caller's clock.
+        settled: no container will run again, but for sidecars that still do.
+        initialized: all init containers are done (sidecars: running).
+    """
+
+    start: tuple[str, ...] = ()
+    look_again: float | None = None
+    settled: bool = False
+    initialized: bool = True
+
+
+def restarts(state: ContainerState, policy: str) -> bool:
+    """Whether a container that ended is run again."""
+    if state.stage is not Stage.TERMINATED or state.ending is None:
+        return False
+    return policy == "Always" or (policy == "OnFailure" and state.ending.exit_code != 0)
+
+
+def plan_containers(spec: PodSpec, states: Mapping[str, ContainerState], now: float) -> ContainerPlan:
+    """What the pod's containers need: init containers one after the other, then all others."""
+    wanted: list[ContainerState] = []
+    for container in spec.init_containers:
+        state = states[container.name]
+        sidecar = container.restart_policy == "Always"
+        policy = "Always" if sidecar else _init_policy(spec)
+        if state.stage is Stage.WAITING or restarts(state, policy):
+            wanted.append(state)
+        if not (state.stage is Stage.RUNNING if sidecar else _succeeded(state)):
+            failed = state.stage is Stage.TERMINATED and not restarts(state, policy)
+            return _due(wanted, now, settled=failed, initialized=False)
+    main = [states[container.name] for container in spec.containers]
+    runnable = [state for state in main if state.stage is Stage.WAITING or restarts(state, spec.restart_policy)]
+    settled = not runnable and all(state.stage is Stage.TERMINATED for state in main)
+    return _due([] if settled else wanted + runnable, now, settled=settled, initialized=True)
+
+
+def _init_policy(spec: PodSpec) -> str:
+    """Init containers that fail are repeated unless the pod says never."""
+    return "Never" if spec.restart_policy == "Never" else "OnFailure"
+
+
+def _succeeded(state: ContainerState) -> bool:
+    return state.stage is Stage.TERMINATED and state.ending is not None and state.ending.exit_code == 0
+
+
+def _due(wanted: list[ContainerState], now: float, *, settled: bool, initialized: bool) -> ContainerPlan:
+    start = tuple(state.name for state in wanted if state.not_before <= now)
+    later = min((state.not_before for state in wanted if state.not_before > now), default=None)
+    return ContainerPlan(start, later, settled, initialized)
+
+
+def policy_of(spec: PodSpec, container: Container) -> str:
+    """The restart policy that holds for a container."""
+    if container in spec.init_containers:
+        return "Always" if container.restart_policy == "Always" else _init_policy(spec)
+    return spec.restart_policy

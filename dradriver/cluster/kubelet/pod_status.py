@@ -1,0 +1,96 @@
+"""A pod's status from the states of its containers: pure."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from dradriver.cluster.kubelet.container_state import ContainerState, Stage
+from dradriver.cluster.kubelet.pod_plan import ContainerPlan, policy_of, restarts
+from dradriver.cluster.kubelet.pod_types import NodePod
+from dradriver.model.codec import rfc3339
+from dradriver.model.workload import Container, PodSpec
+
+__all__ = ["pod_phase", "pod_status"]
+
+Resources = Callable[[Container], list[dict[str, Any]]]
+
+
+def pod_phase(spec: PodSpec, states: Mapping[str, ContainerState], plan: ContainerPlan) -> str:
+    """The pod's phase, taken from its containers alone."""
+    if plan.settled:
+        ends = [states[container.name].ending for container in [*spec.init_containers, *spec.containers]]
+        main = ends[len(spec.init_containers) :]
+        failed = not plan.initialized or any(end is None or end.exit_code != 0 for end in main)
+        return "Failed" if failed else "Succeeded"
+    begun = all(
+        states[container.name].stage is Stage.RUNNING or states[container.name].ending is not None
+        for container in spec.containers
+    )
+    return "Running" if plan.initialized and begun else "Pending"
+
+
+def pod_status(
+    pod: NodePod,
+    states: Mapping[str, ContainerState],
+    plan: ContainerPlan,
+    *,
+    finished: bool,
+    resources: Resources,
+    now: datetime,
+) -> dict[str, Any]:
+    """The status fields that the kubelet owns.
+
+    Args:
+        pod: the pod with its present status.
+        states: its containers.
+        plan: what they need.
+        finished: whether a final phase may be told: all containers are gone and no claim is held.
+        resources: `allocatedResourcesStatus` of a container.
+        now: for conditions that changed.
+    """
+    phase = pod_phase(pod.spec, states, plan)
+    if phase in {"Succeeded", "Failed"} and not finished:
+        phase = "Running"
+    all_ready = all(states[container.name].stage is Stage.RUNNING for container in pod.spec.containers)
+    why = "PodCompleted" if phase == "Succeeded" else "PodFailed" if phase == "Failed" else "ContainersNotReady"
+    ready = _condition(all_ready, why, "containers are not ready")
+    conditions = {
+        "Initialized": _condition(plan.initialized, "ContainersNotInitialized", "init containers are not done"),
+        "ContainersReady": ready,
+        "Ready": ready,
+    }
+    if phase == "Succeeded":
+        conditions["Initialized"] = {"status": "True", "reason": "PodCompleted"}
+    return {
+        "phase": phase,
+        "startTime": rfc3339(pod.status.start_time or now),
+        "hostIP": "127.0.0.1",
+        "conditions": [_since(pod, name, condition, now) for name, condition in conditions.items()],
+        "initContainerStatuses": [
+            _container(pod, c, states[c.name], resources) for c in pod.spec.init_containers
+        ],
+        "containerStatuses": [_container(pod, c, states[c.name], resources) for c in pod.spec.containers],
+    }
+
+
+def _container(
+    pod: NodePod, container: Container, state: ContainerState, resources: Resources
+) -> dict[str, Any]:
+    restarting = restarts(state, policy_of(pod.spec, container)) and pod.metadata.deletion_timestamp is None
+    status = state.status(container, restarting=restarting)
+    if container in pod.spec.init_containers and container.restart_policy != "Always":
+        status["ready"] = state.ending is not None and state.ending.exit_code == 0
+    if allocated := resources(container):
+        status["allocatedResourcesStatus"] = allocated
+    return status
+
+
+def _condition(holds: bool, reason: str, message: str) -> dict[str, str]:  # noqa: FBT001
+    return {"status": "True"} if holds else {"status": "False", "reason": reason, "message": message}
+
+
+def _since(pod: NodePod, name: str, condition: dict[str, str], now: datetime) -> dict[str, str]:
+    """The condition with the time of its last change."""
+    before = next((each for each in pod.status.conditions if each.type == name), None)
+    kept = before is not None and before.status == condition["status"] and before.last_transition_time
+    return {"type": name, **condition, "lastTransitionTime": rfc3339(kept or now)}

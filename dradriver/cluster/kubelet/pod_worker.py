@@ -1,0 +1,245 @@
+"""One pod from its binding to its end: decides with `pod_plan`, does one step, reports, and again."""
+
+import asyncio
+import logging
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from dradriver.cluster.kubelet.claims import ClaimManager
+from dradriver.cluster.kubelet.container_runner import ContainerRunner
+from dradriver.cluster.kubelet.health import HealthCache
+from dradriver.cluster.kubelet.pod_plan import ContainerPlan, PodFacts, Step, next_step, plan_containers
+from dradriver.cluster.kubelet.pod_status import pod_status
+from dradriver.cluster.kubelet.pod_types import NodePod
+from dradriver.cluster.kubelet.resource_status import resource_statuses
+from dradriver.cluster.kubelet.timings import Timings
+from dradriver.cluster.runtime import ContainerStartError, Runtime
+from dradriver.errors import DraError
+from dradriver.kube import PODS, Client, Conflict, EventRecorder, NotFound, PatchKind
+from dradriver.model.meta import ObjectReference
+from dradriver.model.workload import Container
+
+__all__ = ["NodeTools", "PodWorker"]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeTools:
+    """What all pods of a node share."""
+
+    client: Client
+    claims: ClaimManager
+    health: HealthCache
+    runtime: Runtime
+    events: EventRecorder
+    timings: Timings
+    owner: str
+    pods_folder: Path
+    cdi_folder: Path
+
+
+class PodWorker:
+    """The worker of one pod; `run()` returns when nothing of the pod is left on the node.
+
+    Killed at any point, the next kubelet's worker begins with the status that was reported and the claims that
+    the checkpoint names; containers have been ended before it starts.
+    """
+
+    def __init__(self, tools: NodeTools, pod: NodePod) -> None:
+        self.pod = pod
+        self._tools = tools
+        self._exists = True
+        self._prepared = False
+        self._finished = pod.finished
+        self._failed: tuple[Step, float] | None = None
+        self._published: dict[str, Any] = {}
+        self._unreported = False
+        self._wake = asyncio.Event()
+        meta = pod.metadata
+        self.containers = ContainerRunner(
+            pod,
+            tools.pods_folder / f"{meta.namespace}_{meta.name}_{meta.uid}",
+            tools.runtime,
+            owner=tools.owner,
+            cdi_folder=tools.cdi_folder,
+            restart_delay=tools.timings.restart,
+            changed=self._wake.set,
+        )
+
+    def update(self, pod: NodePod | None) -> None:
+        """The pod has changed; None: its object is gone."""
+        self._exists = pod is not None
+        self.pod = pod or self.pod
+        self._wake.set()
+
+    def look_again(self) -> None:
+        """Something that the pod may wait for has happened."""
+        self._failed = None
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Works until the pod is gone; when cancelled, ends the containers and nothing else."""
+        try:
+            while True:
+                self._wake.clear()
+                plan = self._plan()
+                step = next_step(self._facts(plan))
+                if step is Step.DONE:
+                    await self.containers.remove()
+                    return
+                if step is Step.WAIT or self._pause(step) > 0:
+                    await self._report(plan)
+                    await self._wait(self._pause(step), plan)
+                    continue
+                await self._do(step, plan)
+                await self._report(self._plan())
+        finally:
+            # Shielded: a second cancellation must not leave containers behind.
+            await asyncio.shield(self.containers.stop(self._tools.timings.stop_grace))
+
+    def _plan(self) -> ContainerPlan:
+        return plan_containers(self.pod.spec, self.containers.states, time.monotonic())
+
+    def _facts(self, plan: ContainerPlan) -> PodFacts:
+        return PodFacts(
+            leaving=not self._exists or self.pod.metadata.deletion_timestamp is not None,
+            exists=self._exists,
+            running=self.containers.running,
+            settled=plan.settled or self._finished,
+            holds_claims=self._tools.claims.holds(self.pod.metadata.uid),
+            prepared=self._prepared,
+            due=bool(plan.start),
+        )
+
+    def _pause(self, step: Step) -> float:
+        """Seconds until this step, which failed, is tried again."""
+        if self._failed is None or self._failed[0] is not step:
+            return 0.0
+        return max(0.0, self._failed[1] - time.monotonic())
+
+    async def _wait(self, pause: float, plan: ContainerPlan) -> None:
+        limits = [self._tools.timings.resync]
+        if pause:
+            limits.append(pause)
+        if self._unreported:
+            limits.append(self._tools.timings.retry)
+        if plan.look_again is not None:
+            limits.append(max(0.0, plan.look_again - time.monotonic()))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(limits)):
+                await self._wake.wait()
+
+    async def _do(self, step: Step, plan: ContainerPlan) -> None:
+        try:
+            match step:
+                case Step.STOP:
+                    await self.containers.stop(self._grace())
+                case Step.UNPREPARE:
+                    await self._unprepare()
+                case Step.REMOVE:
+                    await self._remove(plan)
+                case Step.PREPARE:
+                    await self._prepare()
+                case _:
+                    await self._start(plan)
+        except DraError as error:
+            self._failed = (step, time.monotonic() + self._tools.timings.retry)
+            _log.warning("pod %s: %s: %s", self.pod.ref, step, error)
+        else:
+            self._failed = None
+
+    def _grace(self) -> float:
+        meta, spec = self.pod.metadata, self.pod.spec
+        if not self._exists:
+            return 0.0
+        if meta.deletion_grace_period_seconds is not None:
+            return float(meta.deletion_grace_period_seconds)
+        seconds = spec.termination_grace_period_seconds
+        return 30.0 if seconds is None else float(seconds)
+
+    async def _prepare(self) -> None:
+        try:
+            await self._tools.claims.prepare(self.pod)
+        except DraError as error:
+            message = f"Failed to prepare dynamic resources: prepare dynamic resources: {error}"
+            self.containers.waiting("ContainerCreating", message)
+            await self._event("Warning", "FailedPrepareDynamicResources", message)
+            raise
+        self._prepared = True
+        self.containers.waiting("PodInitializing" if self.pod.spec.init_containers else "ContainerCreating", "")
+
+    async def _unprepare(self) -> None:
+        meta = self.pod.metadata
+        await self._tools.claims.unprepare(meta.uid, meta.namespace)
+        # What was prepared is gone; the pod is ending and never prepares again.
+        self._prepared = False
+
+    async def _start(self, plan: ContainerPlan) -> None:
+        containers = {each.name: each for each in [*self.pod.spec.init_containers, *self.pod.spec.containers]}
+        for name in plan.start:
+            container = containers[name]
+            if notice := await self._tools.runtime.notice(container.image):
+                await self._event("Normal", "ImageNotUsed", notice)
+            try:
+                await self.containers.start(container, self._tools.claims.cdi_devices(self.pod, container))
+            except ContainerStartError as error:
+                _log.warning("pod %s: container %s: %s", self.pod.ref, name, error)
+                await self._event("Warning", "Failed", f"Error: {error}")
+            else:
+                await self._event("Normal", "Started", f"Started container {name}")
+
+    async def _remove(self, plan: ContainerPlan) -> None:
+        """The last status, then the object. Dying in between, the next run removes it."""
+        await self._report(plan)
+        meta = self.pod.metadata
+        await self._tools.client.delete(PODS, meta.name, meta.namespace, uid=meta.uid, grace_seconds=0)
+        self._exists = False
+
+    async def _report(self, plan: ContainerPlan) -> None:
+        """Writes the status if it differs from what was last written; a failure is tried with the next look."""
+        if not self._exists or self._finished:
+            return
+        facts = self._facts(plan)
+        status = pod_status(
+            self.pod,
+            self.containers.states,
+            plan,
+            finished=not facts.running and not facts.holds_claims,
+            resources=self._resources,
+            now=datetime.now(UTC),
+        )
+        if status == self._published:
+            return
+        meta = self.pod.metadata
+        body = {"metadata": {"uid": meta.uid}, "status": status}
+        try:
+            written = await self._tools.client.patch(
+                PODS, meta.name, meta.namespace, body, PatchKind.STRATEGIC, into=NodePod, subresource="status"
+            )
+        except (NotFound, Conflict):
+            # Deleted, or another pod of the same name: the watch tells.
+            self._published = status
+        except DraError as error:
+            _log.warning("pod %s: status: %s", self.pod.ref, error)
+            self._unreported = True
+        else:
+            self._published = status
+            self._unreported = False
+            if self.pod.metadata.uid == written.metadata.uid:
+                self.pod = written
+            self._finished = written.finished
+
+    def _resources(self, container: Container) -> list[dict[str, Any]]:
+        return resource_statuses(self.pod, container, self._tools.claims, self._tools.health)
+
+    async def _event(self, kind: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+        meta = self.pod.metadata
+        regarding = ObjectReference(
+            api_version="v1", kind="Pod", namespace=meta.namespace, name=meta.name, uid=meta.uid
+        )
+        await self._tools.events.emit(regarding, kind, reason, message)

@@ -1,0 +1,118 @@
+"""All pods of the node: a worker for each, the claims of pods that are gone, and logs."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+
+from dradriver.cluster.kubelet.container_state import Stage
+from dradriver.cluster.kubelet.logs import read_log
+from dradriver.cluster.kubelet.pod_types import NodePod
+from dradriver.cluster.kubelet.pod_worker import NodeTools, PodWorker
+from dradriver.errors import DraError, NotFoundError, UsageError
+from dradriver.kube import PODS, Cache
+
+__all__ = ["PodManager"]
+
+_log = logging.getLogger(__name__)
+
+
+class PodManager:
+    """Follows the pods that are bound to the node: `run()` until cancelled, then no container is left."""
+
+    def __init__(self, tools: NodeTools, node: str) -> None:
+        self._tools = tools
+        self._node = node
+        self._workers: dict[str, tuple[PodWorker, asyncio.Task[None]]] = {}
+        self._changed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Starts a worker for every pod and keeps it informed."""
+        fields = f"spec.nodeName={self._node}"
+        try:
+            async with Cache(self._tools.client, PODS, NodePod, fields=fields) as cache:
+                cache.subscribe(lambda _kind, _old, _new: self._changed.set())
+                await cache.synced()
+                reconcile = asyncio.create_task(self._reconcile(), name=f"claims of gone pods of {self._node}")
+                try:
+                    while True:
+                        self._changed.clear()
+                        self._compare({pod.metadata.uid: pod for pod in cache.items.values()})
+                        await self._changed.wait()
+                finally:
+                    reconcile.cancel()
+                    await asyncio.gather(reconcile, return_exceptions=True)
+        finally:
+            tasks = [task for _, task in self._workers.values()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def look_again(self) -> None:
+        """A driver became usable: what failed is tried again."""
+        for worker, _ in self._workers.values():
+            worker.look_again()
+
+    def health_changed(self, driver: str, devices: set[tuple[str, str]]) -> None:
+        """The pods with these devices (pool, device) report their health."""
+        for uid in self._tools.claims.pods_using(driver, devices):
+            if uid in self._workers:
+                self._workers[uid][0].update(self._workers[uid][0].pod)
+
+    async def logs(
+        self,
+        namespace: str,
+        pod: str,
+        container: str,
+        follow: bool,  # noqa: FBT001 - the API server's hook has this form
+        tail: int | None,
+    ) -> AsyncIterator[bytes]:
+        """What a container of a pod wrote; with `follow` until it ends.
+
+        Raises:
+            NotFoundError: there is no such pod on this node, or no such container in it.
+            UsageError: the container has not started yet.
+        """
+        worker = next((w for w, _ in self._workers.values() if w.pod.ref == f"{namespace}/{pod}"), None)
+        if worker is None:
+            raise NotFoundError(f"pod {namespace}/{pod} is not on node {self._node}")
+        containers = worker.containers
+        if container not in containers.states:
+            raise NotFoundError(f"container {container} is not valid for pod {pod}")
+        state = containers.states[container]
+        if state.stage is Stage.WAITING and state.ending is None:
+            raise UsageError(f'container "{container}" in pod "{pod}" is waiting to start: {state.reason}')
+        attempt = state.restarts
+
+        def more() -> bool:
+            now = containers.states[container]
+            return follow and now.stage is Stage.RUNNING and now.restarts == attempt
+
+        return read_log(containers.log_of(container), self._tools.runtime.text_of, tail, more)
+
+    def _compare(self, present: dict[str, NodePod]) -> None:
+        for uid, (worker, task) in list(self._workers.items()):
+            if task.done():
+                del self._workers[uid]
+                if error := task.exception():
+                    # A defect of ours: the pod must not be lost, a new worker takes over.
+                    _log.error("worker of pod %s failed", worker.pod.ref, exc_info=error)
+            elif uid not in present:
+                worker.update(None)
+        for uid, pod in present.items():
+            if uid in self._workers:
+                self._workers[uid][0].update(pod)
+            else:
+                worker = PodWorker(self._tools, pod)
+                task = asyncio.create_task(worker.run(), name=f"pod {pod.ref}")
+                task.add_done_callback(lambda _: self._changed.set())
+                self._workers[uid] = (worker, task)
+
+    async def _reconcile(self) -> None:
+        """Unprepares what pods left that no worker knows: they went while the kubelet was away."""
+        while True:
+            for namespace, uid in self._tools.claims.inactive(set(self._workers)):
+                try:
+                    await self._tools.claims.unprepare(uid, namespace)
+                except DraError as error:
+                    _log.warning("claims of a pod that is gone (%s): %s", uid, error)
+            await asyncio.sleep(self._tools.timings.reconcile)

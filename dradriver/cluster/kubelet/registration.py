@@ -1,0 +1,151 @@
+"""Watches the folder where drivers put their registration sockets, and registers them."""
+
+import asyncio
+import logging
+import os
+import stat
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import grpc
+
+from dradriver.cluster.kubelet.plugin import CHANNEL_OPTIONS
+from dradriver.cluster.kubelet.plugin_store import PluginStore
+from dradriver.cluster.kubelet.services import choose_services
+from dradriver.errors import DraError
+from dradriver.wire import registration_v1, registration_v1_grpc
+
+__all__ = ["RegistryWatcher"]
+
+_log = logging.getLogger(__name__)
+
+_PERIOD: Final = 0.1
+_CONNECT_SECONDS: Final = 10.0
+_INFO_SECONDS: Final = 1.0
+_NOTIFY_SECONDS: Final = 5.0
+_FIRST_RETRY: Final = 0.5
+_LAST_RETRY: Final = 122.0
+_PLUGIN_TYPE: Final = "DRAPlugin"
+
+
+class _Stamp(NamedTuple):
+    """Tells a socket from a later one of the same name."""
+
+    inode: int
+    made: int
+
+
+class RegistryWatcher:
+    """Keeps the plugin store in step with the sockets in a folder: `run()` until cancelled.
+
+    Every socket whose name does not begin with a dot is asked who it is; one that can't be registered is told
+    why and asked again, each time after twice as long.
+    """
+
+    def __init__(self, folder: Path, store: PluginStore) -> None:
+        self._folder = folder
+        self._store = store
+        self._attempts: dict[Path, tuple[_Stamp, asyncio.Task[None]]] = {}
+        self._registered: dict[Path, tuple[str, str]] = {}
+
+    async def run(self) -> None:
+        """Watches; ends its own tasks when cancelled. The store keeps what was registered."""
+        try:
+            while True:
+                await self._compare(await asyncio.to_thread(_sockets, self._folder))
+                await asyncio.sleep(_PERIOD)
+        finally:
+            tasks = [task for _, task in self._attempts.values()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _compare(self, found: dict[Path, _Stamp]) -> None:
+        for path, (stamp, task) in list(self._attempts.items()):
+            if found.get(path) != stamp:
+                del self._attempts[path]
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+                await self._forget(path)
+        for path in found.keys() - self._attempts.keys():
+            task = asyncio.create_task(self._until_registered(path), name=f"register {path.name}")
+            self._attempts[path] = (found[path], task)
+
+    async def _forget(self, path: Path) -> None:
+        if registered := self._registered.pop(path, None):
+            await self._store.deregister(*registered)
+
+    async def _until_registered(self, path: Path) -> None:
+        wait = _FIRST_RETRY
+        while True:
+            try:
+                await self._register(path)
+            except DraError as error:
+                _log.warning("registration of %s: %s", path, error)
+            except (grpc.aio.AioRpcError, TimeoutError) as error:
+                _log.warning("registration of %s: no answer: %s", path, error)
+            else:
+                return
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, _LAST_RETRY)
+
+    async def _register(self, path: Path) -> None:
+        """One attempt; the driver is told of success or the reason of a refusal.
+
+        Raises:
+            DraError: the driver can't be used.
+            AioRpcError, TimeoutError: it did not answer.
+        """
+        async with grpc.aio.insecure_channel(f"unix:{path}", options=CHANNEL_OPTIONS) as channel:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                await channel.channel_ready()
+            stub = registration_v1_grpc.RegistrationStub(channel)
+            info = await stub.GetInfo(registration_v1.InfoRequest(), timeout=_INFO_SECONDS)
+            endpoint = info.endpoint or str(path)
+            try:
+                self._enter(path, info, endpoint)
+            except DraError as error:
+                await _notify(stub, str(error))
+                raise
+            try:
+                await _notify(stub, "")
+            except grpc.aio.AioRpcError:
+                await self._forget(path)
+                raise
+
+    def _enter(self, path: Path, info: registration_v1.PluginInfo, endpoint: str) -> None:
+        if info.type != _PLUGIN_TYPE:
+            raise DraError(
+                f"RegisterPlugin error -- no handler registered for plugin type: {info.type} at socket {path}"
+            )
+        offered = list(info.supported_versions)
+        try:
+            choose_services(info.name, endpoint, offered)
+        except DraError as error:
+            raise DraError(f"RegisterPlugin error -- plugin validation failed with err: {error}") from None
+        try:
+            self._store.register(info.name, endpoint, offered)
+        except DraError as error:
+            raise DraError(f"RegisterPlugin error -- plugin registration failed with err: {error}") from None
+        self._registered[path] = (info.name, endpoint)
+
+
+async def _notify(stub: registration_v1_grpc.RegistrationStub, error: str) -> None:
+    status = registration_v1.RegistrationStatus(plugin_registered=not error, error=error)
+    await stub.NotifyRegistrationStatus(status, timeout=_NOTIFY_SECONDS)
+
+
+def _sockets(folder: Path) -> dict[Path, _Stamp]:
+    """The sockets in a folder and the folders below it, names that begin with a dot left out."""
+    found: dict[Path, _Stamp] = {}
+    for parent, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in names:
+            path = Path(parent, name)
+            try:
+                status = path.lstat()
+            except OSError:
+                continue  # gone again
+            if stat.S_ISSOCK(status.st_mode) and not name.startswith("."):
+                found[path] = _Stamp(status.st_ino, status.st_mtime_ns)
+    return found

@@ -1,0 +1,35 @@
+"""`allocatedResourcesStatus` of a container: the health of the devices of its claims (KEP-4680)."""
+
+from typing import Any
+
+from dradriver.cluster.kubelet.claims import ClaimManager
+from dradriver.cluster.kubelet.health import Health, HealthCache, merged
+from dradriver.cluster.kubelet.pod_types import NodePod
+from dradriver.model.names import base_request
+from dradriver.model.workload import Container
+
+__all__ = ["resource_statuses"]
+
+
+def resource_statuses(
+    pod: NodePod, container: Container, claims: ClaimManager, health: HealthCache
+) -> list[dict[str, Any]]:
+    """One entry for each claim (and request) that the container names, as far as it is prepared."""
+    by_name = {claim.name: claim for claim in pod.spec.resource_claims}
+    statuses: dict[str, list[dict[str, str]]] = {}
+    for use in container.resources.claims:
+        claim_name = pod.claim_name(by_name[use.name]) if use.name in by_name else None
+        record = claims.record(pod.metadata.namespace, claim_name) if claim_name else None
+        if record is None:
+            continue
+        found: dict[str, Health] = {}
+        for driver, devices in record.drivers.items():
+            for device in devices:
+                if device.serves(base_request(use.request)):
+                    own_id = f"{driver}/{device.pool}/{device.device}"
+                    resource_id = device.cdi_devices[0] if device.cdi_devices else own_id
+                    found.setdefault(resource_id, health.get(driver, device.pool, device.device))
+        name = f"claim:{use.name}/{use.request}" if use.request else f"claim:{use.name}"
+        if found:
+            statuses[name] = merged(found)
+    return [{"name": name, "resources": resources} for name, resources in statuses.items()]

@@ -1,0 +1,47 @@
+"""Which gRPC services of a driver the kubelet uses, from those that it offers at registration."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from dradriver.errors import DraError
+
+__all__ = ["DRA_V1", "DRA_V1BETA1", "HEALTH_V1", "HEALTH_V1ALPHA1", "Services", "choose_services"]
+
+DRA_V1: Final = "v1.DRAPlugin"
+DRA_V1BETA1: Final = "v1beta1.DRAPlugin"
+HEALTH_V1: Final = "v1.DRAResourceHealth"
+HEALTH_V1ALPHA1: Final = "v1alpha1.DRAResourceHealth"
+
+_DRA: Final = (DRA_V1, DRA_V1BETA1)
+_HEALTH: Final = (HEALTH_V1, HEALTH_V1ALPHA1)
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The chosen services: `dra` for prepare and unprepare; `health`, empty when the driver has none."""
+
+    dra: str
+    health: str
+
+
+def choose_services(driver: str, endpoint: str, offered: Sequence[str]) -> Services:
+    """The first DRAPlugin service of the driver's list that is known; the newest health service.
+
+    Raises:
+        DraError: there is no usable one; the kubelet's words.
+    """
+    where = f"invalid supported gRPC versions of DRA driver plugin {driver} at endpoint {endpoint}"
+    if not offered:
+        raise DraError(f"{where}: empty list of supported gRPC services (aka supported versions)")
+    dra = next((service for service in offered if service in _DRA), "")
+    if not dra:
+        raise DraError(
+            f"{where}: none of services supported by the plugin ({_quoted(offered)}) "
+            f"are supported by the kubelet ({_quoted(_DRA)})"
+        )
+    return Services(dra, next((service for service in _HEALTH if service in offered), ""))
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return "[" + " ".join(f'"{name}"' for name in names) + "]"

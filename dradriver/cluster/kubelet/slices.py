@@ -1,0 +1,38 @@
+"""Removal of a node's ResourceSlices when their driver is not there."""
+
+import asyncio
+import logging
+
+from dradriver.errors import DraError
+from dradriver.kube import NODES, SLICES, Client, NotFound
+from dradriver.kube.backoff import Backoff
+from dradriver.model.slices import ResourceSlice
+
+__all__ = ["wipe_slices"]
+
+_log = logging.getLogger(__name__)
+
+
+async def wipe_slices(client: Client, node: str, driver: str = "") -> None:
+    """Deletes the node's ResourceSlices, those of one driver if named; tries until it works.
+
+    A second run deletes what is left; it may hit slices that a driver has published meanwhile, as the kubelet
+    does: drivers publish again.
+    """
+    fields = f"spec.nodeName={node}" + (f",spec.driver={driver}" if driver else "")
+    backoff = Backoff(1.0, 300.0)
+    while True:
+        try:
+            # The Node comes first: without it the node's user may not even look.
+            await client.get(NODES, node, into=bytes)
+            for found in (await client.list(SLICES, into=ResourceSlice, fields=fields)).items:
+                meta = found.metadata
+                if await client.delete(SLICES, meta.name, uid=meta.uid):
+                    _log.info("ResourceSlice %s of driver %s is deleted", meta.name, found.spec.driver)
+        except NotFound:
+            pass
+        except DraError as error:
+            _log.warning("ResourceSlices of node %s can't be deleted yet: %s", node, error)
+        else:
+            return
+        await asyncio.sleep(backoff.next())
