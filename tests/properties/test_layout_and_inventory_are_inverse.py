@@ -17,7 +17,9 @@ def pools(draw: st.DrawFn) -> Pool:
         for i in range(draw(st.integers(0, 20)))
     ]
     kinds = [draw(_devices(sets)) for _ in range(draw(st.integers(0, 4)))]
-    numbers = draw(st.lists(st.integers(0, len(kinds) - 1), max_size=300)) if kinds else []
+    # Long runs of one kind, so that every limit is met.
+    runs = draw(st.lists(st.tuples(st.sampled_from(kinds), st.integers(1, 150)), max_size=4)) if kinds else []
+    numbers = [kinds.index(kind) for kind, length in runs for _ in range(length)]
     devices = [
         Device(f"d-{i}", kinds[k].attributes, {}, kinds[k].consumes_counters, taints=kinds[k].taints)
         for i, k in enumerate(numbers)

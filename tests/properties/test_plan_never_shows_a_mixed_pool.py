@@ -89,11 +89,8 @@ def wishes() -> st.SearchStrategy[list[ResourceSliceSpec]]:
     return contents.map(lambda items: [spec(content, 0, len(items)) for content in items])
 
 
-@settings(max_examples=400)
-@given(servers(), wishes(), st.integers(0, 4))
-def test_every_step_shows_the_old_pool_an_incomplete_one_or_the_wanted_one(
-    server: Server, wanted: list[ResourceSliceSpec], generation: int
-) -> None:
+def check(server: Server, wanted: list[ResourceSliceSpec], generation: int = 0) -> None:
+    """Executes the plan and looks at the pool as a reader does after every step."""
     before = server.believed()
     goal = sorted(device.name for item in wanted for device in item.devices)
     started = False
@@ -103,6 +100,27 @@ def test_every_step_shows_the_old_pool_an_incomplete_one_or_the_wanted_one(
         started = started or shown != before
         assert shown is None or shown == goal or (shown == before and not started)
     assert server.believed() == goal
+
+
+@settings(max_examples=400)
+@given(servers(), wishes(), st.integers(0, 4))
+def test_every_step_shows_the_old_pool_an_incomplete_one_or_the_wanted_one(
+    server: Server, wanted: list[ResourceSliceSpec], generation: int
+) -> None:
+    check(server, wanted, generation)
+
+
+@settings(max_examples=400)
+@given(servers(), wishes())
+def test_strangers_among_the_right_slices_never_count(
+    strangers: Server, wanted: list[ResourceSliceSpec]
+) -> None:
+    server = Server(clock=100)
+    for action in plan(wanted, [], owner=OWNER):
+        server.execute(action)
+    own = server.slices
+    server.slices = {**strangers.slices, **own}
+    check(server, wanted)
 
 
 @settings(max_examples=400)
@@ -126,15 +144,7 @@ def test_a_plan_cut_short_is_followed_by_one_that_is_as_honest(
 ) -> None:
     for action in plan(first, server.slices.values(), owner=OWNER)[:steps]:
         server.execute(action)
-    before = server.believed()
-    goal = sorted(device.name for item in second for device in item.devices)
-    started = False
-    for action in plan(second, server.slices.values(), owner=OWNER):
-        server.execute(action)
-        shown = server.believed()
-        started = started or shown != before
-        assert shown is None or shown == goal or (shown == before and not started)
-    assert server.believed() == goal
+    check(server, second)
 
 
 @given(wishes(), st.data())
