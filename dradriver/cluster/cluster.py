@@ -1,0 +1,203 @@
+"""`Cluster`: the parts of the embedded control plane, put together, started and stopped in order."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from dradriver.allocator import Features
+from dradriver.cel import CompileError, compile_selector
+from dradriver.cluster.apiserver import ApiServer, FeatureGates
+from dradriver.cluster.apiserver.gates import DEFAULTS
+from dradriver.cluster.folder import DataFolder
+from dradriver.cluster.kubelet import Kubelet
+from dradriver.cluster.runtime import Runtime, choose_runtime
+from dradriver.control.controllers import Controllers
+from dradriver.errors import NotFoundError, UsageError
+from dradriver.kube import Client
+
+__all__ = ["Cluster"]
+
+_NO_NODES: Final = "no node runs containers"
+
+
+class Cluster:
+    """An embedded cluster in one folder: `async with Cluster(Path("data")) as cluster`.
+
+    State is kept in the folder; the next start goes on from it, also after kill -9. Names and addresses stay
+    the same, so that kubeconfigs and drivers of an earlier run are still good.
+
+    Attributes:
+        directory: the folder.
+        nodes: the names of the nodes that have a kubelet stand-in.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        nodes: int | Sequence[str] = ("node-1",),
+        port: int = 0,
+        feature_gates: Mapping[str, bool] | None = None,
+        runtime: Runtime | str | None = None,
+        slice_cleanup_seconds: float = 30.0,
+    ) -> None:
+        """Describes a cluster; nothing happens before `start`.
+
+        Args:
+            directory: where everything is kept; made if missing.
+            nodes: names of nodes, or how many (`node-1` ...); none for a cluster whose nodes are objects only.
+            port: of the API server, 0 for the one of the last run, or any free one.
+            feature_gates: gates that differ from Kubernetes 1.37's defaults.
+            runtime: what runs containers, or its name; by default the first that works here.
+            slice_cleanup_seconds: how long a driver may be away before its ResourceSlices are deleted.
+
+        Raises:
+            UsageError: a feature gate is unknown, or needs another that is off.
+        """
+        self.directory = directory.absolute()
+        self.nodes = tuple(f"node-{i + 1}" for i in range(nodes)) if isinstance(nodes, int) else tuple(nodes)
+        self._folder = DataFolder(directory)
+        self._gates = FeatureGates(dict(feature_gates or {}))
+        self._server = ApiServer(
+            self._folder.api_server, port=port, feature_gates=self._gates.settings, cel_check=_cel_problem
+        )
+        self._wanted_runtime = runtime
+        self._slice_cleanup_seconds = slice_cleanup_seconds
+        self._runtime = _NO_NODES
+        self._client: Client | None = None
+        self._controllers: Controllers | None = None
+        self._kubelets: dict[str, Kubelet] = {}
+        self._stack = AsyncExitStack()
+
+    @property
+    def url(self) -> str:
+        """Where the API server listens."""
+        return self._server.url
+
+    @property
+    def api_server(self) -> ApiServer:
+        """The API server, for tests that make it misbehave (`faults`)."""
+        return self._server
+
+    @property
+    def runtime(self) -> str:
+        """What runs the containers, in a sentence."""
+        return self._runtime
+
+    @property
+    def kubeconfig_path(self) -> Path:
+        """The administrator's kubeconfig."""
+        return self._folder.kubeconfig
+
+    def node_dir(self, name: str) -> Path:
+        """A node's folder, with `plugins`, `plugins_registry` and `cdi`."""
+        return self._folder.node(name)
+
+    def node_kubeconfig(self, name: str) -> Path:
+        """The kubeconfig of the drivers on a node: a service account that is bound to that node."""
+        return self._folder.node(name) / "kubeconfig"
+
+    def client(self) -> Client:
+        """The administrator's session; it ends with the cluster.
+
+        Raises:
+            UsageError: the cluster does not run.
+        """
+        if self._client is None:
+            raise UsageError(f"the cluster in {self.directory} has not been started")
+        return self._client
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Starts everything; returns when pods can be created. If a part fails, all that was started stops.
+
+        Raises:
+            UsageError: the folder, the port or the runtime can't be used, or a cluster runs in the folder.
+        """
+        async with AsyncExitStack() as stack:
+            await asyncio.to_thread(self._folder.lock)
+            stack.callback(self._folder.unlock)
+            stack.push_async_callback(self._server.stop)
+            await self._server.start()
+            await asyncio.to_thread(self._write_kubeconfigs)
+            self._client = await stack.enter_async_context(await Client.connect(str(self.kubeconfig_path)))
+            self._controllers = Controllers(self._client, features=self._features())
+            await stack.enter_async_context(self._controllers)
+            await self._start_kubelets(stack)
+            self._server.pod_logs = self._logs
+            self._stack = stack.pop_all()
+
+    async def stop(self) -> None:
+        """Stops everything, containers first, the API server last. Safe to call twice."""
+        await self._stack.aclose()
+        self._client = None
+
+    async def _start_kubelets(self, stack: AsyncExitStack) -> None:
+        if not self.nodes:
+            return
+        wanted = self._wanted_runtime
+        runtime = await choose_runtime(wanted) if isinstance(wanted, str | None) else wanted
+        self._runtime = runtime.describe()
+        for name in self.nodes:
+            session = await Client.connect(str(self._kubelet_kubeconfig(name)), user_agent="kubelet")
+            client = await stack.enter_async_context(session)
+            kubelet = Kubelet(
+                client,
+                name,
+                self.node_dir(name),
+                runtime,
+                slice_cleanup_seconds=self._slice_cleanup_seconds,
+            )
+            stack.push_async_callback(kubelet.stop)
+            await kubelet.start()
+            self._kubelets[name] = kubelet
+
+    def _write_kubeconfigs(self) -> None:
+        self._server.write_kubeconfig(self.kubeconfig_path)
+        for name in self.nodes:
+            self._server.write_kubeconfig(self.node_kubeconfig(name), f"driver:{name}")
+            self._server.write_kubeconfig(self._kubelet_kubeconfig(name), f"node:{name}")
+
+    def _kubelet_kubeconfig(self, name: str) -> Path:
+        return self._folder.node(name) / "kubelet.kubeconfig"
+
+    def _features(self) -> Features:
+        features = Features.of_gates({gate: self._gates.enabled(gate) for gate in DEFAULTS})
+        # A pod must not be bound before its devices' binding conditions are true. Until the pipeline waits for
+        # them, such devices are not allocated.
+        return replace(features, binding_conditions=False)
+
+    async def _logs(
+        self,
+        namespace: str,
+        pod: str,
+        container: str,
+        follow: bool,  # noqa: FBT001 - the hook's form
+        tail: int | None,
+    ) -> AsyncIterator[bytes]:
+        known = self._controllers.caches.pods.items.get(f"{namespace}/{pod}") if self._controllers else None
+        kubelet = self._kubelets.get(known.spec.node_name) if known else None
+        if kubelet is None:
+            raise NotFoundError(f"pod {namespace}/{pod} is on no node that runs containers")
+        return await kubelet.logs(namespace, pod, container, follow, tail)
+
+
+def _cel_problem(expression: str) -> str | None:
+    """Why the API server refuses a CEL expression."""
+    try:
+        compile_selector(expression)
+    except CompileError as error:
+        return str(error)
+    return None
