@@ -154,7 +154,7 @@ class _Loader(yaml.SafeLoader):
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[object, object]:  # noqa: FBT001, FBT002 - PyYAML's signature
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[object, object]:  # noqa: FBT002 - PyYAML's signature
         """A mapping, checked for repeated keys."""
         seen: set[object] = set()
         for key_node, _ in node.value:

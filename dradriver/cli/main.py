@@ -2,7 +2,8 @@
 
 import click
 
-from dradriver.cli import new, node, run
+from dradriver.cli import new, node, run, up
+from dradriver.cli.demonstration import demo
 from dradriver.cli.errors import ErrorGroup
 from dradriver.cli.get import get
 from dradriver.cli.simulation import simulate
@@ -20,5 +21,5 @@ def main() -> None:
     """
 
 
-for _command in (run.run, new.new, get, node.node, validate, simulate):
+for _command in (demo, up.up, run.run, new.new, get, node.node, validate, simulate):
     main.add_command(_command)

@@ -1,0 +1,142 @@
+"""Drivers as child processes: started for each node, started again when they die."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from dradriver.cli.errors import USAGE
+
+__all__ = ["DriverProcess", "Supervisor", "last_lines"]
+
+_PAUSES: Final = (0.5, 30.0)
+"""Seconds before the first and at most before a later restart; they double while the process keeps dying."""
+_SETTLED: Final = 60.0
+"""Seconds after which a process counts as healthy, so that the next restart is quick again."""
+_GRACE: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class DriverProcess:
+    """One driver on one node.
+
+    Attributes:
+        driver: the name by which `dradriver run` finds it.
+        node: the node's name.
+        kubeconfig: the identity that it has on that node.
+        directory: the node's folder, with `plugins`, `plugins_registry` and `cdi`.
+    """
+
+    driver: str
+    node: str
+    kubeconfig: Path
+    directory: Path
+
+    @property
+    def log(self) -> Path:
+        """Where its stderr goes."""
+        return self.directory / f"{self.driver}.log"
+
+    @property
+    def command(self) -> Sequence[str]:
+        """The command line."""
+        return (
+            sys.executable,
+            "-m",
+            "dradriver.cli",
+            "run",
+            self.driver,
+            f"--kubeconfig={self.kubeconfig}",
+            f"--node-name={self.node}",
+            f"--plugins-dir={self.directory / 'plugins'}",
+            f"--registry-dir={self.directory / 'plugins_registry'}",
+            f"--cdi-dir={self.directory / 'cdi'}",
+        )
+
+
+class Supervisor:
+    """Keeps driver processes running: `async with Supervisor(processes, say)`.
+
+    Args:
+        processes: what to run.
+        say: is told in one line when a process dies.
+    """
+
+    def __init__(self, processes: Sequence[DriverProcess], say: Callable[[str], None]) -> None:
+        self._processes = processes
+        self._say = say
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> "Supervisor":
+        self._tasks = [
+            asyncio.create_task(self._keep(each), name=f"{each.driver} on {each.node}")
+            for each in self._processes
+        ]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _keep(self, wanted: DriverProcess) -> None:
+        clock = asyncio.get_running_loop().time
+        pause, longest = _PAUSES
+        while True:
+            began = clock()
+            code = await _run(wanted)
+            last = last_lines(wanted.log, 1)
+            told = f"driver {wanted.driver} on {wanted.node} ended with {_ended(code)}: {last}"
+            if code == USAGE:
+                self._say(f"{told}; not started again, the log is {wanted.log}")
+                return
+            pause = _PAUSES[0] if clock() - began > _SETTLED else pause
+            self._say(f"{told}; starting it again in {pause:g} s, the log is {wanted.log}")
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, longest)
+
+
+async def _run(wanted: DriverProcess) -> int:
+    """Runs the process to its end; ends it gracefully when cancelled."""
+    wanted.log.parent.mkdir(parents=True, exist_ok=True)
+    with wanted.log.open("ab") as log:
+        process = await asyncio.create_subprocess_exec(
+            *wanted.command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            # Ctrl-C in the terminal is for us; we end our children in order.
+            start_new_session=True,
+        )
+    try:
+        return await process.wait()
+    except asyncio.CancelledError:
+        await _end(process)
+        raise
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    with suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        async with asyncio.timeout(_GRACE):
+            await process.wait()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+
+
+def _ended(code: int) -> str:
+    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+
+def last_lines(log: Path, count: int) -> str:
+    """The last lines of a log, for a message; empty when there is none."""
+    try:
+        return "\n".join(log.read_text(errors="replace").splitlines()[-count:])
+    except OSError:
+        return ""

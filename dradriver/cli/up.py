@@ -1,0 +1,149 @@
+"""`dradriver up`: the embedded cluster, until Ctrl-C."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from dradriver.cli.output import progress_console
+from dradriver.cli.supervisor import DriverProcess, Supervisor
+from dradriver.errors import UsageError
+from dradriver.runner import load_driver
+
+if TYPE_CHECKING:
+    from dradriver.cluster import Cluster
+
+__all__ = ["RUNTIMES", "driver_processes", "up"]
+
+RUNTIMES: Final = ("podman", "runc", "process")
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What the command line asked for."""
+
+    data: Path
+    kubeconfig: Path | None
+    nodes: int
+    drivers: Sequence[str]
+    feature_gates: str
+    port: int
+    runtime: str | None
+
+
+def _default_data() -> Path:
+    return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "dradriver"
+
+
+@click.command()
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for state, credentials and node folders, kept over restarts.  "
+    "[default: $XDG_DATA_HOME/dradriver, or ~/.local/share/dradriver]",
+)
+@click.option(
+    "--kubeconfig",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the administrator's kubeconfig to this file too.  [default: only DATA/kubeconfig]",
+)
+@click.option("--nodes", type=click.IntRange(1, 100), default=1, show_default=True, help="Number of nodes.")
+@click.option(
+    "--driver", "drivers", multiple=True, help="Installed driver to run on every node; may be repeated."
+)
+@click.option("--feature-gates", default="", help="Kubernetes feature gates, as A=true,B=false.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Port of the API server.  [default: a free one]"
+)
+@click.option(
+    "--runtime", type=click.Choice(RUNTIMES), help="What runs containers.  [default: the first that works here]"
+)
+def up(
+    data: Path | None,
+    kubeconfig: Path | None,
+    nodes: int,
+    drivers: tuple[str, ...],
+    feature_gates: str,
+    port: int,
+    runtime: str | None,
+) -> None:
+    """Run a small cluster for your own kubectl, with real devices of this machine.
+
+    An API server, the controllers that claims need, a scheduler, and a kubelet stand-in for each node; for
+    laptops and tests, not for production. Runs until Ctrl-C; what was created is there again the next time.
+    """
+    for name in drivers:
+        load_driver(name)  # a name that is not installed is said before anything is started
+    wanted = _Wanted(data or _default_data(), kubeconfig, nodes, drivers, feature_gates, port, runtime)
+    asyncio.run(_up(wanted))
+
+
+async def _up(wanted: _Wanted) -> None:
+    # The embedded cluster is slow to import.
+    from dradriver.cluster import Cluster  # noqa: PLC0415
+    from dradriver.cluster.apiserver.gates import FeatureGates  # noqa: PLC0415
+
+    gates = FeatureGates.parse(wanted.feature_gates)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    console = progress_console()
+    async with AsyncExitStack() as stack:
+        with console.status("starting the cluster"):
+            cluster = await stack.enter_async_context(
+                Cluster(
+                    wanted.data,
+                    nodes=wanted.nodes,
+                    port=wanted.port,
+                    feature_gates=gates.settings,
+                    runtime=wanted.runtime,
+                )
+            )
+        if wanted.kubeconfig is not None:
+            _copy_kubeconfig(cluster.kubeconfig_path, wanted.kubeconfig)
+        processes = driver_processes(cluster, wanted.drivers)
+        await stack.enter_async_context(Supervisor(processes, lambda line: click.echo(line, err=True)))
+        _tell(cluster, wanted, processes)
+        await stop.wait()
+        click.echo("Stopping; containers end, state stays in " + str(wanted.data), err=True)
+
+
+def driver_processes(cluster: "Cluster", drivers: Sequence[str]) -> list[DriverProcess]:
+    """Each driver on each node, with that node's folders and identity."""
+    return [
+        DriverProcess(driver, node, cluster.node_kubeconfig(node), cluster.node_dir(node))
+        for driver in drivers
+        for node in cluster.nodes
+    ]
+
+
+def _copy_kubeconfig(source: Path, target: Path) -> None:
+    """Writes the kubeconfig, but never over somebody else's."""
+    text = source.read_text()
+    if target.exists() and "dradriver" not in target.read_text(errors="replace"):
+        raise UsageError(f"--kubeconfig {target}: the file is there and not one of ours; choose another file")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.touch(mode=0o600)
+    target.write_text(text)
+
+
+def _tell(cluster: "Cluster", wanted: _Wanted, processes: Sequence[DriverProcess]) -> None:
+    click.echo(f"API server  {cluster.url}")
+    click.echo(f"Data        {wanted.data}")
+    click.echo(f"Nodes       {', '.join(cluster.nodes)}")
+    click.echo(f"Containers  {cluster.runtime}")
+    for process in processes:
+        click.echo(f"Driver      {process.driver} on {process.node}, log {process.log}")
+    if not processes:
+        click.echo("Driver      none; --driver loop offers this machine's loop devices")
+    click.echo("\nIn another terminal:")
+    click.echo(f"  export KUBECONFIG={wanted.kubeconfig or cluster.kubeconfig_path}")
+    click.echo("  kubectl get nodes,resourceslices")
+    click.echo("\nFor laptops and tests, not for production. Ctrl-C ends it.")

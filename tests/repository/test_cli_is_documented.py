@@ -1,0 +1,47 @@
+"""docs/cli.md has every command and every option, and none that does not exist."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from dradriver.cli import main
+
+TEXT = (Path(__file__).parents[2] / "docs/cli.md").read_text()
+SECTIONS = {
+    title.strip("`"): body
+    for title, body in re.findall(r"^## (`dradriver [^\n]*`)\n(.*?)(?=^## |\Z)", TEXT, re.MULTILINE | re.DOTALL)
+}
+
+
+def commands(command: click.Command = main, name: str = "dradriver") -> Iterator[tuple[str, click.Command]]:
+    if isinstance(command, click.Group):
+        for sub in command.commands.values():
+            yield from commands(sub, f"{name} {sub.name}")
+    else:
+        yield name, command
+
+
+COMMANDS = dict(commands())
+
+
+def options(command: click.Command) -> set[str]:
+    return {flag for each in command.params if isinstance(each, click.Option) for flag in each.opts}
+
+
+def arguments(command: click.Command) -> set[str]:
+    return {each.human_readable_name for each in command.params if isinstance(each, click.Argument)}
+
+
+def test_every_command_has_a_section_and_every_section_a_command() -> None:
+    assert sorted(SECTIONS) == sorted(COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_options_of_a_command_are_documented(name: str) -> None:
+    body = SECTIONS[name]
+    documented = set(re.findall(r"`(--?[a-zA-Z][a-z-]*)", body))
+    assert options(COMMANDS[name]) == documented
+    assert arguments(COMMANDS[name]) <= set(re.findall(r"`([A-Z]+)`", body))
