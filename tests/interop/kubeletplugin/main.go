@@ -152,6 +152,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
+	config.QPS, config.Burst = 1000, 1000 // the default of 5 a second would be all that is measured
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
