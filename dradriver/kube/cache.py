@@ -18,7 +18,7 @@ from typing import Generic, Protocol, Self, TypeAlias, TypeVar
 from dradriver.errors import DraError
 from dradriver.kube.backoff import Backoff
 from dradriver.kube.client import Client
-from dradriver.kube.errors import Gone
+from dradriver.kube.errors import Gone, TooManyRequests
 from dradriver.kube.resources import Resource
 from dradriver.kube.watching import WatchEvent, WatchKind
 from dradriver.model.meta import ObjectMeta
@@ -178,7 +178,7 @@ class Cache(Generic[T]):
                 _log.debug("%s: watch is too old, listing again", self._resource.plural)
             except DraError as error:
                 self._failed(error)
-            await asyncio.sleep(backoff.next())
+            await asyncio.sleep(self._pause(backoff))
 
     async def _list(self) -> None:
         listing = await self._client.list(
@@ -213,7 +213,11 @@ class Cache(Generic[T]):
         finally:
             if time.monotonic() - started > _LASTED_SECONDS:
                 backoff.reset()
-        await asyncio.sleep(backoff.next())
+        await asyncio.sleep(self._pause(backoff))
+
+    def _pause(self, backoff: Backoff) -> float:
+        asked = self.problem.retry_after if isinstance(self.problem, TooManyRequests) else 0.0
+        return max(backoff.next(), asked)
 
     def _apply(self, event: WatchEvent[T]) -> None:
         version = _number(event.head.resource_version)
@@ -265,7 +269,10 @@ class Cache(Generic[T]):
 
     def _notify(self, kind: ChangeKind, old: T | None, new: T | None) -> None:
         for callback in tuple(self._callbacks):
-            callback(kind, old, new)
+            try:
+                callback(kind, old, new)
+            except Exception:  # a subscriber's defect must not end the watch of all others
+                _log.exception("%s: a subscriber failed", self._resource.plural)
 
     def _failed(self, error: DraError) -> None:
         if self.problem is None or str(self.problem) != str(error):

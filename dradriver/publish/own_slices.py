@@ -1,6 +1,7 @@
 """The slices on the API server that belong to one publisher."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from types import TracebackType
@@ -8,16 +9,20 @@ from typing import Self
 
 from dradriver.errors import DraError
 from dradriver.kube import SLICES, Cache, ChangeKind, Client, NotFound
+from dradriver.kube.backoff import Backoff
 from dradriver.model.slices import ResourceSlice
 
 __all__ = ["OwnSlices"]
+
+_log = logging.getLogger(__name__)
 
 
 class OwnSlices:
     """Two caches: slices of the publisher's node, and slices of the driver that belong to no single node.
 
     Of the latter, a node's publisher owns those whose owner is its Node, one of the control plane those that no
-    Node owns. That cache is opened when it is first needed: few nodes publish shared pools.
+    Node owns. That cache is opened when it is first needed: few nodes publish shared pools, and a watch more on
+    each of thousands is not free.
     """
 
     def __init__(
@@ -57,6 +62,21 @@ class OwnSlices:
             if not self._shared_open:
                 await self._open(self.selector(self._driver, None))
                 self._shared_open = True
+
+    async def look_for_shared(self) -> None:
+        """Opens the cache of shared slices if an earlier life of the publisher left any; returns once known."""
+        backoff = Backoff(1.0, 60.0)
+        while not self._shared_open:
+            try:
+                fields = self.selector(self._driver, None)
+                found = await self._client.list(SLICES, into=ResourceSlice, fields=fields)
+            except DraError as error:
+                _log.warning("shared slices of %s can't be listed, trying again: %s", self._driver, error)
+                await asyncio.sleep(backoff.next())
+                continue
+            if any(map(self.owns, found.items)):
+                await self.open_shared()
+            return
 
     @property
     def problem(self) -> DraError | None:

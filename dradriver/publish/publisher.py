@@ -1,6 +1,7 @@
 """The only loop of this package: keeps the pools of one driver published."""
 
 import asyncio
+import logging
 from collections import Counter as Tally
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -18,6 +19,8 @@ from dradriver.publish.status import NodeRef, PoolStatus
 from dradriver.publish.worker import PoolWorker
 
 __all__ = ["Publisher"]
+
+_log = logging.getLogger(__name__)
 
 
 class Publisher:
@@ -100,6 +103,7 @@ class Publisher:
                     self._assign()
                 await self._slices.synced()
                 self._adopt()
+                await self._slices.look_for_shared()
                 await asyncio.get_running_loop().create_future()  # the workers do the rest
             finally:
                 self._running = False
@@ -184,5 +188,9 @@ class Publisher:
 
     def _report(self, status: PoolStatus) -> None:
         self._moved.set()
-        if self._on_status is not None:
+        if self._on_status is None:
+            return
+        try:
             self._on_status(status)
+        except Exception:  # the listener's defect, not the pool's
+            _log.exception("pool %s: the status listener failed", status.pool)

@@ -161,6 +161,16 @@ class TestOwnWrites:
         head = head_of(json.dumps({"metadata": _meta(item)}).encode())
         cache._apply(WatchEvent(kind, head, item))
 
+    async def test_a_subscriber_that_fails_stops_no_other(self) -> None:
+        def broken(*change: object) -> None:
+            raise RuntimeError
+
+        cache, seen = self.cache(), []
+        cache.subscribe(broken)
+        cache.subscribe(lambda kind, old, new: seen.append(kind))
+        cache.apply_written(value("a", 9))
+        assert seen == [ChangeKind.ADDED]
+
     async def test_an_older_event_does_not_undo_a_write(self) -> None:
         cache = self.cache(value("a", 4))
         cache.apply_written(value("a", 9))

@@ -131,6 +131,37 @@ async def test_shared_and_node_local_pools_live_in_one_publisher(world: World) -
         await world.until(lambda slices: all(s.spec.node_name == "node" for s in slices) and len(slices) == 3)
 
 
+async def test_shared_slices_of_an_earlier_life_are_found(world: World) -> None:
+    shared = Pool("fabric", (Device("a"),), all_nodes=True, generation=7)
+    async with world.publisher() as publisher:
+        publisher.want([shared])
+        await publisher.settled(10)
+    async with world.publisher() as publisher:
+        publisher.want([replace(shared, all_nodes=False, generation=0)])
+        (local,) = await world.until(lambda slices: [s.spec.node_name for s in slices] == ["node"])
+    assert local.spec.pool.generation == 8
+
+
+async def test_two_publishers_of_one_pool_end_with_the_one_that_stays(world: World) -> None:
+    old, new = Pool(devices=(Device("old"),)), Pool(devices=(Device("new"),))
+    async with world.publisher() as staying:
+        async with world.publisher() as leaving:
+            leaving.want([old])
+            await leaving.settled(10)
+            staying.want([new])
+            await staying.settled(10)
+        await world.until(lambda slices: [d.name for s in slices for d in s.spec.devices] == ["new"])
+
+
+async def test_a_listener_that_fails_stops_nothing(world: World) -> None:
+    def broken(status: PoolStatus) -> None:
+        raise RuntimeError
+
+    async with world.publisher(on_status=broken) as publisher:
+        publisher.want([PARTS])
+        assert (await publisher.settled(10))["gpus"].state is PoolState.PUBLISHED
+
+
 async def test_a_node_made_anew_owns_the_slices_again(world: World) -> None:
     reports = Reports()
     async with world.publisher(on_status=reports) as publisher:
