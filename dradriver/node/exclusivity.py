@@ -13,7 +13,6 @@ from typing import TypeAlias
 
 from dradriver.model.claim import DeviceId
 from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.model.quantity import Quantity
 
 __all__ = ["CounterSets", "Hold", "Holder", "refusals"]
 
@@ -121,8 +120,12 @@ def _overdrawn(
         return  # the pool was withdrawn meanwhile: nothing to compare with
     for name, counter in counter_set.counters.items():
         users = [use for use in uses if name in use.consumption.counters]
-        total = sum((use.consumption.counters[name].value for use in users), Quantity(0))
-        if total > counter.value and any(use.claim == claim for use in users):
+        if not any(use.claim == claim for use in users):
+            continue
+        # Added up from the first, whose unit the total is then printed in.
+        first, *rest = (use.consumption.counters[name].value for use in users)
+        total = sum(rest, first)
+        if total > counter.value:
             others = ", ".join(sorted({use.claim for use in users} - {claim})) or "no other claim"
             yield (
                 f"counter {name!r} of counter set {key[1]!r} in pool {key[0]!r} would be overdrawn: "

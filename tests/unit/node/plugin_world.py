@@ -1,10 +1,11 @@
 """A plugin on real sockets, and a kubelet's side of them."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import grpc
 
@@ -20,8 +21,6 @@ class FakePublisher:
     """Remembers what is wanted and whether it runs."""
 
     def __init__(self, on_dropped: OnDropped) -> None:
-        import asyncio
-
         self.on_dropped = on_dropped
         self.wanted: Sequence[Pool] = ()
         self.running = asyncio.Event()
@@ -32,8 +31,6 @@ class FakePublisher:
         self.told.set()
 
     async def run(self) -> None:
-        import asyncio
-
         self.running.set()
         await asyncio.Event().wait()
 
@@ -78,7 +75,8 @@ async def dial(path: str | Path) -> AsyncIterator[grpc.aio.Channel]:
 
 async def info(plugin: Plugin) -> registration_v1.PluginInfo:
     async with dial(plugin.sockets.registrar) as channel:
-        return await registration_v1_grpc.RegistrationStub(channel).GetInfo(registration_v1.InfoRequest())
+        stub = registration_v1_grpc.RegistrationStub(channel)
+        return cast(registration_v1.PluginInfo, await stub.GetInfo(registration_v1.InfoRequest()))
 
 
 async def notify(plugin: Plugin, error: str = "") -> None:

@@ -1,6 +1,7 @@
 """What a kubelet sees on the two sockets."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import grpc
@@ -8,7 +9,9 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from dradriver.model.claim import DeviceResult
+from dradriver.model.pool import Pool
 from dradriver.node.errors import RegistrationError
+from dradriver.node.plugin import Plugin
 from dradriver.wire import dra_v1, dra_v1_grpc, dra_v1beta1, dra_v1beta1_grpc, health_v1, health_v1_grpc
 from tests.unit.node.plugin_world import FakePublisher, Node, dial, info, notify, prepare, request
 from tests.unit.node.world import DRIVER, NODE, LampDriver, allocated
@@ -19,7 +22,7 @@ def node(tmp_path: Path) -> Node:
     return Node(tmp_path)
 
 
-def publisher(plugin) -> FakePublisher:  # type: ignore[no-untyped-def]
+def publisher(plugin: Plugin) -> FakePublisher:
     assert isinstance(plugin.publisher, FakePublisher)
     return plugin.publisher
 
@@ -44,7 +47,7 @@ async def test_nothing_is_published_before_the_kubelet_has_accepted_the_driver(n
 async def test_a_refusal_is_told_in_the_kubelets_words(node: Node) -> None:
     async with node.running() as plugin:
         await notify(plugin, "no such version")
-        with pytest.raises(RegistrationError, match="refused driver lamp.example.com: no such version"):
+        with pytest.raises(RegistrationError, match=r"refused driver lamp.example.com: no such version"):
             await plugin.wait_registered(0)
 
 
@@ -57,7 +60,7 @@ async def test_a_kubelet_that_changes_its_mind_is_believed(node: Node) -> None:
 
 async def test_a_registry_that_nobody_looks_into_is_said_so(node: Node) -> None:
     async with node.running() as plugin:
-        with pytest.raises(RegistrationError, match="nobody looked into .*plugins_registry"):
+        with pytest.raises(RegistrationError, match=r"nobody looked into .*plugins_registry"):
             await plugin.wait_registered(0)
 
 
@@ -190,7 +193,7 @@ async def test_a_prepare_before_the_first_discovery_waits_for_it(node: Node) -> 
     class Late(LampDriver):
         attempts = 0
 
-        def discover(self):  # type: ignore[no-untyped-def]
+        def discover(self) -> Sequence[Pool]:
             self.attempts += 1
             if self.attempts == 1:
                 raise OSError("firmware is loading")

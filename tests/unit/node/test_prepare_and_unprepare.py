@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from dradriver.driver import AllocatedDevice, PreparedDevice
+from dradriver.driver import AllocatedDevice, Claim, PreparedDevice
 from dradriver.errors import DriverError, InvalidObjectError
 from dradriver.model.cdi import ContainerEdits, DeviceNode
 from dradriver.model.claim import DeviceResult
 from dradriver.node.claim_states import ClaimState
 from dradriver.node.errors import ClaimError, DeviceInUseError, InProgressError
-from tests.unit.node.world import DRIVER, NODE, LampConfig, LampDriver, World, allocated, ref
+from tests.unit.node.world import DRIVER, NODE, Answers, LampConfig, LampDriver, World, allocated, ref
 
 
 async def test_prepare_answers_with_cdi_ids_that_the_spec_defines(world: World) -> None:
@@ -129,7 +129,7 @@ async def test_an_unknown_field_in_the_configuration_is_an_error_that_leaves_no_
 
 async def test_the_driver_must_answer_for_every_device(world: World) -> None:
     class Forgetful(LampDriver):
-        async def prepare(self, claim):  # type: ignore[no-untyped-def]
+        async def prepare(self, claim: Claim) -> Answers:
             return dict([*(await super().prepare(claim)).items()][:1])
 
     async with world.running(driver=Forgetful(world.hardware)) as process:
@@ -162,7 +162,7 @@ async def test_an_error_of_the_driver_leaves_the_claim_half_made_and_the_next_pr
 
 async def test_a_plain_method_runs_in_a_thread_and_may_block(world: World) -> None:
     class Blocking(LampDriver):
-        def prepare(self, claim):  # type: ignore[no-untyped-def]
+        def prepare(self, claim: Claim) -> Answers:  # type: ignore[override]
             with pytest.raises(RuntimeError):
                 asyncio.get_running_loop()
             return {device: ContainerEdits() for device in claim.devices}
@@ -171,11 +171,10 @@ async def test_a_plain_method_runs_in_a_thread_and_may_block(world: World) -> No
         assert await process.preparation.prepare(allocated("claim", "lamp-0"))
 
 
-@pytest.mark.parametrize("node", ["node-2"])
-async def test_a_claim_for_another_node_is_refused(world: World, node: str) -> None:
+async def test_a_claim_for_another_node_is_refused(world: World) -> None:
     async with world.running() as process:
         with pytest.raises(ClaimError, match="not allocated for node node-1"):
-            await process.preparation.prepare(allocated("claim", "lamp-0", node=node))
+            await process.preparation.prepare(allocated("claim", "lamp-0", node="node-2"))
 
 
 async def test_a_device_of_another_prepared_claim_is_refused_and_both_claims_are_named(world: World) -> None:
@@ -250,7 +249,7 @@ async def test_an_unprepare_waits_for_the_prepare_before_it(world: World) -> Non
 
 async def test_a_slow_claim_does_not_keep_another_waiting(world: World) -> None:
     class OneSlow(LampDriver):
-        async def prepare(self, claim):  # type: ignore[no-untyped-def]
+        async def prepare(self, claim: Claim) -> Answers:
             if claim.name == "slow":
                 await asyncio.Event().wait()
             return await super().prepare(claim)

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 from uuid import uuid4
 
 import msgspec
@@ -46,6 +46,8 @@ from dradriver.node.steps import Observer, unobserved
 
 T = TypeVar("T")
 
+Answers: TypeAlias = dict[AllocatedDevice, PreparedDevice | ContainerEdits]
+
 DRIVER = "lamp.example.com"
 NODE = "node-1"
 
@@ -77,7 +79,7 @@ class LampDriver(Driver):
     def discover(self) -> Sequence[Pool]:
         return [Pool(NODE, devices=tuple(self.devices))]
 
-    async def prepare(self, claim: Claim) -> dict[AllocatedDevice, PreparedDevice | ContainerEdits]:
+    async def prepare(self, claim: Claim) -> Answers:
         self.calls.append(f"prepare {claim.name}")
         if self.gate is not None:
             await self.gate.wait()

@@ -1,0 +1,122 @@
+"""Which devices are refused beside those that are prepared."""
+
+from dradriver.model.claim import DeviceId
+from dradriver.model.counters import CounterConsumption, CounterSet
+from dradriver.node.exclusivity import Hold, Holder, refusals
+
+DRIVER = "gpu.example.com"
+SETS = {("pool", "gpu-0"): CounterSet("gpu-0", {"memory": "40Gi", "slices": 7})}
+
+
+def device(
+    name: str, *, share: str = "", admin: bool = False, pool: str = "pool", **consumes: CounterConsumption
+) -> Hold:
+    return Hold(DeviceId(DRIVER, pool, name, share), admin, list(consumes.values()))
+
+
+def takes(memory: str, *groups: str) -> CounterConsumption:
+    return CounterConsumption("gpu-0", {"memory": memory}, groups)
+
+
+def test_different_devices_go_together() -> None:
+    assert refusals(Holder("b", [device("gpu-1")]), [Holder("a", [device("gpu-0")])], {}) == []
+
+
+def test_the_same_device_is_refused_with_both_claims() -> None:
+    (reason,) = refusals(Holder("ns/b", [device("gpu-0")]), [Holder("ns/a", [device("gpu-0")])], {})
+    assert reason == "device gpu.example.com/pool/gpu-0 is prepared for claim ns/a, so not for claim ns/b"
+
+
+def test_devices_of_the_same_name_in_two_pools_are_different() -> None:
+    held = [Holder("a", [device("gpu-0", pool="one")])]
+    assert refusals(Holder("b", [device("gpu-0", pool="two")]), held, {}) == []
+
+
+def test_a_claim_cannot_have_a_device_twice() -> None:
+    assert refusals(Holder("a", [device("gpu-0"), device("gpu-0")]), [], {})
+
+
+def test_admin_access_is_always_possible_and_keeps_nobody_away() -> None:
+    admin = Holder("admin", [device("gpu-0", admin=True)])
+    user = Holder("user", [device("gpu-0")])
+    assert refusals(admin, [user], {}) == []
+    assert refusals(user, [admin], {}) == []
+
+
+def test_shares_of_one_device_go_together() -> None:
+    held = [Holder("a", [device("gpu-0", share="1")])]
+    assert refusals(Holder("b", [device("gpu-0", share="2")]), held, {}) == []
+
+
+def test_one_share_does_not_go_twice_nor_with_the_whole_device() -> None:
+    held = [Holder("a", [device("gpu-0", share="1")])]
+    assert refusals(Holder("b", [device("gpu-0", share="1")]), held, {})
+    assert refusals(Holder("b", [device("gpu-0")]), held, {})
+
+
+def test_a_counter_may_be_used_up() -> None:
+    held = [Holder("a", [device("mig-0", use=takes("20Gi"))])]
+    assert refusals(Holder("b", [device("mig-1", use=takes("20Gi"))]), held, SETS) == []
+
+
+def test_a_counter_cannot_be_overdrawn() -> None:
+    held = [Holder("ns/a", [device("mig-0", use=takes("20Gi"))])]
+    (reason,) = refusals(Holder("ns/b", [device("mig-1", use=takes("21Gi"))]), held, SETS)
+    assert reason == (
+        "counter 'memory' of counter set 'gpu-0' in pool 'pool' would be overdrawn: "
+        "claim ns/b and ns/a together take 41Gi of 40Gi"
+    )
+
+
+def test_a_claim_cannot_overdraw_a_counter_by_itself() -> None:
+    wanted = Holder("a", [device("mig-0", use=takes("30Gi")), device("mig-1", use=takes("30Gi"))])
+    assert refusals(wanted, [], SETS)
+
+
+def test_what_was_recorded_counts_although_the_counter_set_shrank_since() -> None:
+    shrunk = {("pool", "gpu-0"): CounterSet("gpu-0", {"memory": "10Gi"})}
+    held = [Holder("a", [device("mig-0", use=takes("20Gi"))])]
+    assert refusals(Holder("b", [device("mig-1", use=takes("1Gi"))]), held, shrunk)
+
+
+def test_a_device_that_takes_nothing_is_free_of_an_overdrawn_set() -> None:
+    shrunk = {("pool", "gpu-0"): CounterSet("gpu-0", {"memory": "10Gi"})}
+    held = [Holder("a", [device("mig-0", use=takes("20Gi"))])]
+    assert refusals(Holder("b", [device("nic-0")]), held, shrunk) == []
+
+
+def test_shares_of_one_device_consume_once() -> None:
+    held = [Holder("a", [device("mig-0", share="1", use=takes("30Gi"))])]
+    assert refusals(Holder("b", [device("mig-0", share="2", use=takes("30Gi"))]), held, SETS) == []
+
+
+def test_devices_with_a_common_group_go_together() -> None:
+    held = [Holder("a", [device("mig-0", use=takes("1Gi", "mig", "any"))])]
+    assert refusals(Holder("b", [device("mig-1", use=takes("1Gi", "mig"))]), held, SETS) == []
+
+
+def test_devices_without_a_common_group_are_refused_with_both_claims() -> None:
+    held = [Holder("ns/a", [device("mig-0", use=takes("1Gi", "mig"))])]
+    (reason,) = refusals(Holder("ns/b", [device("vgpu-0", use=takes("1Gi", "vgpu"))]), held, SETS)
+    assert "no compatibility group in common" in reason
+    assert "ns/a" in reason
+    assert "ns/b" in reason
+
+
+def test_the_group_must_be_common_to_all() -> None:
+    held = [
+        Holder("a", [device("d-0", use=takes("1Gi", "x", "y"))]),
+        Holder("b", [device("d-1", use=takes("1Gi", "x", "y"))]),
+    ]
+    assert refusals(Holder("c", [device("d-2", use=takes("1Gi", "x"))]), held, SETS) == []
+    held.append(Holder("c", [device("d-2", use=takes("1Gi", "x"))]))
+    assert refusals(Holder("d", [device("d-3", use=takes("1Gi", "y"))]), held, SETS)
+
+
+def test_no_groups_go_only_with_no_groups() -> None:
+    plain, grouped = takes("1Gi"), takes("1Gi", "mig")
+    assert (
+        refusals(Holder("b", [device("d-1", use=plain)]), [Holder("a", [device("d-0", use=plain)])], SETS) == []
+    )
+    assert refusals(Holder("b", [device("d-1", use=grouped)]), [Holder("a", [device("d-0", use=plain)])], SETS)
+    assert refusals(Holder("b", [device("d-1", use=plain)]), [Holder("a", [device("d-0", use=grouped)])], SETS)
