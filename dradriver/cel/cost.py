@@ -114,7 +114,7 @@ def traversal(args: list[object], result: object) -> int:  # noqa: ARG001
         if steps > LIMIT:
             return LIMIT + 1
         if isinstance(item, str):
-            total += int(len(item.encode()) * 0.1)
+            total += int(len(item.encode(errors="replace")) * 0.1)
         elif isinstance(item, bytes):
             total += int(len(item) * 0.1)
         elif isinstance(item, tuple | list):

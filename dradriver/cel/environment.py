@@ -49,7 +49,7 @@ from dradriver.cel.types import (
     parameter,
     type_of,
 )
-from dradriver.cel.values import Domains, size_of
+from dradriver.cel.values import Domains, Names, size_of
 from dradriver.model.device import AttributeValue, Scalar, Version
 from dradriver.model.quantity import Quantity
 
@@ -163,7 +163,7 @@ def _grouped(driver: str, values: Mapping[str, object]) -> Domains:
         domain, slash, name = qualified.partition("/")
         if not slash:
             domain, name = driver, qualified
-        names = domains.setdefault(domain, {})
+        names = domains.setdefault(domain, Names())
         names[name] = value  # type: ignore[index]
     return domains
 

@@ -10,7 +10,7 @@ from dradriver.cel.errors import AbortError, Fault
 from dradriver.cel.values import DerivedQuantity, Duration, Joined, Opaque, Optional, Timestamp, TypeName, UInt
 from dradriver.model.quantity import Quantity
 
-__all__ = ["compare", "contains", "equal", "is_same", "lookup"]
+__all__ = ["compare", "contains", "equal", "is_same", "must_hash"]
 
 _NUMBERS: Final = frozenset({int, UInt, float})
 _UNORDERED: Final = 2
@@ -44,11 +44,6 @@ def is_same(left: object, right: object) -> bool:
 def contains(items: tuple[object, ...], wanted: object) -> bool:
     """Whether a list has an element that `wanted` equals."""
     return any(is_same(wanted, item) for item in items)
-
-
-def lookup(mapping: dict[object, object], key: object) -> object:
-    """The value of a key that `to_key` made, absent as KeyError; `Domains` answers for unknown domains."""
-    return mapping[key]
 
 
 def _walk(left: object, right: object) -> bool:
@@ -137,6 +132,18 @@ def _hint(right: object) -> str | None:
     if type(right) is DerivedQuantity:
         return "put the result of add() or sub() on the left, or use compareTo()"
     return "compare with quantity(...)"
+
+
+def must_hash(value: object) -> None:
+    """Breaks off where Kubernetes' evaluator does: it can't hash these, and nothing absorbs that.
+
+    Raises:
+        AbortError: `value` is a version, bytes or a format.
+    """
+    if isinstance(value, bytes) or (isinstance(value, Opaque) and not value.hashable):
+        raise AbortError(
+            f"a {type_name(value)} can't be looked up in a list or map of constants", "use exists(x, x == ...)"
+        )
 
 
 def compare(left: object, right: object) -> int:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from dradriver.cel.digits import whole
 from dradriver.cel.errors import Fault
 from dradriver.cel.library_standard import double_text
 from dradriver.cel.library_time import duration_text, timestamp_text
@@ -14,6 +15,7 @@ from dradriver.cel.values import Duration, Timestamp, TypeName, UInt, keys_of, t
 __all__ = ["check_format", "format_text"]
 
 _PRECISION: Final = 6
+_FINEST: Final = 1000
 _CLAUSE: Final = re.compile(r"%(?:\.(?P<precision>[0-9]*))?(?P<verb>.)?", re.DOTALL)
 _ACCEPTED: Final[dict[str, frozenset[str]]] = {
     "d": frozenset({"int", "uint"}),
@@ -101,9 +103,9 @@ def _verb(clause: "re.Match[str]") -> tuple[str, int]:
         raise Fault(f"format(): unrecognized clause {clause.group()!r}")
     if precision is None:
         return verb, _PRECISION
-    if not precision or int(precision) > 1000:
+    if not precision or whole(precision) > _FINEST:
         raise Fault(f"format(): unusable precision in {clause.group()!r}")
-    return verb, int(precision)
+    return verb, whole(precision)
 
 
 def _formatted(verb: str, precision: int, value: object) -> str:

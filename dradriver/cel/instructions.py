@@ -3,11 +3,12 @@
 from typing import Final
 
 from dradriver.cel.cost import LIST, MAP, PRICED_BY_OVERLOAD
-from dradriver.cel.errors import AbortError, Fault
+from dradriver.cel.equality import must_hash
+from dradriver.cel.errors import Fault
 from dradriver.cel.functions import Overload, unit
 from dradriver.cel.machine import UNSET, Instruction, Machine, located
 from dradriver.cel.paths import is_present, qualify, qualify_optional
-from dradriver.cel.values import NONE, Opaque, Optional, UInt, accepts, keys_of, to_key, type_name
+from dradriver.cel.values import NONE, Optional, UInt, accepts, keys_of, to_key, type_name
 
 __all__ = [
     "Label",
@@ -248,18 +249,6 @@ def member_of(values: frozenset[tuple[type, object]]) -> Instruction:
 
 CONSTANT_MEMBERS: Final = frozenset({bool, int, UInt, float, str})
 """What a list of constants is searched for by its hash."""
-
-
-def must_hash(value: object) -> None:
-    """Breaks off where Kubernetes' evaluator does: it can't hash these, and nothing absorbs that.
-
-    Raises:
-        AbortError: `value` is a version, bytes or a format.
-    """
-    if isinstance(value, bytes) or (isinstance(value, Opaque) and not value.hashable):
-        raise AbortError(
-            f"a {type_name(value)} can't be looked up in a list or map of constants", "use exists(x, x == ...)"
-        )
 
 
 def not_strictly_false(machine: Machine) -> None:

@@ -50,6 +50,7 @@ _TOKEN: Final = re.compile(
     """,
     re.VERBOSE,
 )
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _WORD_SIGNS: Final = frozenset({"in"})
 _LITERALS: Final = frozenset({"true", "false", "null"})
 _UNESCAPE: Final = re.compile(_ESCAPE)
@@ -86,6 +87,8 @@ def tokenize(expression: str) -> list[Token]:
         match = _TOKEN.match(expression, offset)
         if match is None:
             raise Fault(f"unexpected {expression[offset]!r}", offset=offset)
+        if _SURROGATE.search(match.group()):
+            raise Fault("half a character: the text is not Unicode", offset=offset)
         kind, text = match.lastgroup or "", match.group()
         if kind == "name" and text in _WORD_SIGNS:
             kind = "sign"

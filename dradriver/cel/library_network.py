@@ -5,6 +5,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import Final, TypeAlias
 
 from dradriver.cel.cost import of_first, tenth
+from dradriver.cel.digits import whole
 from dradriver.cel.errors import Fault
 from dradriver.cel.functions import Overload, function, method
 from dradriver.cel.values import Opaque, size_of
@@ -62,7 +63,7 @@ def _address(text: str) -> _Address:
 def _cidr(text: str) -> _Cidr:
     base, slash, bits = text.rpartition("/")
     proper = bits.isascii() and bits.isdigit() and (bits == "0" or bits[0] != "0")
-    if not slash or not proper or int(bits) > (address := _address(base)).max_prefixlen:
+    if not slash or not proper or whole(bits) > (address := _address(base)).max_prefixlen:
         raise Fault(f"{text!r} is not a CIDR")
     return _Cidr(address, int(bits))
 

@@ -14,6 +14,7 @@ __all__ = ["OVERLOADS"]
 
 _INT64: Final = 2**63
 _LARGEST_POWER: Final = 10_000
+_LONGEST: Final = 400
 _SYNTAX: Final = re.compile(r"([+-]?)([0-9]*)\.?([0-9]*)(.*)", re.DOTALL)
 _BINARY: Final = {suffix: 10 * power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)}
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -22,6 +23,8 @@ _Amount = tuple[int, int]
 
 
 def _quantity(text: str) -> WrittenQuantity:
+    if len(text) > _LONGEST:
+        raise Fault("the quantity has too many digits")
     sign, whole, fraction, suffix = _split(text)
     if text and not whole and not fraction and suffix[:1] != ".":
         text = f"{sign}0{suffix}"  # Kubernetes takes a sign, a point or a suffix alone for zero.

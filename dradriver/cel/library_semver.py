@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import Final
 
 from dradriver.cel.cost import of_first
+from dradriver.cel.digits import whole
 from dradriver.cel.errors import Fault
 from dradriver.cel.functions import Overload, function, method
 from dradriver.cel.values import Opaque
@@ -58,9 +59,9 @@ def parse_semver(text: str) -> Semver:
         raise Fault(
             f"{text!r} is not a semantic version", "want MAJOR.MINOR.PATCH, or semver(text, true) for 1.2 or v1"
         )
-    numbers = (int(match[1]), int(match[2]), int(match[3]))
+    numbers = (whole(match[1]), whole(match[2]), whole(match[3]))
     pieces = (match[4] or "").split(".")
-    if any(number >= _UINT64 for number in numbers) or any(p.isdigit() and int(p) >= _UINT64 for p in pieces):
+    if any(number >= _UINT64 for number in numbers) or any(p.isdigit() and whole(p) >= _UINT64 for p in pieces):
         raise Fault(f"{text!r} has a number beyond 64 bits")
     return Semver(numbers, match[4])
 

@@ -7,7 +7,8 @@ from itertools import permutations
 from typing import Final
 
 from dradriver.cel.cost import by_sizes, half_product, of_first, of_second, smaller, zero
-from dradriver.cel.equality import compare, contains, equal, is_same
+from dradriver.cel.digits import whole
+from dradriver.cel.equality import compare, contains, equal, is_same, must_hash
 from dradriver.cel.errors import Fault
 from dradriver.cel.functions import Overload, function, method
 from dradriver.cel.values import Joined, TypeName, UInt, size_of, to_key, type_name
@@ -126,6 +127,8 @@ _ORDER: Final = (
 
 
 def _in_map(key: object, mapping: dict[object, object]) -> bool:
+    if type(mapping) is dict:
+        must_hash(key)
     return to_key(key) in mapping
 
 
@@ -176,7 +179,7 @@ def _digits(text: str, *, signed: bool) -> int:
     body = text[1:] if signed and text[:1] in {"+", "-"} else text
     if not (body.isascii() and body.isdigit()):
         raise Fault(f"{text!r} is not a number")
-    return int(text)
+    return whole(text)
 
 
 def _to_double(text: str) -> float:
@@ -230,7 +233,7 @@ _CONVERSIONS: Final = (
     function("bool(bool): bool", _same),
     function("bool(string): bool", _to_bool),
     function("bytes(bytes): bytes", _same),
-    function("bytes(string): bytes", lambda text: text.encode(), of_first),
+    function("bytes(string): bytes", lambda text: text.encode(errors="replace"), of_first),
     function("double(double): double", _same),
     function("double(int): double", float),
     function("double(string): double", _to_double),

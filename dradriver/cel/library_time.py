@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from dradriver.cel.digits import whole
 from dradriver.cel.errors import Fault
 from dradriver.cel.functions import Overload, function, method
 from dradriver.cel.values import Duration, Timestamp
@@ -61,7 +62,7 @@ def _duration(text: str) -> Duration:
         if part is None or not (part[1] or part[2]):
             break
         unit, fraction = _UNITS[part[3]], part[2] or ""
-        total += int(part[1] or "0") * unit + int(fraction or "0") * unit // 10 ** len(fraction)
+        total += whole(part[1] or "0") * unit + whole(fraction or "0") * unit // 10 ** len(fraction)
         position = part.end()
     if not body or position < len(body):
         raise Fault(f"{text!r} is not a duration", "write it like 1h30m or 1.5s")
@@ -110,9 +111,9 @@ def duration_text(duration: Duration) -> str:
 def _zone(name: str) -> tzinfo:
     if ":" in name:
         match = _OFFSET.fullmatch(name)
-        if match is None or not 0 <= int(match[2]) <= 59:
+        if match is None or not 0 <= whole(match[2]) <= 59:
             raise Fault(f"{name!r} is not an offset from UTC")
-        hours, minutes = int(match[1]), int(match[2])
+        hours, minutes = whole(match[1]), whole(match[2])
         offset = hours * 60 - minutes if name[0] == "-" else hours * 60 + minutes
         if abs(offset) >= 24 * 60:
             raise Fault(f"{name!r} is not an offset from UTC")
@@ -126,7 +127,10 @@ def _zone(name: str) -> tzinfo:
 
 
 def _local(moment: Timestamp, zone: str) -> datetime:
-    return (_EPOCH + timedelta(seconds=moment.nanos // _SECOND)).astimezone(_zone(zone))
+    try:
+        return (_EPOCH + timedelta(seconds=moment.nanos // _SECOND)).astimezone(_zone(zone))
+    except OverflowError as error:
+        raise Fault("in that zone the timestamp is not in the years 1 to 9999") from error
 
 
 def _getters(name: str, part: Callable[[datetime], int]) -> tuple[Overload, Overload]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
+from dradriver.cel.digits import whole
 from dradriver.cel.errors import Fault
 from dradriver.cel.lexer import RESERVED, Token, tokenize, unescape_bytes, unescape_text
 from dradriver.cel.macros import expand_call, expand_method
@@ -277,7 +278,7 @@ def _literal(token: Token, *, negative: bool) -> Literal:
 
 
 def _int(token: Token, negative: bool) -> Literal:  # noqa: FBT001 - the sign that stood before
-    value = int(token.text, 0) if token.text.startswith("0x") else int(token.text)
+    value = whole(token.text, 16 if token.text.startswith("0x") else 10)
     value = -value if negative else value
     if not -(2**63) <= value < 2**63:
         raise Fault("an int has 64 bits", f"{token.text} does not fit")
@@ -286,7 +287,7 @@ def _int(token: Token, negative: bool) -> Literal:  # noqa: FBT001 - the sign th
 
 def _uint(token: Token, negative: bool) -> Literal:  # noqa: FBT001, ARG001
     digits = token.text[:-1]
-    value = int(digits, 0) if digits.startswith("0x") else int(digits)
+    value = whole(digits, 16 if digits.startswith("0x") else 10)
     if value >= 2**64:
         raise Fault("a uint has 64 bits", f"{token.text} does not fit")
     return Literal(token.offset, UInt(value), UINT)

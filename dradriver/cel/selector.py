@@ -1,7 +1,6 @@
 """A selector: compiled once, asked for many devices."""
 
 from functools import lru_cache
-from typing import Final
 
 from dradriver.cel.checker import check
 from dradriver.cel.compile import Program, compile_program, fold
@@ -14,9 +13,6 @@ from dradriver.cel.parser import parse
 from dradriver.cel.values import type_name
 
 __all__ = ["Selector", "compile_selector"]
-
-_UNDECIDED: Final = (Fault, KeyError, TypeError)
-"""What the fast path raises where only the machine can tell."""
 
 
 class Selector:
@@ -38,7 +34,7 @@ class Selector:
         Raises:
             CompileError: it is too long, not CEL, or can't give a bool for any device.
         """
-        if len(expression.encode()) > MAX_LENGTH:
+        if len(expression.encode(errors="replace")) > MAX_LENGTH:
             raise CompileError(expression, None, f"it is longer than {MAX_LENGTH} bytes")
         try:
             root = parse(expression)
@@ -60,11 +56,10 @@ class Selector:
         if self._fast is not None and device.size <= LARGEST_DEVICE:
             try:
                 verdict = self._fast(device.view)
-            except _UNDECIDED:
-                pass
-            else:
-                if verdict is True or verdict is False:
-                    return verdict
+            except Exception:  # whatever it is, the machine decides
+                verdict = None
+            if verdict is True or verdict is False:
+                return verdict
         return self.evaluate(device)[0]
 
     def evaluate(self, device: SelectorDevice) -> tuple[bool, int]:

@@ -25,6 +25,7 @@ __all__ = [
     "Domains",
     "Duration",
     "Joined",
+    "Names",
     "Opaque",
     "Optional",
     "Timestamp",
@@ -61,7 +62,13 @@ class Domains(dict[object, object]):
         return _NO_NAMES
 
 
-_NO_NAMES: Final[dict[object, object]] = {}
+class Names(dict[object, object]):
+    """The attributes or capacities of one domain: its keys are texts, and nothing else is ever found."""
+
+    __slots__ = ()
+
+
+_NO_NAMES: Final = Names()
 
 
 class WrittenQuantity(Quantity):
@@ -208,7 +215,8 @@ def keys_of(mapping: dict[object, object]) -> Iterator[object]:
 _NAMES: Final[dict[type, str]] = {
     bool: "bool", int: "int", UInt: "uint", float: "double", str: "string", bytes: "bytes",
     type(None): "null_type",
-    tuple: "list", list: "list", Joined: "list", dict: "map", Domains: "map", Optional: "optional_type",
+    tuple: "list", list: "list", Joined: "list", dict: "map", Domains: "map",
+    Names: "map", Optional: "optional_type",
     TypeName: "type", Timestamp: "google.protobuf.Timestamp", Duration: "google.protobuf.Duration",
     Quantity: "kubernetes.Quantity", DerivedQuantity: "kubernetes.Quantity",
     WrittenQuantity: "kubernetes.Quantity",
@@ -238,7 +246,7 @@ def accepts(wanted: Type, value: object) -> bool:
             wanted, value = wanted.params[0], value[0]  # type: ignore[index]
 
 
-_SIZED: Final = frozenset({str, bytes, tuple, list, dict, Domains, Joined})
+_SIZED: Final = frozenset({str, bytes, tuple, list, dict, Domains, Names, Joined})
 
 
 def size_of(value: object) -> int:
