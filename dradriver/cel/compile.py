@@ -201,7 +201,12 @@ class _Emitter:
         end = Label()
         count = len(node.args)
         # Kubernetes evaluates both of two arguments, but stops at the first error of more.
-        stops = count > 2 or (node.name in PATTERN_ARGUMENT and node.args[1].constant)
+        # A method that may mean several things counts as one of more.
+        stops = (
+            count > 2
+            or (count == 2 and node.is_method and len(node.overloads) > 1)
+            or (node.name in PATTERN_ARGUMENT and node.args[1].constant)
+        )
         for position, arg in enumerate(node.args):
             yield self.emit(arg)
             if stops and position < count - 1:

@@ -7,7 +7,17 @@ kept, because selectors may absorb them and allocators must agree. Nested values
 from typing import Final
 
 from dradriver.cel.errors import AbortError, Fault
-from dradriver.cel.values import DerivedQuantity, Duration, Joined, Opaque, Optional, Timestamp, TypeName, UInt
+from dradriver.cel.values import (
+    DerivedQuantity,
+    Duration,
+    Joined,
+    Opaque,
+    Optional,
+    Timestamp,
+    TypeName,
+    UInt,
+    type_name,
+)
 from dradriver.model.quantity import Quantity
 
 __all__ = ["compare", "contains", "equal", "is_same", "must_hash"]

@@ -91,8 +91,11 @@ def _is_quantity(text: str) -> bool:
 
 def _sum(left: Quantity, nano: int, amount: _Amount | None) -> DerivedQuantity:
     derived = DerivedQuantity.parse("0")
-    derived.nano = left.nano + nano
     derived.amount = _added(_amount(left), amount)
+    derived.nano = left.nano + nano
+    if derived.amount is not None:
+        value, power = derived.amount
+        derived.nano = value * 10 ** (power + 9)
     return derived
 
 
@@ -119,11 +122,16 @@ def _add_int(left: Quantity, right: int) -> DerivedQuantity:
 
 def _sub(left: Quantity, right: Quantity) -> DerivedQuantity:
     amount = _amount(right)
-    return _sum(left, -right.nano, None if amount is None else (-amount[0], amount[1]))
+    return _sum(left, -right.nano, None if amount is None else (_negated(amount[0]), amount[1]))
 
 
 def _sub_int(left: Quantity, right: int) -> DerivedQuantity:
-    return _add_int(left, -right)
+    return _sum(left, -right * NANO, (_negated(right), 0))
+
+
+def _negated(value: int) -> int:
+    """As Kubernetes negates: the smallest number of 64 bits stays what it is."""
+    return value if value == -_INT64 else -value
 
 
 def _order(left: Quantity, right: Quantity) -> int:
