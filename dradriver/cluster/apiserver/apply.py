@@ -7,7 +7,7 @@ conflict.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from dradriver.cluster.apiserver.fields import SELF, Path, from_tree, item_key, leaves, readable, to_tree
@@ -66,13 +66,21 @@ def _without(entry: Object, taken: set[Path]) -> Object:
 
 
 def record_update(
-    name: str | None, old: Object | None, new: Object, manager: Manager, now: str
+    name: str | None,
+    old: Object | None,
+    new: Object,
+    manager: Manager,
+    now: str,
+    written: Callable[[Path], bool] = lambda _path: True,
 ) -> list[Object]:
-    """The entries of managedFields after a writer made `new` of `old`; both must be thawed."""
+    """The entries of managedFields after a writer made `new` of `old`; both must be thawed.
+
+    Paths for which `written` says no were not the writer's doing.
+    """
     before = leaves(name, old) if old is not None else {}
     after = leaves(name, new)
-    changed = {path for path, value in after.items() if before.get(path, _MISSING) != value}
-    gone = set(before) - set(after)
+    changed = {path for path, value in after.items() if before.get(path, _MISSING) != value and written(path)}
+    gone = {path for path in before if path not in after and written(path)}
     entries = _entries(new)
     if not changed and not gone:
         return entries

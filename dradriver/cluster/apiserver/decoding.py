@@ -105,8 +105,14 @@ def _read_protobuf(body: bytes, schema: str) -> Object:
         raise bad_request(f"couldn't get version/kind; {error}") from error
 
 
-def shape(request: Request, resource: Resource, value: JsonValue) -> Decoded:
+def shape(request: Request, resource: Resource, value: JsonValue, *, complete: bool = True) -> Decoded:
     """Check kind and types of a decoded value and bring it into its stored form.
+
+    Args:
+        request: the request, for its options.
+        resource: the kind that it must be.
+        value: the decoded body.
+        complete: whether fields that nobody set get the values that Go writes for them.
 
     Raises:
         StatusError: 400.
@@ -119,7 +125,7 @@ def shape(request: Request, resource: Resource, value: JsonValue) -> Decoded:
     unknown: list[str] = []
     if resource.schema is not None:
         try:
-            value, unknown = conform(resource.schema, value)
+            value, unknown = conform(resource.schema, value, complete=complete)
         except TypeMismatchError as error:
             raise _cannot_be_handled(resource, str(error)) from error
     else:

@@ -51,7 +51,7 @@ def options_of(request: Request) -> Options:
         raise bad_request("couldn't get version/kind; json parse error: not an object")
     grace = body.get("gracePeriodSeconds")
     if grace is None and request.query.get("gracePeriodSeconds"):
-        grace = int(request.query["gracePeriodSeconds"])
+        grace = request.number("gracePeriodSeconds")
     propagation = body.get("propagationPolicy") or request.query.get("propagationPolicy") or "Background"
     if body.get("orphanDependents"):
         propagation = "Orphan"

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,6 +21,7 @@ from dradriver.cluster.apiserver.reviews import REVIEWS, review
 from dradriver.cluster.apiserver.status import (
     About,
     StatusError,
+    bad_request,
     internal,
     method_not_allowed,
     no_such_path,
@@ -27,10 +29,12 @@ from dradriver.cluster.apiserver.status import (
     unauthorized,
 )
 from dradriver.cluster.apiserver.values import Object, dig, encode
+from dradriver.errors import DraError
 
 PodLogs = Callable[[str, str, str, bool, int | None], Awaitable[AsyncIterator[bytes]]]
 """Reads a container's log: namespace, pod, container, follow, tail lines."""
 
+_LOG = logging.getLogger(__name__)
 _OPEN = frozenset({"/healthz", "/livez", "/readyz"})
 
 
@@ -45,24 +49,21 @@ class Handler:
     pod_logs: PodLogs | None = None
 
     async def __call__(self, http: web.BaseRequest) -> web.StreamResponse:
-        """Answer one request; a refusal becomes a Status."""
+        """Answer one request; a refusal, and the server's own failure, become a Status."""
         try:
             return await self._answer(http)
-        except StatusError as error:
-            return refusal(error)
-        except web.HTTPRequestEntityTooLarge:
-            return refusal(
-                StatusError(413, "RequestEntityTooLarge", "Request entity too large: limit is 3145728")
-            )
+        except ConnectionError:
+            raise
+        except Exception as error:
+            return refusal(_status_of(http, error))
 
     async def _answer(self, http: web.BaseRequest) -> web.StreamResponse:
         path = http.path
         if path in _OPEN or path.startswith(("/livez/", "/readyz/")):
             return web.Response(text="ok")
         user = self._authenticate(http)
-        if path.startswith(("/api/v1/", "/apis/")) and path.strip("/").count("/") >= (
-            2 if path.startswith("/api/") else 3
-        ):
+        depth = path.strip("/").count("/")
+        if (path.startswith("/api/v1/") and depth > 1) or (path.startswith("/apis/") and depth > 2):
             return await self._resource(http, user)
         return self._document(http, path.rstrip("/"))
 
@@ -253,16 +254,27 @@ class Handler:
         container = query.get("container") or pod["spec"]["containers"][0]["name"]
         if self.pod_logs is None:
             raise internal("no kubelet serves logs here")
-        tail = int(query["tailLines"]) if query.get("tailLines") else None
-        chunks = await self.pod_logs(
-            request.target.namespace, request.target.name, container, request.flag("follow"), tail
-        )
+        tail = request.number("tailLines") if query.get("tailLines") else None
+        target, follow = request.target, request.flag("follow")
+        try:
+            chunks = await self.pod_logs(target.namespace, target.name, container, follow, tail)
+        except DraError as error:
+            raise bad_request(str(error)) from error
         response = web.StreamResponse(headers={"Content-Type": "text/plain"})
         await response.prepare(http)
         with contextlib.suppress(ConnectionError):
             async for chunk in chunks:
                 await response.write(chunk)
         return response
+
+
+def _status_of(http: web.BaseRequest, error: Exception) -> StatusError:
+    if isinstance(error, StatusError):
+        return error
+    if isinstance(error, web.HTTPRequestEntityTooLarge):
+        return StatusError(413, "RequestEntityTooLarge", "Request entity too large: limit is 3145728")
+    _LOG.error("%s %s failed", http.method, http.path, exc_info=error)
+    return internal(f"{type(error).__name__}: {error}")
 
 
 def _json(body: bytes, status: int = 200, *, content_type: str = "application/json") -> web.Response:

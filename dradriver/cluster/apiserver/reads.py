@@ -122,7 +122,7 @@ def list_page(server: Server, request: Request) -> Page:
             yet.
     """
     wanted = selection(request)
-    limit = int(request.query.get("limit") or 0)
+    limit = request.number("limit")
     if request.query.get("continue"):
         token = _read_token(request.query["continue"])
         stored, revision, after = _continued(server, request, token), token.rv, token.start

@@ -50,6 +50,19 @@ class Request:
         """A boolean query parameter."""
         return self.query.get(name, "").lower() in {"1", "true"}
 
+    def number(self, name: str) -> int:
+        """A whole number in the query, 0 where it is missing.
+
+        Raises:
+            StatusError: 400 for text that is no number.
+        """
+        text = self.query.get(name) or "0"
+        try:
+            return int(text)
+        except ValueError:
+            message = f'strconv.ParseInt: parsing "{text}": invalid syntax'
+            raise bad_request(f"unable to decode query parameter {name}: {message}") from None
+
     @property
     def dry_run(self) -> bool:
         """Whether nothing may be stored."""

@@ -235,6 +235,7 @@ RESOURCES: tuple[Resource, ...] = (
 )
 
 CRDS = "apiextensions.k8s.io/customresourcedefinitions"
+EVENTS = _EVENT_STORAGE
 NAMESPACES = "/namespaces"
 PODS = "/pods"
 SERVICE_ACCOUNTS = "/serviceaccounts"

@@ -3,11 +3,15 @@
 import asyncio
 import base64
 import contextlib
+import fcntl
 import json
+import os
+import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
+import msgspec
 from aiohttp import StreamReader, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import RawRequestMessage
@@ -15,6 +19,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from dradriver.cluster.apiserver import identity, namespaces
 from dradriver.cluster.apiserver.definitions import DefinitionController
+from dradriver.cluster.apiserver.expiry import EventExpiry
 from dradriver.cluster.apiserver.faults import Faults
 from dradriver.cluster.apiserver.garbage import GarbageCollector
 from dradriver.cluster.apiserver.gates import FeatureGates
@@ -87,6 +92,7 @@ class ApiServer:
         self._credentials: identity.Credentials | None = None
         self._handler: Handler | None = None
         self._store: Store | None = None
+        self._lock: int | None = None
         self._runner: web.ServerRunner | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._pod_logs: PodLogs | None = None
@@ -113,16 +119,23 @@ class ApiServer:
         """
         try:
             self._credentials = await asyncio.to_thread(self._prepare)
+            saved = await asyncio.to_thread(self._database.load)
         except OSError as error:
             raise UsageError(f"data folder {self._data_dir}: {error}") from error
+        except (sqlite3.Error, msgspec.DecodeError) as error:
+            raise UsageError(
+                f"{self._data_dir / 'state.db'} can't be read: {error}; move the file away to start with an "
+                "empty cluster"
+            ) from error
         store = self._store = Store(self._database, self._history, schema_of)
-        store.restore(*await asyncio.to_thread(self._database.load))
+        store.restore(*saved)
         server = Server(store, Registry(), self._gates, self._cel_check)
         namespaces.create_initial(server)
         controllers = (
             DefinitionController(server),
             namespaces.NamespaceController(server),
             GarbageCollector(server),
+            EventExpiry(server),
         )
         self._handler = Handler(
             server, self._credentials.tokens, self.faults, self._bookmark_seconds, self._pod_logs
@@ -132,8 +145,25 @@ class ApiServer:
 
     def _prepare(self) -> identity.Credentials:
         self._data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._take_lock()
         self._database.open()
         return identity.load(self._data_dir, self._host)
+
+    def _take_lock(self) -> None:
+        # Two servers on one state would give out the same revisions twice. The kernel frees the
+        # lock with the process.
+        lock = os.open(self._data_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            raise UsageError(f"data folder {self._data_dir} is in use by another API server") from None
+        self._lock = lock
+
+    def _free_lock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     async def _listen(self, handler: Handler, credentials: identity.Credentials) -> None:
         # Cancelling a handler whose client has gone ends its watch at once; writes have no await
@@ -174,6 +204,7 @@ class ApiServer:
             await self._runner.cleanup()
             self._runner = None
         await self._database.close()
+        self._free_lock()
 
     def compact(self) -> None:
         """Forget the past now: older watches and pages are answered 410. For tests of clients."""

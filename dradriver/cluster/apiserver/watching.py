@@ -50,7 +50,7 @@ def watch_of(request: Request) -> Watch:
         raise invalid(
             About("meta.k8s.io", "ListOptions"), [Cause("FieldValueForbidden", message, "resourceVersionMatch")]
         )
-    seconds = float(request.query.get("timeoutSeconds") or 0)
+    seconds = float(request.number("timeoutSeconds"))
     # Spread the ends, so that many clients do not come back at once; not a secret.
     seconds = min(seconds, _LONGEST) or random.uniform(_SHORTEST_DEFAULT, _LONGEST)  # noqa: S311
     wanted = selection(request)

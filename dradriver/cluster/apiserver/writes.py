@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from dradriver.cluster.apiserver import apply as ssa
-from dradriver.cluster.apiserver import patches
+from dradriver.cluster.apiserver import ownership, patches
 from dradriver.cluster.apiserver.authorization import admit_slice
 from dradriver.cluster.apiserver.decoding import Decoded, decode, load, media_type, shape, to_view
 from dradriver.cluster.apiserver.gates import FeatureGates
@@ -34,6 +34,7 @@ from dradriver.cluster.apiserver.status import (
 )
 from dradriver.cluster.apiserver.store import Store, Stored
 from dradriver.cluster.apiserver.strategies import Context, Strategy, strategy_of
+from dradriver.cluster.apiserver.strategies.base import keep, keep_metadata
 from dradriver.cluster.apiserver.validation import metadata as metadata_rules
 from dradriver.cluster.apiserver.validation.devices import CelCheck
 from dradriver.cluster.apiserver.values import JsonValue, Object, copy, dig
@@ -128,7 +129,7 @@ def create(
         raise invalid(resource.about_kind(metadata.get("name", "")), causes)
     if server.store.get(resource.storage, target.namespace, metadata["name"]) is not None:
         raise already_exists(resource.about(metadata["name"]))
-    _record(server, request, None, obj, applied)
+    ownership.record(request, None, obj, applied, server.time())
     return Answer(201, _store(server, request, obj), [*decoded.warnings, *strategy.warnings(obj)])
 
 
@@ -236,32 +237,26 @@ def _apply(server: Server, request: Request) -> Answer:
     config = load(request.body, None, allow_yaml=True)
     if isinstance(config, dict) and dig(config, "metadata", "managedFields"):
         raise bad_request("metadata.managedFields must be nil")
-    decoded = shape(request, resource, config)
-    wanted = thaw(decoded.object)
+    partial = shape(request, resource, config, complete=False)
+    wanted = ownership.scope(request, thaw(partial.object))
     if wanted["metadata"].get("name", target.name) != target.name:
         raise bad_request(
             f"the name of the object ({wanted['metadata']['name']}) does not match the "
             f"name on the URL ({target.name})"
         )
     old = server.store.get(resource.storage, target.namespace, target.name)
-    manager = _manager(request)
+    manager = ownership.manager_of(request)
     if old is None:
         if target.subresource:
             raise not_found(resource.about(target.name))
+        decoded = shape(request, resource, config)
         decoded.object["metadata"]["name"] = target.name
-        empty: Object = {"metadata": {}}
-        applied = ssa.apply(resource.schema, empty, wanted, manager, force=True)
+        applied = ssa.apply(resource.schema, {"metadata": {}}, wanted, manager, force=True)
         return create(server, request, decoded, applied=applied)
     applied = ssa.apply(resource.schema, thaw(old.object), wanted, manager, force=request.flag("force"))
     merged = shape(request, resource, to_view(resource, applied.object))
-    merged.warnings.extend(decoded.warnings)
+    merged.warnings.extend(partial.warnings)
     return _update(server, request, old, merged, applied)
-
-
-def _manager(request: Request) -> ssa.Manager:
-    operation = "Apply" if media_type(request.content_type) == APPLY_PATCH else "Update"
-    subresource = request.target.subresource
-    return ssa.Manager(request.manager, operation, request.target.resource.api_version, subresource)
 
 
 def _update(
@@ -275,7 +270,7 @@ def _update(
     # Strategies change what they are given; parts that a patch did not touch are still the stored ones.
     obj = copy(obj)
     warnings = [*decoded.warnings, *_prepare(server, request, strategy, obj, before)]
-    _record(server, request, before, obj, applied)
+    ownership.record(request, before, obj, applied, server.time())
     if _same(obj, before):
         return Answer(200, old, warnings)
     if _finished(obj):
@@ -291,14 +286,9 @@ def _prepare(server: Server, request: Request, strategy: Strategy, obj: Object, 
         strategy.prepare_status(context, obj, before)
         causes += strategy.validate_status(context, obj, before)
     elif request.target.subresource == "finalize":
-        obj = {**before, "spec": obj.get("spec", {})}
+        keep_metadata(obj, before)
+        keep(obj, before, "status")
     else:
-        if (
-            "status" in resource.subresources
-            and resource.schema is None
-            and resource.kind != "CustomResourceDefinition"
-        ):
-            _keep_status(obj, before)
         strategy.prepare_update(context, obj, before)
         causes += strategy.validate_update(context, obj, before)
         if resource.generation and _spec(obj) != _spec(before):
@@ -306,13 +296,6 @@ def _prepare(server: Server, request: Request, strategy: Strategy, obj: Object, 
     if causes:
         raise invalid(resource.about_kind(before["metadata"]["name"]), causes)
     return strategy.warnings(obj)
-
-
-def _keep_status(obj: Object, before: Object) -> None:
-    if "status" in before:
-        obj["status"] = before["status"]
-    else:
-        obj.pop("status", None)
 
 
 def _spec(obj: Object) -> Object:
@@ -358,19 +341,6 @@ def _finished(obj: Object) -> bool:
     metadata = obj["metadata"]
     waits = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds", 0) > 0
     return bool(metadata.get("deletionTimestamp")) and not waits and not dig(obj, "spec", "finalizers")
-
-
-def _record(
-    server: Server, request: Request, before: Object | None, obj: Object, applied: ssa.Applied | None
-) -> None:
-    manager, schema = _manager(request), request.target.resource.schema
-    if request.target.resource.renames:
-        return  # the fields of a view are owned under two names; nobody applies events
-    if applied is not None:
-        ssa.record_apply(obj, applied, manager, server.time())
-    else:
-        entries = ssa.record_update(schema, thaw(before), thaw(obj), manager, server.time())
-        ssa.set_entries(obj, entries)
 
 
 def _store(server: Server, request: Request, obj: Object) -> Stored:

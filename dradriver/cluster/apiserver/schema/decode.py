@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 import msgspec
 
 from dradriver.cluster.apiserver import gojson, quantity
-from dradriver.cluster.apiserver.schema.types import Field, Type, keeps_bytes, struct
-from dradriver.cluster.apiserver.values import JsonValue, Object
+from dradriver.cluster.apiserver.schema.types import Field, Type, keeps_bytes, struct, zeros
+from dradriver.cluster.apiserver.values import JsonValue, Object, copy
 
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
@@ -78,8 +78,14 @@ def wire(value: JsonValue) -> JsonValue:
     return value
 
 
-def conform(name: str, value: Object) -> tuple[Object, list[str]]:
+def conform(name: str, value: Object, *, complete: bool = False) -> tuple[Object, list[str]]:
     """The object as its type has it, and the fields that the type does not know.
+
+    Args:
+        name: the struct.
+        value: the decoded JSON.
+        complete: write also what Go writes for fields that nobody set. Go clients send those,
+            others do not; with them, both mean the same object.
 
     Returns:
         a new object, and messages such as `unknown field "spec.foo"`.
@@ -87,18 +93,19 @@ def conform(name: str, value: Object) -> tuple[Object, list[str]]:
     Raises:
         TypeMismatchError: a value has the wrong type.
     """
-    conformer = _Conformer(name)
+    conformer = _Conformer(name, complete=complete)
     return conformer.object(name, value, ""), conformer.unknown
 
 
 class _Conformer:
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, *, complete: bool) -> None:
         self.root = root
+        self.complete = complete
         self.unknown: list[str] = []
 
     def object(self, name: str, value: Object, path: str) -> Object:
         fields = struct(name).fields
-        result: Object = {}
+        result: Object = copy(zeros(name)) if self.complete else {}
         for key, item in value.items():
             known = fields.get(key)
             if known is None:

@@ -10,6 +10,8 @@ from functools import cache
 from importlib import resources
 from typing import Literal, TypeAlias
 
+from dradriver.cluster.apiserver.values import JsonValue
+
 Kind: TypeAlias = Literal[
     "string", "bool", "int32", "int64", "float", "bytes", "byte", "time", "microtime", "any", "quantity",
     "intorstring", "raw", "list", "map", "struct",
@@ -107,6 +109,29 @@ def struct(name: str) -> Struct:
     """
     fields = {**_document()[name], **_KEP_FIELDS.get(name, {})}
     return Struct(name, {key: _field(text) for key, text in fields.items()})
+
+
+@cache
+def zeros(name: str) -> dict[str, JsonValue]:
+    """What Go writes for fields that nobody set: empty structs, scalars without `omitempty`.
+
+    The result is shared: copy it before changing it.
+    """
+    found = {key: _zero(each) for key, each in struct(name).fields.items()}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _zero(each: Field) -> JsonValue:
+    if each.type.pointer:
+        return None
+    if each.type.kind == "struct":
+        return zeros(each.type.struct)
+    return None if each.omitempty else _ZEROS.get(each.type.kind)
+
+
+_ZEROS: dict[str, JsonValue] = {
+    "string": "", "bool": False, "int32": 0, "int64": 0, "float": 0, "byte": 0, "quantity": "0",
+}  # fmt: skip
 
 
 @cache

@@ -37,11 +37,12 @@ _STRATEGIES: dict[str, Strategy] = {
     "DeviceTaintRule": TaintRuleStrategy(),
     "CustomResourceDefinition": DefinitionStrategy(),
 }
-_BASE, _CUSTOM = Strategy(), CustomStrategy()
+_BASE = Strategy()
+_CUSTOM = {with_status: CustomStrategy(with_status=with_status) for with_status in (True, False)}
 
 
 def strategy_of(resource: Resource) -> Strategy:
     """The strategy of a resource."""
     if resource.schema is None and resource.kind != "CustomResourceDefinition":
-        return _CUSTOM
+        return _CUSTOM["status" in resource.subresources]
     return _STRATEGIES.get(resource.kind, _BASE)

@@ -165,6 +165,19 @@ def _priority(version: str) -> tuple[int, int, int]:
 class CustomStrategy(Strategy):
     """Objects of a custom kind: spec and status apart when the definition asks for it."""
 
+    def __init__(self, *, with_status: bool) -> None:
+        self._with_status = with_status
+
+    def prepare_create(self, context: Context, obj: Object) -> None:
+        """See `Strategy`."""
+        if self._with_status:
+            obj.pop("status", None)
+
+    def prepare_update(self, context: Context, obj: Object, old: Object) -> None:
+        """See `Strategy`."""
+        if self._with_status:
+            keep(obj, old, "status")
+
     def prepare_status(self, context: Context, obj: Object, old: Object) -> None:
         """See `Strategy`: everything but the status and the metadata's bookkeeping is kept."""
         for field in {*obj, *old} - {"status", "metadata", "apiVersion", "kind"}:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 
+from dradriver.cluster.apiserver.validation.derived import derived_attributes
 from dradriver.cluster.apiserver.validation.devices import (
     CONFIG_LIMIT,
     CelCheck,
@@ -68,6 +69,7 @@ def claim_spec(spec: Object, path: str, cel_check: CelCheck | None) -> Causes:
         devices.get("requests"), RESULTS_LIMIT, lambda item, at: _request(item, at, cel_check),
         lambda item: item.get("name", ""), f"{path}.requests",
     )  # fmt: skip
+    causes += derived_attributes(devices, path)
     causes += each(devices.get("constraints"), 32, constraint, f"{path}.constraints")
     return causes + each(devices.get("config"), CONFIG_LIMIT, config, f"{path}.config")
 

@@ -1,0 +1,52 @@
+"""Which fields a request owns: who its manager is, and which part of an object its path may write.
+
+A resource with a status subresource has two doors; what a writer sends through the wrong one is
+ignored, so it is not owned either.
+"""
+
+from dradriver.cluster.apiserver import apply as ssa
+from dradriver.cluster.apiserver.decoding import media_type
+from dradriver.cluster.apiserver.fields import Path
+from dradriver.cluster.apiserver.requests import Request
+from dradriver.cluster.apiserver.schema.decode import thaw
+from dradriver.cluster.apiserver.values import Object
+
+APPLY_PATCH = "application/apply-patch+yaml"
+_IDENTITY = ("name", "namespace", "uid", "resourceVersion")
+
+
+def manager_of(request: Request) -> ssa.Manager:
+    """The manager that a request writes as."""
+    operation = "Apply" if media_type(request.content_type) == APPLY_PATCH else "Update"
+    target = request.target
+    return ssa.Manager(request.manager, operation, target.resource.api_version, target.subresource)
+
+
+def scope(request: Request, config: Object) -> Object:
+    """The part of an applied configuration that the request's path may write."""
+    if request.target.subresource == "status":
+        metadata = {key: config["metadata"][key] for key in _IDENTITY if key in config["metadata"]}
+        head = {"apiVersion": config["apiVersion"], "kind": config["kind"], "metadata": metadata}
+        return {**head, "status": config["status"]} if "status" in config else head
+    if "status" in request.target.resource.subresources:
+        return {key: value for key, value in config.items() if key != "status"}
+    return config
+
+
+def record(request: Request, before: Object | None, obj: Object, applied: ssa.Applied | None, now: str) -> None:
+    """Note in `obj` (changed in place) who owns its fields after a write."""
+    target = request.target
+    if target.resource.renames:
+        return  # the fields of a view have two names; nobody applies events
+    manager = manager_of(request)
+    if applied is not None:
+        ssa.record_apply(obj, applied, manager, now)
+        return
+
+    def written(path: Path) -> bool:
+        status = path[0] == "f:status"
+        return status == (target.subresource == "status") or "status" not in target.resource.subresources
+
+    old = thaw(before) if before is not None else None
+    entries = ssa.record_update(target.resource.schema, old, thaw(obj), manager, now, written)
+    ssa.set_entries(obj, entries)

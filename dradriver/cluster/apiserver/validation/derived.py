@@ -1,0 +1,63 @@
+"""Rules of derived attributes: each is named fully, has an expression, and serves a constraint."""
+
+from collections.abc import Iterator
+
+from dradriver.cluster.apiserver.validation.devices import CEL_LIMIT
+from dradriver.cluster.apiserver.validation.field import Causes, invalid, required, too_long, unique
+from dradriver.cluster.apiserver.validation.names import fully_qualified_name
+from dradriver.cluster.apiserver.values import Object
+
+MAX_ATTRIBUTES = 32
+_UNUSED = (
+    "must be referenced by at least one matchAttribute or distinctAttribute constraint targeting this request"
+)
+
+
+def derived_attributes(devices: Object, path: str) -> Causes:
+    """What is wrong with the derived attributes of a claim's requests."""
+    causes: Causes = []
+    for owner, reference, at in _owners(devices, path):
+        wanted = _constrained(devices, reference)
+
+        def check(attribute: Object, where: str, wanted: set[str] = wanted) -> Causes:
+            return _attribute(attribute, where, wanted)
+
+        attributes = owner.get("derivedAttributes")
+        causes += unique(attributes, MAX_ATTRIBUTES, check, lambda each: each.get("name", ""), at)
+    return causes
+
+
+def _owners(devices: Object, path: str) -> Iterator[tuple[Object, str, str]]:
+    """Each request with derived attributes, how constraints refer to it, and where its attributes are."""
+    for index, request in enumerate(devices.get("requests") or ()):
+        at, name = f"{path}.requests[{index}]", request.get("name", "")
+        if request.get("exactly") is not None:
+            yield request["exactly"], name, f"{at}.exactly.derivedAttributes"
+        for number, sub in enumerate(request.get("firstAvailable") or ()):
+            yield sub, f"{name}/{sub.get('name', '')}", f"{at}.firstAvailable[{number}].derivedAttributes"
+
+
+def _constrained(devices: Object, reference: str) -> set[str]:
+    """The attributes that constraints use on a request: named, by its parent, or because they apply to all."""
+    names = {reference, reference.partition("/")[0]}
+    return {
+        constraint.get("matchAttribute") or constraint.get("distinctAttribute") or ""
+        for constraint in devices.get("constraints") or ()
+        if not constraint.get("requests") or names & set(constraint["requests"])
+    }
+
+
+def _attribute(attribute: Object, path: str, wanted: set[str]) -> Causes:
+    name, expression = attribute.get("name", ""), attribute.get("expression", "")
+    causes: Causes = []
+    if not name:
+        causes.append(required(f"{path}.name"))
+    else:
+        causes += fully_qualified_name(name, f"{path}.name")
+        if name not in wanted:
+            causes.append(invalid(f"{path}.name", name, _UNUSED))
+    if not expression:
+        causes.append(required(f"{path}.expression"))
+    elif len(expression.encode()) > CEL_LIMIT:
+        causes.append(too_long(f"{path}.expression", CEL_LIMIT))
+    return causes
