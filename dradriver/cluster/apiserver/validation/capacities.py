@@ -3,6 +3,7 @@
 from dradriver.cluster.apiserver.quantity import NANO, amount
 from dradriver.cluster.apiserver.validation.field import (
     Causes,
+    duplicate,
     forbidden,
     invalid,
     not_found,
@@ -58,6 +59,8 @@ def _valid_values(default: str, most: str, values: list[str], path: str) -> Caus
     for index, value in enumerate(values):
         if amounts[index] > amount(most):
             causes.append(invalid(f"{path}[{index}]", value, f"option is larger than capacity value: {most}"))
+    repeated = [index for index, value in enumerate(amounts) if value in amounts[:index]]
+    causes += [duplicate(f"{path}[{index}]", values[index]) for index in repeated]
     if amount(default) not in amounts:
         causes.append(invalid(path, default, "default value is not valid according to the requestPolicy"))
     return causes

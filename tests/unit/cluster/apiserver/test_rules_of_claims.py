@@ -34,7 +34,10 @@ def derived(name: str) -> Json:
     }
 
 
-SUBREQUESTS = [{**request()["exactly"], "name": f"s{index}"} for index in range(9)]
+PRIORITIZED = {
+    "name": "r",
+    "firstAvailable": [{**request()["exactly"], "name": f"s{index}"} for index in range(9)],
+}
 
 
 def found(causes: Causes) -> set[tuple[str, str]]:
@@ -53,8 +56,8 @@ def found(causes: Causes) -> set[tuple[str, str]]:
         ({"requests": [request(allocationMode="Some")]}, "....allocationMode", "Unsupported value"),
         ({"requests": [request(selectors=[{}])]}, "....selectors[0].cel", "Required value"),
         ({"requests": [{**request(), "name": f"r{i}"} for i in range(33)]}, "requests", "Too many"),
-        ({"requests": [{"name": "r", "firstAvailable": SUBREQUESTS}]}, "requests[0].firstAvailable", "Too many"),
-        (constrained(requests=["other"], matchAttribute="d.example.com/a"), "constraints[0].requests[0]", "Invalid value"),
+        ({"requests": [PRIORITIZED]}, "requests[0].firstAvailable", "Too many"),
+        (constrained(requests=["x"], matchAttribute="d/a"), "constraints[0].requests[0]", "Invalid value"),
         (constrained(matchAttribute="a"), "constraints[0].matchAttribute", "Invalid value"),
         (constrained(), "constraints[0]", "Required value"),
         (derived("d.example.com/b"), "....derivedAttributes[0].name", "Invalid value"),
@@ -71,7 +74,7 @@ def test_a_broken_claim_is_named(devices: Json, field: str, problem: str) -> Non
 
 def test_subrequests_are_referred_to_by_both_names() -> None:
     sub = {**request()["exactly"], "name": "s"}
-    devices = {
+    devices: Json = {
         "requests": [{"name": "r", "firstAvailable": [sub]}],
         "constraints": [{"requests": ["r/s", "r"], "matchAttribute": "d.example.com/a"}],
     }
