@@ -1,6 +1,7 @@
 """What drivers may expect of a kubelet: one suite for the embedded one and for the real one.
 
-A class that derives from `KubeletSuite` gives the fixture `lab`. The driver is `fake_driver`, plain gRPC servers.
+A class that derives from `KubeletSuite` gives the fixture `lab`. The driver is `fake_driver`: plain gRPC
+servers.
 """
 
 import asyncio

@@ -12,7 +12,7 @@ import msgspec
 
 from dradriver.cluster.kubelet.plugin import ClaimRef
 
-__all__ = ["ClaimRecord", "DeviceRecord", "load_records", "save_records"]
+__all__ = ["ClaimRecord", "DeviceRecord", "encode_records", "load_records", "write_checkpoint"]
 
 _log = logging.getLogger(__name__)
 
@@ -64,15 +64,19 @@ class _Kept(msgspec.Struct):
     drivers: dict[str, list[DeviceRecord]]
 
 
-def save_records(path: Path, records: Iterable[ClaimRecord]) -> None:
+def encode_records(records: Iterable[ClaimRecord]) -> str:
+    """The checkpoint's text."""
+    kept = [_Kept(each.uid, each.namespace, each.name, each.pods, each.drivers) for each in records]
+    data = msgspec.json.encode(kept).decode()
+    return json.dumps({"checksum": zlib.crc32(data.encode()), "data": data})
+
+
+def write_checkpoint(path: Path, text: str) -> None:
     """Writes the checkpoint: complete or not at all, on the disk when this returns.
 
     Raises:
         OSError: it can't be written (a full disk); the earlier one is still there.
     """
-    kept = [_Kept(each.uid, each.namespace, each.name, each.pods, each.drivers) for each in records]
-    data = msgspec.json.encode(kept).decode()
-    text = json.dumps({"checksum": zlib.crc32(data.encode()), "data": data})
     temporary = path.with_name(f".{path.name}.new")
     with temporary.open("w") as file:
         file.write(text)

@@ -12,7 +12,13 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from dradriver.cluster.kubelet.claim_records import ClaimRecord, DeviceRecord, load_records, save_records
+from dradriver.cluster.kubelet.claim_records import (
+    ClaimRecord,
+    DeviceRecord,
+    encode_records,
+    load_records,
+    write_checkpoint,
+)
 from dradriver.cluster.kubelet.plugin import ClaimRef, ClaimResult, Plugin
 from dradriver.cluster.kubelet.pod_types import NodePod
 from dradriver.errors import DraError
@@ -183,10 +189,15 @@ class ClaimManager:
 
     async def _save(self) -> None:
         async with self._lock:
+            text = encode_records(self._records.values())
+            writing = asyncio.create_task(asyncio.to_thread(write_checkpoint, self._checkpoint, text))
             try:
-                await asyncio.to_thread(save_records, self._checkpoint, list(self._records.values()))
+                await asyncio.shield(writing)
             except OSError as error:
                 raise DraError(f"checkpoint ResourceClaim state: {error}") from error
+            finally:
+                # A thread can't be cancelled: the lock is kept until it has finished.
+                await asyncio.wait({writing})
 
 
 def _check_answers(method: str, asked: Iterable[ClaimRef], answers: Mapping[str, ClaimResult]) -> None:

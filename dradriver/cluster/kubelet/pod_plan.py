@@ -101,20 +101,27 @@ def restarts(state: ContainerState, policy: str) -> bool:
 
 def plan_containers(spec: PodSpec, states: Mapping[str, ContainerState], now: float) -> ContainerPlan:
     """What the pod's containers need: init containers one after the other, then all others."""
-    wanted: list[ContainerState] = []
-    for container in spec.init_containers:
-        state = states[container.name]
-        sidecar = container.restart_policy == "Always"
-        policy = "Always" if sidecar else _init_policy(spec)
-        if state.stage is Stage.WAITING or restarts(state, policy):
-            wanted.append(state)
-        if not (state.stage is Stage.RUNNING if sidecar else _succeeded(state)):
-            failed = state.stage is Stage.TERMINATED and not restarts(state, policy)
-            return _due(wanted, now, settled=failed, initialized=False)
     main = [states[container.name] for container in spec.containers]
     runnable = [state for state in main if state.stage is Stage.WAITING or restarts(state, spec.restart_policy)]
-    settled = not runnable and all(state.stage is Stage.TERMINATED for state in main)
-    return _due([] if settled else wanted + runnable, now, settled=settled, initialized=True)
+    if not runnable and all(state.stage is Stage.TERMINATED for state in main):
+        # Sidecars that still run are stopped, and not started again.
+        return ContainerPlan(settled=True)
+    wanted: list[ContainerState] = []
+    for container in spec.init_containers:
+        state, policy = states[container.name], policy_of(spec, container)
+        if state.stage is Stage.WAITING or restarts(state, policy):
+            wanted.append(state)
+        if not _lets_others_start(container, state):
+            failed = state.stage is Stage.TERMINATED and not restarts(state, policy)
+            return _due(wanted, now, settled=failed, initialized=False)
+    return _due(wanted + runnable, now, settled=False, initialized=True)
+
+
+def _lets_others_start(init: Container, state: ContainerState) -> bool:
+    """A sidecar must have begun, any other init container must have succeeded."""
+    if init.restart_policy == "Always":
+        return state.stage is Stage.RUNNING or state.ending is not None
+    return _succeeded(state)
 
 
 def _init_policy(spec: PodSpec) -> str:

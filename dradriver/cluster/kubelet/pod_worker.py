@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -74,7 +75,9 @@ class PodWorker:
     def update(self, pod: NodePod | None) -> None:
         """The pod has changed; None: its object is gone."""
         self._exists = pod is not None
-        self.pod = pod or self.pod
+        # What our own last write returned may be newer than what the watch shows.
+        if pod is not None and _version(pod) >= _version(self.pod):
+            self.pod = pod
         self._wake.set()
 
     def look_again(self) -> None:
@@ -85,29 +88,38 @@ class PodWorker:
     async def run(self) -> None:
         """Works until the pod is gone; when cancelled, ends the containers and nothing else."""
         try:
-            while True:
-                self._wake.clear()
-                plan = self._plan()
-                step = next_step(self._facts(plan))
-                if step is Step.DONE:
-                    await self.containers.remove()
-                    return
-                if step is Step.WAIT or self._pause(step) > 0:
-                    await self._report(plan)
-                    await self._wait(self._pause(step), plan)
-                    continue
-                await self._do(step, plan)
-                await self._report(self._plan())
+            while await self._advance():
+                pass
         finally:
             # Shielded: a second cancellation must not leave containers behind.
             await asyncio.shield(self.containers.stop(self._tools.timings.stop_grace))
 
+    async def _advance(self) -> bool:
+        """One step, or waiting for something to happen; False when nothing is left to do."""
+        self._wake.clear()
+        plan = self._plan()
+        step = next_step(self._facts(plan))
+        if step is Step.DONE:
+            await self.containers.remove()
+            return False
+        if step is Step.WAIT or self._pause(step) > 0:
+            await self._report(plan)
+            await self._wait(self._pause(step), plan)
+        else:
+            await self._do(step, plan)
+            await self._report(self._plan())
+        return True
+
     def _plan(self) -> ContainerPlan:
         return plan_containers(self.pod.spec, self.containers.states, time.monotonic())
 
+    @property
+    def _leaving(self) -> bool:
+        return not self._exists or self.pod.metadata.deletion_timestamp is not None
+
     def _facts(self, plan: ContainerPlan) -> PodFacts:
         return PodFacts(
-            leaving=not self._exists or self.pod.metadata.deletion_timestamp is not None,
+            leaving=self._leaving,
             exists=self._exists,
             running=self.containers.running,
             settled=plan.settled or self._finished,
@@ -147,7 +159,7 @@ class PodWorker:
                     await self._prepare()
                 case _:
                     await self._start(plan)
-        except DraError as error:
+        except (DraError, OSError) as error:
             self._failed = (step, time.monotonic() + self._tools.timings.retry)
             _log.warning("pod %s: %s: %s", self.pod.ref, step, error)
         else:
@@ -164,14 +176,32 @@ class PodWorker:
 
     async def _prepare(self) -> None:
         try:
-            await self._tools.claims.prepare(self.pod)
+            await self._unless_leaving(self._tools.claims.prepare(self.pod))
         except DraError as error:
             message = f"Failed to prepare dynamic resources: prepare dynamic resources: {error}"
             self.containers.waiting("ContainerCreating", message)
             await self._event("Warning", "FailedPrepareDynamicResources", message)
             raise
+        if self._leaving:
+            return
         self._prepared = True
         self.containers.waiting("PodInitializing" if self.pod.spec.init_containers else "ContainerCreating", "")
+
+    async def _unless_leaving(self, work: Coroutine[Any, Any, None]) -> None:
+        """Waits for the work, or ends it when the pod is deleted meanwhile."""
+        task = asyncio.create_task(work, name=f"prepare {self.pod.ref}")
+        try:
+            while not task.done() and not self._leaving:
+                self._wake.clear()
+                woken = asyncio.create_task(self._wake.wait())
+                await asyncio.wait({task, woken}, return_when=asyncio.FIRST_COMPLETED)
+                woken.cancel()
+                await asyncio.gather(woken, return_exceptions=True)
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+        if not task.cancelled():
+            task.result()
 
     async def _unprepare(self) -> None:
         meta = self.pod.metadata
@@ -243,3 +273,8 @@ class PodWorker:
             api_version="v1", kind="Pod", namespace=meta.namespace, name=meta.name, uid=meta.uid
         )
         await self._tools.events.emit(regarding, kind, reason, message)
+
+
+def _version(pod: NodePod) -> int:
+    version = pod.metadata.resource_version
+    return int(version) if version.isdigit() else 0

@@ -94,8 +94,9 @@ class PodManager:
             if task.done():
                 del self._workers[uid]
                 if error := task.exception():
-                    # A defect of ours: the pod must not be lost, a new worker takes over.
+                    # A defect of ours; with the pod's next change a new worker takes over.
                     _log.error("worker of pod %s failed", worker.pod.ref, exc_info=error)
+                    present.pop(uid, None)
             elif uid not in present:
                 worker.update(None)
         for uid, pod in present.items():

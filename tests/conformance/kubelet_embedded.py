@@ -1,0 +1,96 @@
+"""The embedded kubelet as a lab: fixtures for the suite and for tests of the embedded one alone."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from dradriver.cluster.apiserver import ApiServer
+from dradriver.cluster.kubelet import Kubelet
+from dradriver.cluster.kubelet.timings import Timings
+from dradriver.cluster.runtime import Runtime, choose_runtime
+from dradriver.errors import UsageError
+from dradriver.kube import Client
+from tests.conformance.kubelet_lab import Lab
+
+CALL_SECONDS = 0.5
+CLEANUP_SECONDS = 1.0
+TIMINGS = Timings(retry=0.2, reconcile=0.2, restart=0.2, stop_grace=0.0)
+
+
+class EmbeddedNode:
+    """The embedded kubelet, which can be started again over the same folder."""
+
+    def __init__(self, client: Client, directory: Path, runtime: Runtime) -> None:
+        self.name = "node-1"
+        self._client, self._directory, self._runtime = client, directory, runtime
+        self.kubelet = self._make()
+        self.registry, self.plugins = self.kubelet.registry, self.kubelet.plugins
+        self.cdi = self.kubelet.cdi
+
+    def _make(self) -> Kubelet:
+        return Kubelet(
+            self._client,
+            self.name,
+            self._directory,
+            self._runtime,
+            slice_cleanup_seconds=CLEANUP_SECONDS,
+            prepare_timeout=CALL_SECONDS,
+            timings=TIMINGS,
+        )
+
+    async def start(self) -> None:
+        """A new kubelet over the same folder."""
+        self.kubelet = self._make()
+        await self.kubelet.start()
+
+    async def stop(self) -> None:
+        """Stops it."""
+        await self.kubelet.stop()
+
+    async def logs(self, pod: str, container: str = "main") -> str:
+        """What a container of a pod in `default` wrote."""
+        chunks = await self.kubelet.logs("default", pod, container, follow=False, tail=None)
+        return b"".join([chunk async for chunk in chunks]).decode()
+
+
+@pytest.fixture
+async def api(tmp_path: Path) -> AsyncIterator[ApiServer]:
+    """An API server."""
+    server = ApiServer(tmp_path / "api")
+    await server.start()
+    await asyncio.to_thread(server.write_kubeconfig, tmp_path / "kubeconfig")
+    yield server
+    await server.stop()
+
+
+@pytest.fixture
+async def client(api: ApiServer, tmp_path: Path) -> AsyncIterator[Client]:
+    """An administrator."""
+    async with await Client.connect(str(tmp_path / "kubeconfig")) as client:
+        yield client
+
+
+@pytest.fixture
+async def node_client(api: ApiServer, tmp_path: Path) -> AsyncIterator[Client]:
+    """The node's own user."""
+    await asyncio.to_thread(api.write_kubeconfig, tmp_path / "node.kubeconfig", "node:node-1")
+    async with await Client.connect(str(tmp_path / "node.kubeconfig")) as client:
+        yield client
+
+
+@pytest.fixture
+async def lab(
+    client: Client, node_client: Client, tmp_path: Path, request: pytest.FixtureRequest
+) -> AsyncIterator[Lab]:
+    """One node; its containers are processes unless the test asks for another runtime."""
+    wanted = request.param if hasattr(request, "param") else "process"
+    try:
+        runtime = await choose_runtime(wanted)
+    except UsageError as error:
+        pytest.skip(str(error))
+    node = EmbeddedNode(node_client, tmp_path / "n", runtime)
+    await node.start()
+    yield Lab(client, node, patience=10, call_seconds=CALL_SECONDS, cleanup_seconds=CLEANUP_SECONDS)
+    await node.stop()

@@ -1,0 +1,56 @@
+"""Device health as the kubelet keeps it (KEP-4680)."""
+
+from dradriver.cluster.kubelet.health import DeviceReport, Health, HealthCache
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_device_that_nobody_reported_is_unknown() -> None:
+    assert HealthCache().get("d", "p", "x") == Health("Unknown")
+
+
+def test_a_report_holds_for_its_timeout() -> None:
+    clock = Clock()
+    cache = HealthCache(clock)
+    cache.update("d", [DeviceReport("p", "x", "Healthy", "fine", 5.0)])
+    clock.now = 5.0
+    assert cache.get("d", "p", "x") == Health("Healthy", "fine")
+    clock.now = 5.1
+    assert cache.get("d", "p", "x") == Health("Unknown")
+
+
+def test_without_a_timeout_it_is_thirty_seconds() -> None:
+    clock = Clock()
+    cache = HealthCache(clock)
+    cache.update("d", [DeviceReport("p", "x", "Healthy")])
+    clock.now = 30.5
+    assert cache.get("d", "p", "x").health == "Unknown"
+
+
+def test_only_changes_are_told() -> None:
+    cache = HealthCache()
+    report = DeviceReport("p", "x", "Healthy", "", 600.0)
+    assert cache.update("d", [report]) == {("p", "x")}
+    assert cache.update("d", [report]) == set()
+    assert cache.update("d", [report._replace(health="Unhealthy")]) == {("p", "x")}
+
+
+def test_a_device_that_is_no_longer_reported_is_told_when_it_is_overdue() -> None:
+    clock = Clock()
+    cache = HealthCache(clock)
+    cache.update("d", [DeviceReport("p", "x", "Healthy", "", 5.0)])
+    assert cache.update("d", []) == set()
+    clock.now = 6.0
+    assert cache.update("d", []) == {("p", "x")}
+
+
+def test_a_driver_whose_stream_ended_is_forgotten() -> None:
+    cache = HealthCache()
+    cache.update("d", [DeviceReport("p", "x", "Healthy", "", 600.0)])
+    cache.clear("d")
+    assert cache.get("d", "p", "x").health == "Unknown"

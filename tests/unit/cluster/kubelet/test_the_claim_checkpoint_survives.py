@@ -1,0 +1,51 @@
+"""The file that remembers prepared claims."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from dradriver.cluster.kubelet import claims as claims_module
+from dradriver.cluster.kubelet.claim_records import (
+    ClaimRecord,
+    DeviceRecord,
+    encode_records,
+    load_records,
+    write_checkpoint,
+)
+from tests.conformance.kubelet_lab import Lab
+
+DEVICE = DeviceRecord("pool", "gpu-0", "", ["r0"], ["example.com/gpu=a"])
+
+
+def test_what_was_written_is_read_but_for_what_must_be_asked_again(tmp_path: Path) -> None:
+    record = ClaimRecord("uid", "ns", "claim", ["pod"], {"d": [DEVICE]}, prepared=True, unpreparing=True)
+    write_checkpoint(tmp_path / "state", encode_records([record]))
+    assert load_records(tmp_path / "state") == [ClaimRecord("uid", "ns", "claim", ["pod"], {"d": [DEVICE]})]
+
+
+def test_a_missing_file_is_empty(tmp_path: Path) -> None:
+    assert load_records(tmp_path / "state") == []
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"checksum": 1, "data": "[]"}', "[]"])
+def test_a_broken_file_is_set_aside(tmp_path: Path, text: str) -> None:
+    (tmp_path / "state").write_text(text)
+    assert load_records(tmp_path / "state") == []
+    assert [path.name.partition("-")[0] for path in tmp_path.iterdir()] == ["state.unreadable"]
+
+
+async def test_a_full_disk_fails_that_prepare_and_calls_no_driver(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, text: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async with lab.registered() as driver:
+        monkeypatch.setattr(claims_module, "write_checkpoint", full)
+        await lab.claim("claim")
+        await lab.pod("pod", "claim")
+        await lab.event("pod", "FailedPrepareDynamicResources", "No space left on device")
+        assert driver.prepares == []
+        monkeypatch.undo()
+        await lab.phase("pod", "Running")

@@ -1,0 +1,98 @@
+"""The table of steps and the order of containers, without any I/O."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from dradriver.cluster.kubelet.container_state import ContainerState, Stage
+from dradriver.cluster.kubelet.pod_plan import PodFacts, Step, next_step, plan_containers
+from dradriver.model.workload import Container, PodSpec
+
+IDLE = PodFacts(
+    leaving=False, exists=True, running=True, settled=False, holds_claims=True, prepared=True, due=False
+)
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("facts", "step"),
+    [
+        (IDLE, Step.WAIT),
+        (replace(IDLE, due=True), Step.START),
+        (replace(IDLE, prepared=False, due=True, running=False), Step.PREPARE),
+        (replace(IDLE, leaving=True, prepared=False, due=True), Step.STOP),
+        (replace(IDLE, leaving=True, running=False), Step.UNPREPARE),
+        (replace(IDLE, leaving=True, running=False, holds_claims=False), Step.REMOVE),
+        (replace(IDLE, leaving=True, running=False, holds_claims=False, exists=False), Step.DONE),
+        (replace(IDLE, settled=True), Step.STOP),
+        (replace(IDLE, settled=True, running=False), Step.UNPREPARE),
+        (replace(IDLE, settled=True, running=False, holds_claims=False, prepared=False), Step.WAIT),
+    ],
+)
+def test_the_first_line_that_holds_decides(facts: PodFacts, step: Step) -> None:
+    assert next_step(facts) is step
+
+
+def spec(policy: str = "Always", init: tuple[Container, ...] = ()) -> PodSpec:
+    main = [Container(name="a"), Container(name="b")]
+    return PodSpec(containers=main, init_containers=list(init), restart_policy=policy)
+
+
+def states(**stages: ContainerState) -> dict[str, ContainerState]:
+    return {name: replace(state, name=name) for name, state in stages.items()}
+
+
+WAITING = ContainerState(name="")
+RUNNING = WAITING.runs("x://1", NOW)
+DONE = RUNNING.ends(0, NOW, 0.0, 10.0)
+FAILED = RUNNING.ends(1, NOW, 0.0, 10.0)
+
+
+def test_all_containers_start_together() -> None:
+    assert plan_containers(spec(), states(a=WAITING, b=WAITING), 0.0).start == ("a", "b")
+
+
+def test_nothing_starts_before_its_init_container_is_done() -> None:
+    plan = plan_containers(spec(init=(Container(name="i"),)), states(i=RUNNING, a=WAITING, b=WAITING), 0.0)
+    assert (plan.start, plan.initialized) == ((), False)
+
+
+def test_others_start_as_soon_as_a_sidecar_runs() -> None:
+    sidecar = Container(name="i", restart_policy="Always")
+    plan = plan_containers(spec(init=(sidecar,)), states(i=RUNNING, a=WAITING, b=WAITING), 0.0)
+    assert plan.start == ("a", "b")
+
+
+def test_a_pod_is_settled_when_none_will_run_again() -> None:
+    assert plan_containers(spec("Never"), states(a=DONE, b=FAILED), 0.0).settled
+    assert plan_containers(spec("OnFailure"), states(a=DONE, b=DONE), 0.0).settled
+    assert not plan_containers(spec("OnFailure"), states(a=DONE, b=FAILED), 0.0).settled
+    assert not plan_containers(spec("Always"), states(a=DONE, b=DONE), 0.0).settled
+    assert not plan_containers(spec("Never"), states(a=DONE, b=RUNNING), 0.0).settled
+
+
+def test_restarts_wait_twice_as_long_each_time_but_the_first() -> None:
+    state, waits = WAITING, []
+    for clock in (0.0, 100.0, 200.0, 300.0):
+        state = state.runs("x://1", NOW).ends(1, NOW, clock, 10.0)
+        waits.append(state.not_before - clock)
+    assert waits == [0.0, 10.0, 20.0, 40.0]
+    assert state.restarts == 3
+
+
+def test_a_long_run_begins_the_back_off_anew() -> None:
+    state = WAITING.runs("x://1", NOW).ends(1, NOW, 0.0, 10.0).runs("x://2", NOW)
+    assert state.ends(1, NOW + timedelta(minutes=11), 5.0, 10.0).not_before == 5.0
+
+
+def test_the_plan_says_when_to_look_again() -> None:
+    later = replace(FAILED, not_before=7.0)
+    plan = plan_containers(spec(), states(a=later, b=RUNNING), 3.0)
+    assert (plan.start, plan.look_again) == ((), 7.0)
+
+
+def test_a_status_reads_back_as_the_same_state() -> None:
+    status = FAILED.status(Container(name=""), restarting=False)
+    read = ContainerState.from_status("", status, NOW)
+    assert (read.stage, read.ending, read.restarts) == (Stage.TERMINATED, FAILED.ending, 0)
