@@ -1,0 +1,162 @@
+"""A process that dies between any two side effects: the next one brings the claim to the same end."""
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from dradriver.model.claim import ResourceClaim
+from dradriver.node.claim_states import ClaimState
+from dradriver.node.steps import Step
+from tests.unit.node.world import Process, World, allocated, ref
+
+PREPARE = [step for step in Step if step.name.startswith("PREPARE")]
+UNPREPARE = [step for step in Step if step.name.startswith("UNPREPARE")]
+
+
+class Killed(BaseException):
+    """The process is gone: nothing catches this."""
+
+
+class KillAt:
+    """Kills at one step, once."""
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+        self.killed = False
+
+    def __call__(self, step: Step, uid: str) -> None:
+        if step is self.step and not self.killed:
+            self.killed = True
+            raise Killed
+
+
+async def prepared_then_killed(world: World, claim: ResourceClaim, step: Step) -> None:
+    kill = KillAt(step)
+    process = await world.start(observe=kill)
+    try:
+        with suppress(Killed):
+            await process.preparation.prepare(claim)
+            await process.preparation.unprepare(ref(claim))
+    finally:
+        await process.die()
+    assert kill.killed
+
+
+async def assert_prepared(world: World, process: Process, claim: ResourceClaim) -> None:
+    """Prepared set = state = CDI folder = what the hardware knows."""
+    uid = claim.metadata.uid
+    assert [(row.uid, row.state) for row in await process.rows()] == [(uid, ClaimState.PREPARED)]
+    assert world.specs() == set(world.hardware) == {uid}
+
+
+async def assert_absent(world: World, process: Process) -> None:
+    assert await process.rows() == []
+    assert world.specs() == set()
+    assert world.hardware == {}
+    assert not any((world.root / "metadata").glob("*"))
+
+
+@pytest.mark.parametrize("step", PREPARE)
+async def test_a_prepare_that_was_killed_is_finished_by_the_next(world: World, step: Step) -> None:
+    claim = allocated("claim", "lamp-0")
+    await prepared_then_killed(world, claim, step)
+    async with world.running() as process:
+        assert await process.preparation.prepare(claim)
+        await assert_prepared(world, process, claim)
+
+
+@pytest.mark.parametrize("step", [*PREPARE, *UNPREPARE])
+async def test_whatever_was_killed_can_be_unprepared(world: World, step: Step) -> None:
+    claim = allocated("claim", "lamp-0")
+    await prepared_then_killed(world, claim, step)
+    async with world.running() as process:
+        await process.preparation.unprepare(ref(claim))
+        await assert_absent(world, process)
+
+
+@pytest.mark.parametrize("step", UNPREPARE)
+async def test_an_unprepare_that_was_killed_is_ended_before_a_new_prepare(world: World, step: Step) -> None:
+    claim = allocated("claim", "lamp-0")
+    await prepared_then_killed(world, claim, step)
+    async with world.running() as process:
+        assert await process.preparation.prepare(claim)
+        await assert_prepared(world, process, claim)
+
+
+@pytest.mark.parametrize("step", [*PREPARE, *UNPREPARE])
+async def test_whatever_was_killed_and_whose_claim_is_gone_is_collected(world: World, step: Step) -> None:
+    await prepared_then_killed(world, allocated("claim", "lamp-0"), step)
+    async with world.running() as process:
+        await process.reconciler.collect()
+        await process.reconciler.sweep()
+        await assert_absent(world, process)
+
+
+@pytest.mark.parametrize("step", PREPARE)
+async def test_a_half_made_claim_keeps_its_device(world: World, step: Step) -> None:
+    await prepared_then_killed(world, allocated("claim", "lamp-0"), step)
+    async with world.running() as process:
+        with pytest.raises(Exception, match="is prepared for claim default/claim"):
+            await process.preparation.prepare(allocated("rival", "lamp-0"))
+
+
+@pytest.mark.parametrize("step", PREPARE)
+async def test_a_new_state_file_is_filled_from_what_else_is_known(world: World, step: Step) -> None:
+    """The process dies and its state file is lost: the API server, the specs and the driver remember."""
+    claim = world.api.add(allocated("claim", "lamp-0"))
+    await prepared_then_killed(world, claim, step)
+    lose_state(world.root)
+    async with world.running(complete=False) as process:
+        await process.reconciler.complete()
+        await process.preparation.prepare(claim)
+        await assert_prepared(world, process, claim)
+        await process.reconciler.collect()
+        await assert_prepared(world, process, claim)
+
+
+def lose_state(root: Path) -> None:
+    for path in root.glob("state.db*"):
+        path.unlink()
+
+
+async def test_a_machine_that_rebooted_lets_the_driver_prepare_again(world: World) -> None:
+    claim = allocated("claim", "lamp-0")
+    async with world.running() as process:
+        first = await process.preparation.prepare(claim)
+    world.boot_id = "boot-2"
+    world.hardware.clear()
+    for path in world.cdi_dir.iterdir():  # /var/run is empty after a reboot
+        path.unlink()
+    async with world.running() as process:
+        await process.reconciler.sweep()
+        assert world.specs() == set(), "its edits may be different ones in this boot"
+        assert await process.preparation.prepare(claim) == first
+        await assert_prepared(world, process, claim)
+        await process.preparation.prepare(claim)
+        assert process.driver.calls == ["prepare claim"]
+
+
+async def test_a_claim_of_an_earlier_boot_keeps_its_device(world: World) -> None:
+    async with world.running() as process:
+        await process.preparation.prepare(allocated("claim", "lamp-0"))
+    world.boot_id = "boot-2"
+    async with world.running() as process:
+        with pytest.raises(Exception, match="is prepared for claim default/claim"):
+            await process.preparation.prepare(allocated("rival", "lamp-0"))
+
+
+async def test_work_that_a_stop_gave_up_is_adopted_by_the_next_process(world: World) -> None:
+    claim = allocated("claim", "lamp-0")
+    process = await world.start()
+    process.driver.gate = asyncio.Event()
+    preparing = asyncio.create_task(process.preparation.prepare(claim))
+    while not process.driver.calls:
+        await asyncio.sleep(0.01)
+    await process.die()
+    with pytest.raises(Exception, match="was interrupted"):
+        await preparing
+    async with world.running() as process:
+        await process.preparation.prepare(claim)
+        await assert_prepared(world, process, claim)

@@ -1,0 +1,211 @@
+"""The prepared state's file: durable, shared, migrated, set aside when it can't be read."""
+
+import asyncio
+import errno
+import resource
+import signal
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from dradriver.node import files
+from dradriver.node.claim_states import ClaimEvent, ClaimState, IllegalMoveError
+from dradriver.node.errors import StateError
+from dradriver.node.records import ClaimRecord
+from dradriver.node.report import node_status
+from dradriver.node.rows import Rows
+from dradriver.node.state import State
+from tests.unit.node.world import World, allocated
+
+
+async def opened(path: Path) -> State:
+    state = State(path, "boot-1")
+    await state.open()
+    return state
+
+
+def damaged(path: Path, how: str) -> None:
+    if how == "garbage":
+        path.write_bytes(b"this is no database" * 100)
+    elif how == "torn":
+        path.write_bytes(path.read_bytes()[:5000])
+    else:
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute(
+                {
+                    "newer": "PRAGMA user_version = 1000",
+                    "foreign": "PRAGMA application_id = 1",
+                    "bad row": "UPDATE claims SET record = X'7B'",
+                    "bad state": "UPDATE claims SET state = 'lost'",
+                }[how]
+            )
+
+
+@pytest.mark.parametrize("how", ["garbage", "torn", "newer", "foreign", "bad row", "bad state"])
+async def test_an_unreadable_file_is_set_aside_and_rebuilt(world: World, how: str) -> None:
+    claim = world.api.add(allocated("claim", "lamp-0"))
+    async with world.running() as process:
+        await process.preparation.prepare(claim)
+    before = world.state_file.read_bytes()
+    damaged(world.state_file, how)
+    broken = world.state_file.read_bytes()
+    async with world.running(complete=False) as process:
+        await process.reconciler.complete()
+        assert [(row.uid, row.state) for row in await process.rows()] == [
+            (claim.metadata.uid, ClaimState.PREPARED)
+        ]
+    (aside,) = node_status(world.root).set_aside
+    assert aside.name.startswith("state.db.corrupt-")
+    assert before
+    assert aside.read_bytes() == broken
+
+
+async def test_nothing_is_prepared_until_the_state_is_rebuilt(world: World) -> None:
+    claim = world.api.add(allocated("claim", "lamp-0"))
+    world.api.failure = StateError("the API server is away")
+    async with world.running(complete=False, deadline=0.05) as process:
+        completing = asyncio.create_task(process.reconciler.complete())
+        with pytest.raises(Exception, match="rebuilding the prepared state"):
+            await process.preparation.prepare(claim)
+        world.api.failure = None
+        await completing
+        assert await process.preparation.prepare(claim, 30)
+
+
+async def test_a_rebuilt_state_keeps_reserved_devices_from_others(world: World) -> None:
+    world.api.add(allocated("claim", "lamp-0"))
+    async with world.running(complete=False) as process:
+        await process.reconciler.complete()
+        assert [row.state for row in await process.rows()] == [ClaimState.PREPARING]
+        assert process.driver.calls == []
+        with pytest.raises(Exception, match="is prepared for claim default/claim"):
+            await process.preparation.prepare(allocated("rival", "lamp-0"))
+
+
+async def test_a_complete_state_is_not_rebuilt_at_the_next_start(world: World) -> None:
+    async with world.running(complete=False) as process:
+        await process.reconciler.complete()
+    world.api.add(allocated("claim", "lamp-0"))
+    async with world.running(complete=False) as process:
+        await process.reconciler.complete()
+        assert await process.rows() == []
+
+
+async def test_transactions_side_by_side_succeed_and_fail_one_by_one(tmp_path: Path) -> None:
+    state = await opened(tmp_path / "state.db")
+
+    def begin(n: int) -> asyncio.Future[object]:
+        event = ClaimEvent.BEGIN_PREPARE if n % 2 else ClaimEvent.FINISH_PREPARE
+        record = ClaimRecord(uid=f"uid-{n}")
+        return asyncio.ensure_future(state.write(lambda rows: rows.move(record, event)))
+
+    outcomes = await asyncio.gather(*map(begin, range(20)), return_exceptions=True)
+    assert [isinstance(outcome, IllegalMoveError) for outcome in outcomes] == [n % 2 == 0 for n in range(20)]
+    assert {row.uid for row in await state.read(Rows.all)} == {f"uid-{n}" for n in range(1, 20, 2)}
+    await state.close()
+
+
+async def test_a_transaction_that_raises_in_its_middle_changes_nothing(tmp_path: Path) -> None:
+    state = await opened(tmp_path / "state.db")
+
+    def half(rows: Rows) -> None:
+        rows.move(ClaimRecord(uid="uid-1"), ClaimEvent.BEGIN_PREPARE)
+        raise ValueError("in the middle")
+
+    with pytest.raises(ValueError, match="in the middle"):
+        await state.write(half)
+    assert await state.read(Rows.all) == []
+    await state.close()
+
+
+async def test_two_processes_see_what_the_other_wrote(tmp_path: Path) -> None:
+    one, two = await opened(tmp_path / "state.db"), await opened(tmp_path / "state.db")
+
+    async def begin(state: State, uid: str) -> None:
+        await state.write(lambda rows: rows.move(ClaimRecord(uid=uid), ClaimEvent.BEGIN_PREPARE))
+
+    await asyncio.gather(
+        *(begin(one, f"one-{n}") for n in range(20)), *(begin(two, f"two-{n}") for n in range(20))
+    )
+    assert await one.read(Rows.all) == await two.read(Rows.all)
+    assert len(await one.read(Rows.all)) == 40
+    await asyncio.gather(one.close(), two.close())
+
+
+async def test_a_state_that_is_closed_says_so(tmp_path: Path) -> None:
+    state = await opened(tmp_path / "state.db")
+    await state.close()
+    with pytest.raises(StateError, match="is closed"):
+        await state.read(Rows.all)
+
+
+async def test_a_directory_that_does_not_exist_is_an_error_with_the_path(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match=r"missing/state.db can't be opened"):
+        await opened(tmp_path / "missing" / "state.db")
+
+
+def test_a_status_without_a_state_file_says_so(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match="no driver with this data directory has run here"):
+        node_status(tmp_path)
+
+
+async def test_another_process_reads_the_status_while_the_plugin_runs(world: World) -> None:
+    async with world.running() as process:
+        await process.preparation.prepare(allocated("claim", "lamp-0"))
+        (row,) = node_status(world.root).claims
+        assert (row.record.name, row.state, row.boot_id) == ("claim", ClaimState.PREPARED, "boot-1")
+
+
+@contextmanager
+def no_file_may_grow() -> Iterator[None]:
+    """What a full disk does, without one: writes beyond this size fail."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+
+
+async def test_a_full_disk_fails_the_prepare_and_leaves_no_row_and_no_spec(world: World) -> None:
+    claim = allocated("claim", "lamp-0")
+    async with world.running() as process:
+        with no_file_may_grow():
+            with pytest.raises(StateError, match="prepared state"):
+                await process.preparation.prepare(claim)
+            assert await process.rows() == []
+        assert process.driver.calls == []
+        assert world.specs() == set()
+        await process.preparation.prepare(claim)
+
+
+async def test_a_full_disk_at_the_spec_gives_the_device_back(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = allocated("claim", "lamp-0")
+
+    def full(path: Path, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    async with world.running() as process:
+        with monkeypatch.context() as disk:
+            disk.setattr(files, "write_atomically", full)
+            with pytest.raises(StateError, match=f"claim {claim.ref} .*can't be written.*No space left"):
+                await process.preparation.prepare(claim)
+        assert await process.rows() == []
+        assert (world.hardware, world.specs()) == ({}, set())
+        await process.preparation.prepare(claim)
+
+
+def test_a_file_that_does_not_fit_leaves_the_old_one_and_no_half(tmp_path: Path) -> None:
+    path = tmp_path / "spec.json"
+    files.write_atomically(path, b"old")
+    with no_file_may_grow(), pytest.raises(OSError, match="too large"):
+        files.write_atomically(path, b"x" * 1000)
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
