@@ -138,7 +138,7 @@ class HealthMonitor:
         now = self._clock()
         news = {(health.pool or self._node, health.device): Report(health, now) for health in told}
         self._picture |= news
-        self._stale_told = False
+        self._stale_told = self._stale_told and bool(self._stale(now))
         for subscription in self._subscriptions:
             subscription.news |= news
             subscription.wake.set()
@@ -151,8 +151,7 @@ class HealthMonitor:
         return _DEFAULT_LEASE if earliest is None else max(0.0, earliest - self._clock())
 
     def _tell_stale(self) -> None:
-        now = self._clock()
-        stale = sorted(device for (_, device), report in self._picture.items() if report.stale_at <= now)
+        stale = self._stale(self._clock())
         if self._picture and not stale:
             return  # woken early
         self._stale_told = True
@@ -163,6 +162,9 @@ class HealthMonitor:
             self._driver.name,
             ", ".join(stale) or "every device",
         )
+
+    def _stale(self, now: float) -> list[str]:
+        return sorted(device for (_, device), report in self._picture.items() if report.stale_at <= now)
 
 
 _STATUS: Final = {Health.UNKNOWN: 0, Health.HEALTHY: 1, Health.UNHEALTHY: 2}

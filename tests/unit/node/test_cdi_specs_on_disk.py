@@ -1,0 +1,65 @@
+"""Names and versions of the CDI specs that are written."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dradriver.model.cdi import CdiDevice, CdiSpec, ContainerEdits, DeviceNode, cdi_problems
+from dradriver.node.cdi import CdiDirectory, CdiNames, claim_spec, usable_uid
+from dradriver.node.records import ClaimRecord, RecordedAnswer, RecordedDevice
+
+UID = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"
+
+
+def spec(*edits: ContainerEdits, driver: str = "gpu.example.com") -> CdiSpec | None:
+    devices = [RecordedDevice(request="r", pool="p", device=f"gpu-{n}") for n in range(len(edits))]
+    answers = [RecordedAnswer(edits=each) for each in edits]
+    return claim_spec(CdiNames(driver), ClaimRecord(uid=UID, devices=devices, answers=answers), {})
+
+
+def test_the_version_is_the_lowest_that_the_content_needs() -> None:
+    plain, newer = spec(ContainerEdits(env=["A=b"])), spec(ContainerEdits(additional_gids=[5]))
+    assert plain is not None
+    assert newer is not None
+    assert (plain.cdi_version, newer.cdi_version) == ("0.5.0", "0.7.0")
+
+
+def test_devices_without_edits_are_left_out_and_keep_their_numbers() -> None:
+    found = spec(ContainerEdits(), ContainerEdits(device_nodes=[DeviceNode("/dev/gpu1")]))
+    assert found is not None
+    assert [device.name for device in found.devices] == [f"{UID}-1"]
+
+
+@pytest.mark.parametrize("driver", ["gpu.example.com", "9p.example.com", "x", "0"])
+def test_the_kind_keeps_the_rules_of_cdi_whatever_the_driver_is_called(driver: str) -> None:
+    found = spec(ContainerEdits(env=["A=b"]), driver=driver)
+    assert found is not None
+    assert list(cdi_problems(found)) == []
+
+
+@given(st.from_regex(r"[0-9a-f]{8}-[0-9a-f]{4}", fullmatch=True), st.sampled_from(["a.b", "x", "0", "a-b"]))
+def test_a_file_name_tells_its_claim(uid: str, driver: str) -> None:
+    names = CdiNames(driver)
+    assert names.uid(names.file(uid)) == uid
+    assert names.uid(f".{names.file(uid)}.tmp") == uid
+    assert names.uid(f"x{names.file(uid)}") is None
+    assert names.uid(f"{names.file(uid)}.tmp") is None
+
+
+@pytest.mark.parametrize("uid", ["", "../x", "a/b", "-a", "a" * 200, "a b"])
+def test_a_uid_that_is_no_file_name_is_not_usable(uid: str) -> None:
+    assert not usable_uid(uid)
+
+
+def test_a_spec_is_written_only_when_it_differs(tmp_path: Path) -> None:
+    directory = CdiDirectory(tmp_path / "cdi", CdiNames("gpu.example.com"))
+    one = CdiSpec(kind="gpu.example.com/claim", devices=[CdiDevice("d", ContainerEdits(env=["A=b"]))])
+    assert directory.write(UID, one)
+    assert not directory.write(UID, one)
+    assert directory.write(UID, one.at_minimum_version())
+    assert directory.uids() == {UID}
+    directory.remove(UID)
+    directory.remove(UID)
+    assert directory.uids() == set()

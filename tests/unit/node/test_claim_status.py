@@ -1,0 +1,156 @@
+"""What is written to `status.devices`, and what happens when it can't be."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+
+from dradriver.kube.client import PatchKind
+from dradriver.kube.errors import Conflict, Invalid, NotFound, Unavailable
+from dradriver.model.claim import AllocatedDeviceStatus, NetworkData, ResourceClaim
+from dradriver.model.meta import Condition
+from dradriver.node.metrics import Metrics
+from dradriver.node.records import ClaimRecord, RecordedAnswer, RecordedDevice
+from dradriver.node.status import StatusWriter, merged
+from tests.unit.node.world import DRIVER, NODE, FakeApi, allocated
+
+
+@pytest.fixture
+def api() -> FakeApi:
+    return FakeApi()
+
+
+def record(claim: ResourceClaim, **answer: Any) -> ClaimRecord:
+    return ClaimRecord(
+        uid=claim.metadata.uid,
+        namespace="default",
+        name=claim.metadata.name,
+        devices=[RecordedDevice(request="r", pool=NODE, device="lamp-0", share_id="share-1")],
+        answers=[RecordedAnswer(**answer)],
+    )
+
+
+DATA = {"data": msgspec.Raw(b'{"watts":7}')}
+
+
+@asynccontextmanager
+async def writing(api: FakeApi) -> AsyncIterator[tuple[StatusWriter, Metrics]]:
+    metrics = Metrics(DRIVER)
+    writer = StatusWriter(api, DRIVER, metrics)
+    task = asyncio.create_task(writer.run())
+    yield writer, metrics
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def patches(api: FakeApi, count: int) -> list[tuple[PatchKind, Any]]:
+    while len(api.patches) < count:
+        await asyncio.sleep(0.01)
+    return api.patches
+
+
+def failures(metrics: Metrics) -> float | None:
+    return metrics.registry.get_sample_value(
+        "dradriver_node_background_errors_total", {"driver": DRIVER, "source": "status"}
+    )
+
+
+async def test_only_our_entries_are_applied_and_nothing_of_spec_or_allocation(api: FakeApi) -> None:
+    claim = api.add(allocated("claim", "lamp-0"))
+    async with writing(api) as (writer, _):
+        writer.want(record(claim, **DATA, network=NetworkData(interface_name="eth0")))
+        ((kind, body),) = await patches(api, 1)
+    assert kind is PatchKind.APPLY
+    assert body == {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "claim", "namespace": "default", "uid": claim.metadata.uid},
+        "status": {
+            "devices": [
+                {
+                    "driver": DRIVER,
+                    "pool": NODE,
+                    "device": "lamp-0",
+                    "shareID": "share-1",
+                    "data": {"watts": 7},
+                    "networkData": {"interfaceName": "eth0"},
+                }
+            ]
+        },
+    }
+
+
+async def test_a_condition_gets_what_the_api_requires(api: FakeApi) -> None:
+    claim = api.add(allocated("claim", "lamp-0"))
+    async with writing(api) as (writer, _):
+        writer.want(record(claim, conditions=[Condition(type="Ready", status="True")]))
+        ((_, body),) = await patches(api, 1)
+    (condition,) = body["status"]["devices"][0]["conditions"]
+    assert condition["reason"] == "Reported"
+    assert len(condition["lastTransitionTime"]) == len("2026-01-01T00:00:00Z")
+
+
+async def test_a_driver_with_nothing_to_say_writes_nothing(api: FakeApi) -> None:
+    claim, other = api.add(allocated("claim", "lamp-0")), api.add(allocated("other", "lamp-1"))
+    async with writing(api) as (writer, _):
+        writer.want(record(claim))
+        writer.want(record(other, **DATA))
+        assert [body["metadata"]["name"] for _, body in await patches(api, 1)] == ["other"]
+
+
+async def test_an_api_server_that_is_away_is_asked_again(api: FakeApi) -> None:
+    claim = api.add(allocated("claim", "lamp-0"))
+    api.patch_failures = [Unavailable("connection refused")]
+    async with writing(api) as (writer, metrics):
+        writer.want(record(claim, **DATA))
+        await patches(api, 2)
+        assert failures(metrics) == 1
+
+
+async def test_a_claim_that_is_gone_is_given_up_in_silence(api: FakeApi) -> None:
+    api.patch_failures = [NotFound("gone")]
+    other = api.add(allocated("other", "lamp-1"))
+    async with writing(api) as (writer, metrics):
+        writer.want(record(allocated("gone", "lamp-0"), **DATA))
+        await patches(api, 1)
+        writer.want(record(other, **DATA))
+        assert [body["metadata"]["name"] for _, body in await patches(api, 2)] == ["gone", "other"]
+        assert failures(metrics) is None
+
+
+async def test_a_claim_whose_stored_bytes_refuse_an_apply_is_merged_at_its_resource_version(
+    api: FakeApi,
+) -> None:
+    theirs = AllocatedDeviceStatus(
+        driver="other.example.com", pool="p", device="d", data=msgspec.Raw(b'{"x":1}')
+    )
+    claim = allocated("claim", "lamp-0")
+    status = msgspec.structs.replace(claim.status, devices=[theirs])
+    api.add(msgspec.structs.replace(claim, status=status))
+    api.patch_failures = [Invalid("field is immutable"), Conflict("the object has been modified")]
+    async with writing(api) as (writer, metrics):
+        writer.want(record(claim, **DATA))
+        kinds = [kind for kind, _ in await patches(api, 3)]
+        assert failures(metrics) is None
+    assert kinds == [PatchKind.APPLY, PatchKind.MERGE, PatchKind.MERGE]
+    body = api.patches[-1][1]
+    assert body["metadata"] == {"resourceVersion": "1"}
+    assert [entry["driver"] for entry in body["status"]["devices"]] == ["other.example.com", DRIVER]
+    assert set(body["status"]) == {"devices"}
+
+
+def test_entries_are_merged_by_driver_pool_device_and_share() -> None:
+    def entry(device: str, share: str = "", **more: Any) -> dict[str, Any]:
+        key = {"driver": DRIVER, "pool": NODE, "device": device}
+        return key | ({"shareID": share} if share else {}) | more
+
+    theirs = [entry("a", data=1, conditions=[1]), entry("a", "s1", data=2), entry("b", data=3)]
+    assert merged(theirs, [entry("a", "s1", data=9), entry("a", data=8), entry("c", data=7)]) == [
+        entry("a", data=8, conditions=[1]),
+        entry("a", "s1", data=9),
+        entry("b", data=3),
+        entry("c", data=7),
+    ]

@@ -1,0 +1,135 @@
+"""How a driver's health reaches the kubelet's streams."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dradriver.driver import DeviceHealth, Health
+from dradriver.node.health import HealthMonitor, Report
+from dradriver.node.metrics import Metrics
+from dradriver.wire import health_v1, health_v1_grpc, health_v1alpha1, health_v1alpha1_grpc
+from tests.unit.node.plugin_world import Node, dial, info
+from tests.unit.node.world import DRIVER, NODE, LampDriver
+
+
+class WatchedDriver(LampDriver):
+    """Health comes out of a queue; an exception in it is raised."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.reports: asyncio.Queue[list[DeviceHealth] | Exception] = asyncio.Queue()
+        self.watches = 0
+
+    async def health(self) -> AsyncIterator[Iterable[DeviceHealth]]:
+        self.watches += 1
+        while True:
+            report = await self.reports.get()
+            if isinstance(report, Exception):
+                raise report
+            yield report
+
+
+OK = DeviceHealth("lamp-0", Health.HEALTHY)
+BROKEN = DeviceHealth("lamp-1", Health.UNHEALTHY, "the filament is broken")
+
+
+@asynccontextmanager
+async def monitoring(driver: LampDriver, **settings: Any) -> AsyncIterator[tuple[HealthMonitor, Metrics]]:
+    metrics = Metrics(DRIVER)
+    monitor = HealthMonitor(driver, NODE, metrics, **settings)
+    task = asyncio.create_task(monitor.run())
+    yield monitor, metrics
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def told(reports: list[Report]) -> set[DeviceHealth]:
+    return {report.health for report in reports}
+
+
+async def test_a_stream_gets_the_whole_picture_first_and_then_what_is_new() -> None:
+    driver = WatchedDriver()
+    async with monitoring(driver) as (monitor, _):
+        early = monitor.stream()
+        driver.reports.put_nowait([OK])
+        assert told(await anext(early)) == {OK}
+        driver.reports.put_nowait([BROKEN])
+        assert told(await anext(early)) == {BROKEN}
+        late = monitor.stream()
+        assert told(await anext(late)) == {OK, BROKEN}
+        for stream in (early, late):
+            await stream.aclose()  # type: ignore[attr-defined]
+        assert driver.watches == 1
+
+
+async def test_a_health_that_raises_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dradriver.node.health._RETRY_SECONDS", (0, 0))
+    driver = WatchedDriver()
+    driver.reports.put_nowait(OSError("bus error"))
+    driver.reports.put_nowait([OK])
+    async with monitoring(driver) as (monitor, _):
+        stream = monitor.stream()
+        assert told(await anext(stream)) == {OK}
+        await stream.aclose()  # type: ignore[attr-defined]
+    assert driver.watches == 2
+
+
+async def test_silence_is_told_once() -> None:
+    driver, now = WatchedDriver(), [1000.0]
+    async with monitoring(driver, clock=lambda: now[0]) as (monitor, metrics):
+
+        def stale() -> float | None:
+            return metrics.registry.get_sample_value(
+                "dradriver_node_background_errors_total", {"driver": DRIVER, "source": "health_stale"}
+            )
+
+        stream = monitor.stream()
+        driver.reports.put_nowait([OK])
+        await anext(stream)
+        now[0] += 31
+        driver.reports.put_nowait([BROKEN])  # news of another device does not refresh the first
+        await anext(stream)
+        while stale() != 1:
+            await asyncio.sleep(0.01)
+        driver.reports.put_nowait([BROKEN])
+        await anext(stream)
+        assert stale() == 1
+        await stream.aclose()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("messages", "stub"),
+    [(health_v1, health_v1_grpc), (health_v1alpha1, health_v1alpha1_grpc)],
+    ids=["v1", "v1alpha1"],
+)
+async def test_the_kubelet_reads_both_versions(tmp_path: Path, messages: Any, stub: Any) -> None:
+    driver = WatchedDriver()
+    driver.reports.put_nowait([DeviceHealth("lamp-1", Health.UNHEALTHY, "broken", check_timeout=60)])
+    async with Node(tmp_path).running(driver) as plugin, dial(plugin.sockets.service) as channel:
+        assert list((await info(plugin)).supported_versions)[2:] == [
+            "v1.DRAResourceHealth",
+            "v1alpha1.DRAResourceHealth",
+        ]
+        stream = stub.DRAResourceHealthStub(channel).NodeWatchResources(messages.NodeWatchResourcesRequest())
+        (device,) = (await stream.read()).devices
+        assert (device.device.pool_name, device.device.device_name) == (NODE, "lamp-1")
+        assert (device.health, device.message) == (messages.UNHEALTHY, "broken")
+        assert device.health_check_timeout_seconds == 60
+        assert device.last_updated_time > 0
+
+
+async def test_an_open_stream_does_not_hold_up_a_stop(tmp_path: Path) -> None:
+    driver = WatchedDriver()
+    driver.reports.put_nowait([OK])
+    plugin = Node(tmp_path).plugin(driver)
+    await plugin.start()
+    async with dial(plugin.sockets.service) as channel:
+        stream = health_v1_grpc.DRAResourceHealthStub(channel).NodeWatchResources(
+            health_v1.NodeWatchResourcesRequest()
+        )
+        await stream.read()
+        await plugin.stop(3600)
