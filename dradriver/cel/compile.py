@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 from typing import Final
 
+from dradriver.cel import containers
 from dradriver.cel import instructions as op
 from dradriver.cel.errors import Fault
 from dradriver.cel.functions import Overload, unit
@@ -249,9 +250,9 @@ class _Emitter:
         for position, element in enumerate(node.elements):
             yield self.emit(element)
             self.code.append(op.bail(position, end))
-        self.code.append(op.make_list(tuple(node.optional), node.offset))
+        self.code.append(containers.make_list(tuple(node.optional), node.offset))
         self._mark(end)
-        self.code.append(op.LIST_COST)
+        self.code.append(containers.LIST_COST)
 
     def _map(self, node: MapLiteral) -> Routine[None]:
         end = Label()
@@ -260,9 +261,9 @@ class _Emitter:
             self.code.append(op.bail(2 * position, end))
             yield self.emit(value)
             self.code.append(op.bail(2 * position + 1, end))
-        self.code.append(op.make_map(tuple(node.optional), node.offset))
+        self.code.append(containers.make_map(tuple(node.optional), node.offset))
         self._mark(end)
-        self.code.append(op.MAP_COST)
+        self.code.append(containers.MAP_COST)
 
     # --- loops ----------------------------------------------------------------------------
 
@@ -283,7 +284,7 @@ class _Emitter:
         second = None if node.variable2 is None else self._slot()
         again, over, end = Label(), Label(), Label()
         yield self.emit(node.source)
-        self.code.append(op.enter(node.source.offset, end, pairs=second is not None))
+        self.code.append(containers.enter(node.source.offset, end, pairs=second is not None))
         yield self.emit(node.initial)
         self.code.append(op.store(accumulator))
         self._scopes.append((ACCUMULATOR, accumulator, None))
@@ -291,13 +292,13 @@ class _Emitter:
         if second is not None and node.variable2 is not None:
             self._scopes.append((node.variable2, second, None))
         self._mark(again)
-        self.code.append(op.next_item((first, second), over))
+        self.code.append(containers.next_item((first, second), over))
         yield self.emit(node.condition)
-        self.code.append(op.leave(over))
+        self.code.append(containers.leave(over))
         yield self.emit(node.step)
         self.code += (op.store(accumulator), op.jump(again))
         self._mark(over)
-        self.code.append(op.drop)
+        self.code.append(containers.drop)
         del self._scopes[-(1 if second is None else 2) :]
         yield self.emit(node.result)
         self._scopes.pop()
