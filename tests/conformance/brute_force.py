@@ -213,11 +213,17 @@ def _groups(choices: Sequence[Choice], world: World) -> Iterator[str]:
 
 def _constraint(constraint: DeviceConstraint, choices: Sequence[Choice]) -> Iterator[str]:
     attribute = constraint.match_attribute or constraint.distinct_attribute or ""
-    values = [choice.offered.device.attribute(attribute, choice.offered.driver) for choice in choices]
-    typed = [(type(value), value) for value in values]
-    if None in values:
+    values = [_values(choice.offered, attribute) for choice in choices]
+    if not all(values):
         yield f"a device has no {attribute}"
-    elif constraint.match_attribute and len(set(typed)) > 1:
+    elif constraint.match_attribute and values and not frozenset.intersection(*values):
         yield f"{attribute} differs"
-    elif constraint.distinct_attribute and len(set(typed)) < len(typed):
+    elif constraint.distinct_attribute and len(frozenset().union(*values)) < sum(map(len, values)):
         yield f"{attribute} is not distinct"
+
+
+def _values(offered: Offered, attribute: str) -> frozenset[tuple[type, object]]:
+    """An attribute as a set, a plain value being one of one (list-typed attributes, KEP-5491)."""
+    value = offered.device.attribute(attribute, offered.driver)
+    items = value if isinstance(value, tuple) else (value,) if value is not None else ()
+    return frozenset((type(item), item) for item in items)

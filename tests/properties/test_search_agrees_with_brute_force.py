@@ -1,7 +1,9 @@
 """The search finds what trying every combination finds: the same devices, or nothing where there is nothing."""
 
 from collections.abc import Callable
+from random import Random
 
+import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
@@ -31,15 +33,18 @@ from dradriver.model.claim import (
     ResourceClaim,
 )
 from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.model.device import Device, Taint
+from dradriver.model.device import AttributeLike, Device, Taint
 from dradriver.model.deviceclass import DeviceClass
 from dradriver.model.meta import ObjectMeta
 from dradriver.model.slices import PoolReference, ResourceSlice, ResourceSliceSpec
 from tests.conformance.brute_force import Choice, World, first_allocation, flaws
 
+PARENTS: list[AttributeLike] = [0, 1, 2, "0", [0, 1], [1, 2]]
+GROUPS = [[], [], [], [], ["x"], ["y"], ["x", "y"], ["y", "z"]]
+EXPRESSIONS = [(), (), (), ("size=1",), ("size=2",), ("size=3",)]
 DRIVER = "gpu.example.com"
 CLASSES = {"any": DeviceClass(metadata=ObjectMeta(name="any"))}
-FEATURES = Features(compatibility_groups=True)
+FEATURES = Features(compatibility_groups=True, list_type_attributes=True)
 
 
 def matches(expression: str, device: Device) -> bool:
@@ -53,16 +58,16 @@ class PlainSelectors:
         return lambda device: matches(expression, device.device)
 
 
-groups = st.sampled_from([[], [], ["x"], ["y"], ["x", "y"], ["y", "z"]])
+groups = st.sampled_from(GROUPS)
 
 
 @st.composite
 def devices(draw: st.DrawFn, sets: list[str]) -> Device:
     """A device without a name."""
     consumed = draw(st.lists(st.sampled_from(sets), max_size=2, unique=True)) if sets else []
-    attributes = {"size": draw(st.integers(1, 2))}
+    attributes: dict[str, AttributeLike] = {"size": draw(st.integers(1, 2))}
     if draw(st.integers(0, 5)):
-        attributes["parent"] = draw(st.integers(0, 2))
+        attributes["parent"] = draw(st.sampled_from(PARENTS))
     return Device(
         "unnamed",
         attributes,
@@ -116,17 +121,22 @@ def cards(draw: st.DrawFn, name: str) -> list[ResourceSlice]:
     ]
     amounts = {"a": draw(st.integers(1, 3)), "b": draw(st.integers(1, 3))}
     numbers = range(draw(st.integers(2, 3)))
-    own_parent = draw(st.booleans())
+    parents: list[AttributeLike] = draw(st.sampled_from([[0, 1, 2], [0, 1, 0], [[0, 3], [1, 3], [2, 3]]]))
     members = [
         Device(
             f"card-{number}-{at}",
-            {"size": size, "parent": number if own_parent else number % 2},
+            {"size": size, "parent": parents[number]},
             consumes_counters=[CounterConsumption(f"card-{number}", counters, allowed)],
         )
         for number in numbers
         for at, (size, counters, allowed) in enumerate(partitions)
     ]
     shared = [CounterSet(f"card-{number}", amounts) for number in numbers]
+    return _in_two_slices(name, members, shared)
+
+
+def _in_two_slices(name: str, members: list[Device], shared: list[CounterSet]) -> list[ResourceSlice]:
+    parts: list[tuple[list[Device], list[CounterSet]]] = [(members, []), ([], shared)]
     return [
         ResourceSlice(
             metadata=ObjectMeta(name=f"{name}-{number}"),
@@ -138,7 +148,7 @@ def cards(draw: st.DrawFn, name: str) -> list[ResourceSlice]:
                 shared_counters=sets,
             ),
         )
-        for number, (content, sets) in enumerate([(members, []), ([], shared)])
+        for number, (content, sets) in enumerate(parts)
     ]
 
 
@@ -253,6 +263,74 @@ def as_triples(
 
 
 several_claims = st.integers(1, 2).flatmap(lambda count: st.tuples(*(claims(f"c{n}") for n in range(count))))
+
+
+def tight(seed: int) -> tuple[World, list[ResourceClaim]]:
+    """Equal cards that are nearly full, and requests of which the first fit is often the wrong one.
+
+    Hypothesis prefers simple examples, in which the first fit is right; these are plainly random.
+    """
+    chance = Random(seed)
+    cards_, partitions = chance.randint(2, 3), chance.randint(2, 4)
+    template = [
+        (
+            chance.randint(1, 3),
+            {"a": chance.choice([1, 1, 2]), "b": chance.choice([0, 1])},
+            chance.choice(GROUPS),
+        )
+        for _ in range(partitions)
+    ]
+    parents: list[AttributeLike] = chance.choice([[0, 1, 2], [0, 1, 0], [[0, 3], [1, 3], [2, 3]]])
+    members = [
+        Device(
+            f"card-{card}-{at}",
+            {"size": size, "parent": parents[card]},
+            consumes_counters=[CounterConsumption(f"card-{card}", counters, allowed)],
+        )
+        for card in range(cards_)
+        for at, (size, counters, allowed) in enumerate(template)
+    ]
+    amounts = {"a": chance.randint(2, 3), "b": chance.randint(1, 3)}
+    shared = [CounterSet(f"card-{card}", amounts) for card in range(cards_)]
+    slices = _in_two_slices("pool", members, shared)
+    names = [(DRIVER, "pool", device.name) for device in members]
+    world = World(
+        slices, CLASSES, frozenset(chance.sample(names, chance.choice([0, 0, 1]))), "node-1", {}, matches
+    )
+    wanted = [
+        DeviceRequest(
+            f"r{number}",
+            exactly=ExactDeviceRequest(
+                device_class_name="any",
+                selectors=[DeviceSelector(CelSelector(e)) for e in chance.choice(EXPRESSIONS)],
+                count=chance.choice([1, 1, 1, 2]),
+            ),
+        )
+        for number in range(chance.randint(3, 5))
+    ]
+    covered = sorted(chance.sample([r.name for r in wanted], 2))
+    constraints = [
+        DeviceConstraint(requests=covered, match_attribute=f"{DRIVER}/parent"),
+        DeviceConstraint(requests=covered, distinct_attribute=f"{DRIVER}/parent"),
+    ]
+    halves = [wanted] if chance.random() < 0.7 else [wanted[:1], wanted[1:]]
+    return world, [
+        ResourceClaim(
+            metadata=ObjectMeta(name=f"c{number}", namespace="default", uid=f"c{number}"),
+            spec=ClaimSpec(
+                DeviceRequests(requests=half, constraints=chance.sample(constraints, chance.choice([0, 1, 1])))
+            ),
+        )
+        for number, half in enumerate(halves)
+    ]
+
+
+@pytest.mark.parametrize("start", range(0, 400, 100))
+def test_it_does_so_where_the_first_fit_is_often_wrong(start: int) -> None:
+    for seed in range(start, start + 100):
+        world, wanted = tight(seed)
+        expected = first_allocation(wanted, world)
+        assert searched(wanted, world) == (None if expected is None else as_triples(expected, wanted)), seed
 
 
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
