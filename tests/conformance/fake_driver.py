@@ -16,6 +16,8 @@ from dradriver.wire import (
     dra_v1beta1_grpc,
     health_v1,
     health_v1_grpc,
+    health_v1alpha1,
+    health_v1alpha1_grpc,
     registration_v1,
     registration_v1_grpc,
 )
@@ -97,6 +99,7 @@ class FakeDriver:
         dra_v1_grpc.add_DRAPluginServicer_to_server(_Plugin(self, dra_v1), server)
         dra_v1beta1_grpc.add_DRAPluginServicer_to_server(_Plugin(self, dra_v1beta1), server)
         health_v1_grpc.add_DRAResourceHealthServicer_to_server(_Health(self), server)
+        health_v1alpha1_grpc.add_DRAResourceHealthServicer_to_server(_OldHealth(self), server)
         await self._listen(server, self.socket)
 
     async def _listen(self, server: grpc.aio.Server, path: Path) -> None:
@@ -210,3 +213,11 @@ class _Health:
             await context.abort(grpc.StatusCode.UNIMPLEMENTED, "no health")
         while True:
             yield await self.driver.health.get()
+
+
+class _OldHealth(_Health):
+    """The same messages under the older service."""
+
+    async def NodeWatchResources(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
+        async for report in super().NodeWatchResources(request, context):
+            yield health_v1alpha1.NodeWatchResourcesResponse.FromString(report.SerializeToString())

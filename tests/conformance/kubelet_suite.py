@@ -8,6 +8,8 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
+
 from dradriver.kube import PODS
 from dradriver.wire import health_v1
 from tests.conformance.kubelet_lab import DRIVER, Lab
@@ -317,8 +319,9 @@ class KubeletSuite:
 
     # --- health -------------------------------------------------------------------------------
 
-    async def test_health_shows_in_the_container_status_and_changes(self, lab: Lab) -> None:
-        async with lab.registered(versions=("v1.DRAPlugin", "v1.DRAResourceHealth")) as driver:
+    @pytest.mark.parametrize("service", ["v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"])
+    async def test_health_shows_in_the_container_status_and_changes(self, lab: Lab, service: str) -> None:
+        async with lab.registered(versions=("v1.DRAPlugin", service)) as driver:
             driver.health.put_nowait(_report("HEALTHY"))
             await lab.claim("claim")
             await lab.pod("pod", "claim")

@@ -74,7 +74,7 @@ def apply_edits(
     for hook in edits.hooks:
         config.setdefault("hooks", {}).setdefault(hook.hook_name, []).append(_hook(hook))
     gids = process["user"].setdefault("additionalGids", [])
-    gids += [gid for gid in edits.additional_gids if gid and gid not in gids]
+    gids += [gid for gid in dict.fromkeys(edits.additional_gids) if gid and gid not in gids]
 
 
 def _device(node: DeviceNode, look_up: Callable[[str], HostNode]) -> tuple[dict[str, Any], dict[str, Any]]:

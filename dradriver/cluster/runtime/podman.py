@@ -1,6 +1,7 @@
 """Containers by podman: its own CDI code injects the devices."""
 
 import asyncio
+import os
 import re
 import resource
 import shutil
@@ -71,6 +72,7 @@ class PodmanRuntime:
         argv = [
             "podman",
             *self._flags,
+            *(["--cdi-spec-dir", str(spec.cdi_folder)] if self._cdi_spec_dir else []),
             "run",
             *self._options(spec, conmon),
             *_root_and_command(spec, image=image),
@@ -112,8 +114,6 @@ class PodmanRuntime:
             options += ["--env", f"{name}={value}"]
         for device in spec.cdi_devices:
             options += ["--device", device]
-        if spec.cdi_devices and self._cdi_spec_dir:
-            options += ["--cdi-spec-dir", str(spec.cdi_folder)]
         return options
 
     @asynccontextmanager
@@ -207,7 +207,9 @@ async def probe_podman() -> tuple[PodmanRuntime | None, str]:
         return None, "podman is not installed"
     version = (await run("podman", "version", "--format", "{{.Client.Version}}")).output.strip()
     # `--cdi-spec-dir` came with podman 5; older versions read fixed folders.
-    spec_dir = "--cdi-spec-dir" in (await run("podman", "run", "--help")).output
+    spec_dir = "--cdi-spec-dir" in (await run("podman", "--help")).output
+    if not spec_dir and os.geteuid() != 0:
+        return None, f"podman {version} takes CDI specs from {_CDI_FOLDER} only, which needs root here"
     problem = ""
     for flags in ((), ("--runtime", "runc")):
         outcome = await run(

@@ -88,7 +88,7 @@ async def test_a_container_without_a_command_waits_until_it_is_stopped(
     container = await runtime.start(make_spec())
     ended = asyncio.create_task(container.wait())
     await container.stop(10)
-    assert await ended == 0
+    assert await ended in {0, 143}  # 143 when the signal came before the shell's trap
 
 
 async def test_a_container_that_ignores_sigterm_is_killed_after_its_grace_period(
