@@ -117,7 +117,7 @@ def apply(name: str | None, live: Object, config: Object, manager: Manager, *, f
     entries = _entries(live)
     mine = next((entry for entry in entries if manager.owns(entry)), None)
     others = [entry for entry in entries if entry is not mine]
-    differing = {path for path, value in wanted.items() if present.get(path, _MISSING) != value}
+    differing = {path for path, value in wanted.items() if _differs(value, present.get(path, _MISSING))}
     conflicts = [
         (entry, paths) for entry in others if (paths := from_tree(entry.get("fieldsV1") or {}) & differing)
     ]
@@ -127,9 +127,16 @@ def apply(name: str | None, live: Object, config: Object, manager: Manager, *, f
     merged = _merge_object(name, live, config)
     kept: set[Path] = set().union(*(from_tree(entry.get("fieldsV1") or {}) for entry in others), set(wanted))
     dropped = (from_tree(mine.get("fieldsV1") or {}) if mine else set()) - kept
-    for path in sorted(dropped, key=lambda each: (-len(each), each)):
+    # What was owned as an empty map may hold entries now that somebody wants.
+    holding = {path[:size] for path in kept for size in range(1, len(path))}
+    for path in sorted(dropped - holding, key=lambda each: (-len(each), each)):
         _remove(merged, path)
     return Applied(merged, set(wanted), others)
+
+
+def _differs(wanted: JsonValue, present: JsonValue) -> bool:
+    # An empty map wants nothing in particular: what others put into it stays theirs.
+    return bool(wanted != present) and not (wanted == {} and present is _MISSING)
 
 
 def record_apply(obj: Object, applied: Applied, manager: Manager, now: str) -> None:

@@ -158,14 +158,15 @@ def _cannot_be_handled(resource: Resource, why: str) -> StatusError:
 
 def _check_kind(resource: Resource, value: Object) -> None:
     version, kind = value.get("apiVersion", ""), value.get("kind", "")
-    if not kind:
+    if not kind and resource.schema is None:
         raise bad_request("Object 'Kind' is missing in the request body")
     if version and version != resource.api_version:
         raise bad_request(
             f"the API version in the data ({version}) does not match the expected API "
             f"version ({resource.api_version})"
         )
-    if kind != resource.kind:
+    # Clients of typed kinds may leave it out; the path says what is meant.
+    if kind and kind != resource.kind:
         raise bad_request(
             f'{kind} in version "{version}" cannot be handled as a {resource.kind}: '
             f"converting ({version}.{kind}) to (v1.{resource.kind}): unknown conversion"

@@ -85,20 +85,27 @@ class GarbageCollector:
         return next((each for each in self._server.registry.preferred() if each.storage == storage), None)
 
     def _owner(self, dependent: Stored, reference: Object) -> Stored | None:
-        """The owner that a reference names, if it is there, with that UID."""
+        """The owner that a reference names, if it is there with that UID."""
         resource = self._server.registry.by_kind(reference["apiVersion"], reference["kind"])
         if resource is None:
-            where = self._uids.get(reference["uid"])
-            return self._server.store.get(*where) if where else None
+            return None
         namespace = dependent.key[0] if resource.namespaced else ""
         owner = self._server.store.get(resource.storage, namespace, reference["name"])
         return owner if owner is not None and owner.object["metadata"]["uid"] == reference["uid"] else None
+
+    def _unknown(self, reference: Object) -> bool:
+        return self._server.registry.by_kind(reference["apiVersion"], reference["kind"]) is None
 
     def _collect(self, resource: Resource, stored: Stored) -> None:
         references = owners(stored)
         found = [(each, self._owner(stored, each)) for each in references]
         waiting = [owner for _, owner in found if owner is not None and _in_foreground(owner)]
-        solid = [reference for reference, owner in found if owner is not None and not _in_foreground(owner)]
+        # Whether the owner of a kind that is not served exists can't be told: it counts as there.
+        solid = [
+            reference
+            for reference, owner in found
+            if self._unknown(reference) or (owner is not None and not _in_foreground(owner))
+        ]
         if solid:
             if len(solid) < len(references):
                 self._set_owners(stored, solid)
