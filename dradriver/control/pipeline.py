@@ -39,6 +39,7 @@ class Cycle:
         claims: the pod's claims.
         allocations: by node what the allocator found there, by UID of the claim.
         unavailable: allocated claims that can't be used on some node, by UID.
+        undecided: whether the allocator gave up on some node.
     """
 
     pod: Pod
@@ -46,6 +47,7 @@ class Cycle:
     claims: list[ResourceClaim] = field(default_factory=list)
     allocations: dict[str, Mapping[str, Allocation]] = field(default_factory=dict)
     unavailable: dict[str, ResourceClaim] = field(default_factory=dict)
+    undecided: bool = False
 
     @property
     def to_allocate(self) -> list[ResourceClaim]:
@@ -142,6 +144,7 @@ def devices(cycle: Cycle, node: Node) -> str | None:
     except Refusal as refusal:
         if refusal.kind == "claim":
             raise _NoNode(_everywhere(cycle, str(refusal))) from None
+        cycle.undecided |= refusal.kind == "undecided"
         return str(refusal)
     return None
 
@@ -204,4 +207,6 @@ def _unschedulable(cycle: Cycle, refusals: Mapping[str, str | None]) -> Unschedu
     ours = {cycle.pod.metadata.uid}
     free = (c for c in cycle.unavailable.values() if {r.uid for r in c.status.reserved_for} <= ours)
     message = f"0/{len(refusals)} nodes are available: {reasons}."
-    return Unschedulable(message, unavailable=tuple(free))
+    # "Gave up" is not "does not fit": whoever reads the reason must be able to tell.
+    reason = "AllocationUndecided" if cycle.undecided else "Unschedulable"
+    return Unschedulable(message, reason, unavailable=tuple(free))

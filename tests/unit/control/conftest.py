@@ -1,0 +1,64 @@
+"""An API server of our own, and the objects in it as they change."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from dradriver.cluster.apiserver import ApiServer
+from dradriver.control.caches import Caches
+from dradriver.kube import CLASSES, NODES, PODS, SLICES, TEMPLATES, Client
+from dradriver.model.claim import ResourceClaim
+from dradriver.model.workload import Pod
+from dradriver.testing import builders
+from tests.unit.control.world import template
+
+T = TypeVar("T", Pod, ResourceClaim)
+
+
+class Lab:
+    """Two nodes with two devices each, a class and a template; what the API server holds, and waits for it."""
+
+    def __init__(self, server: ApiServer, client: Client, seen: Caches) -> None:
+        self.server = server
+        self.client = client
+        self.seen = seen
+
+    async def pods(self, *pods: Pod) -> None:
+        for pod in pods:
+            await self.client.create(PODS, pod, "default", into=dict)
+
+    async def until(self, done: Callable[[Mapping[str, Pod], Mapping[str, ResourceClaim]], bool]) -> None:
+        """Waits until the objects are as wanted; the test's time limit ends it otherwise."""
+        changed = asyncio.Event()
+        stop = [cache.subscribe(lambda *_: changed.set()) for cache in (self.seen.pods, self.seen.claims)]
+        while not done(self.seen.pods.items, self.seen.claims.items):
+            changed.clear()
+            await changed.wait()
+        for each in stop:
+            each()
+
+    async def until_bound(self, count: int) -> None:
+        await self.until(lambda pods, _: sum(bool(pod.spec.node_name) for pod in pods.values()) == count)
+
+    def held(self) -> list[str]:
+        """Each device that a claim holds."""
+        return [str(result.id) for claim in self.seen.claims.items.values() for result in claim.results]
+
+
+@pytest.fixture
+async def lab(tmp_path: Path) -> AsyncIterator[Lab]:
+    server = ApiServer(tmp_path / "api")
+    await server.start()
+    await asyncio.to_thread(server.write_kubeconfig, tmp_path / "kubeconfig")
+    async with await Client.connect(str(tmp_path / "kubeconfig")) as client, Caches(client) as seen:
+        for name in ("node-1", "node-2"):
+            devices = [builders.device(f"device-{number}") for number in range(2)]
+            await client.create(NODES, builders.node(name), into=dict)
+            await client.create(SLICES, builders.slice_(*devices, node_name=name), into=dict)
+        await client.create(CLASSES, builders.device_class(), into=dict)
+        await client.create(TEMPLATES, template(), "default", into=dict)
+        yield Lab(server, client, seen)
+    await server.stop()

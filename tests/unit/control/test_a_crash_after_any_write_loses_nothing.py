@@ -1,0 +1,69 @@
+"""The life of pods, cut off after each of its writes in turn: the outcome is that of a life without a crash."""
+
+from collections.abc import Callable
+
+import pytest
+
+from dradriver.testing import builders
+from tests.unit.control.world import World, cluster
+
+
+def two_claims_each() -> World:
+    """Two pods with two claims each, on nodes that have room for one pod each."""
+    w = cluster(nodes=2, devices=2)
+    w.add(*(builders.pod(name=f"pod-{i}", templates=["template", "template"]) for i in (1, 2)))
+    return w
+
+
+def shared_claim() -> World:
+    """Two pods that share a claim of a user, and a third that wants what is left."""
+    w = cluster(nodes=1, devices=2)
+    w.add(builders.claim(), *(builders.pod("claim-1", name=f"pod-{i}") for i in (1, 2)))
+    w.add(builders.pod(name="pod-3", templates=["template"]))
+    return w
+
+
+def life(w: World) -> None:
+    """The pods start, the first one ends, the second is deleted."""
+    w.settle()
+    assert all(pod.spec.node_name for pod in w.pods.values())
+    held = [result.id for claim in w.claims.values() for result in claim.results]
+    assert len(held) == len(set(held))
+    for pod in w.pods.values():
+        wanted = [used for used in pod.spec.resource_claims if used.resource_claim_template_name]
+        assert len(w.claims_of(pod.metadata.name)) == len(wanted)
+    w.change("pod-1", phase="Succeeded")
+    w.settle()
+    w.delete_pod("pod-2")
+    w.settle()
+    for claim in w.claims.values():
+        users = {consumer.name for consumer in claim.status.reserved_for}
+        assert (claim.allocation is not None) == bool(users)
+        assert users <= {"pod-3"}
+
+
+def writes_of(start: Callable[[], World]) -> int:
+    w = start()
+    life(w)
+    # A release is two writes.
+    return 2 * len(w.writes)
+
+
+@pytest.mark.parametrize("start", [two_claims_each, shared_claim])
+def test_a_crash_after_any_write_loses_nothing(start: Callable[[], World]) -> None:
+    total = writes_of(start)
+    assert total > 20
+    for number in range(1, total):
+        w = start()
+        w.crash_after = number
+        life(w)
+
+
+def test_a_claim_that_was_allocated_before_the_crash_is_used_after_it() -> None:
+    w = cluster(nodes=2)
+    w.add(builders.claim(), builders.pod("claim-1"))
+    w.crash_after = 2
+    w.settle()
+    allocations = [write for write in w.writes if type(write).__name__ == "Allocate"]
+    assert len(allocations) == 1
+    assert w.pod().spec.node_name

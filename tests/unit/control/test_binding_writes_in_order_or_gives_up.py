@@ -1,0 +1,104 @@
+"""PreBind, Bind and Unreserve, write by write."""
+
+import pytest
+from msgspec.structs import replace
+
+from dradriver.control.actions import AddFinalizer, Allocate, Bind, Release, Reserve
+from dradriver.control.binding import PlanFailed, next_step, unreserve
+from dradriver.control.pipeline import schedule
+from dradriver.control.snapshot import Plan
+from dradriver.model.claim import CLAIM_FINALIZER
+from dradriver.model.workload import Pod
+from dradriver.testing import builders
+from tests.unit.control.world import NOW, World, cluster
+
+
+def planned(*claims: str) -> tuple[World, Pod, Plan]:
+    w = cluster(nodes=1, devices=4)
+    w.add(*(builders.claim(name=name) for name in claims))
+    pod = builders.pod(*claims)
+    w.add(pod)
+    plan = schedule(pod, w.snapshot())
+    assert isinstance(plan, Plan)
+    return w, pod, plan
+
+
+def write_until(w: World, pod: Pod, plan: Plan, last: type) -> list[type]:
+    """Carries the plan out up to the first write of that type; the types of all writes."""
+    done: list[type] = []
+    while last not in done:
+        action = next_step(plan, pod, w.claims).action
+        assert action is not None
+        w.apply(action)
+        done.append(type(action))
+    return done
+
+
+def test_each_claim_is_protected_then_allocated_and_the_pod_is_bound_last() -> None:
+    w, pod, plan = planned("one", "two")
+    assert write_until(w, pod, plan, Bind) == [AddFinalizer, Allocate, AddFinalizer, Allocate, Bind]
+    for claim in w.claims.values():
+        assert CLAIM_FINALIZER in claim.metadata.finalizers
+        assert [consumer.uid for consumer in claim.status.reserved_for] == [pod.metadata.uid]
+
+
+def test_an_allocated_claim_is_only_reserved() -> None:
+    w = cluster(nodes=1)
+    w.add(builders.allocated(builders.claim(), "device-0"), pod := builders.pod("claim-1"))
+    plan = schedule(pod, w.snapshot())
+    assert isinstance(plan, Plan)
+    assert write_until(w, pod, plan, Bind) == [Reserve, Bind]
+
+
+def test_an_answer_that_got_lost_is_found_in_the_claim() -> None:
+    w, pod, plan = planned("one")
+    write_until(w, pod, plan, Allocate)
+    assert isinstance(next_step(plan, pod, w.claims).action, Bind)
+
+
+def test_a_plan_fails_when_its_claim_was_allocated_elsewhere() -> None:
+    w, pod, plan = planned("one")
+    w.add(builders.allocated(w.claims["default/one"], "device-3"))
+    with pytest.raises(PlanFailed, match="claim default/one got allocated elsewhere in the meantime"):
+        next_step(plan, pod, w.claims)
+
+
+def test_a_plan_fails_when_an_allocation_that_it_uses_is_gone() -> None:
+    w = cluster(nodes=1)
+    claim = builders.claim()
+    w.add(builders.allocated(claim, "device-0"), pod := builders.pod("claim-1"))
+    plan = schedule(pod, w.snapshot())
+    assert isinstance(plan, Plan)
+    w.add(claim)
+    with pytest.raises(PlanFailed, match="got deallocated elsewhere"):
+        next_step(plan, pod, w.claims)
+
+
+def test_a_plan_fails_when_its_claim_is_deleted_or_replaced() -> None:
+    w, pod, plan = planned("one")
+    claim = w.claims["default/one"]
+    deleted = replace(claim, metadata=replace(claim.metadata, deletion_timestamp=NOW))
+    for claims in ({}, {claim.ref: deleted}, {claim.ref: builders.claim(name="one")}):
+        with pytest.raises(PlanFailed, match="got deleted in the meantime"):
+            next_step(plan, pod, claims)
+
+
+def test_a_failed_plan_takes_back_what_it_wrote() -> None:
+    w, pod, plan = planned("one", "two")
+    write_until(w, pod, plan, Allocate)
+    del w.claims["default/two"]
+    release = unreserve(plan, pod, w.claims)
+    assert isinstance(release, Release)
+    assert release.deallocate
+    w.apply(release)
+    assert w.claims["default/one"].allocation is None
+    assert unreserve(plan, pod, w.claims) is None
+
+
+def test_a_failed_plan_leaves_what_it_did_not_write() -> None:
+    w = cluster(nodes=1)
+    w.add(builders.allocated(builders.claim(), "device-0"), pod := builders.pod("claim-1"))
+    plan = schedule(pod, w.snapshot())
+    assert isinstance(plan, Plan)
+    write_until(w, pod, plan, Reserve)
+    assert unreserve(plan, pod, w.claims) is None

@@ -1,0 +1,152 @@
+"""Claim controller and scheduler against a real API server that refuses, fails and loses answers."""
+
+import asyncio
+import random
+from typing import Any
+
+import msgspec
+import pytest
+
+from dradriver.cluster.apiserver import Fault
+from dradriver.control.controllers import Controllers
+from dradriver.kube import CLAIMS, CLASSES, EVENTS, NODES, PODS, SLICES, PatchKind
+from dradriver.model.claim import CLAIM_FINALIZER, OpaqueConfig
+from dradriver.model.codec import canonical
+from dradriver.testing import builders
+from tests.unit.control.conftest import Lab
+
+WRITES = [
+    ("create", "resourceclaims"),
+    ("patch", "pods/status"),
+    ("patch", "resourceclaims"),
+    ("patch", "resourceclaims/status"),
+    ("create", "pods/binding"),
+]
+
+
+async def test_pods_get_devices_of_their_own(lab: Lab) -> None:
+    async with Controllers(lab.client):
+        await lab.pods(*(builders.pod(name=f"pod-{i}", templates=["template"]) for i in range(4)))
+        await lab.until_bound(4)
+    assert len(set(lab.held())) == 4
+    for claim in lab.seen.claims.items.values():
+        assert claim.metadata.finalizers == [CLAIM_FINALIZER]
+
+
+async def test_a_pod_that_waits_says_why_and_holds_up_nobody(lab: Lab) -> None:
+    async with Controllers(lab.client):
+        await lab.client.create(
+            CLAIMS, builders.claim(builders.device_request("nowhere")), "default", into=dict
+        )
+        await lab.pods(builders.pod("claim-1", name="waits"), builders.pod(name="runs", templates=["template"]))
+        await lab.until_bound(1)
+        await lab.until(lambda pods, _: bool(pods["default/waits"].status.conditions))
+        (condition,) = lab.seen.pods.items["default/waits"].status.conditions
+        assert (condition.type, condition.status, condition.reason) == (
+            "PodScheduled",
+            "False",
+            "Unschedulable",
+        )
+        assert "device class nowhere does not exist" in condition.message
+        await lab.client.create(CLASSES, builders.device_class("nowhere", "true"), into=dict)
+        await lab.until_bound(2)
+    events = (await lab.client.list(EVENTS, "default", into=dict)).items
+    reasons = {(event["involvedObject"]["name"], event["reason"]) for event in events}
+    assert {("waits", "FailedScheduling"), ("waits", "Scheduled"), ("runs", "Scheduled")} <= reasons
+
+
+async def test_what_helps_a_waiting_pod_wakes_it(lab: Lab) -> None:
+    """A slice, a node that is uncordoned, devices that become free."""
+    async with Controllers(lab.client):
+        for name in ("node-1", "node-2"):
+            cordon = {"spec": {"unschedulable": True}}
+            await lab.client.patch(NODES, name, "", cordon, PatchKind.MERGE, into=dict)
+        await lab.pods(*(builders.pod(name=f"pod-{i}", templates=["template"]) for i in range(4)))
+        await lab.until(lambda pods, _: len(pods) == 4 and all(p.status.conditions for p in pods.values()))
+        uncordon = {"spec": {"unschedulable": None}}
+        await lab.client.patch(NODES, "node-1", "", uncordon, PatchKind.MERGE, into=dict)
+        await lab.until_bound(2)
+        more = builders.slice_(builders.device(), node_name="node-1", driver="other.example.com")
+        await lab.client.create(SLICES, more, into=dict)
+        await lab.client.create(CLASSES, builders.device_class("other.example.com"), into=dict)
+        request = builders.device_request("other.example.com")
+        await lab.client.create(CLAIMS, builders.claim(request), "default", into=dict)
+        await lab.pods(builders.pod("claim-1", name="other"))
+        await lab.until_bound(3)
+        bound = next(p for p in lab.seen.pods.items.values() if p.spec.node_name and p.spec.resource_claims)
+        await lab.client.delete(PODS, bound.metadata.name, "default", grace_seconds=0)
+        await lab.until(
+            lambda pods, _: bound.ref not in pods and sum(bool(p.spec.node_name) for p in pods.values()) == 3
+        )
+    assert len(set(lab.held())) == len(lab.held()) == 3
+
+
+@pytest.mark.parametrize(("verb", "resource"), WRITES)
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"code": 409},
+        {"code": 500},
+        {"code": 500, "applied": True},
+        {"drop": True, "applied": True},
+        {"code": 429},
+    ],
+    ids=["conflict", "error", "error after it was carried out", "answer lost", "too many requests"],
+)
+async def test_a_write_that_goes_wrong_is_made_good(
+    lab: Lab, verb: str, resource: str, fault: dict[str, Any]
+) -> None:
+    lab.server.faults.add(Fault(verb=verb, resource=resource, count=2, **fault))
+    async with Controllers(lab.client):
+        await lab.pods(*(builders.pod(name=f"pod-{i}", templates=["template"]) for i in range(2)))
+        await lab.until_bound(2)
+        assert len(lab.seen.claims.items) == 2, "one claim for each pod"
+        assert len(set(lab.held())) == 2
+
+
+async def test_a_write_that_the_server_refuses_gives_the_devices_back(lab: Lab) -> None:
+    """A plan that can't be written is undone and reported, and made again later."""
+    lab.server.faults.add(Fault(verb="create", resource="pods/binding", code=422, count=1))
+    async with Controllers(lab.client):
+        await lab.pods(builders.pod(templates=["template"]))
+        await lab.until(lambda pods, _: any(p.status.conditions for p in pods.values()))
+        await lab.until_bound(1)
+    assert len(lab.held()) == 1
+
+
+async def test_opaque_parameters_of_strangers_survive_every_write(lab: Lab) -> None:
+    """Nulls, unsorted keys: the API server compares them byte for byte (and refuses what changed)."""
+    parameters = b'{"b":null,"a":{"z":1,"y":"\\u003c"}}'
+    claim = builders.claim(configs=[OpaqueConfig(builders.DRIVER, msgspec.Raw(b'{"x":1}'))])
+    body = canonical(claim).replace(b'{"x":1}', parameters)
+    await lab.client.create(CLAIMS, body, "default", into=dict)
+    async with Controllers(lab.client):
+        await lab.pods(builders.pod("claim-1"))
+        await lab.until_bound(1)
+        stored = await lab.client.get(CLAIMS, "claim-1", "default", into=bytes)
+        assert stored.count(parameters) >= 1
+        allocated = lab.seen.claims.items["default/claim-1"].allocation
+        assert allocated is not None
+        (config,) = allocated.devices.config
+        assert config.opaque is not None
+        assert b'"b":null' in bytes(config.opaque.parameters)
+        await lab.client.delete(PODS, "pod-1", "default", grace_seconds=0)
+        await lab.until(lambda _, claims: claims["default/claim-1"].allocation is None)
+
+
+async def test_controllers_that_die_at_any_moment_are_continued(lab: Lab) -> None:
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    await lab.pods(*(builders.pod(name=f"pod-{i}", templates=["template", "template"]) for i in range(3)))
+    for _ in range(8):
+        async with Controllers(lab.client):
+            await asyncio.sleep(chance.random() * 0.05)
+    async with Controllers(lab.client):
+        await lab.until_bound(2)
+        await lab.until(lambda pods, claims: len(claims) == 6)
+        bound = [pod for pod in lab.seen.pods.items.values() if pod.spec.node_name]
+        assert len(set(lab.held())) == len(lab.held()) == 4
+        await lab.client.delete(PODS, bound[0].metadata.name, "default", grace_seconds=0)
+        await lab.until(lambda pods, claims: len(claims) == 4 and all(p.spec.node_name for p in pods.values()))
+    assert len(set(lab.held())) == len(lab.held()) == 4

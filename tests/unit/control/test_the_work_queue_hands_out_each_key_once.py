@@ -1,0 +1,57 @@
+import asyncio
+
+import pytest
+
+from dradriver.control.work_queue import WorkQueue
+
+
+@pytest.fixture
+def queue() -> WorkQueue[str]:
+    return WorkQueue(0.001, 0.004)
+
+
+async def test_a_key_that_waits_already_is_not_added_twice(queue: WorkQueue[str]) -> None:
+    queue.add("a")
+    queue.add("a")
+    queue.add("b")
+    assert [await queue.get(), await queue.get()] == ["a", "b"]
+
+
+async def test_a_key_that_is_worked_on_comes_again_afterwards(queue: WorkQueue[str]) -> None:
+    queue.add("a")
+    await queue.get()
+    queue.add("a")
+    again = asyncio.create_task(queue.get())
+    await asyncio.sleep(0)
+    assert not again.done(), "never two workers on one key"
+    queue.done("a")
+    assert await again == "a"
+
+
+async def test_later_means_after_a_wait_and_now_cuts_it_short(queue: WorkQueue[str]) -> None:
+    queue.add_later("a")
+    queue.add_later("a")
+    assert await queue.get() == "a"
+    queue.done("a")
+    patient = WorkQueue[str](3600, 3600)
+    patient.add_later("a")
+    patient.add("a")
+    assert await patient.get() == "a"
+    patient.done("a")
+    patient.close()
+
+
+async def test_adding_for_later_what_is_in_line_changes_nothing(queue: WorkQueue[str]) -> None:
+    queue.add("a")
+    queue.add_later("a")
+    assert await queue.get() == "a"
+    queue.done("a")
+    queue.add("b")
+    assert await queue.get() == "b"
+
+
+async def test_a_closed_queue_leaves_no_timer_behind(queue: WorkQueue[str]) -> None:
+    queue.add_later("a")
+    queue.close()
+    queue.add("b")
+    assert await queue.get() == "b"

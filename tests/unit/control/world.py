@@ -1,0 +1,269 @@
+"""A cluster in memory: it does what actions say at once, and can lose everything but its objects."""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec.structs import replace
+
+from dradriver.allocator import InUse, Inventory
+from dradriver.control import actions
+from dradriver.control.actions import Action, Release, Report, Step, Then
+from dradriver.control.binding import PlanFailed, next_step, unreserve
+from dradriver.control.ownership import Objects, claim_step, pod_step
+from dradriver.control.pipeline import schedule
+from dradriver.control.snapshot import Plan, Snapshot, Unschedulable
+from dradriver.model.claim import (
+    CLAIM_FINALIZER,
+    ClaimStatus,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceClaimTemplateSpec,
+)
+from dradriver.model.deviceclass import DeviceClass
+from dradriver.model.meta import ObjectMeta
+from dradriver.model.slices import ResourceSlice
+from dradriver.model.workload import Node, Pod, PodClaimStatus, PodCondition
+from dradriver.testing import builders
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def template(name: str = "template", made: ResourceClaim | None = None) -> ResourceClaimTemplate:
+    """A template for claims like the given one."""
+    spec = (made or builders.claim()).spec
+    return ResourceClaimTemplate(
+        metadata=ObjectMeta(name=name, namespace="default"),
+        spec=ResourceClaimTemplateSpec(spec=spec, metadata=ObjectMeta(labels={"team": "red"})),
+    )
+
+
+class CrashError(Exception):
+    """The controllers' process died."""
+
+
+@dataclass
+class World:
+    """Objects, what was written to them, and the controllers' memory (`plans`).
+
+    Attributes:
+        writes: every action that was carried out.
+        crash_after: the number of writes after which the process dies once.
+    """
+
+    pods: dict[str, Pod] = field(default_factory=dict)
+    claims: dict[str, ResourceClaim] = field(default_factory=dict)
+    templates: dict[str, ResourceClaimTemplate] = field(default_factory=dict)
+    nodes: list[Node] = field(default_factory=list)
+    slices: list[ResourceSlice] = field(default_factory=list)
+    classes: dict[str, DeviceClass] = field(default_factory=dict)
+    plans: dict[str, Plan] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+    writes: list[Action] = field(default_factory=list)
+    crash_after: int | None = None
+    _uids: Iterator[int] = field(default_factory=itertools.count)
+
+    def add(
+        self, *objects: Pod | ResourceClaim | ResourceClaimTemplate | Node | ResourceSlice | DeviceClass
+    ) -> None:
+        """Puts objects in, as their users would."""
+        for each in objects:
+            match each:
+                case Pod():
+                    self.pods[each.ref] = each
+                case ResourceClaim():
+                    self.claims[each.ref] = each
+                case ResourceClaimTemplate():
+                    self.templates[f"{each.metadata.namespace}/{each.metadata.name}"] = each
+                case Node():
+                    self.nodes.append(each)
+                case ResourceSlice():
+                    self.slices.append(each)
+                case DeviceClass():
+                    self.classes[each.metadata.name] = each
+
+    def pod(self, name: str = "pod-1") -> Pod:
+        return self.pods[f"default/{name}"]
+
+    def condition(self, name: str = "pod-1") -> PodCondition:
+        """The PodScheduled condition."""
+        return next(c for c in self.pod(name).status.conditions if c.type == "PodScheduled")
+
+    def claims_of(self, name: str) -> list[ResourceClaim]:
+        """The claims that were made for a pod."""
+        owner = self.pod(name).metadata.uid
+        return [c for c in self.claims.values() if c.metadata.controller and c.metadata.controller.uid == owner]
+
+    def change(self, name: str, **status: Any) -> None:
+        """Changes the status of a pod, as its kubelet would."""
+        pod = self.pod(name)
+        self.pods[pod.ref] = replace(pod, status=replace(pod.status, **status))
+
+    def delete_pod(self, name: str) -> None:
+        """The pod is gone; the garbage collector takes what it owns."""
+        pod = self.pods.pop(f"default/{name}")
+        for claim in list(self.claims.values()):
+            if claim.metadata.controller and claim.metadata.controller.uid == pod.metadata.uid:
+                self.delete_claim(claim.ref)
+
+    def delete_claim(self, ref: str) -> None:
+        """Deletes a claim; with a finalizer it only gets a deletion timestamp."""
+        claim = self.claims[ref]
+        if claim.metadata.finalizers:
+            self.claims[ref] = replace(claim, metadata=replace(claim.metadata, deletion_timestamp=NOW))
+        else:
+            del self.claims[ref]
+
+    def objects(self) -> Objects:
+        owned = defaultdict(list)
+        for claim in self.claims.values():
+            if claim.metadata.controller:
+                owned[claim.metadata.controller.uid].append(claim)
+        return Objects(self.pods, self.claims, self.templates, lambda uid: owned.get(uid, ()), self.gone)
+
+    def snapshot(self, **changes: Any) -> Snapshot:
+        promised = {uid: plan for plan in self.plans.values() for uid in plan.allocations}
+        held = [
+            replace(c, status=ClaimStatus(allocation=promised[c.metadata.uid].allocations[c.metadata.uid]))
+            if c.metadata.uid in promised and c.allocation is None
+            else c
+            for c in self.claims.values()
+        ]
+        parts: dict[str, Any] = {
+            "nodes": self.nodes,
+            "claims": dict(self.claims),
+            "classes": self.classes,
+            "inventory": Inventory.of(self.slices),
+            "in_use": InUse.of(held),
+            "in_flight": promised.keys(),
+        }
+        return Snapshot(**(parts | changes))
+
+    def settle(self) -> None:
+        """Runs the controllers until nothing is left to do; a crash is survived by starting them again."""
+        while True:
+            try:
+                while self._round():
+                    pass
+            except CrashError:
+                self.plans.clear()
+                self.gone.clear()
+                continue
+            return
+
+    def _round(self) -> bool:
+        """One write at most for each object; whether there was any."""
+        before = len(self.writes)
+        for ref in sorted(self.pods):
+            if ref in self.pods:
+                self._do(pod_step(self.pods[ref], self.objects()))
+        for ref in sorted(self.claims):
+            if ref in self.claims:
+                self._do(claim_step(self.claims[ref], self.objects()))
+        for ref in sorted(self.pods):
+            if ref in self.pods:
+                self._do(self.scheduling_step(ref))
+        return len(self.writes) > before
+
+    def _do(self, step: Step) -> None:
+        if step.action is not None and not isinstance(step.action, actions.Say):
+            self.apply(step.action)
+
+    def scheduling_step(self, ref: str) -> Step:
+        """What `control.scheduler` does, with this world's memory."""
+        pod = self.pods[ref]
+        if pod.spec.node_name or pod.finished or pod.metadata.deletion_timestamp:
+            self.plans.pop(ref, None)
+            return Step(Then.DONE)
+        if ref not in self.plans:
+            verdict = schedule(pod, self.snapshot())
+            if isinstance(verdict, Unschedulable):
+                if verdict.unavailable:
+                    return Step(Then.AGAIN, Release(verdict.unavailable[0], deallocate=True))
+                said = verdict.quiet or any(c.message == verdict.message for c in pod.status.conditions)
+                return Step(Then.WAIT, None if said else Report(pod, verdict.reason, verdict.message))
+            self.plans[ref] = verdict
+        try:
+            return next_step(self.plans[ref], pod, self.claims)
+        except PlanFailed:
+            release = unreserve(self.plans[ref], pod, self.claims)
+            if release is None:
+                del self.plans[ref]
+            return Step(Then.AGAIN, release)
+
+    def apply(self, action: Action) -> None:  # noqa: C901, PLR0912 - one case for each action
+        """Carries out a write, as `control.executor` and the API server would."""
+        self.writes.append(action)
+        match action:
+            case actions.CreateClaim(claim):
+                assert claim.ref not in self.claims, f"{claim.ref} exists"
+                meta = replace(claim.metadata, uid=f"uid-{next(self._uids)}")
+                self.claims[claim.ref] = replace(claim, metadata=meta)
+            case actions.RecordClaims(pod, names):
+                statuses = {s.name: s.resource_claim_name for s in pod.status.resource_claim_statuses} | dict(
+                    names
+                )
+                listed = [PodClaimStatus(name=k, resource_claim_name=v) for k, v in statuses.items()]
+                self.change(pod.metadata.name, resource_claim_statuses=listed)
+            case actions.DeleteClaim(claim):
+                self.delete_claim(claim.ref)
+            case actions.LookUpPod(namespace, name, uid):
+                pod_there = self.pods.get(f"{namespace}/{name}")
+                if pod_there is None or pod_there.metadata.uid != uid:
+                    self.gone.add(uid)
+            case actions.AddFinalizer(claim):
+                self._finalizers(claim.ref, [*claim.metadata.finalizers, CLAIM_FINALIZER])
+            case actions.RemoveFinalizer(claim):
+                self._finalizers(claim.ref, [])
+            case actions.Allocate(claim, allocation, consumer):
+                assert CLAIM_FINALIZER in claim.metadata.finalizers
+                self._status(
+                    claim.ref, allocation=allocation, reserved_for=[*claim.status.reserved_for, consumer]
+                )
+            case actions.Reserve(claim, consumer):
+                self._status(claim.ref, reserved_for=[*claim.status.reserved_for, consumer])
+            case actions.Release(claim, remaining, deallocate):
+                self._status(claim.ref, reserved_for=list(remaining))
+                if deallocate:
+                    self._status(claim.ref, allocation=None)
+                    self._maybe_crash()
+                    self._finalizers(claim.ref, [])
+            case actions.Bind(pod, node):
+                self.pods[pod.ref] = replace(pod, spec=replace(pod.spec, node_name=node))
+            case actions.Report(pod, reason, message):
+                condition = PodCondition(type="PodScheduled", status="False", reason=reason, message=message)
+                self.change(pod.metadata.name, conditions=[condition])
+            case actions.Say():
+                pass
+        self._maybe_crash()
+
+    def _maybe_crash(self) -> None:
+        if self.crash_after is not None:
+            self.crash_after -= 1
+            if self.crash_after == 0:
+                raise CrashError
+
+    def _status(self, ref: str, **status: Any) -> None:
+        claim = self.claims[ref]
+        self.claims[ref] = replace(claim, status=replace(claim.status, **status))
+
+    def _finalizers(self, ref: str, finalizers: list[str]) -> None:
+        claim = self.claims[ref]
+        if not finalizers and claim.metadata.deletion_timestamp:
+            del self.claims[ref]
+        else:
+            self.claims[ref] = replace(claim, metadata=replace(claim.metadata, finalizers=finalizers))
+
+
+def cluster(nodes: int = 2, devices: int = 2) -> World:
+    """Nodes with devices, the class and the template `template` that asks for one of them."""
+    world = World()
+    for number in range(1, nodes + 1):
+        name = f"node-{number}"
+        world.add(builders.node(name))
+        world.add(builders.slice_(*[builders.device(f"device-{i}") for i in range(devices)], node_name=name))
+    world.add(builders.device_class(), template())
+    return world
