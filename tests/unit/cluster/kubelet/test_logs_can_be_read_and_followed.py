@@ -58,19 +58,31 @@ async def test_kubectl_logs_shows_them(lab: Lab, node: EmbeddedNode, api: ApiSer
     api.pod_logs = node.kubelet.logs
     await lab.pod("pod", containers=[_container("echo hello")])
     await lab.phase("pod", "Succeeded")
+    assert await kubectl_logs(tmp_path, "-f") == (0, "hello\n", "")
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+async def test_kubectl_logs_tells_why_there_is_none(
+    lab: Lab, node: EmbeddedNode, api: ApiServer, tmp_path: Path
+) -> None:
+    api.pod_logs = node.kubelet.logs
+    await lab.claim("claim", drivers=("absent.example.com",))
+    await lab.pod("pod", "claim")
+    await lab.event("pod", "FailedPrepareDynamicResources", "not registered")
+    code, _, error = await kubectl_logs(tmp_path)
+    assert code == 1
+    assert 'container "main" in pod "pod" is waiting to start: ContainerCreating' in error
+
+
+async def kubectl_logs(folder: Path, *options: str) -> tuple[int | None, str, str]:
     process = await asyncio.create_subprocess_exec(
-        *(
-            "kubectl",
-            f"--kubeconfig={tmp_path}/kubeconfig",
-            f"--cache-dir={tmp_path}/cache",
-            "logs",
-            "-f",
-            "pod",
-        ),
+        *("kubectl", f"--kubeconfig={folder}/kubeconfig", f"--cache-dir={folder}/cache"),
+        *("logs", *options, "pod"),
         stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
     )
-    output, _ = await process.communicate()
-    assert output == b"hello\n"
+    output, errors = await process.communicate()
+    return process.returncode, output.decode(), errors.decode()
 
 
 def _container(script: str) -> dict[str, object]:
