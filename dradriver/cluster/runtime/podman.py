@@ -5,8 +5,7 @@ import os
 import re
 import resource
 import shutil
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -38,8 +37,6 @@ class PodmanRuntime:
         self._version = version
         self._flags = tuple(flags)
         self._cdi_spec_dir = cdi_spec_dir
-        self._mounting = 0
-        self._made_folder = False
 
     def describe(self) -> str:
         """One sentence for the user."""
@@ -79,10 +76,10 @@ class PodmanRuntime:
         ]
         if spec.cdi_devices and not self._cdi_spec_dir:
             argv = ["unshare", "-m", "sh", "-c", _IN_NAMESPACE, "sh", str(spec.cdi_folder), *argv]
-            async with self._mount_point():
-                outcome = await run(*argv)
-        else:
-            outcome = await run(*argv)
+            # It stays: removing a mount point detaches what others have mounted there, such as the podman of
+            # another cluster on this machine.
+            await asyncio.to_thread(_CDI_FOLDER.mkdir, parents=True, exist_ok=True)
+        outcome = await run(*argv)
         if not outcome.ok:
             await self._podman("rm", "--force", "--ignore", "--time", "0", spec.id)
             raise _start_error(outcome)
@@ -115,21 +112,6 @@ class PodmanRuntime:
         for device in spec.cdi_devices:
             options += ["--device", device]
         return options
-
-    @asynccontextmanager
-    async def _mount_point(self) -> AsyncIterator[None]:
-        """`/var/run/cdi` exists meanwhile; the last one that needed it removes it if the first one made it."""
-        self._mounting += 1
-        if self._mounting == 1:
-            # Not in a thread: a second caller must not pass before the folder is there.
-            self._made_folder = _make_folder(_CDI_FOLDER)
-        try:
-            yield
-        finally:
-            self._mounting -= 1
-            if self._mounting == 0 and self._made_folder:
-                with suppress(OSError):  # someone else has put something there
-                    _CDI_FOLDER.rmdir()
 
     async def _has(self, image: str) -> bool:
         return (await self._podman("image", "exists", image)).ok
@@ -164,15 +146,6 @@ class PodmanContainer:
             "podman", *self._flags, "stop", "--ignore", "--time", str(grace), self._name, timeout=grace + 30
         )
         await gone(self._conmon)
-
-
-def _make_folder(path: Path) -> bool:
-    """Whether the folder had to be made."""
-    try:
-        path.mkdir(parents=True)
-    except FileExistsError:
-        return False
-    return True
 
 
 def _limits() -> list[str]:
