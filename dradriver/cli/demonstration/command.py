@@ -46,8 +46,8 @@ async def _demo(folder: Path, runtime: str | None, *, keep: bool) -> None:
     async with AsyncExitStack() as stack:
         cluster = await stack.enter_async_context(Cluster(folder, nodes=1, runtime=runtime))
         say("cluster", f"API server {cluster.url}, state in {folder}")
-        say("runtime", f"containers: {cluster.runtime}")
-        client = await stack.enter_async_context(await cluster.client())
+        say("runtime", cluster.runtime)
+        client = cluster.client()
         (process,) = driver_processes(cluster, [_LOOP])
         await stack.enter_async_context(Supervisor([process], lambda line: click.echo(line, err=True)))
         story = Story(client, process, say)

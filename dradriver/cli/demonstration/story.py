@@ -94,14 +94,15 @@ class Story:
 
         async with deadline(f"pod {name} getting a claim", _POD_SECONDS, why):
             pod = await self._pod(name, lambda pod: _claim_name(pod) is not None)
+            claim = await self._claim(_claim_name(pod), lambda _: True)
+        self._say("claim", f"ResourceClaim {_named(claim.metadata)} was made for pod {name}")
         async with deadline(f"the allocation of the claim of pod {name}", _POD_SECONDS, why):
             claim = await self._claim(_claim_name(pod), lambda claim: claim.allocation is not None)
         (result,) = claim.results
         self._claims.append(claim)
         self._say(
             "allocate",
-            f"ResourceClaim {_named(claim.metadata)} of pod {name} has device {result.device} "
-            f"of pool {result.pool}",
+            f"ResourceClaim {_named(claim.metadata)} has device {result.device} of pool {result.pool}",
         )
         async with deadline(f"the start of pod {name}", _POD_SECONDS, why):
             pod = await self._pod(name, lambda pod: pod.status.phase == "Running")

@@ -58,9 +58,9 @@ def _field(column: str) -> str:
 
 
 def _cell(value: object) -> str:
+    if value in (None, "", [], {}):
+        return "-"
     match value:
-        case None | "" | [] | {}:
-            return "-"
         case list():
             return ",".join(map(str, value))
         case dict():

@@ -1,0 +1,114 @@
+"""`dradriver get` against an embedded API server."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import Result
+
+from dradriver.cluster.apiserver import ApiServer
+from dradriver.kube import CLAIMS, PODS, SLICES, Client, PatchKind
+from dradriver.testing.builders import allocated, claim, device, pod, slice_
+
+Command = Callable[..., Result]
+Get = Callable[..., Awaitable[Result]]
+
+
+@pytest.fixture
+async def kubeconfig(tmp_path: Path) -> AsyncIterator[Path]:
+    server = ApiServer(tmp_path / "server")
+    await server.start()
+    path = tmp_path / "kubeconfig"
+    server.write_kubeconfig(path)
+    yield path
+    await server.stop()
+
+
+@pytest.fixture
+async def client(kubeconfig: Path) -> AsyncIterator[Client]:
+    async with await Client.connect(str(kubeconfig)) as client:
+        yield client
+
+
+@pytest.fixture
+def get(dradriver: Command, kubeconfig: Path) -> Get:
+    async def run(*words: str) -> Result:
+        # Commands bring their own event loop, the server runs on the test's.
+        return await asyncio.to_thread(dradriver, "get", *words, "--kubeconfig", str(kubeconfig))
+
+    return run
+
+
+async def populate(client: Client) -> None:
+    await client.create(SLICES, slice_(device("gpu-0", {"model": "a"}), device("gpu-1"), count=1), into=dict)
+    await client.create(SLICES, slice_(device("x"), pool="broken", count=2), into=dict)
+    wanted = allocated(claim(name="mine"), "gpu-0")
+    await client.create(CLAIMS, wanted, "default", into=dict)
+    status = {"status": {"allocation": wanted.status.allocation}}
+    await client.patch(CLAIMS, "mine", "default", status, PatchKind.MERGE, into=dict, subresource="status")
+    await client.create(PODS, pod("mine"), "default", into=dict)
+
+
+def row(result: Result, name: str) -> list[str]:
+    assert result.exit_code == 0, result.output
+    return next(line.split() for line in result.stdout.splitlines() if name in line.split()[:2])
+
+
+async def test_pools_say_what_is_allocated_and_what_is_wrong(get: Get, client: Client) -> None:
+    await populate(client)
+    result = await get("pools")
+    assert row(result, "node-1")[:7] == ["driver.example.com", "node-1", "node-1", "1", "1/1", "2", "1"]
+    assert "incomplete: 1 of 2 slices" in " ".join(row(result, "broken"))
+    items = json.loads((await get("pools", "-o", "json")).stdout)["items"]
+    assert [(item["pool"], item["devices"]) for item in items] == [("broken", 1), ("node-1", 2)]
+
+
+async def test_devices_say_who_has_them(get: Get, client: Client) -> None:
+    await populate(client)
+    result = await get("devices", "--pool", "node-1")
+    assert row(result, "gpu-0")[4] == "default/mine"
+    assert row(result, "gpu-0")[-1] == "model=a"
+    assert row(result, "gpu-1")[4] == "-"
+    items = yaml.safe_load((await get("devices", "-o", "yaml")).stdout)["items"]
+    assert {item["name"]: item["allocatedTo"] for item in items}["gpu-0"] == ["default/mine"]
+
+
+async def test_claims_say_their_state(get: Get, client: Client) -> None:
+    await populate(client)
+    cells = row(await get("claims"), "mine")
+    assert cells[:5] == ["default", "mine", "allocated", "driver.example.com/node-1/gpu-0", "node-1"]
+
+
+async def test_pods_say_their_claims(get: Get, client: Client) -> None:
+    await populate(client)
+    cells = row(await get("pods", "-A"), "pod-1")
+    assert cells[:5] == ["default", "pod-1", "Pending", "-", "claim-0=mine"]
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"), [("slices", "ResourceSlice"), ("claims", "ResourceClaim"), ("pods", "Pod")]
+)
+async def test_programs_get_the_clusters_own_objects(get: Get, client: Client, words: str, kind: str) -> None:
+    await populate(client)
+    answer = json.loads((await get(words, "-o", "json")).stdout)
+    assert answer["kind"] == "List"
+    assert {item["kind"] for item in answer["items"]} == {kind}
+    assert all(item["metadata"]["resourceVersion"] for item in answer["items"])
+
+
+@pytest.mark.parametrize("words", ["pools", "slices", "devices", "claims", "pods"])
+async def test_an_empty_cluster_is_said_and_is_no_error(get: Get, words: str) -> None:
+    result = await get(words)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.startswith("No ")
+
+
+def test_a_kubeconfig_that_is_not_there_is_one_line(dradriver: Command) -> None:
+    result = dradriver("get", "pools", "--kubeconfig", "/no/such/kubeconfig")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: ")
+    assert "/no/such/kubeconfig" in result.stderr
+    assert result.stderr.count("\n") == 1

@@ -1,0 +1,72 @@
+"""A driver that dies is started again; one that was started wrongly is not."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from dradriver.cli import supervisor
+from dradriver.cli.supervisor import DriverProcess, Supervisor
+
+
+@dataclass(frozen=True, slots=True)
+class Script(DriverProcess):
+    """A driver process that is a few lines of Python."""
+
+    script: str = ""
+
+    @property
+    def command(self) -> Sequence[str]:
+        return (sys.executable, "-c", self.script, str(self.directory))
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "_PAUSES", (0.0, 0.0))
+
+
+async def test_a_process_that_dies_is_started_again_and_its_last_words_are_told(tmp_path: Path) -> None:
+    said: asyncio.Queue[str] = asyncio.Queue()
+    script = "import os, sys; print('out of memory', file=sys.stderr, flush=True); os.kill(os.getpid(), 9)"
+    process = Script("loop", "node-1", tmp_path / "kubeconfig", tmp_path, script)
+    async with Supervisor([process], said.put_nowait):
+        lines = [await said.get(), await said.get()]
+    for line in lines:
+        assert line.startswith(
+            "driver loop on node-1 ended with signal SIGKILL: out of memory; starting it again"
+        )
+
+
+async def test_a_process_that_was_used_wrongly_is_not_started_again(tmp_path: Path) -> None:
+    said: asyncio.Queue[str] = asyncio.Queue()
+    process = Script("loop", "node-1", tmp_path / "kubeconfig", tmp_path, "import sys; sys.exit(2)")
+    async with Supervisor([process], said.put_nowait):
+        assert "ended with exit code 2" in (line := await said.get())
+        assert "not started again" in line
+
+
+async def test_at_the_end_processes_are_asked_to_stop_and_awaited(tmp_path: Path) -> None:
+    script = (
+        "import pathlib, signal, sys\n"
+        "folder = pathlib.Path(sys.argv[1])\n"
+        "signal.signal(signal.SIGTERM, lambda *_: (folder.joinpath('stopped').touch(), sys.exit(0)))\n"
+        "folder.joinpath('fifo').open('w').write('up')\n"
+        "signal.pause()\n"
+    )
+    os.mkfifo(tmp_path / "fifo")
+    process = Script("loop", "node-1", tmp_path / "kubeconfig", tmp_path, script)
+    async with Supervisor([process], lambda line: None):
+        assert await asyncio.to_thread((tmp_path / "fifo").read_text) == "up"
+    assert (tmp_path / "stopped").exists()
+
+
+def test_a_node_driver_gets_the_folders_and_identity_of_its_node(tmp_path: Path) -> None:
+    process = DriverProcess("loop", "node-2", tmp_path / "kubeconfig", tmp_path / "node-2")
+    assert process.command[1:5] == ("-m", "dradriver.cli", "run", "loop")
+    assert f"--kubeconfig={tmp_path}/kubeconfig" in process.command
+    assert "--node-name=node-2" in process.command
+    assert f"--registry-dir={tmp_path}/node-2/plugins_registry" in process.command
