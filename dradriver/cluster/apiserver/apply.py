@@ -130,8 +130,17 @@ def apply(name: str | None, live: Object, config: Object, manager: Manager, *, f
     # What was owned as an empty map may hold entries now that somebody wants.
     holding = {path[:size] for path in kept for size in range(1, len(path))}
     for path in sorted(dropped - holding, key=lambda each: (-len(each), each)):
-        _remove(merged, path)
+        if not _names_kept_item(path, holding):
+            _remove(merged, path)
     return Applied(merged, set(wanted), others)
+
+
+def _names_kept_item(path: Path, holding: set[Path]) -> bool:
+    """Whether a path is an item, or one of its keys, in which somebody else still owns a field."""
+    item, last = path[:-1], path[-1]
+    if item not in holding or not item[-1].startswith("k:"):
+        return False
+    return last == SELF or last[2:] in json.loads(item[-1][2:])
 
 
 def _differs(wanted: JsonValue, present: JsonValue) -> bool:

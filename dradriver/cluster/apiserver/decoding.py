@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import msgspec
 import yaml
 
+from dradriver.cluster.apiserver import gojson
 from dradriver.cluster.apiserver.requests import Request
 from dradriver.cluster.apiserver.resources import Resource
 from dradriver.cluster.apiserver.schema import protobuf
@@ -49,7 +50,7 @@ def _load_yaml(body: bytes, schema: str | None) -> JsonValue:
         value = yaml.load(body, _JsonLoader)  # noqa: S506 -- a SafeLoader without dates
     except yaml.YAMLError as error:
         raise bad_request(f"error decoding YAML: {error}") from error
-    return parse(msgspec.json.encode(value), schema)
+    return parse(gojson.encode(value).encode(), schema)
 
 
 class _JsonLoader(yaml.SafeLoader):

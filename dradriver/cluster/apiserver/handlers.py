@@ -17,6 +17,7 @@ from dradriver.cluster.apiserver.deletion import Deleted, delete, options_of
 from dradriver.cluster.apiserver.faults import Fault, Faults
 from dradriver.cluster.apiserver.identity import Tokens, User
 from dradriver.cluster.apiserver.requests import Request, route
+from dradriver.cluster.apiserver.resources import PODS
 from dradriver.cluster.apiserver.reviews import REVIEWS, review
 from dradriver.cluster.apiserver.status import (
     About,
@@ -182,7 +183,8 @@ class Handler:
         target = request.target
         self.server.existing(request)
         body = read(request, "authentication.TokenRequest")
-        token = self.tokens.token(f"sa:{target.namespace}:{target.name}")
+        node = self._bound_node(target.namespace, dig(body, "spec", "boundObjectRef") or {})
+        token = self.tokens.token(f"sa:{target.namespace}:{target.name}{node and ':' + node}")
         expiry = self.server.now() + timedelta(seconds=dig(body, "spec", "expirationSeconds") or 3600)
         status = {"token": token, "expirationTimestamp": expiry.strftime("%Y-%m-%dT%H:%M:%SZ")}
         answer = {
@@ -192,6 +194,14 @@ class Handler:
             "spec": body.get("spec", {}),
         }
         return _json(encode({**answer, "status": status}), 201)
+
+    def _bound_node(self, namespace: str, reference: Object) -> str:
+        """The node that a token is bound to, itself or through a pod; "" for none."""
+        name = reference.get("name", "")
+        if reference.get("kind") == "Node":
+            return str(name)
+        pod = self.server.store.get(PODS, namespace, name) if reference.get("kind") == "Pod" else None
+        return str(dig(pod.object, "spec", "nodeName") or "") if pod is not None else ""
 
     def _update(self, request: Request) -> web.Response:
         return self._written(request, writes.replace(self.server, request))

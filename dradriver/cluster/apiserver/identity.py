@@ -54,7 +54,8 @@ def user_of(text: str) -> User | None:
     """The user that a short name stands for.
 
     `admin`; `node:NAME`, the kubelet of a node; `driver:NAME`, a driver's service account bound to
-    a node; `sa:NAMESPACE:NAME`, any other service account. None for anything else.
+    a node; `sa:NAMESPACE:NAME`, any other service account, bound to a node with a third `:NODE`. None for
+    anything else.
     """
     kind, _, rest = text.partition(":")
     if text == "admin":
@@ -63,9 +64,9 @@ def user_of(text: str) -> User | None:
         return User(f"system:node:{rest}", ("system:nodes", "system:authenticated"), rest, is_node=True)
     if kind == "driver" and rest:
         return _service_account(DRIVER_NAMESPACE, "dra-driver", rest)
-    if kind == "sa" and rest.count(":") == 1:
-        namespace, _, name = rest.partition(":")
-        return _service_account(namespace, name, "")
+    if kind == "sa" and rest.count(":") in {1, 2}:
+        namespace, name, *node = rest.split(":")
+        return _service_account(namespace, name, node[0] if node else "")
     return None
 
 

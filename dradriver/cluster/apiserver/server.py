@@ -169,7 +169,7 @@ class ApiServer:
         # Cancelling a handler whose client has gone ends its watch at once; writes have no await
         # to be cancelled at.
         server = web.Server(handler, request_factory=_request, handler_cancellation=True, access_log=None)
-        self._runner = web.ServerRunner(server, shutdown_timeout=0.5)
+        self._runner = web.ServerRunner(server, shutdown_timeout=0.1)
         await self._runner.setup()
         port = self._port or await asyncio.to_thread(self._last_port)
         try:

@@ -136,27 +136,12 @@ def _claim_state(obj: Object) -> str:
     if obj["metadata"].get("deletionTimestamp"):
         states.append("deleted")
     if status.get("allocation") is None:
-        states.append("pending")
+        states += [] if states else ["pending"]
     else:
         states.append("allocated")
         if status.get("reservedFor"):
             states.append("reserved")
     return ",".join(states)
-
-
-def _slice_node(obj: Object) -> JsonValue:
-    spec = obj.get("spec") or {}
-    if spec.get("nodeName"):
-        return spec["nodeName"]
-    if spec.get("allNodes"):
-        return "<all nodes>"
-    return (
-        "<selector>"
-        if spec.get("nodeSelector")
-        else "<per device>"
-        if spec.get("perDeviceNodeSelection")
-        else "<unset>"
-    )
 
 
 def _event_object(obj: Object) -> str:
@@ -219,10 +204,17 @@ _COLUMNS: dict[str, Sequence[Column]] = {
     "ResourceClaim": (NAME, Column("State", _claim_state), AGE),
     "ResourceClaimTemplate": (NAME, AGE),
     "ResourceSlice": (
-        NAME, Column("Node", _slice_node), Column("Driver", _path("spec", "driver")),
+        NAME, Column("Node", _path("spec", "nodeName")), Column("Driver", _path("spec", "driver")),
         Column("Pool", _path("spec", "pool", "name")), AGE,
     ),
-    "DeviceTaintRule": (NAME, AGE),
+    "DeviceTaintRule": (
+        NAME,
+        Column("Key", _path("spec", "taint", "key")),
+        Column("Value", _path("spec", "taint", "value")),
+        Column("Effect", _path("spec", "taint", "effect")),
+        Column("Time-Added", lambda obj: _since(dig(obj, "spec", "taint", "timeAdded"))),
+        AGE,
+    ),
     "CustomResourceDefinition": (
         NAME, Column("Created At", lambda obj: obj["metadata"].get("creationTimestamp"), "date"),
     ),

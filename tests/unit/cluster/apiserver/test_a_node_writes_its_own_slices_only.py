@@ -4,7 +4,7 @@ import pytest
 
 from dradriver.cluster.apiserver import ApiServer
 from dradriver.errors import UsageError
-from tests.conformance.apiserver_suite import DRA, MERGE, Api, allocation, claim, resource_slice
+from tests.conformance.apiserver_suite import DRA, MERGE, Api, allocation, claim, pod, resource_slice
 from tests.unit.cluster.apiserver.conftest import Connect
 
 SLICES = f"{DRA}/resourceslices"
@@ -105,3 +105,19 @@ async def test_a_forged_token_is_nobody(server: ApiServer, connect: Connect) -> 
 async def test_an_unknown_user_is_explained(server: ApiServer) -> None:
     with pytest.raises(UsageError, match="use admin, node:NAME"):
         server.kubeconfig("somebody")
+
+
+async def test_a_token_for_a_pod_is_bound_to_the_pods_node(
+    server: ApiServer, connect: Connect, api: Api
+) -> None:
+    namespace = "/api/v1/namespaces/default"
+    await api.make(f"{namespace}/pods", pod("p", nodeName="n1"))
+    await api.call(
+        "POST", f"{namespace}/serviceaccounts", {"kind": "ServiceAccount", "metadata": {"name": "default"}}
+    )
+    spec = {"boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": "p"}}
+    made = await api.make(f"{namespace}/serviceaccounts/default/token", {"kind": "TokenRequest", "spec": spec})
+    driver = connect(server)
+    driver.token = made["status"]["token"]
+    await driver.make(SLICES, resource_slice("mine"))
+    assert (await driver.call("POST", SLICES, resource_slice("other", nodeName="n2"))).status == 403

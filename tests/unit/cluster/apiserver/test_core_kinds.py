@@ -19,7 +19,8 @@ DEFAULT = "/api/v1/namespaces/default"
 PODS = f"{DEFAULT}/pods"
 EVENT = {
     "apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": "default"},
-    "message": "M", "reason": "R", "type": "Normal", "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"}, "count": 2,
+    "message": "M", "reason": "R", "type": "Normal",
+    "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"}, "count": 2,
 }  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dradriver.cluster.apiserver.apply import Applied, Manager, apply, record_apply, record_update, set_entries
@@ -37,6 +37,7 @@ def containers(*items: Json) -> Json:
 EMPTY: Json = {"metadata": {}}
 
 
+@settings(deadline=None)
 @given(PATHS)
 def test_a_set_survives_its_written_form(paths: set[tuple[str, ...]]) -> None:
     # A path that others go on from is written as a member of its own only with a dot.
@@ -121,12 +122,20 @@ def test_an_update_owns_what_it_changed_and_takes_it_from_others() -> None:
         applied(new, containers({"name": "a", "image": "1"}), "one")
 
 
+def test_an_item_stays_while_somebody_else_owns_a_field_of_it() -> None:
+    first = applied(EMPTY, containers({"name": "a", "image": "1", "workingDir": "/"}), "one")
+    new = {**containers({"name": "a", "image": "2", "workingDir": "/"}), "metadata": dict(first["metadata"])}
+    set_entries(new, record_update(POD, first, new, manager("editor", "Update"), NOW))
+    assert applied(new, {"spec": {}}, "one")["spec"]["containers"] == [{"name": "a", "image": "2"}]
+
+
 def test_what_a_writer_could_not_write_is_not_its_own() -> None:
     new: Json = {"metadata": {}, "spec": {"nodeName": "n"}, "status": {"phase": "Pending"}}
     entries = record_update(POD, None, new, manager("c", "Update"), NOW, lambda path: path[0] != "f:status")
     assert [from_tree(each["fieldsV1"]) for each in entries] == [{("f:spec", "f:nodeName")}]
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["one", "two"]), st.sets(st.sampled_from("abc"))), max_size=6))
 def test_after_any_applies_each_entry_is_there_exactly_when_somebody_wants_it(
     applies: list[tuple[str, set[str]]],
