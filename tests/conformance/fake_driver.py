@@ -108,6 +108,11 @@ class FakeDriver:
         await server.start()
         self._servers.append(server)
 
+    async def drop(self) -> None:
+        """The process behind the DRAPlugin socket dies; the registration socket still answers."""
+        await self._servers.pop(0).stop(None)
+        self.socket.unlink(missing_ok=True)
+
     async def stop(self) -> None:
         """Ends it as a graceful driver does: its sockets go."""
         self.registration_socket.unlink(missing_ok=True)

@@ -16,7 +16,7 @@ from tests.conformance.kubelet_lab import Lab
 
 CALL_SECONDS = 0.5
 CLEANUP_SECONDS = 1.0
-TIMINGS = Timings(retry=0.2, reconcile=0.2, restart=0.2, stop_grace=0.0)
+TIMINGS = Timings(retry=0.2, reconcile=0.2, restart=0.2, heartbeat=0.5, stop_grace=0.0)
 
 
 class EmbeddedNode:

@@ -6,6 +6,7 @@ servers.
 
 import asyncio
 import json
+import socket
 from typing import Any
 
 import pytest
@@ -63,6 +64,22 @@ class KubeletSuite:
     async def test_a_name_with_a_leading_dot_is_no_registration(self, lab: Lab) -> None:
         async with lab.driver(".hidden.example.com") as hidden, lab.registered():
             assert hidden.statuses.empty()
+
+    async def test_a_dead_socket_keeps_no_other_driver_from_registering(self, lab: Lab) -> None:
+        dead = lab.node.registry / "dead.example.com.sock"
+        with socket.socket(socket.AF_UNIX) as left:
+            left.bind(str(dead))
+        async with lab.registered():
+            dead.unlink()
+
+    async def test_a_driver_that_reconnects_is_called_without_a_new_registration(self, lab: Lab) -> None:
+        async with lab.registered() as driver:
+            await driver.drop()
+            await driver.serve()
+            await lab.claim("claim")
+            await lab.pod("pod", "claim")
+            await lab.phase("pod", "Running")
+            assert driver.statuses.empty()
 
     async def test_the_instance_that_came_last_is_called(self, lab: Lab) -> None:
         async with lab.registered() as first, lab.registered(instance="b") as second:
@@ -258,6 +275,12 @@ class KubeletSuite:
                 await lab.publish("slice-3", "third.example.com")
             await lab.until("removal of slices", lambda: _without(lab, "slice-3"))
             assert {"slice-1", "slice-2"} <= await lab.slices()
+
+    async def test_slices_of_a_registered_driver_go_when_its_connection_is_lost(self, lab: Lab) -> None:
+        async with lab.registered() as driver:
+            await lab.publish("slice-1")
+            await driver.drop()
+            await lab.until("removal of slices", lambda: _without(lab, "slice-1"))
 
     async def test_slices_stay_when_the_driver_comes_back_in_time(self, lab: Lab) -> None:
         async with lab.registered() as driver:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from dradriver.cluster.runtime import Container as Started
 from dradriver.cluster.runtime import ContainerSpec, ContainerStartError, Runtime
 from dradriver.model.workload import Container
 
-__all__ = ["ContainerRunner"]
+__all__ = ["ContainerRunner", "remove_folders"]
 
 _log = logging.getLogger(__name__)
 
@@ -124,6 +124,13 @@ class ContainerRunner:
         del self._running[name]
         _log.info("container %s of pod %s ended with exit code %d", name, self._pod.ref, code)
         self._changed()
+
+
+def remove_folders(parent: Path, kept: Set[str]) -> None:
+    """Removes the folders of all pods but those with these UIDs."""
+    for folder in parent.iterdir():
+        if folder.name.rpartition("_")[2] not in kept:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _initial(pod: NodePod) -> dict[str, ContainerState]:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 
+from dradriver.cluster.kubelet.container_runner import remove_folders
 from dradriver.cluster.kubelet.container_state import Stage
 from dradriver.cluster.kubelet.logs import read_log
 from dradriver.cluster.kubelet.pod_types import NodePod
@@ -32,6 +33,9 @@ class PodManager:
             async with Cache(self._tools.client, PODS, NodePod, fields=fields) as cache:
                 cache.subscribe(lambda _kind, _old, _new: self._changed.set())
                 await cache.synced()
+                pods = {pod.metadata.uid: pod for pod in cache.items.values()}
+                await asyncio.to_thread(remove_folders, self._tools.pods_folder, set(pods))
+                self._compare(pods)
                 reconcile = asyncio.create_task(self._reconcile(), name=f"claims of gone pods of {self._node}")
                 try:
                     while True:
@@ -72,7 +76,9 @@ class PodManager:
             NotFoundError: there is no such pod on this node, or no such container in it.
             UsageError: the container has not started yet.
         """
-        worker = next((w for w, _ in self._workers.values() if w.pod.ref == f"{namespace}/{pod}"), None)
+        # Of pods that had the same name one after the other, the last.
+        workers = [worker for worker, _ in self._workers.values()]
+        worker = next((w for w in reversed(workers) if w.pod.ref == f"{namespace}/{pod}"), None)
         if worker is None:
             raise NotFoundError(f"pod {namespace}/{pod} is not on node {self._node}")
         containers = worker.containers
@@ -91,14 +97,17 @@ class PodManager:
 
     def _compare(self, present: dict[str, NodePod]) -> None:
         for uid, (worker, task) in list(self._workers.items()):
-            if task.done():
+            if uid not in present:
+                # An ended worker stays known until the watch shows that its pod is gone.
+                if task.done():
+                    del self._workers[uid]
+                else:
+                    worker.update(None)
+            elif task.done() and (error := task.exception()):
+                # A defect of ours; with the pod's next change a new worker takes over.
+                _log.error("worker of pod %s failed", worker.pod.ref, exc_info=error)
                 del self._workers[uid]
-                if error := task.exception():
-                    # A defect of ours; with the pod's next change a new worker takes over.
-                    _log.error("worker of pod %s failed", worker.pod.ref, exc_info=error)
-                    present.pop(uid, None)
-            elif uid not in present:
-                worker.update(None)
+                del present[uid]
         for uid, pod in present.items():
             if uid in self._workers:
                 self._workers[uid][0].update(pod)
