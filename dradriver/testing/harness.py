@@ -13,11 +13,11 @@ from functools import reduce
 from operator import or_
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Final, Self, TypeVar
 
 import msgspec
 
-from dradriver.allocator import InUse, Inventory, Node, allocate
+from dradriver.allocator import Features, InUse, Inventory, Node, allocate
 from dradriver.driver import Config, Driver
 from dradriver.model.cdi import CdiSpec, ContainerEdits
 from dradriver.model.claim import ClaimStatus, DeviceConstraint, DeviceRequest, DeviceResult, ResourceClaim
@@ -36,6 +36,9 @@ from dradriver.testing.process import NodeProcess, Paths, ProcessDiedError
 __all__ = ["Harness", "PreparedClaim"]
 
 T = TypeVar("T")
+
+_FEATURES: Final = Features(compatibility_groups=True, list_type_attributes=True)
+"""Everything on: what a driver offers is under test, not the feature gates of some cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +161,7 @@ class Harness:
         """
         claim = self._claim(requests, name, config, constraints)
         inventory, in_use = Inventory.of(self.slices()), InUse.of(self._claims)
-        found = allocate([claim], inventory, self._classes, in_use, self._node)
+        found = allocate([claim], inventory, self._classes, in_use, self._node, features=_FEATURES)
         return self._keep(
             msgspec.structs.replace(claim, status=ClaimStatus(allocation=found[claim.metadata.uid]))
         )

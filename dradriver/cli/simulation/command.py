@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import click
 
+from dradriver.allocator import Features
 from dradriver.cli.errors import FAILED
 from dradriver.cli.files import read_files
 from dradriver.cli.output import document, output_option
@@ -23,9 +24,12 @@ __all__ = ["simulate"]
     required=True,
     help="File or folder, - for stdin; may be repeated.",
 )
+@click.option(
+    "--feature-gates", default="", help="Kubernetes feature gates, as A=true,B=false.  [default: 1.37's]"
+)
 @output_option
 @click.pass_context
-def simulate(ctx: click.Context, files: Sequence[str], output: str) -> None:
+def simulate(ctx: click.Context, files: Sequence[str], feature_gates: str, output: str) -> None:
     """Show what would be allocated to pods and claims, or why not, without a cluster.
 
     The files hold ResourceSlices, DeviceClasses, ResourceClaims, ResourceClaimTemplates, Pods and Nodes. Pods
@@ -36,7 +40,7 @@ def simulate(ctx: click.Context, files: Sequence[str], output: str) -> None:
     reading = read_files(files)
     if reading.errors:
         raise reading.errors[0]
-    found = list(outcomes(read_world(reading.documents)))
+    found = list(outcomes(read_world(reading.documents), _features(feature_gates)))
     if output == "table":
         for outcome in found:
             _say(outcome)
@@ -46,6 +50,14 @@ def simulate(ctx: click.Context, files: Sequence[str], output: str) -> None:
         )
     if not all(outcome.node for outcome in found):
         ctx.exit(FAILED)
+
+
+def _features(gates: str) -> Features:
+    if not gates:
+        return Features()
+    from dradriver.cluster.apiserver.gates import FeatureGates  # noqa: PLC0415 - slow to import
+
+    return Features.of_gates(FeatureGates.parse(gates).settings)
 
 
 def _say(outcome: Outcome) -> None:

@@ -1,11 +1,12 @@
 """Runs the allocator over a world, need by need; each allocation is in force for the next."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from msgspec.structs import replace
 
-from dradriver.allocator import InUse, Inventory, Node, Refusal, allocate
+from dradriver.allocator import Features, InUse, Inventory, Node, Refusal, allocate
 from dradriver.cli.simulation.world import Need, World
 from dradriver.model.claim import Allocation, ClaimStatus, ResourceClaim
 
@@ -29,36 +30,40 @@ class Outcome:
     refusals: list[str] = field(default_factory=list)
 
 
-def outcomes(world: World) -> Iterator[Outcome]:
+def outcomes(world: World, features: Features) -> Iterator[Outcome]:
     """The outcome of each need, in order; a need takes the first node that it fits on."""
     inventory = Inventory.of(world.slices)
+
+    def try_on(claims: list[ResourceClaim], node: Node, in_use: InUse) -> Mapping[str, Allocation]:
+        return allocate(claims, inventory, world.classes, in_use, node, features=features)
+
     held = dict(world.claims)
     for need in world.needs():
         current = [held.get(claim.ref, claim) for claim in need.claims]
         outcome = Outcome(need.subject, refusals=list(need.missing))
         if not need.missing:
-            _try_nodes(world, need, current, inventory, InUse.of(held.values()), outcome)
+            in_use = InUse.of(held.values())
+            _try_nodes(world.nodes, need, current, partial(try_on, in_use=in_use), outcome)
         for claim in outcome.claims:
             held[claim.ref] = claim
         yield outcome
 
 
 def _try_nodes(
-    world: World,
+    nodes: Sequence[Node],
     need: Need,
     claims: list[ResourceClaim],
-    inventory: Inventory,
-    in_use: InUse,
+    try_on: Callable[[list[ResourceClaim], Node], Mapping[str, Allocation]],
     outcome: Outcome,
 ) -> None:
     open_claims = [claim for claim in claims if claim.allocation is None]
-    for node in world.nodes:
+    for node in nodes:
         elsewhere = _elsewhere(need, claims, node)
         if elsewhere:
             outcome.refusals.append(f"node {node.name}: {elsewhere}")
             continue
         try:
-            allocations = allocate(open_claims, inventory, world.classes, in_use, node)
+            allocations = try_on(open_claims, node)
         except Refusal as refusal:
             outcome.refusals.append(refusal.text())
             if refusal.kind == "claim":

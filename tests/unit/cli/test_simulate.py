@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from click.testing import Result
 
 from dradriver.model.codec import builtins
+from dradriver.model.counters import CounterConsumption, CounterSet
+from dradriver.model.device import Device
 from dradriver.testing.builders import allocated, claim, device, device_class, device_request, node, pod, slice_
 
 Command = Callable[..., Result]
@@ -89,3 +91,13 @@ def test_files_with_nothing_to_allocate_are_used_wrongly(dradriver: Command) -> 
     result = dradriver("simulate", "-f", "-", stdin=listed(POOL, CLASS))
     assert result.exit_code == 2
     assert result.stderr.startswith("Error: the files hold no Pod")
+
+
+def test_feature_gates_decide_what_may_be_used(dradriver: Command) -> None:
+    grouped = Device("gpu-0", consumes_counters=[CounterConsumption("set", {"memory": 1}, ["mig"])])
+    counters = slice_(counter_sets=[CounterSet("set", {"memory": 1})], count=2, name="slice-0")
+    objects = listed(counters, slice_(grouped, count=2, name="slice-1"), CLASS, claim())
+    assert dradriver("simulate", "-f", "-", stdin=objects).exit_code == 1
+    gates = ("--feature-gates", "DRADeviceCompatibilityGroups=true")
+    assert dradriver("simulate", *gates, "-f", "-", stdin=objects).exit_code == 0
+    assert dradriver("simulate", "--feature-gates", "Typo=true", "-f", "-", stdin=objects).exit_code == 2

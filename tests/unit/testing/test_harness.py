@@ -1,0 +1,64 @@
+"""The harness: a driver with everything that it meets on a node, except for the kubelet and the API server."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import dradriver as dra
+from dradriver.allocator import Refusal
+from dradriver.errors import InvalidObjectError
+from dradriver.testing import Harness, ProcessDiedError, Step, device_request
+from tests.unit.testing.drivers import Misspelt, Partitions, Plain
+
+Make = Callable[[Callable[[], dra.Driver]], Harness]
+
+
+def test_claims_get_devices_that_no_other_claim_has(driver_harness: Make) -> None:
+    harness = driver_harness(Plain)
+    assert [harness.allocate().results[0].device for _ in range(2)] == ["a", "b"]
+    with pytest.raises(Refusal):
+        harness.allocate()
+
+
+def test_selectors_and_counters_are_the_allocators(driver_harness: Make) -> None:
+    harness = driver_harness(Plain)
+    wanted = device_request(Plain.name, 'device.attributes["plain.example.com"].index == 1')
+    assert harness.allocate(wanted).results[0].device == "b"
+
+
+def test_the_slices_are_those_that_would_be_published(driver_harness: Make) -> None:
+    harness = driver_harness(Partitions)
+    counters, devices = harness.slices()
+    assert [each.name for each in counters.spec.shared_counters] == ["card-0"]
+    assert [each.name for each in devices.spec.devices][-1] == "whole"
+    with pytest.raises(InvalidObjectError, match="Card_0"):
+        driver_harness(Misspelt).slices()
+
+
+def test_what_a_container_gets_is_read_from_the_spec_on_disk(driver_harness: Make) -> None:
+    harness = driver_harness(Plain)
+    claim = harness.allocate()
+    prepared = harness.prepare(claim)
+    assert prepared.edits == dra.ContainerEdits(env={"DEVICE": "a"})
+    assert prepared.spec == harness.spec(claim)
+    assert len(harness.spec_files()) == 1
+    assert prepared.devices[0].cdi_ids
+
+
+def test_a_process_that_dies_leaves_what_it_had_recorded(driver_harness: Make) -> None:
+    harness = driver_harness(Plain)
+    claim = harness.allocate()
+    first = harness.driver
+    with pytest.raises(ProcessDiedError):
+        harness.prepare(claim, die_at=Step.PREPARE_SPEC_WRITTEN)
+    assert harness.prepared() == {claim.metadata.uid: "preparing"}
+    assert len(harness.spec_files()) == 1
+    assert harness.driver is not first
+
+
+def test_its_folders_are_the_kubelets(tmp_path: Path) -> None:
+    with Harness(Plain, tmp_path) as harness:
+        harness.prepare(harness.allocate())
+    assert (tmp_path / "plugins/plain.example.com/state.db").exists()
+    assert list((tmp_path / "cdi").glob("plain.example.com-claim_*.json"))
