@@ -143,6 +143,7 @@ class Preparation:
         seconds: float | None = None,
         *,
         unless: Callable[[], Awaitable[bool]] | None = None,
+        rebuilding: bool = False,
     ) -> None:
         """Takes back what was prepared for the claim; of an unknown claim, whatever the driver finds.
 
@@ -150,12 +151,13 @@ class Preparation:
             ref: the claim, which need not exist any more.
             seconds: how long to wait, the deadline by default.
             unless: asked under the claim's lock; True leaves the claim alone.
+            rebuilding: the caller is about to make the state complete, so don't wait for that.
 
         Raises:
             InProgressError: it takes longer; call again.
             DraError: what is wrong with the driver or the disk.
         """
-        work = partial(self._unprepare, ref, unless)
+        work = partial(self._unprepare, ref, unless, rebuilding=rebuilding)
         await self._operations.run("unprepare", ref, None, work, seconds or self._deadline)
 
     async def hold(self, claim: ResourceClaim) -> None:
@@ -293,9 +295,15 @@ class Preparation:
         return self._files.answers(prepared)
 
     async def _unprepare(
-        self, ref: ClaimRef, unless: Callable[[], Awaitable[bool]] | None, progress: Progress
+        self,
+        ref: ClaimRef,
+        unless: Callable[[], Awaitable[bool]] | None,
+        progress: Progress,
+        *,
+        rebuilding: bool,
     ) -> None:
-        await self._until_complete(progress)
+        if not rebuilding:
+            await self._until_complete(progress)
         progress.at("waiting for the claim's lock")
         async with self._locks.hold(ref.uid):
             if unless is not None and await unless():

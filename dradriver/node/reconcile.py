@@ -6,7 +6,7 @@ everything stays.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Mapping
 from functools import partial
 from typing import Final
 
@@ -177,36 +177,44 @@ class Reconciler:
         return [claim for claim in listing.items if self._is_ours(claim)], listing.unreadable
 
     async def _rebuild(self) -> None:
-        """Finds the reserved claims that may be prepared here, as the API server, the specs and the driver say.
+        """Finds the claims that may be prepared here, as the API server, the specs and the driver say.
 
         Those of which there is a CDI spec, or that the driver knows, were prepared: the driver prepares them
-        again, which is how their answers are found out. Others that only this node can use may have been: they
-        keep their devices from other claims until the kubelet says more, or they are gone.
+        again, which is how their answers are found out; or takes them back when the claim is gone. Others that
+        are reserved and that only this node can use may have been: they keep their devices from other claims
+        until the kubelet says more, or they are gone.
         """
         evidence = await asyncio.to_thread(self._files.specs) | await self._known_to_driver()
-        claims = [claim for claim in (await self._our_claims())[0] if claim.status.reserved_for]
+        claims, unreadable = await self._our_claims()
         prepared = [claim for claim in claims if claim.metadata.uid in evidence]
-        only_here = [claim for claim in claims if claim not in prepared and self._is_bound_here(claim)]
-        if claims:
-            _log.warning("rebuilding the prepared state: %d claims were prepared here", len(prepared))
-        for claim in (*prepared, *only_here):
+        gone = evidence - {claim.metadata.uid for claim in claims} if not unreadable else set()
+        reserved = [claim for claim in claims if claim.status.reserved_for and self._is_bound_here(claim)]
+        if evidence:
+            _log.warning(
+                "rebuilding the prepared state: %d claims were prepared here, of which %d are gone",
+                len(evidence),
+                len(gone),
+            )
+        for uid in sorted(gone):
+            await self._attempt(self._preparation.unprepare(ClaimRef(uid), rebuilding=True), uid)
+        for claim in (*prepared, *reserved):
             try:
                 await self._preparation.hold(claim)
             except ClaimError as error:
                 self._failed("rebuild", f"claim {claim.ref} is not recorded", error)
-        await self._prepare_again(prepared)
+        for claim in prepared:
+            await self._attempt(self._preparation.prepare(claim, rebuilding=True), claim.ref)
+
+    async def _attempt(self, work: Awaitable[object], claim: str) -> None:
+        """Does it if possible; if not, the next prepare, unprepare or collection goes on from there."""
+        try:
+            await work
+        except DraError as error:
+            self._failed("rebuild", f"claim {claim} could not be brought to an end", error)
 
     def _is_bound_here(self, claim: ResourceClaim) -> bool:
         selector = claim.allocation.node_selector if claim.allocation else None
         return selector is not None and any(term.match_fields for term in selector.node_selector_terms)
-
-    async def _prepare_again(self, claims: Iterable[ResourceClaim]) -> None:
-        for claim in claims:
-            try:
-                await self._preparation.prepare(claim, rebuilding=True)
-            except DraError as error:
-                # It is recorded as half made; the next prepare or unprepare of the kubelet goes on from there.
-                self._failed("rebuild", f"claim {claim.ref} could not be prepared again", error)
 
     def _failed(self, source: str, what: str, error: DraError) -> None:
         self._metrics.background_error(source)

@@ -1,0 +1,161 @@
+"""Whatever happens in whatever order: state, CDI folder and hardware end up saying the same."""
+
+import asyncio
+import tempfile
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dradriver.errors import DraError
+from dradriver.model.claim import ResourceClaim
+from dradriver.node.claim_states import ClaimState
+from dradriver.node.steps import Step
+from tests.unit.node.world import Process, World, allocated, ref
+
+CLAIMS = 4
+LAMPS = 3  # fewer than claims: some of them collide
+
+
+class Killed(BaseException):
+    """The process is gone: nothing catches this."""
+
+
+@dataclass
+class Killer:
+    """Kills at the next occurrence of a step."""
+
+    at: Step | None = None
+
+    def __call__(self, step: Step, uid: str) -> None:
+        if step is self.at:
+            self.at = None
+            raise Killed
+
+
+@dataclass
+class Life:
+    """A node over many processes and boots."""
+
+    world: World
+    killer: Killer = field(default_factory=Killer)
+    process: Process | None = None
+
+    async def running(self) -> Process:
+        if self.process is None:
+            self.process = await self.world.start(observe=self.killer, complete=False)
+            await self.process.reconciler.complete()
+        return self.process
+
+    async def die(self) -> None:
+        if self.process is not None:
+            await self.process.die()
+            self.process = None
+
+    async def survive(self, action: str, claim: ResourceClaim) -> None:
+        try:
+            process = await self.running()
+            with suppress(DraError):
+                match action:
+                    case "prepare" if await self.exists(claim):
+                        await process.preparation.prepare(claim)
+                    case "unprepare":
+                        await process.preparation.unprepare(ref(claim))
+                    case "collect":
+                        await process.reconciler.collect()
+                    case "sweep":
+                        await process.reconciler.sweep()
+                    case _:
+                        pass
+        except Killed:
+            await self.die()
+
+    async def exists(self, claim: ResourceClaim) -> bool:
+        """The service looks every claim up before it prepares it."""
+        return claim in self.world.api.claims.values()
+
+    async def reboot(self) -> None:
+        await self.die()
+        self.world.boot_id += "+"
+        self.world.hardware.clear()
+        self.lose_specs()
+
+    def lose_specs(self) -> None:
+        for path in self.world.cdi_dir.glob("*"):
+            path.unlink()
+
+    async def lose_state(self) -> None:
+        await self.die()
+        for path in self.world.root.glob("state.db*"):
+            path.unlink()
+
+    def assert_exclusive(self) -> None:
+        """No lamp burns for two claims, whatever the scheduler said."""
+        lamps = Counter(lamp for lamps in self.world.hardware.values() for lamp in lamps)
+        assert max(lamps.values(), default=1) == 1, self.world.hardware
+
+    async def settle(self, claims: list[ResourceClaim]) -> None:
+        """What is gone is collected, the kubelet prepares what exists; then all views agree."""
+        self.killer.at = None
+        await self.survive("collect", claims[0])
+        for claim in claims:
+            await self.survive("prepare", claim)
+        await self.survive("sweep", claims[0])
+        process = await self.running()
+        rows = await process.rows()
+        assert {row.state for row in rows} <= {ClaimState.PREPARED}
+        recorded = {row.uid for row in rows}
+        assert recorded == self.world.specs() == set(self.world.hardware)
+        self.assert_exclusive()
+        wanted = {claim.metadata.uid for claim in self.world.api.claims.values()}
+        assert recorded <= wanted
+        lamps = {claim.results[0].device for claim in self.world.api.claims.values()}
+        assert len(recorded) == len(lamps), "of the claims for one lamp exactly one has it"
+
+
+EVENTS = st.one_of(
+    st.tuples(st.sampled_from(["prepare", "prepare", "unprepare"]), st.integers(0, CLAIMS - 1)),
+    st.tuples(st.sampled_from(Step), st.just(0)),
+    st.tuples(st.sampled_from(["collect", "sweep", "delete", "create"]), st.integers(0, CLAIMS - 1)),
+    st.tuples(st.sampled_from(["die", "reboot", "lose specs", "lose state"]), st.just(0)),
+)
+
+
+async def live(root: Path, events: list[tuple[str, int]]) -> None:
+    claims = [allocated(f"claim-{n}", f"lamp-{n % LAMPS}", uid=f"uid-{n}") for n in range(CLAIMS)]
+    life = Life(World(root))
+    for claim in claims:
+        life.world.api.add(claim)
+    try:
+        for event, n in events:
+            match event:
+                case Step():
+                    life.killer.at = event
+                case "die":
+                    await life.die()
+                case "reboot":
+                    await life.reboot()
+                case "lose specs":
+                    life.lose_specs()
+                case "lose state":
+                    await life.lose_state()
+                case "delete":
+                    life.world.api.claims.pop(("default", f"claim-{n}"), None)
+                case "create":
+                    life.world.api.add(claims[n])
+                case _:
+                    await life.survive(event, claims[n])
+            life.assert_exclusive()
+        await life.settle(claims)
+    finally:
+        await life.die()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(EVENTS, max_size=14))
+def test_every_history_ends_with_all_views_equal(events: list[tuple[str, int]]) -> None:
+    with tempfile.TemporaryDirectory() as root:
+        asyncio.run(live(Path(root), events))
