@@ -89,9 +89,8 @@ async def test_what_helps_a_waiting_pod_wakes_it(lab: Lab) -> None:
         {"code": 500},
         {"code": 500, "applied": True},
         {"drop": True, "applied": True},
-        {"code": 429},
     ],
-    ids=["conflict", "error", "error after it was carried out", "answer lost", "too many requests"],
+    ids=["conflict", "error", "error after it was carried out", "answer lost"],
 )
 async def test_a_write_that_goes_wrong_is_made_good(
     lab: Lab, verb: str, resource: str, fault: dict[str, Any]

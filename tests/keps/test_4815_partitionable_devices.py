@@ -1,0 +1,182 @@
+"""KEP-4815: DRA partitionable devices. The YAML is the KEP's, with what 1.37 refuses put right."""
+
+from typing import Final
+
+import pytest
+
+from dradriver.kube import SLICES, Invalid
+from tests.conformance.allocator_a100 import a100_slices
+from tests.keps.conftest import ControlPlane, request
+
+GATE: Final = "DRAPartitionableDevices"
+
+NODE_AND_CLASS: Final = """
+apiVersion: v1
+kind: Node
+metadata: {name: node-1}
+---
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: gpu}
+spec: {selectors: [{cel: {expression: "device.driver == 'resource-driver.example.com'"}}]}
+"""
+COUNTER_SLICE: Final = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: counter-slice}
+spec:
+  driver: resource-driver.example.com
+  pool: {generation: 1, name: my-pool, resourceSliceCount: 2}
+  nodeName: node-1
+  sharedCounters: [{name: gpu-0-counter-set, counters: {memory: {value: 40Gi}}}]
+"""
+DEVICE_SLICE: Final = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: device-slice}
+spec:
+  driver: resource-driver.example.com
+  pool: {generation: 1, name: my-pool, resourceSliceCount: 2}
+  nodeName: node-1
+  devices:
+  - name: gpu-0
+    capacity: {memory: {value: 40Gi}}
+    consumesCounters: [{counterSet: gpu-0-counter-set, counters: {memory: {value: 40Gi}}}]
+  - name: gpu-0-partition-0
+    capacity: {memory: {value: 10Gi}}
+    consumesCounters: [{counterSet: gpu-0-counter-set, counters: {memory: {value: 10Gi}}}]
+  - name: gpu-0-partition-1
+    capacity: {memory: {value: 10Gi}}
+    consumesCounters: [{counterSet: gpu-0-counter-set, counters: {memory: {value: 10Gi}}}]
+"""
+PRE_PARTITIONED: Final = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: pre-partitioned}
+spec:
+  driver: resource-driver.example.com
+  pool: {generation: 2, name: my-pool, resourceSliceCount: 1}
+  nodeName: node-1
+  devices:
+  - {name: gpu-0-partition-0, capacity: {memory: {value: 10Gi}}}
+  - {name: gpu-0-partition-1, capacity: {memory: {value: 10Gi}}}
+"""
+DRIVER: Final = "resource-driver.example.com"
+PARTITION: Final = request("gpu", f"device.capacity['{DRIVER}'].memory == quantity('10Gi')")
+WHOLE: Final = request("gpu", f"device.capacity['{DRIVER}'].memory == quantity('40Gi')")
+
+
+async def gpu_0(plane: ControlPlane) -> None:
+    await plane.apply(f"{NODE_AND_CLASS}---{COUNTER_SLICE}---{DEVICE_SLICE}")
+
+
+async def test_a_partition_in_use_keeps_the_whole_device_from_being_allocated(plane: ControlPlane) -> None:
+    await plane.start()
+    await gpu_0(plane)
+    await plane.pod("partition", PARTITION)
+    assert await plane.devices("partition") == ["gpu-0-partition-0"]
+    await plane.pod("whole", WHOLE)
+    assert await plane.refusal("whole") == "0/1 nodes are available: 1 cannot allocate all claims."
+    await plane.gone("partition")
+    assert await plane.devices("whole") == ["gpu-0"]
+    await plane.pod("again", PARTITION)
+    await plane.refusal("again")
+
+
+async def test_overlapping_mig_devices_are_made_as_they_are_asked_for(plane: ControlPlane) -> None:
+    """The A100 of the KEP: 1g + 1g + 2g + 3g of one GPU, tied together by parentUUID."""
+    await plane.start()
+    await plane.apply(NODE_AND_CLASS.replace(DRIVER, "gpu.nvidia.com"))
+    for body in a100_slices("node-1", 1):
+        whole = body | {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice"}
+        await plane.client.create(SLICES, whole, into=dict)
+    wanted = ["1g.5gb", "1g.5gb", "2g.10gb", "3g.20gb"]
+    requests = [
+        request("gpu", f"device.attributes['gpu.nvidia.com'].profile == '{profile}'", name=f"mig-{number}")
+        for number, profile in enumerate(wanted)
+    ]
+    await plane.pod("mig-devices", *requests, constraint="gpu.nvidia.com/parentUUID")
+    assert await plane.devices("mig-devices") == [
+        "gpu-0-mig-1g-5gb-0",
+        "gpu-0-mig-1g-5gb-1",
+        "gpu-0-mig-2g-10gb-2",
+        "gpu-0-mig-3g-20gb-4",
+    ]
+    await plane.pod("one-more", requests[0])
+    await plane.refusal("one-more")
+
+
+async def test_a_pool_with_a_slice_missing_serves_nothing(plane: ControlPlane) -> None:
+    await plane.start()
+    await plane.apply(f"{NODE_AND_CLASS}---{DEVICE_SLICE}")
+    await plane.pod("partition", PARTITION)
+    await plane.refusal("partition")
+    await plane.apply(COUNTER_SLICE)
+    assert await plane.devices("partition") == ["gpu-0-partition-0"]
+
+
+async def test_counter_sets_and_devices_share_no_slice(plane: ControlPlane) -> None:
+    """The shape of 1.34 and before is refused since 1.35."""
+    await plane.start()
+    await plane.apply(NODE_AND_CLASS)
+    counters = "  sharedCounters: [{name: gpu-0-counter-set, counters: {memory: {value: 40Gi}}}]\n"
+    with pytest.raises(Invalid):
+        await plane.apply(DEVICE_SLICE + counters)
+
+
+async def test_with_the_gate_off_the_fields_are_dropped_on_write(plane: ControlPlane) -> None:
+    await plane.start({GATE: False})
+    await plane.apply(NODE_AND_CLASS)
+    (stored,) = await plane.apply(DEVICE_SLICE)
+    assert all("consumesCounters" not in device for device in stored["spec"]["devices"])
+
+
+async def test_with_the_gate_off_a_driver_advertises_pre_partitioned_devices(plane: ControlPlane) -> None:
+    await plane.start({GATE: False})
+    await plane.apply(f"{NODE_AND_CLASS}---{PRE_PARTITIONED}")
+    await plane.pod("one", PARTITION)
+    await plane.pod("other", PARTITION)
+    devices = {*await plane.devices("one"), *await plane.devices("other")}
+    assert devices == {"gpu-0-partition-0", "gpu-0-partition-1"}
+
+
+async def test_enabled_disabled_and_enabled_again(plane: ControlPlane) -> None:
+    """Existing allocations are never evaluated again; what depends on the gate waits for it."""
+    await plane.start()
+    await gpu_0(plane)
+    await plane.pod("before", PARTITION)
+    assert await plane.devices("before") == ["gpu-0-partition-0"]
+
+    await plane.start({GATE: False})
+    assert await plane.devices("before") == ["gpu-0-partition-0"]
+    (stored,) = await plane.apply(DEVICE_SLICE)
+    assert all("consumesCounters" in device for device in stored["spec"]["devices"]), "in use: kept"
+    await plane.pod("meanwhile", PARTITION)
+    await plane.refusal("meanwhile")
+
+    await plane.start()
+    assert await plane.devices("before") == ["gpu-0-partition-0"]
+    assert await plane.devices("meanwhile") == ["gpu-0-partition-1"]
+    await plane.pod("whole", WHOLE)
+    await plane.refusal("whole")
+
+
+async def test_skew_a_scheduler_with_the_gate_off_leaves_partitions_alone(
+    plane: ControlPlane,
+) -> None:
+    await plane.start({GATE: True}, scheduler={GATE: False})
+    await gpu_0(plane)
+    await plane.pod("partition", PARTITION)
+    await plane.refusal("partition")
+
+
+async def test_skew_without_the_gate_on_the_server_overlapping_devices_look_independent(
+    plane: ControlPlane,
+) -> None:
+    """Why a driver whose counters were dropped withdraws its overlapping devices (it fails closed)."""
+    await plane.start({GATE: False}, scheduler={GATE: True})
+    await gpu_0(plane)
+    await plane.pod("partition", PARTITION)
+    await plane.pod("whole", WHOLE)
+    assert await plane.devices("partition") == ["gpu-0-partition-0"]
+    assert await plane.devices("whole") == ["gpu-0"]

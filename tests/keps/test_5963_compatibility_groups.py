@@ -1,0 +1,187 @@
+"""KEP-5963: compatibility groups. The YAML is the KEP's, with what 1.37 refuses put right."""
+
+from typing import Final
+
+import pytest
+
+from tests.keps.conftest import ControlPlane, request
+
+GATE: Final = "DRADeviceCompatibilityGroups"
+ON: Final = {GATE: True}
+OFF: Final = {GATE: False}
+
+NODE_AND_CLASS: Final = """
+apiVersion: v1
+kind: Node
+metadata: {name: node-1}
+---
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: gpu.example.com}
+spec: {selectors: [{cel: {expression: "device.driver == 'gpu.example.com'"}}]}
+"""
+COUNTERS: Final = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: node-1-gpu-0-counters}
+spec:
+  driver: gpu.example.com
+  pool: {name: node-1-pool, generation: 1, resourceSliceCount: 2}
+  nodeName: node-1
+  sharedCounters: [{name: gpu-0-counters, counters: {multiprocessors: {value: "100"}}}]
+"""
+_DEVICES: Final = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: node-1-gpu-0-devices}
+spec:
+  driver: gpu.example.com
+  pool: {name: node-1-pool, generation: 1, resourceSliceCount: 2}
+  nodeName: node-1
+  devices:
+"""
+
+
+def devices(*, groups: bool) -> str:
+    """MIG and vGPU devices of one GPU, with or without the groups that keep them apart."""
+    text = _DEVICES
+    for kind, amount in (("mig-1g", 20), ("vgpu", 50)):
+        group = kind.partition("-")[0]
+        declared = f"compatibilityGroups: [{group}], " if groups else ""
+        for number in range(2):
+            text += f"""
+  - name: gpu-0-{kind}-{number}
+    attributes: {{type: {{string: {kind}}}}}
+    consumesCounters:
+    - {{counterSet: gpu-0-counters, {declared}counters: {{multiprocessors: {{value: "{amount}"}}}}}}
+"""
+    return text
+
+
+MIG: Final = request("gpu.example.com", "device.attributes['gpu.example.com'].type == 'mig-1g'")
+VGPU: Final = request("gpu.example.com", "device.attributes['gpu.example.com'].type == 'vgpu'")
+
+
+async def gpu_0(plane: ControlPlane, *, groups: bool = True) -> None:
+    await plane.apply(f"{NODE_AND_CLASS}---{COUNTERS}---{devices(groups=groups)}")
+
+
+async def test_example_1_devices_of_one_scheme_need_no_groups(plane: ControlPlane) -> None:
+    await plane.start(ON)
+    await gpu_0(plane, groups=False)
+    await plane.pod("pod-a", MIG)
+    assert await plane.devices("pod-a") == ["gpu-0-mig-1g-0"]
+    await plane.pod("pod-b", MIG)
+    assert await plane.devices("pod-b") == ["gpu-0-mig-1g-1"]
+
+
+async def test_example_2_without_groups_exclusive_schemes_are_mixed(plane: ControlPlane) -> None:
+    await plane.start(ON)
+    await gpu_0(plane, groups=False)
+    await plane.pod("pod-a", MIG)
+    assert await plane.devices("pod-a") == ["gpu-0-mig-1g-0"]
+    await plane.pod("pod-b", VGPU)
+    assert await plane.devices("pod-b") == ["gpu-0-vgpu-0"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "gets", "then"),
+    [(MIG, VGPU, "gpu-0-mig-1g-0", "gpu-0-vgpu-0"), (VGPU, MIG, "gpu-0-vgpu-0", "gpu-0-mig-1g-0")],
+    ids=["mig first", "vgpu first"],
+)
+async def test_example_3_incompatible_devices_wait_for_each_other(
+    plane: ControlPlane, first: dict[str, object], second: dict[str, object], gets: str, then: str
+) -> None:
+    await plane.start(ON)
+    await gpu_0(plane)
+    await plane.pod("pod-a", first)
+    assert await plane.devices("pod-a") == [gets]
+    await plane.pod("pod-b", second)
+    assert "cannot allocate all claims" in await plane.refusal("pod-b")
+    await plane.pod("pod-c", first)
+    assert len(await plane.devices("pod-c")) == 1
+    await plane.gone("pod-a")
+    await plane.refusal("pod-b")
+    await plane.gone("pod-c")
+    assert await plane.devices("pod-b") == [then]
+
+
+async def test_two_requests_of_one_claim_must_agree(plane: ControlPlane) -> None:
+    await plane.start(ON)
+    await gpu_0(plane)
+    await plane.pod("both", MIG, VGPU | {"name": "other"})
+    assert "cannot allocate all claims" in await plane.refusal("both")
+
+
+PRE_KEP: Final = "groups are not known: devices are allocated without regard to them"
+SKIPPED: Final = "devices with groups are not allocated"
+FULL: Final = "groups are kept"
+
+
+@pytest.mark.parametrize(
+    ("server", "scheduler", "behavior"),
+    [(OFF, OFF, PRE_KEP), (OFF, ON, PRE_KEP), (ON, OFF, SKIPPED), (ON, ON, FULL)],
+    ids=["off, off: Pre-KEP", "off, on: Pre-KEP", "on, off: Devices skipped", "on, on: Full feature"],
+)
+async def test_version_skew(
+    plane: ControlPlane, server: dict[str, bool], scheduler: dict[str, bool], behavior: str
+) -> None:
+    """The KEP's table: gate of kube-apiserver, gate of kube-scheduler."""
+    await plane.start(server, scheduler=scheduler)
+    await gpu_0(plane)
+    await plane.pod("mig", MIG)
+    if behavior == SKIPPED:
+        await plane.refusal("mig")
+        return
+    assert await plane.devices("mig") == ["gpu-0-mig-1g-0"]
+    await plane.pod("vgpu", VGPU)
+    if behavior == FULL:
+        await plane.refusal("vgpu")
+    else:
+        assert await plane.devices("vgpu") == ["gpu-0-vgpu-0"]
+
+
+async def test_with_the_gate_off_the_field_is_dropped_on_write(plane: ControlPlane) -> None:
+    await plane.start(OFF)
+    await plane.apply(NODE_AND_CLASS)
+    (stored,) = await plane.apply(devices(groups=True))
+    for device in stored["spec"]["devices"]:
+        (consumption,) = device["consumesCounters"]
+        assert "compatibilityGroups" not in consumption
+        assert consumption["counterSet"] == "gpu-0-counters"
+
+
+async def test_enabled_disabled_and_enabled_again(plane: ControlPlane) -> None:
+    """No existing allocation is invalidated; groups in slices become effective again."""
+    await plane.start(ON)
+    await gpu_0(plane)
+    await plane.pod("mig", MIG)
+    assert await plane.devices("mig") == ["gpu-0-mig-1g-0"]
+
+    await plane.start(OFF)
+    assert await plane.devices("mig") == ["gpu-0-mig-1g-0"]
+    await plane.pod("meanwhile", MIG)
+    await plane.refusal("meanwhile")
+
+    await plane.start(ON)
+    assert await plane.devices("mig") == ["gpu-0-mig-1g-0"]
+    assert await plane.devices("meanwhile") == ["gpu-0-mig-1g-1"]
+    await plane.pod("vgpu", VGPU)
+    await plane.refusal("vgpu")
+
+
+async def test_enabling_the_gate_invalidates_no_allocation_that_mixes_schemes(plane: ControlPlane) -> None:
+    """Both were allocated while groups were not known, and stay; the next one finds no common group."""
+    await plane.start(OFF)
+    await gpu_0(plane)
+    await plane.pod("mig", MIG)
+    await plane.pod("vgpu", VGPU)
+    before = [await plane.devices(name) for name in ("mig", "vgpu")]
+
+    await plane.start(ON)
+    await plane.apply(devices(groups=True))
+    assert [await plane.devices(name) for name in ("mig", "vgpu")] == before
+    await plane.pod("next", MIG)
+    await plane.refusal("next")
+    await plane.gone("vgpu")
+    assert await plane.devices("next") == ["gpu-0-mig-1g-1"]

@@ -1,0 +1,74 @@
+from pathlib import Path
+
+import pytest
+
+from dradriver.cluster import Cluster
+from dradriver.errors import UsageError
+from dradriver.kube import CLAIMS, NODES, PODS, Client, Forbidden, Invalid
+from dradriver.model.claim import ResourceClaim
+from dradriver.model.workload import Node, Pod
+from dradriver.testing import builders
+
+
+async def test_a_second_cluster_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+    async with Cluster(tmp_path, nodes=0):
+        with pytest.raises(UsageError, match=r"another cluster runs in it \(process \d+\)"):
+            await Cluster(tmp_path, nodes=0).start()
+    async with Cluster(tmp_path, nodes=0):
+        pass
+
+
+async def test_objects_address_and_credentials_survive_a_restart(tmp_path: Path) -> None:
+    async with Cluster(tmp_path, nodes=0) as first:
+        await first.client().create(CLAIMS, builders.claim(), "default", into=dict)
+        url, kubeconfig = first.url, first.kubeconfig_path.read_text()
+    async with Cluster(tmp_path, nodes=0) as second:
+        assert (second.url, second.kubeconfig_path.read_text()) == (url, kubeconfig)
+        claims = await second.client().list(CLAIMS, into=ResourceClaim)
+        assert [claim.ref for claim in claims.items] == ["default/claim-1"]
+
+
+async def test_every_node_has_its_folders_and_its_drivers_an_identity(tmp_path: Path) -> None:
+    async with Cluster(tmp_path, nodes=2, runtime="process") as cluster:
+        assert cluster.nodes == ("node-1", "node-2")
+        nodes = await cluster.client().list(NODES, into=Node)
+        assert {node.metadata.name for node in nodes.items} == set(cluster.nodes)
+        for name in cluster.nodes:
+            folders = {path.name for path in cluster.node_dir(name).iterdir() if path.is_dir()}
+            assert {"plugins", "plugins_registry", "cdi"} <= folders
+        async with await Client.connect(str(cluster.node_kubeconfig("node-1"))) as driver:
+            claim = await cluster.client().create(CLAIMS, builders.claim(), "default", into=ResourceClaim)
+            assert (await driver.get(CLAIMS, "claim-1", "default", into=ResourceClaim)) == claim
+            with pytest.raises(Forbidden):
+                await driver.delete(NODES, "node-2")
+
+
+async def test_a_selector_that_does_not_compile_is_refused_on_write(tmp_path: Path) -> None:
+    async with Cluster(tmp_path, nodes=0) as cluster:
+        wrong = builders.claim(builders.device_request(builders.CLASS, "device.drivr == 'x'"))
+        with pytest.raises(Invalid, match="drivr"):
+            await cluster.client().create(CLAIMS, wrong, "default", into=dict)
+
+
+@pytest.mark.parametrize(
+    "gates", [{"DRANonsense": True}, {"DRADeviceTaints": False, "DRADeviceTaintRules": True}]
+)
+def test_feature_gates_that_make_no_sense_are_refused(tmp_path: Path, gates: dict[str, bool]) -> None:
+    with pytest.raises(UsageError, match="DRA"):
+        Cluster(tmp_path, feature_gates=gates)
+
+
+async def test_a_runtime_that_does_not_exist_leaves_nothing_running(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="runtime 'docker' is unknown"):
+        await Cluster(tmp_path, runtime="docker").start()
+    async with Cluster(tmp_path, nodes=0):
+        pass
+
+
+async def test_a_client_is_to_be_had_only_while_the_cluster_runs(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, nodes=0)
+    with pytest.raises(UsageError, match="has not been started"):
+        cluster.client()
+    async with cluster:
+        assert (await cluster.client().list(PODS, into=Pod)).items == []
+    await cluster.stop()
