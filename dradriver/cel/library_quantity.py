@@ -13,8 +13,6 @@ __all__ = ["OVERLOADS"]
 
 
 _INT64: Final = 2**63
-_LARGEST_POWER: Final = 10_000
-_LONGEST: Final = 400
 _SYNTAX: Final = re.compile(r"([+-]?)([0-9]*)\.?([0-9]*)(.*)", re.DOTALL)
 _BINARY: Final = {suffix: 10 * power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)}
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -23,27 +21,12 @@ _Amount = tuple[int, int]
 
 
 def _quantity(text: str) -> WrittenQuantity:
-    if len(text) > _LONGEST:
-        raise Fault("the quantity has too many digits")
-    sign, whole, fraction, suffix = _split(text)
-    if text and not whole and not fraction and suffix[:1] != ".":
-        text = f"{sign}0{suffix}"  # Kubernetes takes a sign, a point or a suffix alone for zero.
     try:
         quantity = WrittenQuantity.parse(text)
     except InvalidQuantityError as error:
         raise Fault(str(error)) from error
-    power = _power(suffix)
-    if power is not None and abs(quantity.nano) >= (_INT64 - 1) * NANO:
-        # Kubernetes caps binary quantities only.
-        _check_power(power, text)
-        quantity.nano = int(f"{sign}{whole}{fraction}") * 10 ** (power - len(fraction) + 9)
     quantity.amount = _amount_of_text(text)
     return quantity
-
-
-def _check_power(power: int, text: str) -> None:
-    if power > _LARGEST_POWER:
-        raise Fault(f"{text!r} is too large for a quantity")
 
 
 def _split(text: str) -> tuple[str, str, str, str]:

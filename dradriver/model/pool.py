@@ -16,7 +16,7 @@ from dradriver.model.codec import Value
 from dradriver.model.counters import CounterConsumption, CounterSet
 from dradriver.model.device import Device
 from dradriver.model.nodes import NodeSelector
-from dradriver.model.rules import counter_set_problems, device_problems
+from dradriver.model.rules import counter_set_problems, device_problems, node_selector_problems
 
 __all__ = ["Pool", "problems"]
 
@@ -108,6 +108,8 @@ def _selection(pool: Pool) -> Iterator[Problem]:
     ]
     if len(chosen) > 1:
         yield Problem(chosen[1], f"only one node selection is allowed, {chosen[0]} is set too")
+    if pool.node_selector is not None:
+        yield from node_selector_problems(pool.node_selector)
 
 
 def _duplicates(field: str, named: Iterable[str]) -> Iterator[Problem]:

@@ -16,11 +16,12 @@ from dradriver.errors import DraError
 __all__ = ["NANO", "InvalidQuantityError", "Quantity", "QuantityLike"]
 
 NANO: Final = 10**9
-_MAX: Final = (2**63 - 1) * NANO
+_BINARY_MAX: Final = (2**63 - 1) * NANO  # Kubernetes caps quantities with a binary suffix, and only those
+_LONGEST: Final = 400  # digits, and powers of ten: enough for every quantity, and cheap to compute
 
 _SYNTAX: Final = re.compile(
     r"(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<fraction>[0-9]*))?"
-    r"(?P<suffix>[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?"
+    r"(?P<suffix>[KMGTPE]i|[eE][+-]?[0-9]+|[numkMGTPE])?"
 )
 _BINARY: Final[Mapping[str, int]] = {s: 1024**i for i, s in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)}
 _LARGEST_FIRST: Final = tuple(reversed(tuple(_BINARY.items())))
@@ -69,7 +70,7 @@ class Quantity:
     @classmethod
     def _of(cls, nano: int, fmt: _Format) -> Self:
         self = object.__new__(cls)
-        self.nano = max(-_MAX, min(_MAX, nano))
+        self.nano = nano
         self._format = fmt
         return self
 
@@ -139,25 +140,31 @@ QuantityLike: TypeAlias = Quantity | int | str
 @lru_cache(maxsize=8192)
 def _parse(text: str) -> tuple[int, _Format]:
     match = _SYNTAX.fullmatch(text)
-    if match is None or not (match["whole"] or match["fraction"]):
+    if match is None or not text:
         raise InvalidQuantityError(
             f"{text!r} is not a quantity: want digits and a suffix, like 500m, 16Gi or 1e3"
         )
     fraction = match["fraction"] or ""
-    digits = int((match["whole"] or "0") + fraction)
     suffix = match["suffix"] or ""
-    scale = len(fraction)  # the value is digits / 10**scale, times the suffix
+    known = suffix in _BINARY or suffix in _DECIMAL
+    if len(text) > _LONGEST or (not known and abs(int(suffix[1:])) > _LONGEST):
+        raise InvalidQuantityError(f"{text[:20]}... is not a quantity: at most {_LONGEST} digits are read")
+    # The value is digits / 10**len(fraction), times the suffix; a sign, point or suffix alone is zero.
+    digits = int((match["whole"] or "0") + fraction)
     if suffix in _BINARY:
-        fmt, numerator, exponent = _Format.BINARY, digits * _BINARY[suffix], 9 - scale
+        nano = min(_scaled(digits * _BINARY[suffix], 9 - len(fraction)), _BINARY_MAX)
+        fmt = _Format.BINARY
     elif suffix in _DECIMAL:
-        fmt, numerator, exponent = _Format.DECIMAL, digits, _DECIMAL[suffix] + 9 - scale
+        fmt, nano = _Format.DECIMAL, _scaled(digits, _DECIMAL[suffix] + 9 - len(fraction))
     else:
-        # Beyond these exponents every value is capped or rounds to one nano.
-        power = max(-100, min(100, int(suffix[1:])))
-        fmt, numerator, exponent = _Format.EXPONENT, digits, power + 9 - scale
-    nano = numerator * 10**exponent if exponent >= 0 else -(-numerator // 10**-exponent)
-    nano = min(nano, _MAX)
+        fmt, nano = _Format.EXPONENT, _scaled(digits, int(suffix[1:]) + 9 - len(fraction))
     return (-nano if match["sign"] == "-" else nano), fmt
+
+
+def _scaled(number: int, power: int) -> int:
+    """`number * 10**power`, rounded up."""
+    factor: int = 10 ** abs(power)
+    return number * factor if power >= 0 else -(-number // factor)
 
 
 def _binary_text(units: int) -> str:

@@ -26,8 +26,9 @@ from dradriver.model.device import (
     Device,
     Taint,
 )
+from dradriver.model.nodes import NodeSelector
 
-__all__ = ["counter_set_problems", "device_problems"]
+__all__ = ["counter_set_problems", "device_problems", "node_selector_problems"]
 
 
 def counter_set_problems(counter_set: CounterSet) -> Iterator[Problem]:
@@ -46,6 +47,13 @@ def device_problems(device: Device, *, per_device_nodes: bool = False) -> Iterat
     yield from _taints(device.taints)
     yield from _binding(device)
     yield from _nodes(device, per_device_nodes=per_device_nodes)
+
+
+def node_selector_problems(selector: NodeSelector) -> Iterator[Problem]:
+    """Broken rules of the node selector of a pool or device."""
+    if len(selector.node_selector_terms) != 1:
+        # For a device the API server stores more terms, and allocation fails later.
+        yield Problem("nodeSelector", "exactly one node selector term is required")
 
 
 def _counters(counters: Mapping[str, Counter]) -> Iterator[Problem]:
@@ -173,9 +181,8 @@ def _nodes(device: Device, *, per_device_nodes: bool) -> Iterator[Problem]:
         )
     if not per_device_nodes and chosen:
         yield Problem(chosen[0], "only devices of a pool with per-device node selection may choose nodes")
-    if device.node_selector is not None and len(device.node_selector.node_selector_terms) != 1:
-        # The API server stores more terms and allocation fails later: refuse it here.
-        yield Problem("nodeSelector", "exactly one node selector term is required")
+    if device.node_selector is not None:
+        yield from node_selector_problems(device.node_selector)
 
 
 def _at_most(field: str, items: Iterable[object], limit: int) -> Iterator[Problem]:

@@ -42,9 +42,7 @@ def older_from_v1(kind: str, data: bytes, version: str) -> bytes:
     return _convert(kind, data, version, version, _device_to_v1beta1, _request_to_v1beta1)
 
 
-def _convert(
-    kind: str, data: bytes, version: str, target: str, device: _Change, request: _Change
-) -> bytes:
+def _convert(kind: str, data: bytes, version: str, target: str, device: _Change, request: _Change) -> bytes:
     fields = _fields.decode(data)
     if "apiVersion" in fields:
         fields["apiVersion"] = msgspec.Raw(_encoder.encode(f"{GROUP}/{target}"))

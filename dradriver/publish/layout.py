@@ -50,8 +50,6 @@ def refusals(pool: Pool, node: str | None) -> list[Problem]:
                 "only; give the pool a nodeSelector or allNodes instead",
             )
         )
-    if pool.node_selector is not None and len(pool.node_selector.node_selector_terms) != 1:
-        found.append(Problem("nodeSelector", "exactly one node selector term is required"))
     return found
 
 

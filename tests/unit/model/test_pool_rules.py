@@ -100,6 +100,7 @@ def test_a_sound_pool_has_no_problems() -> None:
             "devices[d].nodeSelector",
             "exactly one node selector term",
         ),
+        (Pool(node_selector=NodeSelector([TERM, TERM])), "nodeSelector", "exactly one node selector term"),
         (Pool(all_nodes=True, node_selector=NodeSelector([TERM])), "allNodes", "only one node selection"),
     ],
 )

@@ -42,12 +42,24 @@ def test_finer_than_a_nano_rounds_away_from_zero(text: str, nano: int) -> None:
     assert Quantity(text).nano == nano
 
 
-def test_amounts_are_capped_at_the_largest_int64() -> None:
-    assert str(Quantity("100E")) == str(2**63 - 1)
-    assert Quantity("1e9999") == Quantity("9223372036854775807")
+def test_only_amounts_with_a_binary_suffix_are_capped_at_the_largest_int64() -> None:
+    assert str(Quantity("100Ei")) == str(2**63 - 1)
+    assert str(Quantity("100E")) == "100E"
+    assert int(Quantity("1e30")) == 10**30
 
 
-@pytest.mark.parametrize("text", ["", ".", "abc", "1x", "1 Gi", "Gi", "--1", "1e", "0x10", "1kk", "١"])
+@pytest.mark.parametrize("text", [".", "+", "-", "k", "Gi", "e3"])
+def test_a_sign_a_point_or_a_suffix_alone_is_zero(text: str) -> None:
+    assert Quantity(text) == Quantity(0)
+
+
+@pytest.mark.parametrize("text", ["1" * 401, "1e401", "1e99999999999", "1e-999999999"])
+def test_more_digits_than_anyone_needs_are_refused(text: str) -> None:
+    with pytest.raises(InvalidQuantityError, match="at most 400 digits"):
+        Quantity(text)
+
+
+@pytest.mark.parametrize("text", ["", "abc", "1x", "1 Gi", "--1", "1e", "0x10", "1kk", "١"])
 def test_what_is_no_quantity_is_refused_with_the_text_in_the_message(text: str) -> None:
     with pytest.raises(InvalidQuantityError, match="is not a quantity"):
         Quantity(text)
