@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from dradriver.cluster.apiserver import ApiServer
-from dradriver.cluster.kubelet import Kubelet
-from dradriver.cluster.kubelet.timings import Timings
+from dradriver.cluster.kubelet import Kubelet, Timings
 from dradriver.cluster.runtime import Runtime, choose_runtime
 from dradriver.errors import UsageError
 from dradriver.kube import Client

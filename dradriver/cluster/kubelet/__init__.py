@@ -10,5 +10,6 @@ Law of this package: it shares no code with `dradriver.node`, whose counterpart 
 """
 
 from dradriver.cluster.kubelet.kubelet import Kubelet
+from dradriver.cluster.kubelet.timings import Timings
 
-__all__ = ["Kubelet"]
+__all__ = ["Kubelet", "Timings"]
