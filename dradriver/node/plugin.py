@@ -218,11 +218,24 @@ class Plugin:
             observe=self._observe,
             on_prepared=self._status.want,
         )
+        self._reconciler = Reconciler(
+            self._client,
+            self._calls,
+            config.node_name,
+            self._state,
+            self._files,
+            self.preparation,
+            self.metrics,
+        )
         self.metrics.count_prepared(self._count_devices)
 
     def _add_services(self, server: grpc.aio.Server) -> None:
         claims = service.ClaimService(
-            self._client, self.preparation, self.metrics, self.config.prepare_deadline
+            self._client,
+            self.preparation,
+            self.metrics,
+            self.config.prepare_deadline,
+            self._reconciler.nudge,
         )
         service.add_to_server(claims, server)
         health.add_to_server(self._health, self.config.node_name, server)
@@ -235,18 +248,9 @@ class Plugin:
         )
         self.publisher = self._make_publisher(discovery.fallback)
         self._driver._on_rediscover = discovery.rediscover  # noqa: SLF001 - the SDK's end of rediscover()
-        reconciler = Reconciler(
-            self._client,
-            self._calls,
-            config.node_name,
-            self._state,
-            self._files,
-            self.preparation,
-            self.metrics,
-        )
         start = self._background.start
         start("discover", discovery.run())
-        start("reconcile", reconciler.run(config.collect_seconds, config.sweep_seconds))
+        start("reconcile", self._reconciler.run(config.collect_seconds, config.sweep_seconds))
         start("claim status", self._write_statuses())
         start("publish", self._publish_when_registered(self.publisher))
         if self._health.supported:

@@ -7,6 +7,7 @@ everything stays.
 import asyncio
 import logging
 from collections.abc import Awaitable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -30,6 +31,7 @@ __all__ = ["Reconciler"]
 _log = logging.getLogger(__name__)
 
 _RETRY_SECONDS: Final = (1.0, 60.0)
+_NUDGE_SECONDS: Final = 2.0
 
 
 class Reconciler:
@@ -63,6 +65,7 @@ class Reconciler:
         self._files = files
         self._preparation = preparation
         self._metrics = metrics
+        self._nudged = asyncio.Event()
 
     async def run(self, collect_seconds: float, sweep_seconds: float) -> None:
         """Completes the state first, then collects and sweeps for ever."""
@@ -70,11 +73,23 @@ class Reconciler:
         clock = asyncio.get_running_loop().time
         next_collection = clock()
         while True:
-            if clock() >= next_collection:
+            if clock() >= next_collection or self._nudged.is_set():
+                self._nudged.clear()
                 await self.collect()
                 next_collection = clock() + collect_seconds
             await self.sweep()
-            await asyncio.sleep(sweep_seconds)
+            await self._pause(sweep_seconds)
+
+    def nudge(self) -> None:
+        """A claim was refused because of another: is that one gone?"""
+        self._nudged.set()
+
+    async def _pause(self, seconds: float) -> None:
+        # Not at once: a refused claim is asked for again and again.
+        await asyncio.sleep(min(seconds, _NUDGE_SECONDS))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, seconds - _NUDGE_SECONDS)):
+                await self._nudged.wait()
 
     async def complete(self) -> None:
         """Makes a new state know every claim that may be prepared here; nothing is prepared before.

@@ -15,7 +15,7 @@ from dradriver.errors import DraError
 from dradriver.node.cdi import usable_uid
 from dradriver.node.claim_files import DeviceAnswer
 from dradriver.node.claims import Getter, look_up
-from dradriver.node.errors import ClaimError
+from dradriver.node.errors import ClaimError, DeviceInUseError
 from dradriver.node.metrics import Metrics
 from dradriver.node.preparation import Preparation
 from dradriver.node.records import ClaimRef
@@ -40,13 +40,22 @@ class ClaimService:
         preparation: does the work.
         metrics: counts it.
         deadline: seconds within which a request is answered, lookups included.
+        on_conflict: is told when a claim was refused because of another prepared one.
     """
 
-    def __init__(self, client: Getter, preparation: Preparation, metrics: Metrics, deadline: float) -> None:
+    def __init__(
+        self,
+        client: Getter,
+        preparation: Preparation,
+        metrics: Metrics,
+        deadline: float,
+        on_conflict: Callable[[], None],
+    ) -> None:
         self._client = client
         self._preparation = preparation
         self._metrics = metrics
         self._deadline = deadline
+        self._on_conflict = on_conflict
 
     async def prepare(self, refs: Sequence[ClaimRef]) -> dict[str, list[DeviceAnswer] | str]:
         """The devices of each claim, or what is wrong, by UID.
@@ -96,6 +105,8 @@ class ClaimService:
                 _check(ref)
                 return await work(ref)
         except DraError as error:
+            if isinstance(error, DeviceInUseError):
+                self._on_conflict()
             _log.warning("%s: %s", operation, error)
             return str(error) or type(error).__name__
         except Exception as error:

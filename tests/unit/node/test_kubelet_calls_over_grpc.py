@@ -259,3 +259,19 @@ async def test_run_ends_when_it_is_told_to(node: Node) -> None:
     stop.set()
     await running
     assert not plugin.sockets.registrar.exists()
+
+
+async def test_a_claim_whose_device_a_vanished_claim_holds_is_prepared_soon(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The refusal lets the plugin look whether the other claim still exists, long before the next collection."""
+    monkeypatch.setattr("dradriver.node.reconcile._NUDGE_SECONDS", 0.0)
+    forced = node.api.add(allocated("forced", "lamp-0"))
+    successor = allocated("successor", "lamp-0")
+    async with node.running() as plugin:
+        assert (await prepare(plugin, forced))[forced.metadata.uid].error == ""
+        node.api.delete(forced)
+        node.api.add(successor)
+        assert "default/forced" in (await prepare(plugin, successor))[successor.metadata.uid].error
+        while (await prepare(plugin, successor))[successor.metadata.uid].error:
+            await asyncio.sleep(0.01)

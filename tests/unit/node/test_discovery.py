@@ -1,0 +1,111 @@
+"""When the driver is asked what it has, and what becomes of the answer."""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import pytest
+
+from dradriver.driver import Driver
+from dradriver.errors import DriverError
+from dradriver.model.device import Device
+from dradriver.model.pool import Pool
+from dradriver.node.inventory import as_pools
+from dradriver.publish.dropped import DroppedField
+from tests.unit.node.plugin_world import FakePublisher, Node
+from tests.unit.node.world import LampDriver
+
+
+class Counting(LampDriver):
+    """Counts how often it is asked."""
+
+    rescan_seconds = None
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.asked = 0
+        self.broken = False
+
+    def discover(self) -> Sequence[Pool]:
+        self.asked += 1
+        if self.broken:
+            raise OSError("bus error")
+        return super().discover()
+
+    def fallback(self, dropped: Collection[str]) -> list[Device] | None:
+        return [Device("whole")] if dropped == {"consumesCounters", "sharedCounters"} else None
+
+
+async def until_asked(driver: Counting, times: int) -> None:
+    while driver.asked < times:
+        await asyncio.sleep(0.01)
+
+
+async def test_a_burst_of_rediscover_is_answered_by_one_discover(tmp_path: Path) -> None:
+    driver = Counting()
+    async with Node(tmp_path).running(driver, rediscover_delay=0.05):
+        await until_asked(driver, 1)
+        await asyncio.gather(*(asyncio.to_thread(driver.rediscover) for _ in range(20)))
+        await until_asked(driver, 2)
+        driver.rediscover()
+        await until_asked(driver, 3)
+        assert driver.asked == 3
+
+
+async def test_an_error_keeps_what_is_published(tmp_path: Path) -> None:
+    driver = Counting()
+    async with Node(tmp_path).running(driver, rediscover_delay=0.0) as plugin:
+        assert isinstance(plugin.publisher, FakePublisher)
+        await plugin.publisher.told.wait()
+        driver.broken = True
+        plugin.publisher.told.clear()
+        driver.rediscover()
+        await until_asked(driver, 2)
+        assert not plugin.publisher.told.is_set()
+        assert plugin.publisher.wanted
+
+
+async def test_the_fallback_gets_json_names_and_its_devices_get_the_nodes_pool(tmp_path: Path) -> None:
+    dropped = {DroppedField("devices[].consumesCounters", "G"), DroppedField("sharedCounters", "G")}
+    async with Node(tmp_path).running(Counting()) as plugin:
+        assert isinstance(plugin.publisher, FakePublisher)
+        pools = await plugin.publisher.on_dropped("node-1", dropped)
+        assert pools is not None
+        assert [(pool.name, [device.name for device in pool.devices]) for pool in pools] == [
+            ("node-1", ["whole"])
+        ]
+        assert await plugin.publisher.on_dropped("node-1", set()) is None
+
+
+def test_devices_become_the_pool_of_the_node() -> None:
+    (pool,) = as_pools((Device(name) for name in ("a", "b")), "node-1", "discover()")
+    assert (pool.name, [device.name for device in pool.devices]) == ("node-1", ["a", "b"])
+
+
+def test_no_devices_are_an_empty_pool() -> None:
+    (pool,) = as_pools([], "node-1", "discover()")
+    assert (pool.name, pool.devices) == ("node-1", ())
+
+
+def test_a_pool_without_a_name_is_the_nodes() -> None:
+    assert [pool.name for pool in as_pools([Pool(), Pool("shared", all_nodes=True)], "node-1", "x")] == [
+        "node-1",
+        "shared",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (None, "a list of devices or pools is wanted"),
+        (["gpu-0"], "returned 'gpu-0' among others"),
+        ([Device("a"), Pool("p")], "both pools and devices"),
+    ],
+)
+def test_anything_else_is_the_drivers_error(returned: object, message: str) -> None:
+    with pytest.raises(DriverError, match=message):
+        as_pools(returned, "node-1", "driver x: discover()")  # type: ignore[arg-type]
+
+
+def test_a_driver_has_no_fallback_unless_it_says_so() -> None:
+    assert Driver.fallback(Counting(), {"consumesCounters"}) is None
