@@ -19,7 +19,7 @@ claims can't both pass it, not even in two processes.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,12 +29,9 @@ from typing import Final, TypeVar
 import msgspec
 
 from dradriver.driver.claim import AllocatedDevice, Claim
-from dradriver.driver.prepared import PreparedDevice
-from dradriver.errors import DraError, DriverError, InvalidObjectError
-from dradriver.model.cdi import ContainerEdits
+from dradriver.errors import DraError, InvalidObjectError
 from dradriver.model.claim import ResourceClaim
-from dradriver.model.codec import canonical
-from dradriver.model.device import Device
+from dradriver.node.answers import recorded_answers
 from dradriver.node.calls import DriverCalls
 from dradriver.node.claim_files import ClaimFiles, DeviceAnswer
 from dradriver.node.claim_states import ClaimEvent, ClaimState, NextStep, next_step
@@ -44,7 +41,7 @@ from dradriver.node.exclusivity import refusals
 from dradriver.node.inventory import Inventory
 from dradriver.node.locks import ClaimLocks
 from dradriver.node.operations import Operations, Progress
-from dradriver.node.records import ClaimRecord, ClaimRef, PreparedClaimRecord, RecordedAnswer, RecordedDevice
+from dradriver.node.records import ClaimRecord, ClaimRef, PreparedClaimRecord, RecordedDevice
 from dradriver.node.rows import Rows
 from dradriver.node.state import State
 from dradriver.node.steps import Observer, Step, unobserved
@@ -275,7 +272,7 @@ class Preparation:
         claim = self._driver_claim(record, strict=strict)
         progress.at(f"driver.prepare of {_devices(record)}")
         returned = await self._calls.call(self._driver.prepare, claim)
-        answers = _recorded_answers(self._driver.name, claim, returned)
+        answers = recorded_answers(self._driver.name, claim, returned)
         self._observe(Step.PREPARE_DRIVER_DONE, record.uid)
         prepared = msgspec.structs.replace(record, answers=answers)
         try:
@@ -359,45 +356,3 @@ def _finish_unprepare(record: ClaimRecord, rows: Rows) -> None:
 def _devices(record: ClaimRecord) -> str:
     names = ", ".join(device.device for device in record.devices)
     return f"{'device' if len(record.devices) == 1 else 'devices'} {names}" if names else "an unknown claim"
-
-
-def _recorded_answers(
-    driver: str, claim: Claim, returned: Mapping[AllocatedDevice, PreparedDevice | ContainerEdits]
-) -> list[RecordedAnswer]:
-    """What the driver returned, one answer a device in the claim's order.
-
-    Raises:
-        DriverError: it is no mapping, lacks a device, or an answer is of another kind.
-    """
-    told = f"driver {driver}: prepare() of claim {claim}"
-    if not isinstance(returned, Mapping):
-        raise DriverError(
-            f"{told} returned {type(returned).__name__}, a mapping from devices to answers is wanted"
-        )
-    answers = []
-    for device in claim.devices:
-        answer = returned.get(device)
-        if isinstance(answer, ContainerEdits):
-            answer = PreparedDevice(edits=answer)
-        if not isinstance(answer, PreparedDevice):
-            what = f"{type(answer).__name__}" if device in returned else "no answer"
-            raise DriverError(f"{told} returned {what} for device {device.pool}/{device.name}")
-        answers.append(_recorded_answer(answer, told))
-    return answers
-
-
-def _recorded_answer(answer: PreparedDevice, told: str) -> RecordedAnswer:
-    try:
-        # Device is the one place that knows what may stand for an attribute.
-        metadata = Device("any", answer.metadata).attributes
-        data = None if answer.data is None else msgspec.Raw(canonical(answer.data))
-    except (TypeError, NotImplementedError) as error:
-        raise DriverError(f"{told} returned metadata or data that is no JSON value: {error}") from error
-    return RecordedAnswer(
-        edits=answer.edits,
-        cdi_ids=list(answer.cdi_ids),
-        metadata=metadata,
-        data=data,
-        conditions=list(answer.conditions),
-        network=answer.network,
-    )

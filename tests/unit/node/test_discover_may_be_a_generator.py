@@ -1,4 +1,4 @@
-"""`discover()` may be a generator: its body runs in the worker thread, and what it raises is told as the driver's."""
+"""`discover()` may be a generator: its body runs in the worker thread, and it may raise in the middle."""
 
 import threading
 from collections.abc import Iterator, Mapping

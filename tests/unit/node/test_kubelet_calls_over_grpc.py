@@ -264,7 +264,7 @@ async def test_run_ends_when_it_is_told_to(node: Node) -> None:
 async def test_a_claim_whose_device_a_vanished_claim_holds_is_prepared_soon(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The refusal lets the plugin look whether the other claim still exists, long before the next collection."""
+    """The refusal lets the plugin look whether the other claim still exists, long before it would."""
     monkeypatch.setattr("dradriver.node.reconcile._NUDGE_SECONDS", 0.0)
     forced = node.api.add(allocated("forced", "lamp-0"))
     successor = allocated("successor", "lamp-0")
