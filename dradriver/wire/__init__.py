@@ -4,11 +4,6 @@ Law of this package: generated code, never edited, and these aliases. Whoever sp
 one) imports from here, so that the long paths of the generated modules stand in one place.
 """
 
-import os
-
-# gRPC's C core writes notes about closed connections to stderr unless told otherwise before its first use.
-os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
-
 from dradriver.wire.kubelet.dra.v1 import api_pb2 as dra_v1
 from dradriver.wire.kubelet.dra.v1 import api_pb2_grpc as dra_v1_grpc
 from dradriver.wire.kubelet.dra.v1beta1 import api_pb2 as dra_v1beta1

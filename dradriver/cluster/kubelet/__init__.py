@@ -9,7 +9,12 @@ Law of this package: it shares no code with `dradriver.node`, whose counterpart 
 `pod_status`, `health`, `services`) are pure; gRPC is spoken in `plugin` and `registration` only.
 """
 
-from dradriver.cluster.kubelet.kubelet import Kubelet
-from dradriver.cluster.kubelet.timings import Timings
+import os
+
+# A driver that goes away is nothing to note on stderr; gRPC's C core reads this when it is loaded.
+os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+
+from dradriver.cluster.kubelet.kubelet import Kubelet  # noqa: E402
+from dradriver.cluster.kubelet.timings import Timings  # noqa: E402
 
 __all__ = ["Kubelet", "Timings"]
