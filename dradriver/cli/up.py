@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
+import yaml
 
 from dradriver.cli.output import progress_console
 from dradriver.cli.supervisor import DriverProcess, Supervisor
@@ -127,11 +128,19 @@ def driver_processes(cluster: "Cluster", drivers: Sequence[str]) -> list[DriverP
 def _copy_kubeconfig(source: Path, target: Path) -> None:
     """Writes the kubeconfig, but never over somebody else's."""
     text = source.read_text()
-    if target.exists() and "dradriver" not in target.read_text(errors="replace"):
+    if target.exists() and _context(target) != _context(source):
         raise UsageError(f"--kubeconfig {target}: the file is there and not one of ours; choose another file")
     target.parent.mkdir(parents=True, exist_ok=True)
     target.touch(mode=0o600)
     target.write_text(text)
+
+
+def _context(kubeconfig: Path) -> object:
+    try:
+        content = yaml.safe_load(kubeconfig.read_text(errors="replace"))
+    except yaml.YAMLError:
+        return None
+    return content.get("current-context") if isinstance(content, dict) else None
 
 
 def _tell(cluster: "Cluster", wanted: _Wanted, processes: Sequence[DriverProcess]) -> None:

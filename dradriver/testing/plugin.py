@@ -4,6 +4,7 @@ Everything heavy is imported by the fixture that needs it: pytest loads this fil
 environment that has dradriver installed.
 """
 
+import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from importlib.util import find_spec
@@ -37,12 +38,14 @@ def driver_harness(tmp_path: Path) -> "Iterator[Callable[[Callable[[], Driver]],
         yield make
 
 
-async def _cluster(tmp_path: Path) -> "AsyncIterator[Cluster]":
+async def _cluster() -> "AsyncIterator[Cluster]":
     """An embedded cluster of one node, empty; its containers are plain processes."""
     from dradriver.cluster import Cluster  # noqa: PLC0415
 
-    async with Cluster(tmp_path / "cluster", runtime="process") as running:
-        yield running
+    # Not `tmp_path`: its names are too long for the sockets below.
+    with tempfile.TemporaryDirectory(prefix="dra-") as folder:
+        async with Cluster(Path(folder), runtime="process") as running:
+            yield running
 
 
 if find_spec("pytest_asyncio"):

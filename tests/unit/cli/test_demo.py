@@ -1,0 +1,111 @@
+"""The demo tells only what has happened, and says what has not."""
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dradriver_loop.hardware import find_loops, make_loops
+
+from dradriver.cli.demonstration import story as stories
+from dradriver.cli.demonstration.story import Story
+from dradriver.cli.supervisor import DriverProcess, Supervisor
+from dradriver.cli.up import driver_processes
+from dradriver.cluster import Cluster
+from dradriver.errors import DraError
+from dradriver.kube import Client, Listing, WatchEvent
+from dradriver.model.codec import builtins
+
+make_loops(at_least=2)
+FREE_LOOPS = [loop for loop in find_loops() if not loop.backed]
+
+
+class RecordingClient(Client):
+    """Remembers which version of which object the API server has answered."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(client._transport, client.namespace)
+        self.seen: set[tuple[str, str]] = set()
+
+    def _remember(self, item: Any) -> None:
+        meta = builtins(item)["metadata"]
+        name = f"{meta['namespace']}/{meta['name']}" if "namespace" in meta else meta["name"]
+        self.seen.add((name, meta["resourceVersion"]))
+
+    async def list(self, *arguments: Any, **options: Any) -> Listing[Any]:
+        listing: Listing[Any] = await super().list(*arguments, **options)
+        for item in listing.items:
+            self._remember(item)
+        return listing
+
+    async def create(self, *arguments: Any, **options: Any) -> Any:
+        created: Any = await super().create(*arguments, **options)
+        self._remember(created)
+        return created
+
+    async def watch(self, *arguments: Any, **options: Any) -> AsyncIterator[WatchEvent[Any]]:  # type: ignore[override]
+        async for event in super().watch(*arguments, **options):
+            if event.object is not None:
+                self._remember(event.object)
+            yield event
+
+
+async def tell(story: Story) -> None:
+    await story.node_is_there()
+    await story.devices_are_published()
+    await story.objects_are_created()
+    await story.pods_run()
+    await story.pods_are_deleted()
+    story.nothing_is_left()
+
+
+@pytest.mark.skipif(len(FREE_LOOPS) < 2, reason="fewer than two free loop devices, and no right to make some")
+async def test_every_line_names_what_the_server_has_answered_before(cluster: Cluster) -> None:
+    client = RecordingClient(cluster.client())
+    (process,) = driver_processes(cluster, ["loop"])
+    headings: list[str] = []
+
+    def say(heading: str, text: str) -> None:
+        headings.append(heading)
+        for name, version in re.findall(r"(\S+) \(resourceVersion (\d+)\)", text):
+            assert (name, version) in client.seen, text
+        for path in re.findall(r"CDI spec (/\S+\.json)", text):
+            assert Path(path).exists(), text
+
+    async with Supervisor([process], pytest.fail):
+        await tell(Story(client, process, say))
+    assert list(dict.fromkeys(filter(None, headings))) == [
+        "node", "publish", "create", "claim", "allocate", "prepare", "run", "delete", "unprepare",
+    ]  # fmt: skip
+    assert headings.count("allocate") == 2
+
+
+async def test_what_did_not_happen_in_time_is_said_with_the_drivers_last_words(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stories, "_START_SECONDS", 0.2)
+    process = DriverProcess("loop", "node-1", cluster.node_kubeconfig("node-1"), cluster.node_dir("node-1"))
+    process.log.write_text("no such card\n")
+    story = Story(cluster.client(), process, lambda heading, text: None)
+    with pytest.raises(
+        DraError, match=r"the publication of devices did not happen within 0\.2 s.*no such card"
+    ):
+        await story.devices_are_published()
+
+
+def test_a_cdi_spec_that_stayed_behind_is_a_failure(tmp_path: Path) -> None:
+    from dradriver.node.state_file import connect
+
+    (tmp_path / "cdi").mkdir()
+    data = tmp_path / "plugins" / stories.DRIVER
+    data.mkdir(parents=True)
+    connect(data / "state.db")[0].close()
+    process = DriverProcess("loop", "node-1", tmp_path / "kubeconfig", tmp_path)
+    said: list[str] = []
+    story = Story(None, process, lambda heading, text: said.append(heading))  # type: ignore[arg-type]
+    story.nothing_is_left()
+    assert said == ["unprepare"]
+    (tmp_path / "cdi/left.json").touch()
+    with pytest.raises(DraError, match=r"left behind: CDI specs \['left.json'\]"):
+        story.nothing_is_left()

@@ -1,0 +1,45 @@
+"""`dradriver up` refuses what it can't do before it starts anything."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from dradriver.cli.up import _copy_kubeconfig
+from dradriver.errors import UsageError
+
+Command = Callable[..., Result]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("--driver", "lop"), 1, "no driver 'lop' is installed"),
+        (("--feature-gates", "DRATypo=true"), 2, "feature gate 'DRATypo' is unknown"),
+        (("--feature-gates", "DRAAdminAccess"), 2, "write NAME=true or NAME=false"),
+        (("--nodes", "0"), 2, "--nodes"),
+        (("--runtime", "docker"), 2, "--runtime"),
+    ],
+)
+def test_a_wrong_option_is_said_and_nothing_is_made(
+    dradriver: Command, tmp_path: Path, words: tuple[str, ...], code: int, said: str
+) -> None:
+    result = dradriver("up", "--data", str(tmp_path / "data"), *words)
+    assert result.exit_code == code, result.output
+    assert said in result.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_the_kubeconfig_of_another_cluster_is_never_overwritten(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    ours.write_text("current-context: dradriver\n")
+    theirs.write_text("current-context: production\n")
+    with pytest.raises(UsageError, match="choose another file"):
+        _copy_kubeconfig(ours, theirs)
+    assert theirs.read_text() == "current-context: production\n"
+    new = tmp_path / "folder/new"
+    _copy_kubeconfig(ours, new)
+    _copy_kubeconfig(ours, new)
+    assert new.read_text() == ours.read_text()
+    assert new.stat().st_mode & 0o077 == 0

@@ -1,0 +1,111 @@
+"""A driver's process against an embedded cluster: it publishes, serves metrics, and ends as it was asked."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+
+from dradriver.cluster import Cluster
+from dradriver.kube import SLICES
+from dradriver.model.slices import ResourceSlice
+
+
+@asynccontextmanager
+async def loop_driver(cluster: Cluster, *options: str, **variables: str) -> AsyncIterator[Process]:
+    """`python -m dradriver_loop` on the cluster's node."""
+    node = cluster.node_dir("node-1")
+    settings = {
+        "DRADRIVER_KUBECONFIG": str(cluster.node_kubeconfig("node-1")),
+        "NODE_NAME": "node-1",
+        "DRADRIVER_PLUGINS_DIR": str(node / "plugins"),
+        "DRADRIVER_REGISTRY_DIR": str(node / "plugins_registry"),
+        "DRADRIVER_CDI_DIR": str(node / "cdi"),
+    }
+    environment = {**os.environ, **settings, **variables}
+    command = (sys.executable, "-m", "dradriver_loop", *options)
+    process = await asyncio.create_subprocess_exec(*command, env=environment, stdout=PIPE, stderr=PIPE)
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def published(cluster: Cluster) -> None:
+    client = cluster.client()
+    listing = await client.list(SLICES, into=ResourceSlice)
+    if not listing.items:
+        await anext(client.watch(SLICES, into=ResourceSlice, resource_version=listing.resource_version))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_ends_it_gracefully_and_what_is_published_stays(
+    cluster: Cluster, number: signal.Signals
+) -> None:
+    async with loop_driver(cluster) as process:
+        await published(cluster)
+        process.send_signal(number)
+        _, said = await process.communicate()
+    assert process.returncode == 0, said.decode()
+    assert f"{number.name}: stopping" in said.decode()
+    assert (await cluster.client().list(SLICES, into=ResourceSlice)).items
+
+
+async def test_metrics_are_served_on_the_port_that_was_asked_for(cluster: Cluster) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    async with loop_driver(cluster, "--metrics-port", str(port)):
+        await published(cluster)
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"http://127.0.0.1:{port}/metrics") as answer,
+        ):
+            text = await answer.text()
+    assert 'dradriver_node_registered{driver="loop.example.com"} 1.0' in text
+
+
+async def test_a_port_that_is_taken_is_said_in_one_line(cluster: Cluster) -> None:
+    with socket.socket() as taken:
+        taken.bind(("0.0.0.0", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        async with loop_driver(cluster, "--metrics-port", port) as process:
+            _, said = await process.communicate()
+    assert process.returncode == 2
+    assert f"Error: --metrics-port {port}: Address already in use" in said.decode()
+    assert "Traceback" not in said.decode()
+
+
+async def test_a_discover_that_fails_is_said_and_tried_again(cluster: Cluster) -> None:
+    script = (
+        "import dradriver as dra\n"
+        "class Broken(dra.Driver):\n"
+        "    name = 'broken.example.com'\n"
+        "    def discover(self): raise OSError('no such card')\n"
+        "    def prepare(self, claim): return {}\n"
+        "dra.run(Broken)\n"
+    )
+    node = cluster.node_dir("node-1")
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", script, "--kubeconfig", str(cluster.node_kubeconfig("node-1"))),
+        *("--node-name=node-1", f"--plugins-dir={node}/plugins", f"--registry-dir={node}/plugins_registry"),
+        stderr=PIPE,
+    )
+    assert process.stderr is not None
+    said = ""
+    while "discover" not in said:
+        said = (await process.stderr.readline()).decode()
+        assert said, "the process ended"
+    process.terminate()
+    await process.communicate()
+    assert "discover() raised OSError: no such card" in said
+    assert process.returncode == 0
