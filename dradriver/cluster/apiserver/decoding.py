@@ -91,7 +91,7 @@ def read_body(body: bytes, content_type: str, schema: str | None) -> JsonValue:
         StatusError: 400 or 415.
     """
     kind = media_type(content_type)
-    if kind == protobuf.MEDIA_TYPE and schema is not None:
+    if kind == protobuf.MEDIA_TYPE and schema is not None and protobuf.can_read(schema):
         return _read_protobuf(body, schema)
     if kind not in _JSON and kind not in _YAML:
         raise unsupported_media_type("application/json, application/yaml, application/vnd.kubernetes.protobuf")

@@ -226,7 +226,7 @@ RESOURCES: tuple[Resource, ...] = (
         "customresourcedefinitions",
         "CustomResourceDefinition",
         CLUSTER,
-        None,
+        "apiextensions.CustomResourceDefinition",
         short_names=("crd", "crds"),
         subresources=("status",),
         categories=("api-extensions",),

@@ -223,7 +223,7 @@ _COLUMNS: dict[str, Sequence[Column]] = {
 
 def columns(resource: Resource, printer: Sequence[Object] = ()) -> Sequence[Column]:
     """The columns of a kind; a custom kind's come from its definition."""
-    if resource.schema is not None or resource.kind == "CustomResourceDefinition":
+    if resource.schema is not None:
         return _COLUMNS.get(resource.kind, (NAME, AGE))
     if not printer:
         return (NAME, AGE)

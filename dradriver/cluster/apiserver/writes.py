@@ -135,15 +135,15 @@ def create(
 
 def _place(request: Request, metadata: Object) -> None:
     namespace = request.target.namespace
-    if metadata.get("namespace", namespace) != namespace:
+    if namespace and metadata.get("namespace", namespace) != namespace:
         raise bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
     if namespace:
         metadata["namespace"] = namespace
+    elif request.target.resource.namespaced:
+        raise bad_request("an empty namespace may not be set during creation")
     else:
-        if request.target.resource.namespaced:
-            raise bad_request("an empty namespace may not be set during creation")
         metadata.pop("namespace", None)
 
 

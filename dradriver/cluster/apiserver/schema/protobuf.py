@@ -40,6 +40,11 @@ def envelope(body: bytes) -> tuple[str, str, bytes]:
     return meta.get(1, b"").decode(), meta.get(2, b"").decode(), parts.get(2, b"")
 
 
+def can_read(name: str) -> bool:
+    """Whether the protobuf numbers of a struct are known."""
+    return any(each.number for each in struct(name).fields.values())
+
+
 def decode(name: str, body: bytes) -> Object:
     """The object of a message.
 

@@ -1,4 +1,4 @@
-"""The types of `kubernetes.json`, read on first use.
+"""The types of `kubernetes.json` and `apiextensions.json`, read on first use.
 
 A struct is a map from JSON name to `Field`; a field's type is a small tree: primitives, lists,
 maps and structs. The marks tell server-side apply and strategic merge how to treat lists.
@@ -93,10 +93,15 @@ _KEP_FIELDS = {
 }
 
 
+_FILES = ("kubernetes.json", "apiextensions.json")
+
+
 @cache
 def _document() -> dict[str, dict[str, str]]:
-    text = resources.files(__package__).joinpath("kubernetes.json").read_text(encoding="utf-8")
-    document: dict[str, dict[str, str]] = json.loads(text)
+    folder = resources.files(__package__)
+    document: dict[str, dict[str, str]] = {}
+    for name in _FILES:
+        document |= json.loads(folder.joinpath(name).read_text(encoding="utf-8"))
     return document
 
 

@@ -43,6 +43,6 @@ _CUSTOM = {with_status: CustomStrategy(with_status=with_status) for with_status 
 
 def strategy_of(resource: Resource) -> Strategy:
     """The strategy of a resource."""
-    if resource.schema is None and resource.kind != "CustomResourceDefinition":
+    if resource.schema is None:
         return _CUSTOM["status" in resource.subresources]
     return _STRATEGIES.get(resource.kind, _BASE)

@@ -5,11 +5,9 @@ import re
 
 from dradriver.cluster.apiserver.resources import Resource
 from dradriver.cluster.apiserver.strategies.base import Context, Strategy, keep, keep_metadata
-from dradriver.cluster.apiserver.validation.field import Causes, invalid, required
+from dradriver.cluster.apiserver.validation.definitions import APPROVAL, PROTECTED, definition
+from dradriver.cluster.apiserver.validation.field import Causes
 from dradriver.cluster.apiserver.values import Object, dig
-
-APPROVAL = "api-approved.kubernetes.io"
-_PROTECTED = re.compile(r"(^|\.)(k8s\.io|kubernetes\.io)$")
 
 
 class DefinitionStrategy(Strategy):
@@ -17,13 +15,12 @@ class DefinitionStrategy(Strategy):
 
     def prepare_create(self, context: Context, obj: Object) -> None:
         """See `Strategy`."""
-        spec = obj.setdefault("spec", {})
-        names = spec.setdefault("names", {})
-        kind = names.get("kind", "")
+        spec = obj["spec"]
+        names, kind = spec["names"], spec["names"]["kind"]
         names.setdefault("singular", kind.lower())
         names.setdefault("listKind", f"{kind}List")
         spec.setdefault("conversion", {"strategy": "None"})
-        stored = [version["name"] for version in spec.get("versions") or () if version.get("storage")]
+        stored = [version["name"] for version in spec.get("versions") or () if version["storage"]]
         obj["status"] = {
             "acceptedNames": names,
             "storedVersions": stored,
@@ -32,38 +29,7 @@ class DefinitionStrategy(Strategy):
 
     def validate_create(self, context: Context, obj: Object) -> Causes:
         """See `Strategy`."""
-        spec = obj["spec"]
-        names, versions = spec["names"], spec.get("versions") or []
-        causes: Causes = [
-            required(f"spec.{path}")
-            for path, value in (("group", spec.get("group")), ("versions", versions))
-            if not value
-        ]
-        causes += [required(f"spec.names.{field}") for field in ("plural", "kind") if not names.get(field)]
-        wanted = f"{names.get('plural')}.{spec.get('group')}"
-        if obj["metadata"]["name"] != wanted:
-            detail = 'must be spec.names.plural+"."+spec.group'
-            causes.append(invalid("metadata.name", obj["metadata"]["name"], detail))
-        if spec.get("scope") not in {"Namespaced", "Cluster"}:
-            causes.append(required("spec.scope"))
-        if versions and sum(bool(version.get("storage")) for version in versions) != 1:
-            causes.append(
-                invalid(
-                    "spec.versions",
-                    "<value omitted>",
-                    "must have exactly one version marked as storage version",
-                )
-            )
-        for index, version in enumerate(versions):
-            if dig(version, "schema", "openAPIV3Schema") is None:
-                causes.append(
-                    required(f"spec.versions[{index}].schema.openAPIV3Schema", "schemas are required")
-                )
-        value = (obj["metadata"].get("annotations") or {}).get(APPROVAL, "")
-        if _PROTECTED.search(spec.get("group", "")) and not value:
-            detail = 'protected groups must have approval annotation "api-approved.kubernetes.io", see https://github.com/kubernetes/enhancements/pull/1111'
-            causes.append(required(f"metadata.annotations[{APPROVAL}]", detail))
-        return causes
+        return definition(obj)
 
     def prepare_update(self, context: Context, obj: Object, old: Object) -> None:
         """See `Strategy`."""
@@ -89,7 +55,7 @@ def conditions(definition: Object, now: str) -> list[Object]:
     """The conditions of a definition."""
     annotation = (definition["metadata"].get("annotations") or {}).get(APPROVAL, "")
     found = []
-    if _PROTECTED.search(definition["spec"].get("group", "")):
+    if PROTECTED.search(definition["spec"].get("group", "")):
         found.append(_approval(annotation, now))
     accepted = _condition("NamesAccepted", "NoConflicts", "no conflicts found", now)
     return [

@@ -97,3 +97,13 @@ async def test_compaction_forgets_the_past_at_once(server: ApiServer, api: Api) 
     server.compact()
     (event,) = await api.watch(MAPS, 1, resourceVersion=old)
     assert event["object"]["code"] == 410
+
+
+async def test_a_client_that_goes_away_leaves_nothing_behind(server: ApiServer, api: Api) -> None:
+    await api.make(MAPS, config_map("a"))
+    assert server._store is not None
+    listeners = server._store._shelf("/configmaps").listeners
+    await api.watch(MAPS, 1)
+    while listeners:
+        await asyncio.sleep(0.005)
+    assert listeners == []

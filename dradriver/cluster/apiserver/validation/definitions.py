@@ -1,0 +1,48 @@
+"""Rules of CustomResourceDefinition. Structural schemas are not looked into."""
+
+import re
+
+from dradriver.cluster.apiserver.validation.field import Causes, invalid, not_supported, required
+from dradriver.cluster.apiserver.validation.names import checked, label, subdomain
+from dradriver.cluster.apiserver.values import Object, dig
+
+APPROVAL = "api-approved.kubernetes.io"
+PROTECTED = re.compile(r"(^|\.)(k8s\.io|kubernetes\.io)$")
+_SCOPES = ("Cluster", "Namespaced")
+_NEEDS_APPROVAL = (
+    f'protected groups must have approval annotation "{APPROVAL}", '
+    "see https://github.com/kubernetes/enhancements/pull/1111"
+)
+
+
+def definition(obj: Object) -> Causes:
+    """What is wrong with a custom resource definition."""
+    spec = obj["spec"]
+    group, names = spec["group"], spec["names"]
+    causes = checked(subdomain, group, "spec.group") if group else [required("spec.group")]
+    causes += [required(f"spec.names.{field}") for field in ("plural", "kind") if not names[field]]
+    name = obj["metadata"]["name"]
+    if name != f"{names['plural']}.{group}":
+        causes.append(invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
+    if not spec["scope"]:
+        causes.append(required("spec.scope"))
+    elif spec["scope"] not in _SCOPES:
+        causes.append(not_supported("spec.scope", spec["scope"], _SCOPES))
+    if PROTECTED.search(group) and not (obj["metadata"].get("annotations") or {}).get(APPROVAL):
+        causes.append(required(f"metadata.annotations[{APPROVAL}]", _NEEDS_APPROVAL))
+    return causes + _versions(spec.get("versions") or [])
+
+
+def _versions(versions: list[Object]) -> Causes:
+    if not versions:
+        return [required("spec.versions")]
+    causes: Causes = []
+    if sum(version["storage"] for version in versions) != 1:
+        detail = "must have exactly one version marked as storage version"
+        causes.append(invalid("spec.versions", [version["name"] for version in versions], detail))
+    for index, version in enumerate(versions):
+        at = f"spec.versions[{index}]"
+        causes += checked(label, version["name"], f"{at}.name") if version["name"] else [required(f"{at}.name")]
+        if dig(version, "schema", "openAPIV3Schema") is None:
+            causes.append(required(f"{at}.schema.openAPIV3Schema", "schemas are required"))
+    return causes
