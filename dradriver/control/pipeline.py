@@ -1,6 +1,6 @@
 """Where a pod runs and with which devices, as a pure function of a snapshot.
 
-The extension points are Kubernetes' own, each a tuple of functions below:
+The extension points are Kubernetes' own; the checks of the first three stand in tuples below:
 
 | point      | asks                                        | a refusal means                            |
 |------------|---------------------------------------------|--------------------------------------------|
@@ -69,21 +69,39 @@ def schedule(pod: Pod, snapshot: Snapshot) -> Plan | Unschedulable:
     try:
         for check in (*PRE_ENQUEUE, *PRE_FILTER):
             check(cycle)
-        refusals = {node.metadata.name: _refusal(cycle, node) for node in snapshot.nodes}
+        found, refusals = _filter(cycle)
     except _NoNode as no_node:
         return no_node.verdict
-    feasible = [node for node in snapshot.nodes if refusals[node.metadata.name] is None]
-    if not feasible:
+    if not found:
         return _unschedulable(cycle, refusals)
-    best = min(
-        feasible, key=lambda node: (*(-score(cycle, node) for score in SCORES), node.metadata.name)
-    ).metadata.name
+    # Of equals the first is taken, and they are in the order of the other scores.
+    best = max(found, key=lambda node: preferred(cycle, node)).metadata.name
     return Plan(
         pod_uid=pod.metadata.uid,
         node=best,
         claims=tuple((claim.ref, claim.metadata.uid) for claim in cycle.claims),
         allocations=cycle.allocations.get(best, {}),
     )
+
+
+def _filter(cycle: Cycle) -> tuple[list[Node], dict[str, str]]:
+    """The nodes that suit, best first as far as that is known beforehand, and why the others do not.
+
+    The first one is enough unless a score depends on what the allocator finds on a node: looking at all of a
+    large cluster for every pod would be most of the work.
+    """
+    found: list[Node] = []
+    refusals: dict[str, str] = {}
+    one_is_enough = not has_alternatives(cycle)
+    for node in sorted(cycle.snapshot.nodes, key=lambda node: (-spread(cycle, node), node.metadata.name)):
+        words = next((words for check in FILTER if (words := check(cycle, node)) is not None), None)
+        if words is not None:
+            refusals[node.metadata.name] = words
+            continue
+        found.append(node)
+        if one_is_enough:
+            break
+    return found, refusals
 
 
 def gates(cycle: Cycle) -> None:
@@ -149,6 +167,11 @@ def devices(cycle: Cycle, node: Node) -> str | None:
     return None
 
 
+def has_alternatives(cycle: Cycle) -> bool:
+    """Whether a score depends on the allocation."""
+    return any(r.first_available for claim in cycle.to_allocate for r in claim.spec.devices.requests)
+
+
 def preferred(cycle: Cycle, node: Node) -> int:
     """Alternatives of `firstAvailable` requests: the earlier in the list, the better (KEP-4816)."""
     total = 0
@@ -171,7 +194,6 @@ _ALTERNATIVES: Final = 8
 
 _Check: TypeAlias = Callable[[Cycle], None]
 _Filter: TypeAlias = Callable[[Cycle, Node], str | None]
-_Score: TypeAlias = Callable[[Cycle, Node], int]
 
 
 def _plain(check: Callable[[Pod, Node], str | None]) -> _Filter:
@@ -188,21 +210,16 @@ FILTER: Final[tuple[_Filter, ...]] = (
     available,
     devices,
 )
-SCORES: Final[tuple[_Score, ...]] = (preferred, spread)
-
-
-def _refusal(cycle: Cycle, node: Node) -> str | None:
-    return next((words for check in FILTER if (words := check(cycle, node)) is not None), None)
 
 
 def _everywhere(cycle: Cycle, why: str, *, quiet: bool = False) -> Unschedulable:
     return Unschedulable(f"0/{len(cycle.snapshot.nodes)} nodes are available: {why}.", quiet=quiet)
 
 
-def _unschedulable(cycle: Cycle, refusals: Mapping[str, str | None]) -> Unschedulable:
+def _unschedulable(cycle: Cycle, refusals: Mapping[str, str]) -> Unschedulable:
     if not refusals:
         return Unschedulable("no nodes available to schedule pods")
-    counted = Counter(words for words in refusals.values() if words)
+    counted = Counter(refusals.values())
     reasons = ", ".join(sorted(f"{number} {words}" for words, number in counted.items()))
     ours = {cycle.pod.metadata.uid}
     free = (c for c in cycle.unavailable.values() if {r.uid for r in c.status.reserved_for} <= ours)

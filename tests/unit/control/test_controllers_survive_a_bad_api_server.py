@@ -149,3 +149,29 @@ async def test_controllers_that_die_at_any_moment_are_continued(lab: Lab) -> Non
         await lab.client.delete(PODS, bound[0].metadata.name, "default", grace_seconds=0)
         await lab.until(lambda pods, claims: len(claims) == 4 and all(p.spec.node_name for p in pods.values()))
     assert len(set(lab.held())) == len(lab.held()) == 4
+
+
+async def test_a_reservation_of_a_pod_that_went_while_nobody_looked_is_released(lab: Lab) -> None:
+    await lab.client.create(CLAIMS, builders.claim(), "default", into=dict)
+    async with Controllers(lab.client):
+        await lab.pods(builders.pod("claim-1"), builders.pod(name="other", templates=["template"]))
+        await lab.until_bound(2)
+    for name in ("pod-1", "other"):
+        await lab.client.delete(PODS, name, "default", grace_seconds=0)
+    await lab.until(lambda pods, _: not pods)
+    async with Controllers(lab.client):
+        await lab.until(lambda _, claims: list(claims) == ["default/claim-1"] and not lab.held())
+
+
+async def test_a_pod_that_is_deleted_while_it_is_bound_holds_nothing(lab: Lab) -> None:
+    """Its plan is dropped, and what was written of it is released."""
+    lab.server.faults.add(Fault(verb="create", resource="pods/binding", code=409, count=-1))
+    async with Controllers(lab.client):
+        await lab.client.create(CLAIMS, builders.claim(), "default", into=dict)
+        await lab.pods(builders.pod("claim-1"))
+        await lab.until(lambda _, claims: bool(lab.held()))
+        await lab.client.delete(PODS, "pod-1", "default", grace_seconds=0)
+        await lab.until(lambda _, claims: claims["default/claim-1"].allocation is None)
+        lab.server.faults.clear()
+        await lab.pods(*(builders.pod(name=f"next-{i}", templates=["template"]) for i in range(4)))
+        await lab.until_bound(4)
