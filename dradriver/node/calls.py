@@ -11,6 +11,7 @@ from typing import Final, TypeVar, cast
 
 from dradriver.driver.base import Driver
 from dradriver.errors import DraError, DriverError
+from dradriver.node.errors import StillRunningError
 
 __all__ = ["DriverCalls"]
 
@@ -33,14 +34,14 @@ class DriverCalls:
         Raises:
             DraError: what the method raised, if it is one.
             DriverError: anything else that it raised, as its cause.
+            StillRunningError: the caller was cancelled, but the method goes on in its thread.
         """
         try:
             outcome: T | Awaitable[T]
             if inspect.iscoroutinefunction(method):
                 outcome = method(*arguments)
             else:
-                loop = asyncio.get_running_loop()
-                outcome = await loop.run_in_executor(self._threads, _exhausted, method, arguments)
+                outcome = await self._in_thread(method, arguments)
             return await outcome if inspect.isawaitable(outcome) else outcome
         except DraError:
             raise
@@ -48,6 +49,17 @@ class DriverCalls:
             name = getattr(method, "__name__", str(method))
             told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             raise DriverError(f"driver {self.driver.name}: {name}() raised {told}") from error
+
+    async def _in_thread(
+        self, method: Callable[..., T | Awaitable[T]], arguments: Sequence[object]
+    ) -> T | Awaitable[T]:
+        running = self._threads.submit(_exhausted, method, arguments)
+        try:
+            return await asyncio.wrap_future(running)
+        except asyncio.CancelledError:
+            if running.cancel() or running.done():
+                raise
+            raise StillRunningError from None
 
     def close(self) -> None:
         """Lets go of the threads; one that never returns can't be stopped."""

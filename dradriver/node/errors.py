@@ -1,8 +1,17 @@
 """What the node side refuses, and why."""
 
+import asyncio
+
 from dradriver.errors import DraError
 
-__all__ = ["ClaimError", "DeviceInUseError", "InProgressError", "RegistrationError", "StateError"]
+__all__ = [
+    "ClaimError",
+    "DeviceInUseError",
+    "InProgressError",
+    "RegistrationError",
+    "StateError",
+    "StillRunningError",
+]
 
 
 class ClaimError(DraError):
@@ -23,3 +32,7 @@ class StateError(DraError):
 
 class RegistrationError(DraError):
     """The kubelet refused the driver, or never asked for it."""
+
+
+class StillRunningError(asyncio.CancelledError):
+    """The waiting was cancelled, but the driver's method goes on in its thread: nothing can stop it."""

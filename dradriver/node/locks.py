@@ -15,6 +15,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+from dradriver.node.errors import StillRunningError
+
 __all__ = ["ClaimLocks"]
 
 _POLL_SECONDS: Final = (0.005, 0.25)
@@ -32,14 +34,20 @@ class ClaimLocks:
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         self._local: dict[str, tuple[asyncio.Lock, int]] = {}
+        self._kept = False
 
     def close(self) -> None:
-        """Closes the file, and with it releases every lock on it."""
-        os.close(self._file)
+        """Closes the file and so releases its locks; but not while one of them is kept."""
+        if not self._kept:
+            os.close(self._file)
 
     @asynccontextmanager
     async def hold(self, uid: str) -> AsyncIterator[None]:
-        """Holds the claim's lock; waits for whoever has it, in this process or another."""
+        """Holds the claim's lock; waits for whoever has it, in this process or another.
+
+        Work that can't be stopped (`StillRunningError`) keeps the lock until the process ends: no other process
+        may begin while it goes on.
+        """
         lock, waiting = self._local.get(uid, (asyncio.Lock(), 0))
         self._local[uid] = (lock, waiting + 1)
         try:
@@ -47,8 +55,13 @@ class ClaimLocks:
                 await self._acquire(uid)
                 try:
                     yield
-                finally:
+                except StillRunningError:
+                    self._kept = True
+                    raise
+                except BaseException:
                     self._set(uid, fcntl.F_UNLCK)
+                    raise
+                self._set(uid, fcntl.F_UNLCK)
         finally:
             lock, waiting = self._local.pop(uid)
             if waiting > 1:

@@ -1,6 +1,7 @@
 """What a kubelet sees on the two sockets."""
 
 import asyncio
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,10 +9,12 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from dradriver.errors import UsageError
 from dradriver.model.claim import DeviceResult
 from dradriver.model.pool import Pool
 from dradriver.node.errors import RegistrationError
 from dradriver.node.plugin import Plugin
+from dradriver.node.sockets import Sockets
 from dradriver.wire import dra_v1, dra_v1_grpc, dra_v1beta1, dra_v1beta1_grpc, health_v1, health_v1_grpc
 from tests.unit.node.plugin_world import FakePublisher, Node, dial, info, notify, prepare, request
 from tests.unit.node.world import DRIVER, NODE, LampDriver, allocated
@@ -275,3 +278,46 @@ async def test_a_claim_whose_device_a_vanished_claim_holds_is_prepared_soon(
         assert "default/forced" in (await prepare(plugin, successor))[successor.metadata.uid].error
         while (await prepare(plugin, successor))[successor.metadata.uid].error:
             await asyncio.sleep(0.01)
+
+
+async def test_a_second_instance_without_a_pod_uid_is_refused_and_the_first_goes_on(node: Node) -> None:
+    async with node.running() as plugin:
+        with pytest.raises(UsageError, match=r"running already.*--pod-uid"):
+            await node.plugin().start()
+        assert (await info(plugin)).name == DRIVER
+        assert await prepare(plugin) == {}
+
+
+async def test_sockets_that_a_crash_left_behind_are_removed_at_start(node: Node) -> None:
+    dead = Sockets.of(DRIVER, node.root / "plugins_registry", node.root / "plugins", "0" * 32)
+    for path in (dead.registrar, dead.service):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(path))
+    async with node.running():
+        assert not dead.registrar.exists()
+        assert not dead.service.exists()
+
+
+async def test_a_driver_with_a_bad_name_is_refused(node: Node) -> None:
+    class Shouting(LampDriver):
+        name = "LAMP"
+
+    with pytest.raises(UsageError, match="driver name: 'LAMP' is not a DNS subdomain"):
+        node.plugin(Shouting(node.hardware))
+
+
+async def test_the_metrics_say_what_happened(node: Node) -> None:
+    good, bad = node.api.add(allocated("good", "lamp-0", "lamp-1")), allocated("bad", "lamp-2")
+    async with node.running() as plugin:
+        await notify(plugin)
+        await prepare(plugin, good, bad)
+
+        def sample(name: str, **labels: str) -> float | None:
+            return plugin.metrics.registry.get_sample_value(name, {"driver": DRIVER, **labels})
+
+        assert sample("dradriver_node_registered") == 1
+        assert sample("dradriver_node_prepared_devices") == 2
+        assert sample("dradriver_node_claims_in_flight", operation="prepare") == 0
+        for result in ("ok", "error"):
+            assert sample("dradriver_node_claim_seconds_count", operation="prepare", result=result) == 1

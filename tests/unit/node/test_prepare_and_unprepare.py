@@ -1,6 +1,7 @@
 """What a prepare and an unprepare do, when nothing goes wrong and when the driver does."""
 
 import asyncio
+import threading
 
 import pytest
 
@@ -259,3 +260,29 @@ async def test_a_slow_claim_does_not_keep_another_waiting(world: World) -> None:
         await process.preparation.prepare(allocated("quick", "lamp-1"))
         slow.cancel()
         await asyncio.gather(slow, return_exceptions=True)
+
+
+async def test_a_plain_method_that_a_stop_can_not_stop_keeps_its_claim_locked(world: World) -> None:
+    """Another process must not call `prepare` for the claim while the first one's thread is still in it."""
+    release = threading.Event()
+
+    class Stuck(LampDriver):
+        def prepare(self, claim: Claim) -> Answers:  # type: ignore[override]
+            self.calls.append("entered")
+            release.wait(30)
+            return {device: ContainerEdits() for device in claim.devices}
+
+    claim = allocated("claim", "lamp-0")
+    stuck = Stuck(world.hardware)
+    process = await world.start(driver=stuck)
+    preparing = asyncio.create_task(process.preparation.prepare(claim))
+    while not stuck.calls:
+        await asyncio.sleep(0.01)
+    await process.die()
+    with pytest.raises(InProgressError, match="interrupted"):
+        await preparing
+    async with world.running() as successor:
+        with pytest.raises(InProgressError, match="waiting for the claim's lock"):
+            await successor.preparation.prepare(claim, 0.05)
+        assert successor.driver.calls == []
+    release.set()
