@@ -1,6 +1,7 @@
 """Drivers as child processes: started for each node, started again when they die."""
 
 import asyncio
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -105,6 +106,7 @@ async def _run(wanted: DriverProcess) -> int:
     wanted.log.parent.mkdir(parents=True, exist_ok=True)
     with wanted.log.open("ab") as log:
         process = await asyncio.create_subprocess_exec(
+            *_dying_with_us(),
             *wanted.command,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=log,
@@ -117,6 +119,12 @@ async def _run(wanted: DriverProcess) -> int:
     except asyncio.CancelledError:
         await _end(process)
         raise
+
+
+def _dying_with_us() -> Sequence[str]:
+    """The command that makes a process get SIGTERM when we are killed; nothing where util-linux lacks it."""
+    setpriv = shutil.which("setpriv")
+    return (setpriv, "--pdeathsig", "TERM") if setpriv else ()
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -34,19 +34,30 @@ def demo(keep: bool, runtime: str | None) -> None:
     when something did not happen.
     """
     with tempfile.TemporaryDirectory(prefix="dradriver-demo-") as folder:
-        asyncio.run(_demo(Path(folder), runtime, keep=keep))
+        try:
+            asyncio.run(_demo(Path(folder), runtime, keep=keep))
+        except asyncio.CancelledError:
+            raise click.Abort from None
 
 
 async def _demo(folder: Path, runtime: str | None, *, keep: bool) -> None:
     # The embedded cluster is slow to import.
     from dradriver.cluster import Cluster  # noqa: PLC0415
+    from dradriver.cluster.runtime import choose_runtime  # noqa: PLC0415
 
     say = _Narrator()
     stop = asyncio.Event()
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    if task is not None:
+        # As Ctrl-C does: everything that was started is ended in order.
+        loop.add_signal_handler(signal.SIGTERM, task.cancel)
     async with AsyncExitStack() as stack:
-        cluster = await stack.enter_async_context(Cluster(folder, nodes=1, runtime=runtime))
+        chosen = await choose_runtime(runtime)
+        cluster = await stack.enter_async_context(Cluster(folder, nodes=1, runtime=chosen))
         say("cluster", f"API server {cluster.url}, state in {folder}")
         say("runtime", cluster.runtime)
+        if chosen.name == "process":
+            say("", "for real containers: install podman or runc (apt install podman) and run this as root")
         client = cluster.client()
         (process,) = driver_processes(cluster, [_LOOP])
         await stack.enter_async_context(Supervisor([process], lambda line: click.echo(line, err=True)))
@@ -56,7 +67,7 @@ async def _demo(folder: Path, runtime: str | None, *, keep: bool) -> None:
         await story.objects_are_created()
         await story.pods_run()
         if keep:
-            asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
+            loop.add_signal_handler(signal.SIGINT, stop.set)
             click.echo(f"\nKept for you:  export KUBECONFIG={cluster.kubeconfig_path}\nCtrl-C ends it.")
             await stop.wait()
         await story.pods_are_deleted()

@@ -21,7 +21,7 @@ class LoopDriver(dra.Driver):
     configs = (LoopConfig,)
 
     def discover(self) -> list[dra.Device]:
-        make_loops(at_least=8)
+        make_loops(free=8)
         return [
             dra.Device(
                 f"loop-{loop.index}",

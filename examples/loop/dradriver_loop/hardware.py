@@ -11,6 +11,8 @@ from typing import Final
 
 LOOP_CTL_ADD: Final = 0x4C80
 """ioctl of /dev/loop-control that makes the loop device of a given index (`linux/loop.h`)."""
+HIGHEST: Final = 256
+"""Where making more ends, whatever is in use."""
 SECTOR: Final = 512
 """Bytes in a unit of /sys/block/*/size, whatever the device's own block size."""
 
@@ -44,18 +46,20 @@ def find_loops(sys_block: Path = Path("/sys/block"), dev: Path = Path("/dev")) -
                 yield Loop(index, str(node), (entry / "loop").exists(), sectors * SECTOR)
 
 
-def make_loops(*, at_least: int, sys_block: Path = Path("/sys/block"), dev: Path = Path("/dev")) -> None:
-    """Makes loop devices up to a number, as far as the kernel and our rights allow."""
-    for index in range(at_least):
+def make_loops(*, free: int, sys_block: Path = Path("/sys/block"), dev: Path = Path("/dev")) -> None:
+    """Makes loop devices until so many have no file behind them, as far as the kernel and our rights allow."""
+    index = found = 0
+    while found < free and index < HIGHEST:
         entry, node = sys_block / f"loop{index}", dev / f"loop{index}"
-        with suppress(OSError):
+        with suppress(OSError, ValueError):
             if not entry.exists():
                 _add(dev / "loop-control", index)
-        with suppress(OSError, ValueError):
-            # Where /dev is not the kernel's own devtmpfs, as in most containers, nobody makes the node.
-            if entry.exists() and not node.exists():
+            if not node.exists():
+                # Where /dev is not the kernel's own devtmpfs, as in most containers, nobody else makes it.
                 major, minor = map(int, (entry / "dev").read_text().split(":"))
                 os.mknod(node, stat.S_IFBLK | 0o600, os.makedev(major, minor))
+        found += node.exists() and not (entry / "loop").exists()
+        index += 1
 
 
 def _add(control: Path, index: int) -> None:

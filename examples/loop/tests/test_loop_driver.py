@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from dradriver_loop import LoopConfig, LoopDriver
+from dradriver_loop import LoopConfig, LoopDriver, hardware
 from dradriver_loop import driver as loop_driver
-from dradriver_loop.hardware import Loop, find_loops
+from dradriver_loop.hardware import Loop, find_loops, make_loops
 
 from dradriver.testing import DriverContract, Harness, device_request
 
@@ -54,3 +54,24 @@ def test_devices_without_a_node_are_left_out(tmp_path: Path) -> None:
 def test_the_devices_of_this_machine_come_in_the_order_of_their_numbers() -> None:
     indices = [loop.index for loop in find_loops()]
     assert indices == sorted(set(indices))
+
+
+def test_devices_are_made_until_enough_are_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def add(control: Path, index: int) -> None:
+        if index == 3:
+            raise PermissionError(control)
+        (tmp_path / f"sys/loop{index}").mkdir(parents=True)
+        (tmp_path / f"dev/loop{index}").touch()
+
+    monkeypatch.setattr(hardware, "_add", add)
+    (tmp_path / "dev").mkdir()
+    add(tmp_path, 1)
+    (tmp_path / "sys/loop1/loop").mkdir()
+    make_loops(free=4, sys_block=tmp_path / "sys", dev=tmp_path / "dev")
+    assert sorted(path.name for path in (tmp_path / "dev").iterdir()) == [
+        "loop0",
+        "loop1",
+        "loop2",
+        "loop4",
+        "loop5",
+    ]

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ import pytest
 
 from dradriver.cli import supervisor
 from dradriver.cli.supervisor import DriverProcess, Supervisor
+
+ROOT = Path(__file__).parents[3]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,34 @@ async def test_at_the_end_processes_are_asked_to_stop_and_awaited(tmp_path: Path
     async with Supervisor([process], lambda line: None):
         assert await asyncio.to_thread((tmp_path / "fifo").read_text) == "up"
     assert (tmp_path / "stopped").exists()
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv (util-linux) is not installed")
+async def test_a_process_does_not_outlive_a_supervisor_that_was_killed(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    child = (
+        "import pathlib, signal, sys; fifo = pathlib.Path(sys.argv[1], 'fifo').open('w'); "
+        "fifo.write('up\\n'); fifo.flush(); signal.pause()"
+    )
+    parent = (
+        "import asyncio, pathlib\n"
+        "from tests.unit.cli.test_supervisor import Script\n"
+        "from dradriver.cli.supervisor import Supervisor\n"
+        "async def main():\n"
+        f"    folder = pathlib.Path({str(tmp_path)!r})\n"
+        f"    process = Script('loop', 'node-1', folder / 'kubeconfig', folder, {child!r})\n"
+        "    async with Supervisor([process], print):\n"
+        "        await asyncio.Event().wait()\n"
+        "asyncio.run(main())\n"
+    )
+    supervisor_process = await asyncio.create_subprocess_exec(sys.executable, "-c", parent, cwd=ROOT)
+    fifo = await asyncio.to_thread((tmp_path / "fifo").open)
+    assert await asyncio.to_thread(fifo.readline) == "up\n"
+    supervisor_process.kill()
+    await supervisor_process.wait()
+    # The end of the file: whoever could write has ended.
+    assert await asyncio.to_thread(fifo.read) == ""
+    fifo.close()
 
 
 def test_a_node_driver_gets_the_folders_and_identity_of_its_node(tmp_path: Path) -> None:
