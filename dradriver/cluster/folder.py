@@ -1,16 +1,27 @@
 """The folder that holds all of a cluster, and the lock that keeps a second cluster out of it."""
 
 import fcntl
+import hashlib
 import os
+import tempfile
 from pathlib import Path
+from typing import Final
 
 from dradriver.errors import UsageError
 
 __all__ = ["DataFolder"]
 
 
+_LONGEST: Final = 40
+"""Bytes of a folder's path that leave room for the sockets of a node below it (107 bytes in all)."""
+
+
 class DataFolder:
     """Where a cluster keeps what. All methods block.
+
+    Drivers and kubelets meet in sockets below the folder, and a socket's path is short. So while a cluster runs
+    in a folder whose own path is long, a short symbolic link in the directory for temporary files leads to it,
+    and nodes are reached through that. A link that a kill left behind is found again by its name.
 
     Attributes:
         path: the folder.
@@ -23,10 +34,14 @@ class DataFolder:
         self.api_server = self.path / "apiserver"
         self.kubeconfig = self.path / "kubeconfig"
         self._lock: int | None = None
+        self._link: Path | None = None
+        if len(os.fsencode(self.path)) > _LONGEST:
+            digest = hashlib.sha256(os.fsencode(self.path)).hexdigest()[:10]
+            self._link = Path(tempfile.gettempdir()) / f"dradriver-{digest}"
 
     def node(self, name: str) -> Path:
         """A node's own folder: sockets, CDI specs, checkpoint."""
-        return self.path / "nodes" / name
+        return (self._link or self.path) / "nodes" / name
 
     def lock(self) -> None:
         """Makes the folder and takes it for this process.
@@ -53,9 +68,27 @@ class DataFolder:
         os.truncate(descriptor, 0)
         os.pwrite(descriptor, str(os.getpid()).encode(), 0)
         self._lock = descriptor
+        if self._link is not None:
+            self._make_link(self._link)
 
     def unlock(self) -> None:
         """Gives the folder free."""
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        if self._lock is None:
+            return
+        if self._link is not None:
+            self._link.unlink(missing_ok=True)
+        os.close(self._lock)
+        self._lock = None
+
+    def _make_link(self, link: Path) -> None:
+        try:
+            link.symlink_to(self.path, target_is_directory=True)
+        except FileExistsError:
+            # Others may write to that directory too: only a link of our own is trusted.
+            if not link.is_symlink() or link.lstat().st_uid != os.getuid() or link.readlink() != self.path:
+                self._link = None
+                self.unlock()
+                raise UsageError(
+                    f"data folder {self.path}: its path is too long for sockets, and {link}, which should be a "
+                    "short link to it, is something else; remove that or choose a folder with a shorter path"
+                ) from None
