@@ -233,7 +233,7 @@ class AllocatedDeviceStatus(Value, frozen=True, kw_only=True):
     device: str
     share_id: str | None = msgspec.field(default=None, name="shareID")
     conditions: list[Condition] = []
-    data: msgspec.Raw | None = None
+    data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET  # msgspec reads no Raw in a union with None
     network_data: NetworkData | None = None
 
     @property

@@ -44,7 +44,7 @@ def _recorded_answer(answer: PreparedDevice, told: str) -> RecordedAnswer:
     try:
         # Device is the one place that knows what may stand for an attribute.
         metadata = Device("any", answer.metadata).attributes
-        data = None if answer.data is None else msgspec.Raw(canonical(answer.data))
+        data = msgspec.UNSET if answer.data is None else msgspec.Raw(canonical(answer.data))
     except (TypeError, NotImplementedError) as error:
         raise DriverError(f"{told} returned metadata or data that is no JSON value: {error}") from error
     return RecordedAnswer(

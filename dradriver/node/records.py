@@ -85,7 +85,7 @@ class RecordedAnswer(Value, frozen=True, kw_only=True):
     edits: ContainerEdits = ContainerEdits()
     cdi_ids: list[str] = []
     metadata: dict[str, Attribute] = {}
-    data: msgspec.Raw | None = None
+    data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET  # msgspec reads no Raw in a union with None
     conditions: list[Condition] = []
     network: NetworkData | None = None
 

@@ -46,7 +46,7 @@ def device_statuses(driver: str, record: ClaimRecord, now: datetime) -> list[All
             network_data=answer.network,
         )
         for device, answer in zip(record.devices, record.answers, strict=True)
-        if answer.data is not None or answer.conditions or answer.network is not None
+        if answer.data is not msgspec.UNSET or answer.conditions or answer.network is not None
     ]
 
 

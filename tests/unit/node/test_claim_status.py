@@ -3,19 +3,22 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import pytest
 
+from dradriver.driver import PreparedDevice
 from dradriver.kube.client import PatchKind
 from dradriver.kube.errors import Conflict, Invalid, NotFound, Unavailable
-from dradriver.model.claim import AllocatedDeviceStatus, NetworkData, ResourceClaim
+from dradriver.model.claim import AllocatedDeviceStatus, ClaimStatus, NetworkData, ResourceClaim
+from dradriver.model.codec import builtins, decode
 from dradriver.model.meta import Condition
 from dradriver.node.metrics import Metrics
 from dradriver.node.records import ClaimRecord, RecordedAnswer, RecordedDevice
-from dradriver.node.status import StatusWriter, merged
-from tests.unit.node.world import DRIVER, NODE, FakeApi, allocated
+from dradriver.node.status import StatusWriter, device_statuses, merged
+from tests.unit.node.world import DRIVER, NODE, FakeApi, LampDriver, World, allocated
 
 
 @pytest.fixture
@@ -154,3 +157,25 @@ def test_entries_are_merged_by_driver_pool_device_and_share() -> None:
         entry("b", data=3),
         entry("c", data=7),
     ]
+
+
+def test_a_claim_with_data_in_its_status_can_be_read_back() -> None:
+    """What a driver says must not keep its own claim from being prepared again."""
+    text = b'{"devices":[{"driver":"d","pool":"p","device":"x","data":{"watts":7}}]}'
+    status = decode(ClaimStatus, text)
+    assert builtins(status) == {"devices": [{"driver": "d", "pool": "p", "device": "x", "data": {"watts": 7}}]}
+
+
+async def test_a_claim_whose_driver_gave_data_is_answered_after_a_restart(world: World) -> None:
+    driver = LampDriver(world.hardware)
+    driver.answer = lambda device: PreparedDevice(
+        data={"watts": 7}, conditions=(Condition(type="R", status="True"),)
+    )
+    claim = allocated("claim", "lamp-0")
+    async with world.running(driver=driver) as process:
+        first = await process.preparation.prepare(claim)
+    async with world.running() as process:
+        assert await process.preparation.prepare(claim) == first
+        (row,) = await process.rows()
+    (status,) = device_statuses(DRIVER, row.record, datetime.now(UTC))
+    assert builtins(status)["data"] == {"watts": 7}
