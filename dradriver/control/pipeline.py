@@ -7,7 +7,7 @@ The extension points are Kubernetes' own; the checks of the first three stand in
 | PreEnqueue | can the pod be tried at all?                | it waits                                   |
 | PreFilter  | can its claims be used or allocated?        | no node can help                           |
 | Filter     | does this node suit, and do the devices?    | another node may                           |
-| PostFilter | which claim keeps the pod off other nodes?  | that allocation may be taken back          |
+| PostFilter | which allocations had better be taken back? | -                                          |
 | Score      | which of the nodes that suit is best?       | -                                          |
 
 Reserve, PreBind, Bind and Unreserve are in `binding` and `scheduler`: what a plan promises counts as in use
@@ -16,13 +16,13 @@ until it is written.
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from dradriver.allocator import Node as AllocationNode
 from dradriver.allocator import Refusal, allocate
 from dradriver.control import node_filters
-from dradriver.control.pod_claims import NotCreatedYet, Unusable, claims_of, reserved_for
+from dradriver.control.pod_claims import NotCreatedYet, Unusable, claims_of, reserved_for, used_names
 from dradriver.control.snapshot import Plan, Snapshot, Unschedulable
 from dradriver.model.claim import MAX_RESERVED_FOR, Allocation, ResourceClaim
 from dradriver.model.workload import Node, Pod
@@ -38,7 +38,7 @@ class Cycle:
         pod, snapshot: what is being decided on.
         claims: the pod's claims.
         allocations: by node what the allocator found there, by UID of the claim.
-        unavailable: allocated claims that can't be used on some node, by UID.
+        unavailable: UIDs of allocated claims that can't be used on some node.
         undecided: whether the allocator gave up on some node.
     """
 
@@ -46,7 +46,7 @@ class Cycle:
     snapshot: Snapshot
     claims: list[ResourceClaim] = field(default_factory=list)
     allocations: dict[str, Mapping[str, Allocation]] = field(default_factory=dict)
-    unavailable: dict[str, ResourceClaim] = field(default_factory=dict)
+    unavailable: set[str] = field(default_factory=set)
     undecided: bool = False
 
     @property
@@ -71,9 +71,9 @@ def schedule(pod: Pod, snapshot: Snapshot) -> Plan | Unschedulable:
             check(cycle)
         found, refusals = _filter(cycle)
     except _NoNode as no_node:
-        return no_node.verdict
+        return no_node.verdict if no_node.verdict.quiet else post_filter(cycle, no_node.verdict)
     if not found:
-        return _unschedulable(cycle, refusals)
+        return post_filter(cycle, _unschedulable(cycle, refusals))
     # Of equals the first is taken, and they are in the order of the other scores.
     best = max(found, key=lambda node: preferred(cycle, node)).metadata.name
     return Plan(
@@ -135,12 +135,12 @@ def claims_usable(cycle: Cycle) -> None:
 def available(cycle: Cycle, node: Node) -> str | None:
     """What is allocated already can be used on the node."""
     name, labels = node.metadata.name, node.metadata.labels
-    off = [
-        claim
+    off = {
+        claim.metadata.uid
         for claim in cycle.claims
         if claim.allocation and (where := claim.allocation.node_selector) and not where.matches(name, labels)
-    ]
-    cycle.unavailable |= {claim.metadata.uid: claim for claim in off}
+    }
+    cycle.unavailable |= off
     return "resourceclaim not available on the node" if off else None
 
 
@@ -165,6 +165,25 @@ def devices(cycle: Cycle, node: Node) -> str | None:
         cycle.undecided |= refusal.kind == "undecided"
         return str(refusal)
     return None
+
+
+def post_filter(cycle: Cycle, verdict: Unschedulable) -> Unschedulable:
+    """Adds the allocations to take back.
+
+    As kube-scheduler does: one that keeps the pod off some node while nobody else uses it. And what was
+    allocated for this pod before a crash: a pod that waits must not keep devices from others, or a claim that
+    is being deleted from going.
+    """
+    ours = {cycle.pod.metadata.uid}
+    releasable = []
+    for ref in used_names(cycle.pod):
+        claim = cycle.snapshot.claims.get(ref)
+        if claim is None or claim.allocation is None:
+            continue
+        users = {consumer.uid for consumer in claim.status.reserved_for}
+        if users == ours or (not users and claim.metadata.uid in cycle.unavailable):
+            releasable.append(claim)
+    return replace(verdict, releasable=tuple(releasable))
 
 
 def has_alternatives(cycle: Cycle) -> bool:
@@ -221,9 +240,7 @@ def _unschedulable(cycle: Cycle, refusals: Mapping[str, str]) -> Unschedulable:
         return Unschedulable("no nodes available to schedule pods")
     counted = Counter(refusals.values())
     reasons = ", ".join(sorted(f"{number} {words}" for words, number in counted.items()))
-    ours = {cycle.pod.metadata.uid}
-    free = (c for c in cycle.unavailable.values() if {r.uid for r in c.status.reserved_for} <= ours)
     message = f"0/{len(refusals)} nodes are available: {reasons}."
     # "Gave up" is not "does not fit": whoever reads the reason must be able to tell.
     reason = "AllocationUndecided" if cycle.undecided else "Unschedulable"
-    return Unschedulable(message, reason, unavailable=tuple(free))
+    return Unschedulable(message, reason)

@@ -208,8 +208,8 @@ class Scheduler:
 
 
 def _unschedulable(pod: Pod, verdict: Unschedulable) -> Step:
-    if verdict.unavailable:
-        return Step(Then.AGAIN, Release(verdict.unavailable[0], deallocate=True))
+    if verdict.releasable:
+        return Step(Then.AGAIN, Release(verdict.releasable[0], deallocate=True))
     said = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
     if verdict.quiet or (said and (said.reason, said.message) == (verdict.reason, verdict.message)):
         return Step(Then.WAIT)

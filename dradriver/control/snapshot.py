@@ -63,14 +63,14 @@ class Unschedulable:
     Attributes:
         message: for people, as kube-scheduler words it.
         reason: of the pod's condition.
-        unavailable: allocated claims that keep the pod off a node and that no other pod uses: taking one
-            back may help.
+        releasable: allocated claims that no other pod uses and that had better be free: they keep the pod off
+            a node, or are held for it while it waits.
         quiet: whether this is no news for a user: another controller is at work.
     """
 
     message: str
     reason: str = "Unschedulable"
-    unavailable: tuple[ResourceClaim, ...] = ()
+    releasable: tuple[ResourceClaim, ...] = ()
     quiet: bool = False
 
 

@@ -1,11 +1,13 @@
 """The life of pods, cut off after each of its writes in turn: the outcome is that of a life without a crash."""
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
+from dradriver.control.ownership import pod_step
 from dradriver.testing import builders
-from tests.unit.control.world import World, cluster
+from tests.unit.control.world import CrashError, World, cluster
 
 
 def two_claims_each() -> World:
@@ -67,3 +69,36 @@ def test_a_claim_that_was_allocated_before_the_crash_is_used_after_it() -> None:
     allocations = [write for write in w.writes if type(write).__name__ == "Allocate"]
     assert len(allocations) == 1
     assert w.pod().spec.node_name
+
+
+def test_a_pod_that_waits_after_a_crash_keeps_no_device_from_others() -> None:
+    """One of its two claims was allocated; then the node for the other was lost."""
+    w = cluster(nodes=1, devices=2)
+    w.add(builders.claim(), builders.claim(name="claim-2"), builders.pod("claim-1", "claim-2"))
+    w.crash_after = 2
+    with suppress(CrashError):
+        while True:
+            w.take(w.scheduling_step("default/pod-1"))
+    w.plans.clear()
+    w.add(builders.allocated(builders.claim(name="stranger"), "device-1"))
+    assert w.claims["default/claim-1"].allocation is not None
+    w.settle()
+    assert w.claims["default/claim-1"].allocation is None
+    assert not w.pod().spec.node_name
+
+
+def test_a_claim_that_was_allocated_and_deleted_before_its_pod_was_bound_is_made_again() -> None:
+    w = cluster(nodes=1)
+    w.add(builders.pod(templates=["template"]))
+    w.crash_after = 4
+    with suppress(CrashError):
+        while True:
+            w.take(pod_step(w.pod(), w.objects()))
+            w.take(w.scheduling_step("default/pod-1"))
+    w.plans.clear()
+    (claim,) = w.claims_of("pod-1")
+    assert claim.allocation is not None
+    w.delete_claim(claim.ref)
+    w.settle()
+    assert w.pod().spec.node_name
+    assert [c.metadata.uid for c in w.claims_of("pod-1")] != [claim.metadata.uid]

@@ -159,16 +159,17 @@ class World:
         before = len(self.writes)
         for ref in sorted(self.pods):
             if ref in self.pods:
-                self._do(pod_step(self.pods[ref], self.objects()))
+                self.take(pod_step(self.pods[ref], self.objects()))
         for ref in sorted(self.claims):
             if ref in self.claims:
-                self._do(claim_step(self.claims[ref], self.objects()))
+                self.take(claim_step(self.claims[ref], self.objects()))
         for ref in sorted(self.pods):
             if ref in self.pods:
-                self._do(self.scheduling_step(ref))
+                self.take(self.scheduling_step(ref))
         return len(self.writes) > before
 
-    def _do(self, step: Step) -> None:
+    def take(self, step: Step) -> None:
+        """Carries out the write of a step, if it has one."""
         if step.action is not None and not isinstance(step.action, actions.Say):
             self.apply(step.action)
 
@@ -181,8 +182,8 @@ class World:
         if ref not in self.plans:
             verdict = schedule(pod, self.snapshot())
             if isinstance(verdict, Unschedulable):
-                if verdict.unavailable:
-                    return Step(Then.AGAIN, Release(verdict.unavailable[0], deallocate=True))
+                if verdict.releasable:
+                    return Step(Then.AGAIN, Release(verdict.releasable[0], deallocate=True))
                 said = verdict.quiet or any(c.message == verdict.message for c in pod.status.conditions)
                 return Step(Then.WAIT, None if said else Report(pod, verdict.reason, verdict.message))
             self.plans[ref] = verdict
