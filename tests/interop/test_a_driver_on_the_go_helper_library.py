@@ -4,7 +4,8 @@ import asyncio
 import os
 import shutil
 import subprocess
-from collections.abc import AsyncIterator
+import tempfile
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -69,15 +70,22 @@ def binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
-    async with up(tmp_path / "data") as kubectl:
+def data() -> Iterator[Path]:
+    """A folder with a short path: the Go helper library does not shorten its sockets' names."""
+    with tempfile.TemporaryDirectory(prefix="dra-", dir="/tmp") as directory:
+        yield Path(directory) / "data"
+
+
+@pytest.fixture
+async def kubectl(data: Path) -> AsyncIterator[Kubectl]:
+    async with up(data) as kubectl:
         yield kubectl
 
 
 async def test_it_registers_publishes_and_its_claim_is_allocated_and_prepared(
-    kubectl: Kubectl, binary: Path, tmp_path: Path
+    kubectl: Kubectl, binary: Path, data: Path
 ) -> None:
-    node = tmp_path / "data" / "nodes" / "node-1"
+    node = data / "nodes" / "node-1"
     driver = await asyncio.create_subprocess_exec(
         binary,
         f"--kubeconfig={kubectl.kubeconfig}",
