@@ -1,6 +1,7 @@
 """The embedded kubelet as a lab: fixtures for the suite and for tests of the embedded one alone."""
 
 import asyncio
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,8 +14,8 @@ from dradriver.errors import UsageError
 from dradriver.kube import Client
 from tests.conformance.kubelet_lab import Lab
 
-CALL_SECONDS = 0.5
-CLEANUP_SECONDS = 1.0
+CALL_SECONDS = 2.0
+CLEANUP_SECONDS = 2.0
 TIMINGS = Timings(retry=0.2, reconcile=0.2, restart=0.2, heartbeat=0.5, stop_grace=0.0)
 
 
@@ -80,16 +81,16 @@ async def node_client(api: ApiServer, tmp_path: Path) -> AsyncIterator[Client]:
 
 
 @pytest.fixture
-async def lab(
-    client: Client, node_client: Client, tmp_path: Path, request: pytest.FixtureRequest
-) -> AsyncIterator[Lab]:
+async def lab(client: Client, node_client: Client, request: pytest.FixtureRequest) -> AsyncIterator[Lab]:
     """One node; its containers are processes unless the test asks for another runtime."""
     wanted = request.param if hasattr(request, "param") else "process"
     try:
         runtime = await choose_runtime(wanted)
     except UsageError as error:
         pytest.skip(str(error))
-    node = EmbeddedNode(node_client, tmp_path / "n", runtime)
-    await node.start()
-    yield Lab(client, node, patience=10, call_seconds=CALL_SECONDS, cleanup_seconds=CLEANUP_SECONDS)
-    await node.stop()
+    # The path of a socket has 107 bytes at most: pytest's own folders are too long.
+    with tempfile.TemporaryDirectory(prefix="k") as short:
+        node = EmbeddedNode(node_client, Path(short), runtime)
+        await node.start()
+        yield Lab(client, node, patience=20, call_seconds=CALL_SECONDS, cleanup_seconds=CLEANUP_SECONDS)
+        await node.stop()

@@ -14,7 +14,7 @@ import os
 # A driver that goes away is nothing to note on stderr; gRPC's C core reads this when it is loaded.
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 
-from dradriver.cluster.kubelet.kubelet import Kubelet  # noqa: E402
-from dradriver.cluster.kubelet.timings import Timings  # noqa: E402
+from dradriver.cluster.kubelet.kubelet import Kubelet
+from dradriver.cluster.kubelet.timings import Timings
 
 __all__ = ["Kubelet", "Timings"]
