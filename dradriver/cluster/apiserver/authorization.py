@@ -6,6 +6,7 @@ every authenticated user but for writes to the cluster's own objects. There is n
 
 from dradriver.cluster.apiserver.identity import User
 from dradriver.cluster.apiserver.requests import Target
+from dradriver.cluster.apiserver.resources import PODS
 from dradriver.cluster.apiserver.selectors import FieldRequirement
 from dradriver.cluster.apiserver.status import StatusError, forbidden
 from dradriver.cluster.apiserver.values import Object, dig
@@ -79,6 +80,40 @@ def admit_slice(user: User, target: Target, obj: Object) -> None:
             target.resource.about(name),
             "can only create ResourceSlice with the same NodeName as the requesting node",
         )
+
+
+def admit_pod(user: User, target: Target, old: Object, new: Object | None) -> None:
+    """Refuse a kubelet's write to a pod of another node, and to what is not a kubelet's to say.
+
+    Args:
+        user: who writes.
+        target: which pod.
+        old: the stored pod.
+        new: the pod as it would be, None for a delete.
+
+    Raises:
+        StatusError: 403.
+    """
+    if not user.is_node or target.resource.storage != PODS:
+        return
+    about, node = target.resource.about(target.name), f'node "{user.node}"'
+    if dig(old, "spec", "nodeName") != user.node:
+        doing = "delete pods" if new is None else "update pod status for pods"
+        raise forbidden(about, f"{node} can only {doing} with spec.nodeName set to itself")
+    if new is None:
+        return
+    if new["metadata"].get("labels") != old["metadata"].get("labels"):
+        raise forbidden(about, f"{node} cannot update labels through pod status")
+    for field, said in _NOT_A_KUBELETS.items():
+        if dig(new, "status", field) != dig(old, "status", field):
+            raise forbidden(about, f"{node} cannot update {said}")
+
+
+_NOT_A_KUBELETS = {
+    "resourceClaimStatuses": "resource claim statues",  # the real server's spelling
+    "extendedResourceClaimStatus": "extended resource claim status",
+    "nodeAllocatableResourceClaimStatuses": "node allocatable resource claim statuses",
+}
 
 
 def denied(user: User, target: Target, reason: str) -> StatusError:

@@ -10,7 +10,7 @@ from datetime import timedelta
 from aiohttp import web
 
 from dradriver.cluster.apiserver import discovery, openapi, reads, watching, writes
-from dradriver.cluster.apiserver.authorization import authorize
+from dradriver.cluster.apiserver.authorization import admit_pod, authorize
 from dradriver.cluster.apiserver.binding import bind
 from dradriver.cluster.apiserver.decoding import read
 from dradriver.cluster.apiserver.deletion import Deleted, delete, options_of
@@ -219,6 +219,7 @@ class Handler:
     def _delete(self, request: Request) -> web.Response:
         resource = request.target.resource
         stored = self.server.existing(request)
+        admit_pod(request.user, request.target, stored.object, None)
         done = delete(self.server, resource, stored, options_of(request))
         if done.gone and not resource.returns_deleted:
             about = About(

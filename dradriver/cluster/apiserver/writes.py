@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from dradriver.cluster.apiserver import apply as ssa
 from dradriver.cluster.apiserver import ownership, patches
-from dradriver.cluster.apiserver.authorization import admit_slice
+from dradriver.cluster.apiserver.authorization import admit_pod, admit_slice
 from dradriver.cluster.apiserver.decoding import Decoded, decode, load, media_type, shape, to_view
 from dradriver.cluster.apiserver.gates import FeatureGates
 from dradriver.cluster.apiserver.identity import User
@@ -284,6 +284,7 @@ def _prepare(server: Server, request: Request, strategy: Strategy, obj: Object, 
     causes = metadata_rules.update(obj["metadata"], before["metadata"])
     if request.target.subresource == "status":
         strategy.prepare_status(context, obj, before)
+        admit_pod(request.user, request.target, before, obj)
         causes += strategy.validate_status(context, obj, before)
     elif request.target.subresource == "finalize":
         keep_metadata(obj, before)

@@ -121,3 +121,33 @@ async def test_a_token_for_a_pod_is_bound_to_the_pods_node(
     driver.token = made["status"]["token"]
     await driver.make(SLICES, resource_slice("mine"))
     assert (await driver.call("POST", SLICES, resource_slice("other", nodeName="n2"))).status == 403
+
+
+async def test_a_kubelet_writes_the_status_of_its_own_pods_only(
+    server: ApiServer, connect: Connect, api: Api
+) -> None:
+    pods = "/api/v1/namespaces/default/pods"
+    await api.make(pods, pod("mine", nodeName="n1"))
+    await api.make(pods, pod("other", nodeName="n2"))
+    kubelet = connect(server, "node:n1")
+    running = {"status": {"phase": "Running"}}
+    assert (await kubelet.call("PATCH", f"{pods}/mine/status", running, content_type=MERGE)).status == 200
+    refused = await kubelet.call("PATCH", f"{pods}/other/status", running, content_type=MERGE)
+    assert refused.status == 403
+    assert (
+        'node "n1" can only update pod status for pods with spec.nodeName set to itself'
+        in refused.json["message"]
+    )
+    assert (await kubelet.call("DELETE", f"{pods}/other")).status == 403
+    assert (await kubelet.call("DELETE", f"{pods}/mine")).status == 200
+
+
+async def test_a_kubelet_does_not_say_which_claims_a_pod_has(
+    server: ApiServer, connect: Connect, api: Api
+) -> None:
+    pods = "/api/v1/namespaces/default/pods"
+    claims = [{"name": "c", "resourceClaimName": "x"}]
+    await api.make(pods, pod("p", nodeName="n1", resourceClaims=claims))
+    body = {"status": {"resourceClaimStatuses": claims}}
+    refused = await connect(server, "node:n1").call("PATCH", f"{pods}/p/status", body, content_type=MERGE)
+    assert (refused.status, "cannot update resource claim" in refused.json["message"]) == (403, True)
