@@ -11,6 +11,7 @@ import msgspec
 import yaml
 
 from dradriver.errors import InvalidObjectError, NotFoundError, Problem
+from dradriver.model.versions import GROUP, VERSIONS, v1_from_older
 
 __all__ = ["Document", "Reading", "read_files"]
 
@@ -51,6 +52,20 @@ class Document:
         if not isinstance(metadata, dict):
             return ""
         return str(metadata.get("name") or (f"{prefix}*" if (prefix := metadata.get("generateName")) else ""))
+
+    def as_v1(self) -> bytes:
+        """The JSON text; of an older version of `resource.k8s.io`, that of the v1 object that means the same.
+
+        Raises:
+            InvalidObjectError: it is not shaped like an object of that version.
+        """
+        group, _, version = str(self.body.get("apiVersion", "")).partition("/")
+        if group != GROUP or version not in VERSIONS or version == VERSIONS[0]:
+            return self.raw
+        try:
+            return v1_from_older(self.kind, self.raw, version)
+        except msgspec.DecodeError as error:
+            raise InvalidObjectError(self.place, [Problem("", str(error))]) from None
 
     @property
     def place(self) -> str:
@@ -110,7 +125,7 @@ def _split(content: bytes) -> Iterator[tuple[dict[str, object], bytes, bool]]:
     if content.lstrip()[:1] == b"{":
         try:
             body = msgspec.json.decode(content)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             pass  # a flow mapping, or several documents: YAML says it better
         else:
             yield _mapping(body), content, True
@@ -118,10 +133,12 @@ def _split(content: bytes) -> Iterator[tuple[dict[str, object], bytes, bool]]:
     try:
         for body in yaml.load_all(content, _Loader):
             if body is not None:
-                compact = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
-                yield _mapping(body), compact.encode(), False
+                compact = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
+                yield _mapping(msgspec.json.decode(compact)), compact, False
     except yaml.YAMLError as error:
         raise _BrokenError(f"not YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise _BrokenError("nested too deeply") from None
     except (UnicodeDecodeError, TypeError, ValueError) as error:
         raise _BrokenError(f"not YAML of JSON's types: {error}") from None
 

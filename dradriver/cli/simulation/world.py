@@ -15,7 +15,6 @@ from dradriver.model.codec import decode
 from dradriver.model.deviceclass import DeviceClass
 from dradriver.model.meta import ObjectMeta
 from dradriver.model.slices import ResourceSlice
-from dradriver.model.versions import GROUP, VERSIONS, v1_from_older
 from dradriver.model.workload import Pod
 
 __all__ = ["Need", "World", "read_world"]
@@ -142,11 +141,7 @@ def _add(world: World, document: Document) -> None:
 
 
 def _value(kind: type[T], document: Document) -> T:
-    group, _, version = str(document.body.get("apiVersion", "")).partition("/")
-    text = document.raw
-    if group == GROUP and version in VERSIONS and version != "v1":
-        text = v1_from_older(document.kind, text, version)
-    return decode(kind, text, document.place)
+    return decode(kind, document.as_v1(), document.place)
 
 
 def _in_namespace(claim: ResourceClaim) -> ResourceClaim:

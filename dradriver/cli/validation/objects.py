@@ -7,8 +7,8 @@ import msgspec
 
 from dradriver.cel import CompileError, compile_selector
 from dradriver.cli.files import Document
-from dradriver.errors import Problem
-from dradriver.model.versions import GROUP, VERSIONS, v1_from_older
+from dradriver.errors import InvalidObjectError, Problem
+from dradriver.model.versions import GROUP, VERSIONS
 
 __all__ = ["KINDS", "Checked", "check"]
 
@@ -39,11 +39,11 @@ def check(document: Document) -> Checked:
         known = ", ".join(f"{GROUP}/{known}" for known in VERSIONS)
         rule = f"{document.body.get('apiVersion')!r} is not one of {known}"
         return Checked([Problem("apiVersion", rule)], None)
-    text = document.raw
     try:
-        if version != "v1":
-            text = v1_from_older(document.kind, text, version)
+        text = document.as_v1()
         return Checked(list(problems(document.kind, text, _cel_refusal)), text)
+    except InvalidObjectError as error:
+        return Checked(list(error.problems), None)
     except msgspec.DecodeError as error:
         return Checked([Problem("", str(error))], None)
 
