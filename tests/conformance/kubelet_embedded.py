@@ -24,7 +24,7 @@ class EmbeddedNode:
 
     def __init__(self, client: Client, directory: Path, runtime: Runtime) -> None:
         self.name = "node-1"
-        self._client, self._directory, self._runtime = client, directory, runtime
+        self._client, self._directory, self.runtime = client, directory, runtime
         self.kubelet = self._make()
         self.registry, self.plugins = self.kubelet.registry, self.kubelet.plugins
         self.cdi = self.kubelet.cdi
@@ -34,7 +34,7 @@ class EmbeddedNode:
             self._client,
             self.name,
             self._directory,
-            self._runtime,
+            self.runtime,
             slice_cleanup_seconds=CLEANUP_SECONDS,
             prepare_timeout=CALL_SECONDS,
             timings=TIMINGS,

@@ -193,6 +193,14 @@ class KubeletSuite:
             await lab.gone("pod")
             assert driver.unprepares == [["claim"]]
 
+    async def test_a_pod_that_is_deleted_by_force_is_unprepared_too(self, lab: Lab) -> None:
+        async with lab.registered() as driver:
+            await lab.claim("claim")
+            await lab.pod("pod", "claim")
+            await lab.phase("pod", "Running")
+            await lab.client.delete(PODS, "pod", "default", grace_seconds=0)
+            await lab.until("unprepare", lambda: _value(driver.unprepares))
+
     async def test_a_finished_pod_is_unprepared(self, lab: Lab) -> None:
         async with lab.registered() as driver:
             await lab.claim("claim")
