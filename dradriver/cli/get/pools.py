@@ -29,13 +29,15 @@ def pools(kubeconfig: str | None, context: str | None, output: str) -> None:
 
     slices, claims = with_client(Access(kubeconfig, context), ask)
     rows = list(pool_rows(slices, claims))
+    if output == "table":
+        rows = [{**row, "slices": f"{row['slices']}/{row['resourceSliceCount']}"} for row in rows]
     show_rows("PoolList", COLUMNS, rows, output, empty="No pools: no driver has published a ResourceSlice.")
 
 
 def pool_rows(
     slices: Iterable[ResourceSlice], claims: Iterable[ResourceClaim]
 ) -> Iterator[Mapping[str, object]]:
-    """One row a pool; `slices` is seen/expected."""
+    """One row a pool; of `resourceSliceCount` slices that there should be, `slices` are there."""
     in_use = InUse.of(claims)
     for key, pool in Inventory.of(slices).pools.items():
         expected = pool.slices[0].spec.pool.resource_slice_count
@@ -44,7 +46,8 @@ def pool_rows(
             "pool": pool.name,
             "nodes": nodes_of(pool),
             "generation": pool.generation,
-            "slices": f"{len(pool.slices)}/{expected}",
+            "slices": len(pool.slices),
+            "resourceSliceCount": expected,
             "devices": len(pool.devices),
             "allocated": len(in_use.of_pool(key)),
             "problem": pool.problem,
