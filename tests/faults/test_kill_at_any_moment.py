@@ -30,6 +30,8 @@ DRIVER = "folder.example.com"
 NODE = "node-1"
 KILLS = int(os.environ.get("KILLS", "12"))
 SLOTS = 4  # claims that come and go, each on two devices of its own
+# A connection of its own: gRPC would go on waiting for the one to the process that was killed.
+FRESH = [("grpc.use_local_subchannel_pool", 1)]
 PROGRAM = Path(__file__).with_name("folder_driver.py")
 
 
@@ -75,14 +77,14 @@ class Node:
         """The driver's service, registered as the kubelet registers it."""
         async with asyncio.timeout(20):
             endpoint = await self._register()
-        async with grpc.aio.insecure_channel(f"unix:{endpoint}") as channel:
+        async with grpc.aio.insecure_channel(f"unix:{endpoint}", options=FRESH) as channel:
             yield dra_v1_grpc.DRAPluginStub(channel)
 
     async def _register(self) -> str:
         while True:
             for entry in (self.directory / "registry").iterdir():
                 with contextlib.suppress(grpc.aio.AioRpcError):
-                    async with grpc.aio.insecure_channel(f"unix:{entry}") as channel:
+                    async with grpc.aio.insecure_channel(f"unix:{entry}", options=FRESH) as channel:
                         stub = registration_v1_grpc.RegistrationStub(channel)
                         info = await stub.GetInfo(registration_v1.InfoRequest(), timeout=1)
                         status = registration_v1.RegistrationStatus(plugin_registered=True)

@@ -94,9 +94,10 @@ async def test_a_container_without_a_command_waits_until_it_is_stopped(
 async def test_a_container_that_ignores_sigterm_is_killed_after_its_grace_period(
     runtime: Runtime, make_spec: MakeSpec
 ) -> None:
-    container = await runtime.start(
-        make_spec("sh", "-c", "trap '' TERM; sleep infinity & wait; sleep infinity")
-    )
+    spec = make_spec("sh", "-c", "trap '' TERM; echo deaf; sleep infinity & wait; sleep infinity")
+    container = await runtime.start(spec)
+    while "deaf" not in output(runtime, spec):
+        await asyncio.sleep(0.01)
     ended = asyncio.create_task(container.wait())
     await container.stop(0)
     assert await ended == 137
