@@ -1,6 +1,8 @@
 """What a driver's `prepare` returned, checked and in the form that is recorded."""
 
+import re
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
@@ -13,6 +15,8 @@ from dradriver.model.device import Device
 from dradriver.node.records import RecordedAnswer
 
 __all__ = ["recorded_answers"]
+
+_CDI_ID: Final = re.compile(r"[^/=\s]+/[^/=\s]+=[^/=\s]+")
 
 
 def recorded_answers(
@@ -47,6 +51,9 @@ def _recorded_answer(answer: PreparedDevice, told: str) -> RecordedAnswer:
         data = msgspec.UNSET if answer.data is None else msgspec.Raw(canonical(answer.data))
     except (TypeError, NotImplementedError) as error:
         raise DriverError(f"{told} returned metadata or data that is no JSON value: {error}") from error
+    for cdi_id in answer.cdi_ids:
+        if not _CDI_ID.fullmatch(cdi_id):
+            raise DriverError(f"{told} returned {cdi_id!r}, which is no CDI ID (vendor/class=name)")
     return RecordedAnswer(
         edits=answer.edits,
         cdi_ids=list(answer.cdi_ids),

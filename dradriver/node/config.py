@@ -35,6 +35,11 @@ class PluginConfig:
     rediscover_delay: float = 0.1
     boot_id: str = ""
 
+    def __post_init__(self) -> None:
+        # The kubelet and the container runtime are told these paths, and have working directories of their own.
+        for name in ("plugins_dir", "registry_dir", "cdi_dir"):
+            object.__setattr__(self, name, Path(getattr(self, name)).absolute())
+
     def data_dir(self, driver: str) -> Path:
         """The plugin's data directory: prepared state, device metadata, lock file, service socket."""
         return self.plugins_dir / driver

@@ -83,6 +83,11 @@ class HealthMonitor:
             try:
                 await self._read()
                 _log.warning("driver %s: health() ended, asking again in %g s", self._driver.name, wait)
+            except NotImplementedError:
+                _log.info("driver %s reports no health on this machine", self._driver.name)
+                self.supported = False
+                self.close()
+                return
             except Exception:
                 _log.exception("driver %s: health() raised, asking again in %g s", self._driver.name, wait)
             self._metrics.background_error("health")
@@ -94,11 +99,11 @@ class HealthMonitor:
         subscription = _Subscription(self._picture)
         self._subscriptions.add(subscription)
         try:
-            while True:
+            while not self._closed:
                 await subscription.wake.wait()
                 subscription.wake.clear()
-                if self._closed:
-                    return
+                if not subscription.news:
+                    continue
                 news, subscription.news = subscription.news, {}
                 yield list(news.values())
         finally:
@@ -182,6 +187,8 @@ class _Servicer:
         async for reports in self._monitor.stream():
             devices = [self._device(report) for report in reports]
             yield self._messages.NodeWatchResourcesResponse(devices=devices)
+        if not self._monitor.supported:
+            await context.abort(grpc.StatusCode.UNIMPLEMENTED, "the driver reports no health on this machine")
 
     def _device(self, report: Report) -> Any:  # noqa: ANN401 - a generated message of two versions
         health = report.health

@@ -78,8 +78,8 @@ class Plugin:
         publisher: PublisherMaker | None = None,
         observe: Observer = unobserved,
     ) -> None:
-        if rule := driver_name(driver.name):
-            raise UsageError(f"driver name: {rule}")
+        if rule := driver_name(getattr(driver, "name", "")):
+            raise UsageError(f"class {type(driver).__name__}: its name is not that of a driver: {rule}")
         self.config = config
         self.sockets = Sockets.of(driver.name, config.registry_dir, config.plugins_dir, config.pod_uid)
         self.metrics = Metrics(driver.name)

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 
 from dradriver.driver import DeviceHealth, Health
@@ -120,6 +121,18 @@ async def test_the_kubelet_reads_both_versions(tmp_path: Path, messages: Any, st
         assert (device.health, device.message) == (messages.UNHEALTHY, "broken")
         assert device.health_check_timeout_seconds == 60
         assert device.last_updated_time > 0
+
+
+async def test_a_driver_that_declines_on_this_machine_is_unimplemented(tmp_path: Path) -> None:
+    driver = WatchedDriver()
+    async with Node(tmp_path).running(driver) as plugin, dial(plugin.sockets.service) as channel:
+        stub = health_v1_grpc.DRAResourceHealthStub(channel)
+        early = stub.NodeWatchResources(health_v1.NodeWatchResourcesRequest())
+        driver.reports.put_nowait(NotImplementedError())
+        for stream in (early, stub.NodeWatchResources(health_v1.NodeWatchResourcesRequest())):
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await stream.read()
+            assert caught.value.code() == grpc.StatusCode.UNIMPLEMENTED
 
 
 async def test_an_open_stream_does_not_hold_up_a_stop(tmp_path: Path) -> None:

@@ -303,8 +303,17 @@ async def test_a_driver_with_a_bad_name_is_refused(node: Node) -> None:
     class Shouting(LampDriver):
         name = "LAMP"
 
-    with pytest.raises(UsageError, match="driver name: 'LAMP' is not a DNS subdomain"):
+    with pytest.raises(UsageError, match=r"class Shouting: .* 'LAMP' is not a DNS subdomain"):
         node.plugin(Shouting(node.hardware))
+
+
+async def test_relative_folders_become_absolute_because_others_are_told_of_them(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.root.mkdir(exist_ok=True)
+    monkeypatch.chdir(node.root)
+    async with Node(Path()).running() as plugin:
+        assert (await info(plugin)).endpoint == str(node.root / "plugins" / DRIVER / "dra.sock")
 
 
 async def test_the_metrics_say_what_happened(node: Node) -> None:

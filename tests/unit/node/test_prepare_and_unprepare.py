@@ -147,6 +147,14 @@ async def test_edits_that_break_cdi_are_the_drivers_error(world: World) -> None:
     assert world.specs() == set()
 
 
+async def test_a_cdi_id_that_is_none_is_the_drivers_error(world: World) -> None:
+    driver = LampDriver(world.hardware)
+    driver.answer = lambda device: PreparedDevice(cdi_ids=("gpu0",))
+    async with world.running(driver=driver) as process:
+        with pytest.raises(DriverError, match="'gpu0', which is no CDI ID"):
+            await process.preparation.prepare(allocated("claim", "lamp-0"))
+
+
 async def test_an_error_of_the_driver_leaves_the_claim_half_made_and_the_next_prepare_goes_on(
     world: World,
 ) -> None:
