@@ -21,7 +21,22 @@ _PODMAN_NPROC: Final = 32768
 """Podman lowers this limit to at most this value itself, and fails if ours is higher (seen with 4.3)."""
 _LOG_LINE: Final = re.compile(rb"\S+ (?:stdout|stderr) ([FP]) (.*?)\n?", re.DOTALL)
 # Podman without --cdi-spec-dir reads /var/run/cdi: in a mount namespace of its own that is the node's folder.
-_IN_NAMESPACE: Final = f'mount --bind "$1" {_CDI_FOLDER} && shift && exec "$@"'
+# A machine without that folder does not get one (a kill would leave it): podman reads /etc/cdi as well, and an
+# overlay on /etc, which nobody outside the namespace sees, has room for it.
+_IN_NAMESPACE: Final = f"""set -e
+specs=$1 scratch=$2
+shift 2
+if [ -d {_CDI_FOLDER} ]; then
+  mount --bind "$specs" {_CDI_FOLDER}
+else
+  mount -t tmpfs tmpfs "$scratch"
+  mkdir "$scratch/upper" "$scratch/work"
+  mount -t overlay overlay -o "lowerdir=/etc,upperdir=$scratch/upper,workdir=$scratch/work" /etc
+  mkdir -p /etc/cdi
+  mount --bind "$specs" /etc/cdi
+fi
+exec "$@"
+"""
 
 
 class PodmanRuntime:
@@ -75,10 +90,12 @@ class PodmanRuntime:
             *_root_and_command(spec, image=image),
         ]
         if spec.cdi_devices and not self._cdi_spec_dir:
-            argv = ["unshare", "-m", "sh", "-c", _IN_NAMESPACE, "sh", str(spec.cdi_folder), *argv]
-            # It stays: removing a mount point detaches what others have mounted there, such as the podman of
-            # another cluster on this machine.
-            await asyncio.to_thread(_CDI_FOLDER.mkdir, parents=True, exist_ok=True)
+            scratch = spec.folder / "scratch"
+            await asyncio.to_thread(scratch.mkdir)
+            argv = [
+                *("unshare", "-m", "sh", "-c", _IN_NAMESPACE, "sh", str(spec.cdi_folder), str(scratch)),
+                *argv,
+            ]
         outcome = await run(*argv)
         if not outcome.ok:
             await self._podman("rm", "--force", "--ignore", "--time", "0", spec.id)
@@ -182,7 +199,7 @@ async def probe_podman() -> tuple[PodmanRuntime | None, str]:
     # `--cdi-spec-dir` came with podman 5; older versions read fixed folders.
     spec_dir = "--cdi-spec-dir" in (await run("podman", "--help")).output
     if not spec_dir and os.geteuid() != 0:
-        return None, f"podman {version} takes CDI specs from {_CDI_FOLDER} only, which needs root here"
+        return None, f"podman {version} takes CDI specs from fixed folders only, which needs root"
     problem = ""
     for flags in ((), ("--runtime", "runc")):
         outcome = await run(
