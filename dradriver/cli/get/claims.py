@@ -1,13 +1,13 @@
 """`dradriver get claims`."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 import click
 
-from dradriver.cli.cluster_access import Access, cluster_options, with_client
-from dradriver.cli.get.show import list_typed, namespace_options, show_objects
-from dradriver.cli.output import age, output_option, table
-from dradriver.kube import CLAIMS, Client
+from dradriver.cli.cluster_access import Access, cluster_options
+from dradriver.cli.get.show import View, namespace_options
+from dradriver.cli.output import age, output_option
+from dradriver.kube import CLAIMS
 from dradriver.model.claim import Allocation, ResourceClaim
 
 __all__ = ["claim_state", "claims"]
@@ -27,25 +27,7 @@ def claims(
     output: str,
 ) -> None:
     """Show ResourceClaims: state, devices, nodes, and who may use them."""
-    access = Access(kubeconfig, context)
-
-    def where(client: Client) -> str:
-        return "" if all_namespaces else namespace or client.namespace
-
-    if output != "table":
-
-        async def ask_raw(client: Client) -> list[bytes]:
-            return (await client.list(CLAIMS, where(client), into=bytes)).items
-
-        show_objects(CLAIMS, with_client(access, ask_raw), output)
-        return
-
-    async def ask(client: Client) -> list[ResourceClaim]:
-        return await list_typed(client, CLAIMS, ResourceClaim, where(client))
-
-    found = with_client(access, ask)
-    now = datetime.now(UTC)
-    table(COLUMNS, (_row(each, now) for each in found), empty="No ResourceClaims here (-A looks everywhere).")
+    VIEW.show(Access(kubeconfig, context), output, "" if all_namespaces else namespace)
 
 
 def claim_state(claim: ResourceClaim) -> str:
@@ -87,3 +69,6 @@ def _nodes(allocation: Allocation | None) -> str:
         for value in requirement.values
     ]
     return ",".join(names) or "by selector"
+
+
+VIEW = View(CLAIMS, ResourceClaim, COLUMNS, _row, "No ResourceClaims here (-A looks everywhere).")

@@ -1,13 +1,13 @@
 """`dradriver get pods`."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 import click
 
-from dradriver.cli.cluster_access import Access, cluster_options, with_client
-from dradriver.cli.get.show import list_typed, namespace_options, show_objects
-from dradriver.cli.output import age, output_option, table
-from dradriver.kube import PODS, Client
+from dradriver.cli.cluster_access import Access, cluster_options
+from dradriver.cli.get.show import View, namespace_options
+from dradriver.cli.output import age, output_option
+from dradriver.kube import PODS
 from dradriver.model.workload import Pod
 
 __all__ = ["pods"]
@@ -27,25 +27,7 @@ def pods(
     output: str,
 ) -> None:
     """Show pods: phase, node, claims, and why one does not run."""
-    access = Access(kubeconfig, context)
-
-    def where(client: Client) -> str:
-        return "" if all_namespaces else namespace or client.namespace
-
-    if output != "table":
-
-        async def ask_raw(client: Client) -> list[bytes]:
-            return (await client.list(PODS, where(client), into=bytes)).items
-
-        show_objects(PODS, with_client(access, ask_raw), output)
-        return
-
-    async def ask(client: Client) -> list[Pod]:
-        return await list_typed(client, PODS, Pod, where(client))
-
-    found = with_client(access, ask)
-    now = datetime.now(UTC)
-    table(COLUMNS, (_row(each, now) for each in found), empty="No pods here (-A looks everywhere).")
+    VIEW.show(Access(kubeconfig, context), output, "" if all_namespaces else namespace)
 
 
 def _row(pod: Pod, now: datetime) -> list[str]:
@@ -69,3 +51,6 @@ def _why(pod: Pod) -> str:
         c.message or c.reason for c in pod.status.conditions if c.status == "False" and (c.message or c.reason)
     )
     return pod.status.message or next(unmet, "-")
+
+
+VIEW = View(PODS, Pod, COLUMNS, _row, "No pods here (-A looks everywhere).")

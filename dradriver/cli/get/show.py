@@ -1,15 +1,18 @@
 """What the commands of `get` share: where a row comes from, and the forms it is shown in."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar, cast
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Generic, TypeVar, cast
 
 import click
 import msgspec
 
+from dradriver.cli.cluster_access import Access, with_client
 from dradriver.cli.output import document, table
 from dradriver.kube import Client, Resource
 
-__all__ = ["list_typed", "namespace_options", "show_objects", "show_rows"]
+__all__ = ["View", "list_typed", "namespace_options", "show_rows"]
 
 F = TypeVar("F", bound=Callable[..., object])
 T = TypeVar("T")
@@ -32,14 +35,55 @@ async def list_typed(client: Client, resource: Resource, kind: type[T], namespac
     return listing.items
 
 
-def show_objects(resource: Resource, raw: Iterable[bytes], form: str) -> None:
-    """The cluster's own objects in a `List`, as `kubectl get -o json` prints them."""
-    items = [cast(Object, msgspec.json.decode(text)) for text in raw]
-    for item in items:
-        # Lists of the API server leave these out of their items.
-        item.setdefault("apiVersion", resource.api_version)
-        item.setdefault("kind", resource.kind)
-    document({"apiVersion": "v1", "kind": "List", "items": items}, form)
+@dataclass(frozen=True, slots=True)
+class View(Generic[T]):
+    """How the objects of one resource are shown.
+
+    Attributes:
+        resource: where they are.
+        kind: what they are read as for the table.
+        columns: the table's head.
+        row: an object's cells, given the time now.
+        empty: what is said when there is none.
+    """
+
+    resource: Resource
+    kind: type[T]
+    columns: Sequence[str]
+    row: Callable[[T, datetime], list[str]]
+    empty: str
+
+    def show(self, access: Access, form: str, namespace: str | None = "") -> None:
+        """Lists and shows the objects: as a table, or as a `List` of the cluster's own objects.
+
+        Args:
+            access: which cluster.
+            form: `table`, `json` or `yaml`.
+            namespace: whose objects; empty: all; None: those of the kubeconfig's namespace.
+        """
+
+        def where(client: Client) -> str:
+            return client.namespace if namespace is None else namespace
+
+        async def objects(client: Client) -> list[bytes]:
+            return (await client.list(self.resource, where(client), into=bytes)).items
+
+        async def values(client: Client) -> list[T]:
+            return await list_typed(client, self.resource, self.kind, where(client))
+
+        if form == "table":
+            now = datetime.now(UTC)
+            table(self.columns, (self.row(e, now) for e in with_client(access, values)), empty=self.empty)
+        else:
+            self._document(with_client(access, objects), form)
+
+    def _document(self, raw: Iterable[bytes], form: str) -> None:
+        items = [cast(Object, msgspec.json.decode(text)) for text in raw]
+        for item in items:
+            # Lists of the API server leave these out of their items.
+            item.setdefault("apiVersion", self.resource.api_version)
+            item.setdefault("kind", self.resource.kind)
+        document({"apiVersion": "v1", "kind": "List", "items": items}, form)
 
 
 def show_rows(

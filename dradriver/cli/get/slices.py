@@ -1,13 +1,13 @@
 """`dradriver get slices`."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 import click
 
-from dradriver.cli.cluster_access import Access, cluster_options, with_client
-from dradriver.cli.get.show import list_typed, show_objects
-from dradriver.cli.output import age, output_option, table
-from dradriver.kube import SLICES, Client
+from dradriver.cli.cluster_access import Access, cluster_options
+from dradriver.cli.get.show import View
+from dradriver.cli.output import age, output_option
+from dradriver.kube import SLICES
 from dradriver.model.slices import ResourceSlice
 
 __all__ = ["slices"]
@@ -20,21 +20,7 @@ COLUMNS = ("name", "driver", "pool", "generation", "of", "node", "devices", "cou
 @output_option
 def slices(kubeconfig: str | None, context: str | None, output: str) -> None:
     """Show ResourceSlices."""
-    access = Access(kubeconfig, context)
-    if output != "table":
-
-        async def ask_raw(client: Client) -> list[bytes]:
-            return (await client.list(SLICES, into=bytes)).items
-
-        show_objects(SLICES, with_client(access, ask_raw), output)
-        return
-
-    async def ask(client: Client) -> list[ResourceSlice]:
-        return await list_typed(client, SLICES, ResourceSlice)
-
-    found = with_client(access, ask)
-    now = datetime.now(UTC)
-    table(COLUMNS, (_row(each, now) for each in found), empty="No ResourceSlices.")
+    VIEW.show(Access(kubeconfig, context), output)
 
 
 def _row(found: ResourceSlice, now: datetime) -> list[str]:
@@ -50,3 +36,6 @@ def _row(found: ResourceSlice, now: datetime) -> list[str]:
         str(len(spec.shared_counters)),
         age(found.metadata.creation_timestamp, now),
     ]
+
+
+VIEW = View(SLICES, ResourceSlice, COLUMNS, _row, "No ResourceSlices.")
