@@ -67,6 +67,15 @@ class ClaimLocks:
             if waiting > 1:
                 self._local[uid] = (lock, waiting - 1)
 
+    @asynccontextmanager
+    async def hold_if_free(self, uid: str) -> AsyncIterator[bool]:
+        """Holds the claim's lock if nobody has it; says whether it does. Never waits."""
+        if uid in self._local or not self._set(uid, fcntl.F_WRLCK):
+            yield False
+            return
+        async with self.hold(uid):  # an open file that has the lock gets it again
+            yield True
+
     async def _acquire(self, uid: str) -> None:
         wait, longest = _POLL_SECONDS
         while not self._set(uid, fcntl.F_WRLCK):

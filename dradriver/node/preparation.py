@@ -177,23 +177,29 @@ class Preparation:
     async def write_lost_files(self, uid: str) -> bool:
         """Writes the files of a prepared claim again if they are lost; True if the CDI spec was.
 
+        A claim that is being worked on is left alone.
+
         Raises:
             StateError: they can't be written.
         """
-        async with self._locks.hold(uid):
+        async with self._locks.hold_if_free(uid) as free:
             row = await self._state.read(lambda rows: rows.get(uid))
-            if row is None or row.state is not ClaimState.PREPARED or row.boot_id != self._state.boot_id:
+            if not free or row is None or row.state is not ClaimState.PREPARED:
                 return False
+            if row.boot_id != self._state.boot_id:
+                return False  # what the driver answered in another boot may no longer be true
             return await self._in_thread(self._files.write, row.record)
 
     async def remove_orphaned_files(self, uid: str) -> bool:
         """Removes files of a claim that is not recorded; True if it is not.
 
+        A claim that is being worked on is left alone.
+
         Raises:
             StateError: they can't be removed.
         """
-        async with self._locks.hold(uid):
-            if await self._state.read(lambda rows: rows.get(uid)) is not None:
+        async with self._locks.hold_if_free(uid) as free:
+            if not free or await self._state.read(lambda rows: rows.get(uid)) is not None:
                 return False
             await self._in_thread(self._files.remove, ClaimRef(uid))
             return True

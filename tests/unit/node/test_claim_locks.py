@@ -62,3 +62,18 @@ async def test_a_waiter_that_gives_up_leaves_the_lock_as_it_is(tmp_path: Path) -
     async with locks.hold("uid-1"):
         pass
     locks.close()
+
+
+async def test_a_lock_is_taken_without_waiting_only_while_nobody_has_it(tmp_path: Path) -> None:
+    one, two = ClaimLocks(tmp_path / "lock"), ClaimLocks(tmp_path / "lock")
+    async with one.hold("uid-1"):
+        for locks in (one, two):
+            async with locks.hold_if_free("uid-1") as free:
+                assert not free
+        assert await held(two, "uid-1"), "looking does not take it away"
+    async with two.hold_if_free("uid-1") as free:
+        assert free
+        assert await held(one, "uid-1")
+    assert not await held(one, "uid-1")
+    one.close()
+    two.close()

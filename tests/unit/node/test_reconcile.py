@@ -1,5 +1,7 @@
 """What is put right without being asked: claims that are gone, lost files, files that nobody owns."""
 
+import asyncio
+
 import pytest
 
 from dradriver.driver import Claim
@@ -173,3 +175,20 @@ async def test_a_claim_that_cannot_be_prepared_again_does_not_keep_the_state_inc
         await process.reconciler.complete()
         states = {row.record.name: row.state for row in await process.rows()}
     assert states == {"good": ClaimState.PREPARED, "bad": ClaimState.PREPARING}
+
+
+async def test_a_prepare_that_takes_long_does_not_hold_up_the_sweep(world: World) -> None:
+    claim, slow = allocated("claim", "lamp-0"), allocated("slow", "lamp-1")
+    async with world.running() as process:
+        await process.preparation.prepare(claim)
+        process.driver.gate = asyncio.Event()
+        preparing = asyncio.create_task(process.preparation.prepare(slow))
+        while len(process.driver.calls) < 2:
+            await asyncio.sleep(0.01)
+        for path in world.cdi_dir.iterdir():
+            path.unlink()
+        await process.reconciler.sweep()
+        assert world.specs() == {claim.metadata.uid}
+        process.driver.gate.set()
+        await preparing
+        assert world.specs() == {claim.metadata.uid, slow.metadata.uid}
