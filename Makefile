@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test check format proto interop bench clean
+.PHONY: help demo test check format proto interop faults bench clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -27,6 +27,9 @@ format: $(VENV)/.developer ## put the code into shape
 
 interop: $(VENV)/.developer ## against programs of the Go ecosystem (skipped without Go)
 	$(BIN)/python -m pytest -m interop --timeout 900
+
+faults: $(VENV)/.developer ## kill -9 a driver at 200 random moments (KILLS=n, SEED=n)
+	KILLS=$${KILLS:-200} $(BIN)/python -m pytest -s tests/faults
 
 bench: $(VENV)/.developer ## figures; see benchmarks/README.md
 	$(BIN)/python -m benchmarks
