@@ -48,10 +48,11 @@ class FallbackChooser:
         self._question: tuple[Pool, frozenset[DroppedField]] | None = None
         self._answer: asyncio.Future[Sequence[Pool] | None] | None = None
 
-    def close(self) -> None:
-        """Stops waiting for the driver."""
+    async def close(self) -> None:
+        """Stops asking the driver; returns when it has stopped."""
         if self._answer is not None:
             self._answer.cancel()
+            await asyncio.wait({self._answer})
 
     async def choose(self, wanted: Pool) -> Choice:
         """What to publish now; the driver's late answer wakes the pool."""
@@ -80,7 +81,7 @@ class FallbackChooser:
     ) -> "asyncio.Future[Sequence[Pool] | None]":
         question = (wanted, guarding)
         if self._answer is None or self._question != question:
-            self.close()
+            await self.close()
             self._question = question
             self._answer = asyncio.ensure_future(self._driver(guarding))
             self._answer.add_done_callback(lambda _: self._wake())
@@ -96,12 +97,19 @@ class FallbackChooser:
 
     def _fallback(self, answer: "asyncio.Future[Sequence[Pool] | None]") -> tuple[Pool | None, str]:
         """The pool of this name in the driver's answer, or why there is none."""
+        if answer.cancelled():  # by the driver itself, from inside: the cancellation is not ours to pass on
+            return None, "the driver's fallback was canceled"
         error = answer.exception()
         if error is not None:
             _log.error("pool %s: the driver's fallback failed", self._name, exc_info=error)
             return None, f"the driver's fallback failed ({error})"
+        pools: object = answer.result() or ()
+        if not isinstance(pools, Sequence):
+            return None, f"the driver's fallback is a {type(pools).__name__}, a list of pools is wanted"
         node = self._desk.node
-        for pool in answer.result() or ():
+        for pool in pools:
+            if not isinstance(pool, Pool):
+                return None, f"the driver's fallback has a {type(pool).__name__} in it, pools are wanted"
             if (pool.name or node) == self._name:
                 problems = refusals(pool, node)
                 return (None, f"the driver's fallback is refused ({problems[0]})") if problems else (pool, "")

@@ -103,7 +103,10 @@ class Publisher:
                     self._assign()
                 await self._slices.synced()
                 self._adopt()
+                self._moved.set()
                 await self._slices.look_for_shared()
+                await self._slices.synced()
+                self._moved.set()
                 await asyncio.get_running_loop().create_future()  # the workers do the rest
             finally:
                 self._running = False
@@ -132,6 +135,9 @@ class Publisher:
             ApiError: one could not be deleted; call it again.
         """
         self.want(())
+        while any(worker.working for worker in self._workers.values()):  # on what was wanted before
+            self._moved.clear()
+            await self._moved.wait()
         selectors = {self._slices.selector(self._driver, node) for node in (self._node, None)}
         for selector in sorted(selectors):
             listing = await self._client.list(SLICES, into=ResourceSlice, fields=selector)

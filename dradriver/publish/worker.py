@@ -28,6 +28,10 @@ _REPAIR_SLOW_SECONDS: Final = 5.0
 """More repairs than the burst within the window: someone else writes this pool too, do not race them."""
 
 
+_LONGEST_PAUSE_SECONDS: Final = 60.0
+"""The most that is made of a server's `Retry-After`."""
+
+
 class PoolWorker:
     """Keeps one pool published; runs as one task until the pool is neither wanted nor there.
 
@@ -44,15 +48,24 @@ class PoolWorker:
         self._dirty = asyncio.Event()
         self._working = False
         self._timer: asyncio.TimerHandle | None = None
+        self._not_before = 0.0
         self._repairs: deque[float] = deque(maxlen=_REPAIR_BURST)
         self._soon = Backoff(0.1, 10.0)
         self._later = Backoff(1.0, 60.0)
 
     @property
+    def working(self) -> bool:
+        """Whether a try is under way."""
+        return self._working
+
+    @property
     def busy(self) -> bool:
         """Whether something is being done, about to be, or tried again."""
-        waiting = self._dirty.is_set() or self._timer is not None
-        return self._working or waiting or self.status.state is PoolState.PENDING
+        return self._working or self._is_touched or self.status.state is PoolState.PENDING
+
+    @property
+    def _is_touched(self) -> bool:
+        return self._dirty.is_set() or self._timer is not None
 
     def want(self, pool: Pool | None, objection: str = "") -> None:
         """Sets what is wanted, None for nothing; an `objection` refuses it without a look."""
@@ -88,13 +101,13 @@ class PoolWorker:
                 self._working = True
                 wait = await self._try()
                 self._working = False
-                if self._wanted is None and wait is None and not self._dirty.is_set():
+                if self._wanted is None and wait is None and not self._is_touched:
                     return
         finally:
             self._working = False
-            self._sync.close()
             if self._timer is not None:
                 self._timer.cancel()
+            await self._sync.close()
 
     async def _woken(self, seconds: float | None) -> None:
         try:
@@ -102,6 +115,8 @@ class PoolWorker:
                 await self._dirty.wait()
         except TimeoutError:
             pass
+        # A server that asked for time gets it, whatever happens meanwhile.
+        await asyncio.sleep(self._not_before - time.monotonic())
         self._dirty.clear()
 
     async def _try(self) -> float | None:
@@ -110,7 +125,9 @@ class PoolWorker:
             await self._synced()
             outcome = await self._outcome()
         except TooManyRequests as error:
-            outcome = self._failed(PoolState.PENDING, error, max(error.retry_after, self._soon.next()))
+            pause = min(error.retry_after, _LONGEST_PAUSE_SECONDS)
+            self._not_before = time.monotonic() + pause
+            outcome = self._failed(PoolState.PENDING, error, max(pause, self._soon.next()))
         except (Unavailable, Conflict, NotFound, AlreadyExists) as error:
             outcome = self._failed(PoolState.PENDING, error, self._soon.next())
         except (ApiError, InvalidObjectError) as error:
@@ -132,9 +149,11 @@ class PoolWorker:
             return Outcome(PoolState.PUBLISHED, "removed")
         if self._objection:
             return Outcome(PoolState.REFUSED, self._objection)
-        if problems := refusals(self._wanted, self._desk.node):
+        wanted = self._wanted
+        # Thousands of devices take a while.
+        if problems := await asyncio.to_thread(refusals, wanted, self._desk.node):
             return Outcome(PoolState.REFUSED, "; ".join(map(str, problems)))
-        return await self._sync.publish(self._wanted)
+        return await self._sync.publish(wanted)
 
     async def _synced(self) -> None:
         """Waits for the first list of slices, and says so meanwhile."""

@@ -1,0 +1,138 @@
+"""What is easily lost: a late event, a write in flight, a callback that ends oddly."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import AsyncMock
+
+import pytest
+from msgspec.structs import replace
+
+from dradriver.cluster.apiserver.faults import Fault
+from dradriver.model.counters import CounterConsumption, CounterSet
+from dradriver.model.device import Device
+from dradriver.model.meta import ObjectMeta
+from dradriver.model.pool import Pool
+from dradriver.model.slices import PoolReference, ResourceSlice, ResourceSliceSpec
+from dradriver.publish import DroppedField, PoolState
+from dradriver.publish.worker import PoolWorker
+from tests.unit.publish.conftest import DRIVER, Reports, World, a_world
+
+PART = Device("part", consumes_counters=[CounterConsumption("gpu", {"memory": 1})])
+PARTS = Pool("gpus", (PART, Device("plain")), (CounterSet("gpu", {"memory": 4}),))
+MANY = Pool("many", tuple(Device(f"d-{i}") for i in range(600)))
+
+
+async def test_an_empty_inventory_settles(world: World) -> None:
+    async with world.publisher() as publisher, asyncio.timeout(5):
+        publisher.want([])
+        assert await publisher.settled() == {}
+
+
+async def test_withdraw_waits_for_writes_in_flight(world: World) -> None:
+    reports = Reports()
+    async with world.publisher(on_status=reports) as publisher:
+        publisher.want([PARTS])
+        await publisher.settled(10)
+        world.server.faults.add(Fault("create", "resourceslices", delay=0.1, count=-1))
+        publisher.want([PARTS, MANY])
+        await world.until(lambda slices: len(slices) > 2)
+        await publisher.withdraw()
+        reports.all.clear()
+        assert await publisher.settled(10) == {}
+        assert {status.slices for status in reports.all} <= {0}
+    assert await world.slices() == []
+
+
+async def test_a_slice_that_appears_while_its_pool_is_deleted_goes_too() -> None:
+    """The event comes with the answer of the last delete: later than the list of what to delete."""
+    first, late = _slice("first"), _slice("late")
+    there = [first]
+    deleted: list[str] = []
+
+    async def delete(_resource: object, name: str, **_: str) -> bool:
+        deleted.append(name)
+        if name == "first":
+            there.append(late)
+            worker.touched()
+        return True
+
+    slices = SimpleNamespace(
+        of=lambda _pool: list(there), synced=AsyncMock(), deleted=there.remove, problem=None
+    )
+    desk: Any = SimpleNamespace(slices=slices, client=SimpleNamespace(delete=delete), report=lambda _: None)
+    worker = PoolWorker("gpus", desk)
+    worker.want(None)
+    await worker.run()
+    assert deleted == ["first", "late"]
+
+
+def _slice(name: str) -> ResourceSlice:
+    reference = PoolReference(name="gpus", generation=1, resource_slice_count=1)
+    spec = ResourceSliceSpec(driver=DRIVER, pool=reference)
+    return ResourceSlice(metadata=ObjectMeta(name=name, uid=name), spec=spec)
+
+
+async def _cancelled(_pool: str, _dropped: frozenset[DroppedField]) -> Sequence[Pool]:
+    task = asyncio.create_task(asyncio.sleep(1))
+    task.cancel()
+    await task
+    return ()
+
+
+def _one_pool(_pool: str, _dropped: frozenset[DroppedField]) -> Pool:
+    return PARTS
+
+
+def _words(_pool: str, _dropped: frozenset[DroppedField]) -> list[str]:
+    return ["gpus"]
+
+
+@pytest.mark.parametrize("callback", [_cancelled, _one_pool, _words])
+async def test_a_fallback_that_makes_no_sense_counts_as_none(tmp_path: Path, callback: object) -> None:
+    async with (
+        a_world(tmp_path, DRAPartitionableDevices=False) as world,
+        world.publisher(on_dropped=callback) as publisher,
+    ):
+        publisher.want([PARTS])
+        status = (await publisher.settled(5))["gpus"]
+        assert status.state is PoolState.UNSAFE_WITHDRAWN
+        assert await world.devices() == ["plain"]
+
+
+async def test_a_fallback_that_is_awaited_at_the_end_is_awaited_to_its_end(
+    tmp_path: Path,
+) -> None:
+    ended: list[str] = []
+    asked = asyncio.Event()
+
+    async def slow(_pool: str, _dropped: frozenset[DroppedField]) -> Sequence[Pool]:
+        asked.set()
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            await asyncio.sleep(0.01)
+            ended.append("cleaned up")
+        return ()
+
+    async with a_world(tmp_path, DRAPartitionableDevices=False) as world:
+        async with world.publisher(on_dropped=slow) as publisher:
+            publisher.want([PARTS])
+            await asked.wait()
+        assert ended == ["cleaned up"]
+
+
+async def test_a_server_that_asks_for_time_gets_it_however_often_the_inventory_flips(world: World) -> None:
+    rounds = 20
+    asked = world.server.faults.add(Fault("create", "resourceslices", code=429, retry_after=60, count=1000))
+    reports = Reports()
+    async with world.publisher(on_status=reports) as publisher:
+        publisher.want([PARTS])
+        await reports.until(lambda status: status.state is PoolState.PENDING and "Too" in status.message)
+        before = asked.count
+        for flip in range(rounds):
+            publisher.want([replace(PARTS, devices=PARTS.devices[: flip % 2 + 1])])
+            await asyncio.sleep(0.02)
+        assert asked.count == before
