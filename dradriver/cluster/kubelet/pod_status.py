@@ -89,8 +89,14 @@ def _condition(holds: bool, reason: str, message: str) -> dict[str, str]:  # noq
     return {"status": "True"} if holds else {"status": "False", "reason": reason, "message": message}
 
 
-def _since(pod: NodePod, name: str, condition: dict[str, str], now: datetime) -> dict[str, str]:
-    """The condition with the time of its last change."""
+def _since(pod: NodePod, name: str, condition: dict[str, str], now: datetime) -> dict[str, str | None]:
+    """The condition with the time of its last change, and null where an older reason has to go."""
     before = next((each for each in pod.status.conditions if each.type == name), None)
     kept = before is not None and before.status == condition["status"] and before.last_transition_time
-    return {"type": name, **condition, "lastTransitionTime": rfc3339(kept or now)}
+    return {
+        "type": name,
+        "reason": None,
+        "message": None,
+        **condition,
+        "lastTransitionTime": rfc3339(kept or now),
+    }

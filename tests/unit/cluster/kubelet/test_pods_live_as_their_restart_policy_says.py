@@ -72,6 +72,7 @@ async def test_ready_pods_say_so(lab: Lab) -> None:
     conditions = {each["type"]: each["status"] for each in pod["status"]["conditions"]}
     assert conditions["Ready"] == conditions["ContainersReady"] == conditions["Initialized"] == "True"
     assert conditions["PodScheduled"] == "True"
+    assert not any("reason" in each or "message" in each for each in pod["status"]["conditions"])
     [status] = pod["status"]["containerStatuses"]
     assert status["ready"]
     assert status["containerID"].startswith("process://")
