@@ -12,7 +12,7 @@ class LedDriver(dra.Driver):
     name = "led.example.com"
 
     def discover(self) -> Iterable[dra.Device]:
-        for index, led in enumerate(sorted(LEDS.iterdir())):
+        for index, led in enumerate(sorted(LEDS.glob("*"))):
             yield dra.Device(f"led-{index}", attributes={"label": led.name[:64]})
 
     def prepare(self, claim: dra.Claim) -> Mapping[dra.AllocatedDevice, dra.ContainerEdits]:

@@ -79,11 +79,14 @@ class Refusal(DraError):  # noqa: N818 - an answer more than an error
 
     def text(self) -> str:
         """The whole explanation, one reason a line."""
-        place = [f"node {self.node}"] if self.node else []
-        place += [f"claim {self.claim}"] if self.claim else []
-        place += [f"request {self.request}"] if self.request else []
-        head = f"{', '.join(place)}: {self}" if place else str(self)
-        return "\n".join([head, *(f"  {reason.in_full()}" for reason in self.reasons)])
+        places = [f"node {self.node}"] if self.node else []
+        places += [f"claim {self.claim}"] if self.claim else []
+        places += [f"request {self.request}"] if self.request else []
+        place, head = ", ".join(places), str(self)
+        if place and not head.startswith(place):  # Kubernetes' own sentences name the claim already
+            head = f"{place}: {head}"
+        news = [reason for reason in self.reasons if reason.devices or reason.text not in head]
+        return "\n".join([head, *(f"  {reason.in_full()}" for reason in news)])
 
 
 class Reporter:

@@ -3,13 +3,16 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import click
 
 from dradriver.kube import Client
 
 __all__ = ["Access", "cluster_options", "with_client"]
+
+_SECONDS: Final = 5.0
+"""For one call, its retries included: a person waits for it."""
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
@@ -40,7 +43,7 @@ def with_client(access: Access, ask: Callable[[Client], Awaitable[T]]) -> T:
     """Runs one conversation with the API server."""
 
     async def converse() -> T:
-        async with await Client.connect(access.kubeconfig, access.context) as client:
+        async with await Client.connect(access.kubeconfig, access.context, timeout=_SECONDS) as client:
             return await ask(client)
 
     return asyncio.run(converse())

@@ -145,7 +145,8 @@ def _split(content: bytes) -> Iterator[tuple[dict[str, object], bytes, bool]]:
 
 def _mapping(body: object) -> dict[str, object]:
     if not isinstance(body, dict):
-        raise _BrokenError(f"a Kubernetes object or CDI spec is wanted, found a {type(body).__name__}")
+        found = json.dumps(body)[:40]
+        raise _BrokenError(f"an object is wanted, found {found}; the rest of the file is not read")
     return body
 
 

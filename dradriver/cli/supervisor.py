@@ -1,6 +1,7 @@
 """Drivers as child processes: started for each node, started again when they die."""
 
 import asyncio
+import re
 import shutil
 import signal
 import sys
@@ -19,6 +20,7 @@ _PAUSES: Final = (0.5, 30.0)
 _SETTLED: Final = 60.0
 """Seconds after which a process counts as healthy, so that the next restart is quick again."""
 _GRACE: Final = 30.0
+_LOGGED: Final = re.compile(r"\d{4}-\d\d-\d\d \S+ (DEBUG|INFO) ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +92,7 @@ class Supervisor:
         while True:
             began = clock()
             code = await _run(wanted)
-            last = last_lines(wanted.log, 1)
-            told = f"driver {wanted.driver} on {wanted.node} ended with {_ended(code)}: {last}"
+            told = f"driver {wanted.driver} on {wanted.node} ended with {_ended(code)}{_reason(wanted.log)}"
             if code == USAGE:
                 self._say(f"{told}; not started again, the log is {wanted.log}")
                 return
@@ -140,6 +141,12 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 def _ended(code: int) -> str:
     return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+
+def _reason(log: Path) -> str:
+    """The last words of a process that died; what it logged while all was well is none."""
+    last = last_lines(log, 1)
+    return "" if not last or _LOGGED.match(last) else f": {last}"
 
 
 def last_lines(log: Path, count: int) -> str:

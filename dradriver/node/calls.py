@@ -28,8 +28,13 @@ class DriverCalls:
         self.driver = driver
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"driver-{driver.name}")
 
-    async def call(self, method: Callable[..., T | Awaitable[T]], *arguments: object) -> T:
+    async def call(self, method: Callable[..., T | Awaitable[T]], *arguments: object, about: str = "") -> T:
         """The method's result.
+
+        Args:
+            method: a method of the driver.
+            arguments: what it is called with.
+            about: what the call is about, for the error: ` of claim default/led`.
 
         Raises:
             DraError: what the method raised, if it is one.
@@ -48,7 +53,7 @@ class DriverCalls:
         except (Exception, SystemExit) as error:
             name = getattr(method, "__name__", str(method))
             told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            raise DriverError(f"driver {self.driver.name}: {name}() raised {told}") from error
+            raise DriverError(f"driver {self.driver.name}: {name}(){about} raised {told}") from error
 
     async def _in_thread(
         self, method: Callable[..., T | Awaitable[T]], arguments: Sequence[object]

@@ -26,7 +26,7 @@ from dradriver.node.cdi import CdiDirectory, CdiNames
 from dradriver.node.claim_files import ClaimFiles
 from dradriver.node.config import PluginConfig
 from dradriver.node.discovery import Discovery
-from dradriver.node.errors import StateError
+from dradriver.node.errors import RegistrationError, StateError
 from dradriver.node.inventory import Inventory
 from dradriver.node.locks import ClaimLocks
 from dradriver.node.metadata import MetadataDirectory
@@ -48,6 +48,9 @@ from dradriver.wire import registration_v1_grpc
 __all__ = ["Plugin"]
 
 _log = logging.getLogger(__name__)
+
+_PATIENCE_SECONDS: Final = 15.0
+"""A kubelet that is there registers a driver within a second or two; later the log says where to look."""
 
 _METADATA_DIR: Final = "dra-device-metadata"
 _LOCK_FILE: Final = "claims.lock"
@@ -261,7 +264,11 @@ class Plugin:
             self.publisher.want(pools)
 
     async def _publish_when_registered(self, publisher: PublisherLike) -> None:
-        await self._registration.accepted.wait()
+        try:
+            await self._registration.wait(_PATIENCE_SECONDS)
+        except RegistrationError as error:
+            _log.warning("%s (nothing is published until then)", error)
+            await self._registration.accepted.wait()
         await publisher.run()
 
     async def _write_statuses(self) -> None:

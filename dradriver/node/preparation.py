@@ -277,7 +277,7 @@ class Preparation:
         """From a recorded claim to a prepared one."""
         claim = self._driver_claim(record, strict=strict)
         progress.at(f"driver.prepare of {_devices(record)}")
-        returned = await self._calls.call(self._driver.prepare, claim)
+        returned = await self._calls.call(self._driver.prepare, claim, about=f" of claim {record.ref}")
         answers = recorded_answers(self._driver.name, claim, returned)
         self._observe(Step.PREPARE_DRIVER_DONE, record.uid)
         prepared = msgspec.structs.replace(record, answers=answers)
@@ -328,7 +328,7 @@ class Preparation:
             # Stored by a version that knew this configuration; giving a device back must not depend on it.
             bare = [msgspec.structs.replace(device, parameters=[]) for device in record.devices]
             claim = self._driver_claim(msgspec.structs.replace(record, devices=bare), strict=False)
-        await self._calls.call(self._driver.unprepare, claim)
+        await self._calls.call(self._driver.unprepare, claim, about=f" of claim {record.ref}")
         self._observe(Step.UNPREPARE_DRIVER_DONE, record.uid)
         progress.at("removing the CDI spec")
         await self._in_thread(self._files.remove, record.ref)

@@ -44,9 +44,12 @@ def _row(pod: Pod, now: datetime) -> list[str]:
 
 
 def _why(pod: Pod) -> str:
-    """What keeps the pod from running, in the words of its status."""
+    """What keeps the pod from running, in the words of its status: its containers know more than the pod."""
     if pod.status.phase in {"Running", "Succeeded"}:
         return "-"
+    waiting = (each.get("state", {}).get("waiting") or {} for each in pod.status.container_statuses)
+    if message := next((state["message"] for state in waiting if state.get("message")), ""):
+        return str(message)
     unmet = (
         c.message or c.reason for c in pod.status.conditions if c.status == "False" and (c.message or c.reason)
     )

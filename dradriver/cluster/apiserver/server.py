@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -176,7 +177,10 @@ class ApiServer:
             await self._bind(port, credentials)
         except OSError as error:
             if self._port:
-                raise UsageError(f"can't listen on {self._host}:{port}: {error}") from error
+                words = error.strerror if error.errno != errno.EADDRINUSE else "another process listens there"
+                raise UsageError(
+                    f"can't listen on {self._host}:{port}: {words}; choose another port, or none for a free one"
+                ) from error
             await self._bind(0, credentials)
         port = self._runner.addresses[0][1]
         host = f"[{self._host}]" if ":" in self._host else self._host

@@ -65,6 +65,11 @@ def test_devices_chosen_before_are_an_obstacle_of_their_own() -> None:
     assert "counter" in {reason.code for reason in blocked.reasons}
 
 
+def test_what_the_sentence_says_already_is_not_said_again() -> None:
+    found = refusal([slice_("a", "gpu-0")], claim(request(count=99)))
+    assert found.text().count(found.claim) == 1
+
+
 def test_binding_conditions_without_their_gate_are_named() -> None:
     waiting = {"name": "x", "bindingConditions": ["a/b"], "bindingFailureConditions": ["a/c"]}
     found = refusal([slice_("a", waiting)], claim(request()), features=Features(binding_conditions=False))

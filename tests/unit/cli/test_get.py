@@ -88,6 +88,19 @@ async def test_pods_say_their_claims(get: Get, client: Client) -> None:
     assert cells[:5] == ["default", "pod-1", "Pending", "-", "claim-0=mine"]
 
 
+async def test_pods_say_what_their_containers_wait_for(get: Get, client: Client) -> None:
+    await populate(client)
+    waiting = {"reason": "ContainerCreating", "message": "brightness must be between 0 and 100"}
+    status = {
+        "conditions": [{"type": "Ready", "status": "False", "message": "containers are not ready"}],
+        "containerStatuses": [{"name": "c", "state": {"waiting": waiting}}],
+    }
+    await client.patch(
+        PODS, "pod-1", "default", {"status": status}, PatchKind.MERGE, into=dict, subresource="status"
+    )
+    assert waiting["message"] in (await get("pods")).stdout
+
+
 @pytest.mark.parametrize(
     ("words", "kind"), [("slices", "ResourceSlice"), ("claims", "ResourceClaim"), ("pods", "Pod")]
 )

@@ -44,6 +44,18 @@ async def test_a_process_that_dies_is_started_again_and_its_last_words_are_told(
         )
 
 
+async def test_what_was_logged_while_all_was_well_is_no_reason(tmp_path: Path) -> None:
+    said: asyncio.Queue[str] = asyncio.Queue()
+    script = (
+        "import os, sys; os.write(2, b'2026-11-21 10:10:01,400 INFO    registered\\n'); os.kill(os.getpid(), 9)"
+    )
+    process = Script("loop", "node-1", tmp_path / "kubeconfig", tmp_path, script)
+    async with Supervisor([process], said.put_nowait):
+        assert (await said.get()).startswith(
+            "driver loop on node-1 ended with signal SIGKILL; starting it again"
+        )
+
+
 async def test_a_process_that_was_used_wrongly_is_not_started_again(tmp_path: Path) -> None:
     said: asyncio.Queue[str] = asyncio.Queue()
     process = Script("loop", "node-1", tmp_path / "kubeconfig", tmp_path, "import sys; sys.exit(2)")

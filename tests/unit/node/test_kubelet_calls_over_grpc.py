@@ -12,6 +12,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from dradriver.errors import UsageError
 from dradriver.model.claim import DeviceResult
 from dradriver.model.pool import Pool
+from dradriver.node import plugin as plugin_module
 from dradriver.node.errors import RegistrationError
 from dradriver.node.plugin import Plugin
 from dradriver.node.sockets import Sockets
@@ -65,6 +66,18 @@ async def test_a_registry_that_nobody_looks_into_is_said_so(node: Node) -> None:
     async with node.running() as plugin:
         with pytest.raises(RegistrationError, match=r"nobody looked into .*plugins_registry"):
             await plugin.wait_registered(0)
+
+
+async def test_the_log_says_where_to_look_for_a_kubelet_that_does_not_come(
+    node: Node, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(plugin_module, "_PATIENCE_SECONDS", 0.0)
+    async with node.running() as plugin:
+        while "nothing is published until then" not in caplog.text:
+            await asyncio.sleep(0)
+        assert "is a kubelet with DRA running here" in caplog.text
+        await notify(plugin)
+        await publisher(plugin).running.wait()
 
 
 async def test_prepare_and_unprepare(node: Node) -> None:

@@ -161,7 +161,7 @@ async def test_an_error_of_the_driver_leaves_the_claim_half_made_and_the_next_pr
     claim = allocated("claim", "lamp-0")
     async with world.running() as process:
         process.driver.failure = ValueError("bulb is broken")
-        with pytest.raises(DriverError, match=r"prepare\(\) raised ValueError: bulb is broken"):
+        with pytest.raises(DriverError, match=r"prepare\(\) of claim \S+ .*raised ValueError: bulb is broken"):
             await process.preparation.prepare(claim)
         assert [row.state for row in await process.rows()] == [ClaimState.PREPARING]
         process.driver.failure = None

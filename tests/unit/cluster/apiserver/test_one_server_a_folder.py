@@ -38,7 +38,9 @@ async def test_a_folder_that_can_not_be_made_is_explained(tmp_path: Path) -> Non
 async def test_a_taken_port_is_explained(tmp_path: Path, start_server: StartServer) -> None:
     port = int((await start_server()).url.rpartition(":")[2])
     second = ApiServer(tmp_path / "other", port=port)
-    with pytest.raises(UsageError, match="can't listen on"):
+    with pytest.raises(
+        UsageError, match=r"can't listen on .*: another process listens there; choose another port"
+    ):
         await second.start()
     await second.stop()
 
