@@ -27,6 +27,8 @@ def write_atomically(path: Path, data: bytes) -> None:
     try:
         descriptor = os.open(draft, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
+            # Whatever the umask: processes in containers, which need not be root's, read device metadata.
+            os.fchmod(descriptor, 0o644)
             view = memoryview(data)
             while view:
                 view = view[os.write(descriptor, view) :]

@@ -1,5 +1,6 @@
 """Names and versions of the CDI specs that are written."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from dradriver.model.cdi import CdiDevice, CdiSpec, ContainerEdits, DeviceNode, cdi_problems
 from dradriver.node.cdi import CdiDirectory, CdiNames, claim_spec, usable_uid
+from dradriver.node.files import write_atomically
 from dradriver.node.records import ClaimRecord, RecordedAnswer, RecordedDevice
 
 UID = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"
@@ -63,3 +65,12 @@ def test_a_spec_is_written_only_when_it_differs(tmp_path: Path) -> None:
     directory.remove(UID)
     directory.remove(UID)
     assert directory.uids() == set()
+
+
+def test_a_strict_umask_hides_no_file_from_containers(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        write_atomically(tmp_path / "metadata.json", b"{}")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "metadata.json").stat().st_mode & 0o777 == 0o644
