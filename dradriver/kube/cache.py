@@ -178,6 +178,9 @@ class Cache(Generic[T]):
                 _log.debug("%s: watch is too old, listing again", self._resource.plural)
             except DraError as error:
                 self._failed(error)
+            except Exception as error:  # a defect must not end the cache: whoever reads it would not know
+                _log.exception("%s: a defect, listing again", self._resource.plural)
+                self._failed(DraError(f"{self._resource.plural}: internal error: {error!r}"))
             await asyncio.sleep(self._pause(backoff))
 
     async def _list(self) -> None:
@@ -221,33 +224,45 @@ class Cache(Generic[T]):
 
     def _apply(self, event: WatchEvent[T]) -> None:
         version = _number(event.head.resource_version)
+        if 0 < version < self._seen:
+            raise Gone(f"{self._resource.plural}: the watch went back in time")
         self._resource_version = event.head.resource_version or self._resource_version
         self._seen = max(self._seen, version)
         if event.kind is WatchKind.BOOKMARK:
             return
         if event.problem is not None:
             _log.warning("%s %s is left out: %s", self._resource.plural, event.head.key, event.problem)
+        if event.kind is WatchKind.DELETED:
+            self._deleted.discard(event.head.uid)
         current = self._items.get(event.head.key)
         if current is not None and 0 < version <= _number(current.metadata.resource_version):
             return  # we wrote a newer one
         if event.kind is WatchKind.DELETED or event.object is None:
-            self._deleted.discard(event.head.uid)
             if current is not None:
                 self._remove(current)
         elif event.head.uid not in self._deleted:
             self._put(event.object)
 
     def _replace(self, listed: dict[str, T]) -> None:
-        """Makes the cache what a list returned, except for what we wrote after that list was made."""
+        """Makes the cache what a list returned, except for what we wrote after that list was made.
+
+        A list older than what the watch has shown comes from a server whose state was put back (a backup was
+        restored): then nothing of ours is newer, its numbers only look so.
+        """
         moment = _number(self._resource_version)
-        self._seen = max(self._seen, moment)
+        put_back = 0 < moment < self._seen
+        if put_back:
+            _log.warning(
+                "%s: the API server's state is older than before, taken as it is", self._resource.plural
+            )
+        self._seen = moment if put_back else max(self._seen, moment)
         self._deleted &= {item.metadata.uid for item in listed.values()}
         for key, current in list(self._items.items()):
-            if key not in listed and _number(current.metadata.resource_version) <= moment:
+            if key not in listed and (put_back or _number(current.metadata.resource_version) <= moment):
                 self._remove(current)
         for key, item in listed.items():
             known = self._items.get(key)
-            newer = known is None or _number(known.metadata.resource_version) <= moment
+            newer = put_back or known is None or _number(known.metadata.resource_version) <= moment
             if newer and item.metadata.uid not in self._deleted:
                 self._put(item)
 

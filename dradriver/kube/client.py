@@ -1,7 +1,7 @@
 """Typed access to the API server."""
 
 import random
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -10,12 +10,12 @@ from typing import Final, Generic, Self, TypeVar, cast
 
 import msgspec
 
-from dradriver.errors import DraError, InvalidObjectError
+from dradriver.errors import DraError, InvalidObjectError, Problem
 from dradriver.kube.connection import find_connection
 from dradriver.kube.errors import ApiError, Gone, NotFound, Unavailable, error_from_status
 from dradriver.kube.resources import DRA_GROUP, PODS, Resource
 from dradriver.kube.transport import Request, Transport
-from dradriver.kube.watching import WatchEvent, WatchKind, head_of, lines, split_event
+from dradriver.kube.watching import CUT_OFF, WatchEvent, WatchKind, cut_off, head_of, lines, split_event
 from dradriver.model import versions
 from dradriver.model.codec import Value, canonical, decode
 
@@ -67,9 +67,11 @@ class _Group(Value, frozen=True):
 
 
 _LIST_RESTARTS: Final = 3
+_TOO_DEEP: Final = Problem("", "is nested too deeply to be read")
 _WATCH_SECONDS: Final = (300, 600)
 """A watch is asked to end within this range, so that clients spread over servers again (as client-go does)."""
 _WATCH_SLACK: Final = 30.0
+_WATCH_KINDS: Final = frozenset(map(str, WatchKind))
 
 
 class Client:
@@ -196,7 +198,7 @@ class Client:
         token = ""
         while True:
             request = Request("GET", at.path(namespace), {**query, "continue": token}, repeatable=True)
-            page = decode(_Page, await self._send(resource, request), f"list of {resource.plural}")
+            page = _page(await self._send(resource, request), resource)
             for raw in page.items or ():
                 try:
                     items.append(_read(into, resource, at, bytes(raw)))
@@ -369,7 +371,9 @@ class Client:
                 aclosing(lines(chunks)) as complete,
             ):
                 async for line in complete:
-                    yield _event(into, resource, at, line)
+                    event = _event(into, resource, at, line)
+                    if event is not None:
+                        yield event
         except msgspec.DecodeError as error:
             raise Unavailable(f"{request}: broken event: {error}") from error
         except NotFound:
@@ -393,17 +397,36 @@ def _query(labels: str, fields: str, limit: int) -> dict[str, str]:
 
 
 def _read(into: type[T], resource: Resource, at: Resource, data: bytes) -> T:
-    """An object that the server sent, in the version that callers see."""
-    if at.version != resource.version:
-        data = versions.v1_from_older(resource.kind, data, at.version)
-    if into is bytes:
-        return cast(T, data)
-    if into is dict:
-        return cast(T, msgspec.json.decode(data))
+    """An object that the server sent, in the version that callers see.
+
+    Raises:
+        InvalidObjectError: it can't be read.
+    """
+    if CUT_OFF in data:
+        raise InvalidObjectError(f"{resource.kind} {head_of(data).key}", [_TOO_DEEP])
     try:
+        if at.version != resource.version:
+            data = versions.v1_from_older(resource.kind, data, at.version)
+        if into is bytes:
+            return cast(T, data)
+        if into is dict:
+            return cast(T, msgspec.json.decode(data))
         return decode(into, data)
     except InvalidObjectError as error:
-        raise InvalidObjectError(f"{resource.kind} {head_of(data).key}", error.problems) from None
+        problems: Sequence[Problem] = error.problems
+    except msgspec.DecodeError as error:
+        problems = [Problem("", f"no object of {at.api_version}: {error}")]
+    except RecursionError:
+        problems = [_TOO_DEEP]
+    raise InvalidObjectError(f"{resource.kind} {head_of(data).key}", problems)
+
+
+def _page(data: bytes, resource: Resource) -> _Page:
+    subject = f"list of {resource.plural}"
+    try:
+        return decode(_Page, data, subject)
+    except RecursionError:
+        return decode(_Page, cut_off(data), subject)
 
 
 def _write(resource: Resource, at: Resource, body: object, *, whole: bool) -> bytes:
@@ -419,10 +442,13 @@ def _write(resource: Resource, at: Resource, body: object, *, whole: bool) -> by
     return data
 
 
-def _event(into: type[T], resource: Resource, at: Resource, line: bytes) -> WatchEvent[T]:
+def _event(into: type[T], resource: Resource, at: Resource, line: bytes) -> WatchEvent[T] | None:
+    """The event of one line of a watch, None for a type of event that is not known."""
     kind, data = split_event(line)
     if kind == "ERROR":
         raise _watch_error(data, resource)
+    if kind not in _WATCH_KINDS:
+        return None
     head = head_of(data)
     if kind == WatchKind.BOOKMARK:
         return WatchEvent(WatchKind.BOOKMARK, head)

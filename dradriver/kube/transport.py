@@ -97,7 +97,6 @@ class Transport:
                 if renewed:
                     raise
                 renewed = True
-                self._connection.credentials.expire()
             except ApiError as error:
                 wait = _retry_wait(request, error, backoff)
                 if wait is None or time.monotonic() + wait >= deadline:
@@ -145,6 +144,8 @@ class Transport:
                 proxy=connection.proxy,
                 server_hostname=connection.server_hostname,
             ) as response:
+                if response.status == 401:
+                    connection.credentials.expire()
                 if response.status >= 300:
                     body = await response.read()
                     retry_after = response.headers.get("Retry-After", "")

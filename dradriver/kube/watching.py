@@ -1,5 +1,6 @@
 """What a watch delivers: JSON lines, one event each."""
 
+import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,7 +11,7 @@ import msgspec
 from dradriver.errors import DraError
 from dradriver.model.codec import Value
 
-__all__ = ["Head", "WatchEvent", "WatchKind", "head_of", "lines", "split_event"]
+__all__ = ["CUT_OFF", "Head", "WatchEvent", "WatchKind", "cut_off", "head_of", "lines", "split_event"]
 
 T = TypeVar("T")
 
@@ -68,18 +69,50 @@ _heads: Final = msgspec.json.Decoder(_WithHead)
 _events: Final = msgspec.json.Decoder(_Event)
 
 
+CUT_OFF: Final = b'"nested too deeply to be read"'
+"""What `cut_off` leaves where it cut. Whoever writes it himself only hides his own object."""
+_DEEPEST: Final = 64
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]')
+
+
+def cut_off(data: bytes) -> bytes:
+    """The JSON text without what is nested deeply, for texts that are too deep to be decoded.
+
+    The API server takes 10,000 levels in a claim's parameters, Python far fewer. One such object must not hide
+    the others in its list or watch.
+    """
+    kept: list[bytes] = []
+    depth = start = 0
+    for token in _TOKEN.finditer(data):
+        if token[0] in b"{[":
+            depth += 1
+            if depth == _DEEPEST:
+                kept += (data[start : token.start()], CUT_OFF)
+        elif token[0] in b"}]":
+            depth -= 1
+            if depth == _DEEPEST - 1:
+                start = token.end()
+    return b"".join((*kept, data[start:]))
+
+
 def head_of(data: bytes | msgspec.Raw) -> Head:
     """The head of an object's JSON text."""
-    return _heads.decode(data).metadata
+    try:
+        return _heads.decode(data).metadata
+    except RecursionError:
+        return _heads.decode(cut_off(bytes(data))).metadata
 
 
 def split_event(line: bytes) -> tuple[str, bytes]:
-    """Type and object of one line of a watch.
+    """Type and object of one line of a watch; the object is `cut_off` if it is nested too deeply.
 
     Raises:
         msgspec.DecodeError: the line is no event; the connection was cut in the middle of it.
     """
-    event = _events.decode(line)
+    try:
+        event = _events.decode(line)
+    except RecursionError:
+        event = _events.decode(cut_off(line))
     return event.type, bytes(event.object)
 
 

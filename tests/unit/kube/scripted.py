@@ -76,6 +76,8 @@ class ScriptedServer:
             await response.prepare(request)
             await answer.stream(response)
             return response
+        if isinstance(answer.body, bytes):
+            return web.Response(body=answer.body, status=answer.status, headers=answer.headers)
         return web.json_response(answer.body, status=answer.status, headers=answer.headers)
 
 

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from dradriver.kube import PODS, Client, Forbidden, PatchKind, TooManyRequests, Unavailable
+from dradriver.kube import PODS, Client, Forbidden, PatchKind, TooManyRequests, Unauthorized, Unavailable
 from tests.unit.kube.scripted import Answer, ScriptedServer, kubeconfig, status
+from tests.unit.kube.test_cache_follows_the_server import watch
 
 PODS_PATH = "/api/v1/namespaces/n/pods"
 POD = f"{PODS_PATH}/p"
@@ -70,6 +71,18 @@ async def test_after_401_the_token_is_read_again_once(server: ScriptedServer, tm
         await client._transport._connection.credentials.header()
         token.write_text("new\n")
         await client.get(PODS, "p", "n", into=dict)
+    assert [asked.headers["Authorization"] for asked in server.asked] == ["Bearer old", "Bearer new"]
+
+
+async def test_a_watch_that_meets_401_has_the_token_read_again(server: ScriptedServer, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("old\n")
+    server.on("GET", "/api/v1/pods", status(401, "Unauthorized"), watch())
+    async with await Client.connect(kubeconfig(tmp_path, server.url, tokenFile="token")) as client:
+        with pytest.raises(Unauthorized):
+            await anext(client.watch(PODS, into=dict, resource_version="1"))
+        token.write_text("new\n")
+        assert [event async for event in client.watch(PODS, into=dict, resource_version="1")] == []
     assert [asked.headers["Authorization"] for asked in server.asked] == ["Bearer old", "Bearer new"]
 
 
