@@ -1,20 +1,21 @@
-"""What a driver's `prepare` returned, checked and in the form that is recorded."""
+"""What a driver returned, checked: answers of `prepare` in the form that is recorded, and lists of claims."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
 
 from dradriver.driver.claim import AllocatedDevice, Claim
 from dradriver.driver.prepared import PreparedDevice
-from dradriver.errors import DriverError
+from dradriver.errors import DriverError, InvalidObjectError
 from dradriver.model.cdi import ContainerEdits
 from dradriver.model.codec import canonical
 from dradriver.model.device import Device
-from dradriver.node.records import RecordedAnswer
+from dradriver.node.cdi import usable_uid
+from dradriver.node.records import RecordedAnswer, as_recorded
 
-__all__ = ["recorded_answers"]
+__all__ = ["listed_claims", "recorded_answers"]
 
 _CDI_ID: Final = re.compile(r"[^/=\s]+/[^/=\s]+=[^/=\s]+")
 
@@ -40,7 +41,7 @@ def recorded_answers(
         if not isinstance(answer, PreparedDevice):
             what = f"{type(answer).__name__}" if device in returned else "no answer"
             raise DriverError(f"{told} returned {what} for device {device.pool}/{device.name}")
-        answers.append(_recorded_answer(answer, told))
+        answers.append(_recorded_answer(answer, f"{told} returned for device {device.pool}/{device.name}"))
     return answers
 
 
@@ -49,16 +50,40 @@ def _recorded_answer(answer: PreparedDevice, told: str) -> RecordedAnswer:
         # Device is the one place that knows what may stand for an attribute.
         metadata = Device("any", answer.metadata).attributes
         data = msgspec.UNSET if answer.data is None else msgspec.Raw(canonical(answer.data))
-    except (TypeError, NotImplementedError) as error:
-        raise DriverError(f"{told} returned metadata or data that is no JSON value: {error}") from error
-    for cdi_id in answer.cdi_ids:
+        recorded = RecordedAnswer(
+            edits=answer.edits,
+            cdi_ids=list(answer.cdi_ids),
+            metadata=metadata,
+            data=data,
+            conditions=list(answer.conditions),
+            network=answer.network,
+        )
+    except (TypeError, ValueError, AttributeError, NotImplementedError) as error:
+        raise DriverError(f"{told} metadata or data that is no JSON value, or no list: {error}") from error
+    try:
+        recorded = as_recorded(recorded, "an answer that can't be recorded")
+    except InvalidObjectError as error:
+        raise DriverError(f"{told} {error}") from error
+    for cdi_id in recorded.cdi_ids:
         if not _CDI_ID.fullmatch(cdi_id):
-            raise DriverError(f"{told} returned {cdi_id!r}, which is no CDI ID (vendor/class=name)")
-    return RecordedAnswer(
-        edits=answer.edits,
-        cdi_ids=list(answer.cdi_ids),
-        metadata=metadata,
-        data=data,
-        conditions=list(answer.conditions),
-        network=answer.network,
-    )
+            raise DriverError(f"{told} {cdi_id!r}, which is no CDI ID (vendor/class=name)")
+    return recorded
+
+
+def listed_claims(driver: str, returned: object) -> set[str]:
+    """The UIDs that `prepared_claims()` returned; they become names of files, so each is looked at.
+
+    Raises:
+        DriverError: it is no list of UIDs.
+    """
+    if returned is None:
+        return set()
+    told = f"driver {driver}: prepared_claims()"
+    if isinstance(returned, str) or not isinstance(returned, Iterable):
+        raise DriverError(f"{told} returned {type(returned).__name__}, a list of UIDs is wanted")
+    uids: set[str] = set()
+    for uid in returned:
+        if not (isinstance(uid, str) and usable_uid(uid)):
+            raise DriverError(f"{told} returned {uid!r} among others, which is no UID of a claim")
+        uids.add(uid)
+    return uids

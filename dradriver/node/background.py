@@ -1,13 +1,32 @@
-"""Tasks that run as long as the plugin does."""
+"""Tasks that run as long as the plugin does, and how tasks are brought to an end."""
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Collection, Coroutine
+from typing import Any, Final
 
-__all__ = ["Background"]
+__all__ = ["Background", "end"]
 
 _log = logging.getLogger(__name__)
+
+_CANCEL_SECONDS: Final = 2.0
+
+
+async def end(tasks: Collection[asyncio.Task[Any]], seconds: float = 0) -> None:
+    """Lets tasks end for `seconds`, then cancels those that have not, and waits for them.
+
+    One that ignores this (a driver's code may) is named in the log and left behind: it must not keep all others
+    from being brought to their end.
+    """
+    pending: Collection[asyncio.Task[Any]] = tasks
+    if pending and seconds > 0:
+        _, pending = await asyncio.wait(pending, timeout=seconds)
+    for task in pending:
+        task.cancel()
+    if pending:
+        _, pending = await asyncio.wait(pending, timeout=_CANCEL_SECONDS)
+    for task in pending:
+        _log.error("%s goes on although it was cancelled, it is left behind", task.get_name())
 
 
 class Background:
@@ -17,6 +36,7 @@ class Background:
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed = asyncio.Event()
         self._error: BaseException | None = None
+        self._stopping = False
 
     def start(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         """Runs `work` until `stop()`."""
@@ -32,13 +52,17 @@ class Background:
 
     async def stop(self) -> None:
         """Cancels the tasks and waits for their end."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._stopping = True
+        await end(self._tasks)
         self._tasks.clear()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        error = None if task.cancelled() else task.exception()
+        if task.cancelled():
+            error: BaseException | None = (
+                None if self._stopping else RuntimeError(f"{task.get_name()} was cancelled by its own code")
+            )
+        else:
+            error = task.exception()
         if error is not None:
             _log.error("%s ended: %s", task.get_name(), error, exc_info=error)
             self._error = error

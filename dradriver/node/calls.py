@@ -5,7 +5,7 @@ Whatever they raise arrives as a `DriverError` that names the method, or as the 
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar, cast
 
@@ -13,7 +13,7 @@ from dradriver.driver.base import Driver
 from dradriver.errors import DraError, DriverError
 from dradriver.node.errors import StillRunningError
 
-__all__ = ["DriverCalls"]
+__all__ = ["DriverCalls", "is_being_cancelled"]
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ class DriverCalls:
 
         Raises:
             DraError: what the method raised, if it is one.
-            DriverError: anything else that it raised, as its cause.
+            DriverError: anything else that it raised, as its cause; also if it cancelled itself.
             StillRunningError: the caller was cancelled, but the method goes on in its thread.
         """
         try:
@@ -46,19 +46,26 @@ class DriverCalls:
             if inspect.iscoroutinefunction(method):
                 outcome = method(*arguments)
             else:
-                outcome = await self._in_thread(method, arguments)
+                outcome = await self._in_thread(method, arguments, about)
             return await outcome if inspect.isawaitable(outcome) else outcome
         except DraError:
             raise
+        except asyncio.CancelledError as error:
+            if is_being_cancelled():
+                raise
+            raise self._raised(method, about, error) from error
         except (Exception, SystemExit) as error:
-            name = getattr(method, "__name__", str(method))
-            told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            raise DriverError(f"driver {self.driver.name}: {name}(){about} raised {told}") from error
+            raise self._raised(method, about, error) from error
+
+    def _raised(self, method: Callable[..., object], about: str, error: BaseException) -> DriverError:
+        name = getattr(method, "__name__", str(method))
+        told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        return DriverError(f"driver {self.driver.name}: {name}(){about} raised {told}")
 
     async def _in_thread(
-        self, method: Callable[..., T | Awaitable[T]], arguments: Sequence[object]
+        self, method: Callable[..., T | Awaitable[T]], arguments: Sequence[object], about: str
     ) -> T | Awaitable[T]:
-        running = self._threads.submit(_exhausted, method, arguments)
+        running = self._threads.submit(self._run, method, arguments, about)
         try:
             return await asyncio.wrap_future(running)
         except asyncio.CancelledError:
@@ -66,12 +73,23 @@ class DriverCalls:
                 raise
             raise StillRunningError from None
 
+    def _run(self, method: Callable[..., T], arguments: Sequence[object], about: str) -> T:
+        """What the method returns; an iterator's body runs here too: in the thread, where errors are told."""
+        try:
+            outcome = method(*arguments)
+            return cast(T, list(outcome)) if isinstance(outcome, Iterator) else outcome
+        except DraError:
+            raise
+        except BaseException as error:
+            # No future takes a StopIteration, and nobody interrupts or cancels a thread but its own code.
+            raise self._raised(method, about, error) from error
+
     def close(self) -> None:
         """Lets go of the threads; one that never returns can't be stopped."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _exhausted(method: Callable[..., T], arguments: Sequence[object]) -> T:
-    """What the method returns; a generator's body runs here too: in the thread, and where errors are told."""
-    outcome = method(*arguments)
-    return cast(T, list(outcome)) if inspect.isgenerator(outcome) else outcome
+def is_being_cancelled() -> bool:
+    """Whether a `CancelledError` is meant for the running task, and not left over by code that it called."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

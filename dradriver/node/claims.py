@@ -8,6 +8,7 @@ from dradriver.errors import DraError
 from dradriver.kube.errors import ApiError, NotFound
 from dradriver.kube.resources import CLAIMS, Resource
 from dradriver.model.claim import POD_CLAIM_ANNOTATION, AllocationConfig, DeviceResult, ResourceClaim
+from dradriver.model.names import dns_label
 from dradriver.node.errors import ClaimError
 from dradriver.node.inventory import Inventory
 from dradriver.node.records import ClaimRecord, ClaimRef, RecordedDevice
@@ -79,9 +80,15 @@ def recorded(claim: ResourceClaim, driver: str, node: str, inventory: Inventory)
         uid=ref.uid,
         namespace=ref.namespace,
         name=ref.name,
-        pod_claim=claim.metadata.annotations.get(POD_CLAIM_ANNOTATION, ""),
+        pod_claim=_pod_claim(claim),
         devices=[_device(result, configs, inventory) for result in claim.results if result.driver == driver],
     )
+
+
+def _pod_claim(claim: ResourceClaim) -> str:
+    """The annotation of claims made from templates; it names a path, and users may write anything there."""
+    name = claim.metadata.annotations.get(POD_CLAIM_ANNOTATION, "")
+    return "" if dns_label(name) else name
 
 
 def _device(result: DeviceResult, configs: Sequence[AllocationConfig], inventory: Inventory) -> RecordedDevice:

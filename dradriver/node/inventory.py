@@ -28,6 +28,8 @@ def as_pools(discovered: Iterable[object], node: str, what: str) -> list[Pool]:
         items: list[object] = list(discovered)
     except TypeError:
         raise DriverError(f"{what} returned {discovered!r}: a list of devices or pools is wanted") from None
+    except Exception as error:  # what is listed is made by the author's code, maybe only now
+        raise DriverError(f"{what} returned devices that can't be listed: {error!r}") from error
     pools = [item for item in items if isinstance(item, Pool)]
     devices = [item for item in items if isinstance(item, Device)]
     if len(pools) + len(devices) < len(items):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from dradriver.node.background import end
 from dradriver.node.errors import InProgressError
 from dradriver.node.records import ClaimRef
 
@@ -88,13 +89,7 @@ class Operations:
 
     async def drain(self, seconds: float) -> None:
         """Lets work end, and cancels what has not ended after `seconds`."""
-        tasks = {operation.task for operation in self._current.values()}
-        if not tasks:
-            return
-        _, pending = await asyncio.wait(tasks, timeout=seconds)
-        for task in pending:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end({operation.task for operation in self._current.values()}, seconds)
 
     def _start(
         self,

@@ -155,7 +155,9 @@ class Preparation:
             DraError: what is wrong with the driver or the disk.
         """
         work = partial(self._unprepare, ref, unless, rebuilding=rebuilding)
-        await self._operations.run("unprepare", ref, None, work, seconds or self._deadline)
+        # Who wants it without conditions must not be content with work that may leave the claim alone.
+        subject = None if unless is None else "if it is gone"
+        await self._operations.run("unprepare", ref, subject, work, seconds or self._deadline)
 
     async def hold(self, claim: ResourceClaim) -> None:
         """Records that the claim may be prepared, without asking the driver: its devices are kept from others.

@@ -9,12 +9,13 @@ import logging
 from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
-from dradriver.errors import DraError
+from dradriver.errors import DraError, InvalidObjectError
 from dradriver.kube.errors import NotFound
 from dradriver.kube.resources import CLAIMS
 from dradriver.model.claim import ResourceClaim
+from dradriver.node.answers import listed_claims
 from dradriver.node.api import Api
 from dradriver.node.calls import DriverCalls
 from dradriver.node.claim_files import ClaimFiles
@@ -29,6 +30,8 @@ from dradriver.node.state import State
 __all__ = ["Reconciler"]
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _RETRY_SECONDS: Final = (1.0, 60.0)
 _NUDGE_SECONDS: Final = 2.0
@@ -130,15 +133,16 @@ class Reconciler:
             # Listed before the rows: a claim is recorded before its files are written.
             present = await asyncio.to_thread(self._files.uids)
             rows = await self._state.read(Rows.all)
-            recorded = {row.uid for row in rows}
-            for uid in present - recorded:
-                if await self._preparation.remove_orphaned_files(uid):
-                    _log.info("removed the files of claim UID %s, which is not prepared here", uid)
-            for uid in recorded:
-                if await self._preparation.write_lost_files(uid):
-                    _log.warning("wrote the lost CDI spec of claim UID %s again", uid)
         except DraError as error:
             self._failed("sweep", "CDI specs can't be checked", error)
+            return
+        recorded = {row.uid for row in rows}
+        for uid in present - recorded:
+            if await self._attempt("sweep", self._preparation.remove_orphaned_files(uid), uid):
+                _log.info("removed the files of claim UID %s, which is not prepared here", uid)
+        for uid in recorded:
+            if await self._attempt("sweep", self._preparation.write_lost_files(uid), uid):
+                _log.warning("wrote the lost CDI spec of claim UID %s again", uid)
 
     async def _collect(self, row: PreparedClaimRecord) -> None:
         ref = row.record.ref
@@ -175,14 +179,14 @@ class Reconciler:
             return  # one of them may be the claim in question
         for uid in sorted(known - recorded - {claim.metadata.uid for claim in claims}):
             _log.info("driver %s knows claim UID %s, which is gone: unpreparing it", self._driver.name, uid)
-            await self._preparation.unprepare(ClaimRef(uid), unless=partial(self._is_recorded, uid))
+            work = self._preparation.unprepare(ClaimRef(uid), unless=partial(self._is_recorded, uid))
+            await self._attempt("collect", work, uid)
 
     async def _is_recorded(self, uid: str) -> bool:
         return await self._state.read(lambda rows: rows.get(uid)) is not None
 
     async def _known_to_driver(self) -> set[str]:
-        known = await self._calls.call(self._driver.prepared_claims)
-        return set(known or ())
+        return listed_claims(self._driver.name, await self._calls.call(self._driver.prepared_claims))
 
     async def _our_claims(self) -> tuple[list[ResourceClaim], Mapping[str, DraError]]:
         """The claims with devices of this driver that can be used here, and those that can't be read."""
@@ -211,21 +215,22 @@ class Reconciler:
                 len(gone),
             )
         for uid in sorted(gone):
-            await self._attempt(self._preparation.unprepare(ClaimRef(uid), rebuilding=True), uid)
+            await self._attempt("rebuild", self._preparation.unprepare(ClaimRef(uid), rebuilding=True), uid)
         for claim in (*prepared, *reserved):
             try:
                 await self._preparation.hold(claim)
-            except ClaimError as error:
+            except (ClaimError, InvalidObjectError) as error:
                 self._failed("rebuild", f"claim {claim.ref} is not recorded", error)
         for claim in prepared:
-            await self._attempt(self._preparation.prepare(claim, rebuilding=True), claim.ref)
+            await self._attempt("rebuild", self._preparation.prepare(claim, rebuilding=True), claim.ref)
 
-    async def _attempt(self, work: Awaitable[object], claim: str) -> None:
-        """Does it if possible; if not, the next prepare, unprepare or collection goes on from there."""
+    async def _attempt(self, source: str, work: Awaitable[T], claim: str) -> T | None:
+        """Does it if possible, else None: the next call, collection or sweep goes on from there."""
         try:
-            await work
+            return await work
         except DraError as error:
-            self._failed("rebuild", f"claim {claim} could not be brought to an end", error)
+            self._failed(source, f"claim {claim} could not be brought to an end", error)
+            return None
 
     def _is_bound_here(self, claim: ResourceClaim) -> bool:
         selector = claim.allocation.node_selector if claim.allocation else None

@@ -11,6 +11,7 @@ import msgspec
 
 from dradriver.driver.claim import AllocatedDevice
 from dradriver.driver.config import Config
+from dradriver.errors import InvalidObjectError, Problem
 from dradriver.model.cdi import ContainerEdits
 from dradriver.model.claim import DeviceId, NetworkData
 from dradriver.model.codec import Value, decode
@@ -27,6 +28,7 @@ __all__ = [
     "PreparedClaimRecord",
     "RecordedAnswer",
     "RecordedDevice",
+    "as_recorded",
     "decode_record",
     "encode_record",
 ]
@@ -145,12 +147,44 @@ class PreparedClaimRecord:
         return self.record.uid
 
 
-_encoder = msgspec.json.Encoder(enc_hook=str)  # quantities are all that msgspec does not know
+def _encode_hook(value: object) -> str:
+    if isinstance(value, Quantity):
+        return str(value)
+    raise NotImplementedError(f"{type(value).__name__} has no JSON form")
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_encode_hook)
 
 
 def encode_record(record: ClaimRecord) -> bytes:
-    """The record as it is stored."""
-    return _encoder.encode(record)
+    """The record as it is stored.
+
+    Raises:
+        InvalidObjectError: it holds what could not be read again (authors' code is not bound to its types). One
+            such row would make the whole state unreadable, so it is never written.
+    """
+    data = _encoded(record, f"claim {record.ref}")
+    try:
+        decode_record(data)
+    except InvalidObjectError as error:
+        raise InvalidObjectError(f"claim {record.ref}", error.problems) from error
+    return data
+
+
+def as_recorded(answer: RecordedAnswer, subject: str) -> RecordedAnswer:
+    """The answer as it will be read from the record.
+
+    Raises:
+        InvalidObjectError: a value is of another type than its field.
+    """
+    return decode(RecordedAnswer, _encoded(answer, subject), subject)
+
+
+def _encoded(value: Value, subject: str) -> bytes:
+    try:
+        return _encoder.encode(value)
+    except (TypeError, ValueError, OverflowError, NotImplementedError) as error:
+        raise InvalidObjectError(subject, [Problem("", str(error))]) from error
 
 
 @lru_cache(maxsize=1024)

@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import grpc
 
@@ -26,6 +26,9 @@ __all__ = ["ClaimService", "MalformedRequestError", "add_to_server"]
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+_MAX_ERROR: Final = 8192
+"""Characters; a longer answer could exceed what gRPC carries, and take the other claims' answers with it."""
 
 
 class MalformedRequestError(DraError):
@@ -108,11 +111,11 @@ class ClaimService:
             if isinstance(error, DeviceInUseError):
                 self._on_conflict()
             _log.warning("%s: %s", operation, error)
-            return str(error) or type(error).__name__
+            return str(error)[:_MAX_ERROR] or type(error).__name__
         except Exception as error:
             _log.exception("%s of claim %s: a defect of dradriver", operation, ref)
             self._metrics.background_error(operation)
-            return f"{operation} of claim {ref}: internal error: {type(error).__name__}: {error}"
+            return f"{operation} of claim {ref}: internal error: {type(error).__name__}: {error}"[:_MAX_ERROR]
 
 
 def _check(ref: ClaimRef) -> None:
