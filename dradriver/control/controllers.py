@@ -31,6 +31,7 @@ class Controllers:
         self.caches = Caches(client)
         say = EventRecorder(client, "default-scheduler")
         claims = EventRecorder(client, "resource_claim")
+        self._recorders = (say, claims)
         self._claims = ClaimController(self.caches, Executor(client, self.caches, claims))
         executor = Executor(client, self.caches, say)
         self._scheduler = Scheduler(self.caches, executor, features=features)
@@ -38,6 +39,8 @@ class Controllers:
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
+            for recorder in self._recorders:
+                await stack.enter_async_context(recorder)
             await stack.enter_async_context(self.caches)
             await stack.enter_async_context(self._claims)
             await stack.enter_async_context(self._scheduler)

@@ -8,6 +8,7 @@ Only the plans live in memory. A process that dies loses them, and nothing else:
 """
 
 import asyncio
+import dataclasses
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
@@ -71,7 +72,8 @@ class Scheduler:
         self._failed: dict[str, str] = {}
         self._waiting: set[str] = set()
         self._inventory = Inventory.of(())
-        self._inventory_is_old = True
+        self._inventory_of = 0
+        self._slices_changes = 1
         self._turn = asyncio.Lock()
         self._running = Index(caches.pods, _place)
         self._users = Index(caches.pods, used_names)
@@ -132,7 +134,10 @@ class Scheduler:
         # Whatever changes from here on wakes the pod again.
         self._waiting.add(key)
         async with self._turn:
-            verdict = await asyncio.to_thread(schedule, pod, self._snapshot())
+            await self._take_inventory()
+            # What is promised and what is written are looked at together, or a device could be in neither.
+            # All that takes long happens in the thread.
+            verdict = await asyncio.to_thread(_plan, pod, self._view())
             if isinstance(verdict, Plan):
                 self._plans[key] = verdict
                 self._waiting.discard(key)
@@ -152,24 +157,28 @@ class Scheduler:
         self._forget(key)
         return Step(Then.LATER, Report(pod, "SchedulerError", message))
 
-    def _snapshot(self) -> Snapshot:
-        if self._inventory_is_old:
-            self._inventory = Inventory.of(self._caches.slices.items.values(), self._inventory)
-            self._inventory_is_old = False
-        claims = dict(self._caches.claims.items)
+    async def _take_inventory(self) -> None:
+        changes = self._slices_changes
+        if self._inventory_of != changes:
+            slices = list(self._caches.slices.items.values())
+            self._inventory = await asyncio.to_thread(Inventory.of, slices, self._inventory)
+            self._inventory_of = changes
+
+    def _view(self) -> tuple[Snapshot, Mapping[str, Plan]]:
+        """The cluster without what is in use, and the plans by the claims that they will allocate."""
         promised = {uid: plan for plan in self._plans.values() for uid in plan.allocations}
         nodes = sorted(self._caches.nodes.items.values(), key=lambda node: node.metadata.name)
-        return Snapshot(
+        snapshot = Snapshot(
             nodes=nodes,
-            claims=claims,
+            claims=dict(self._caches.claims.items),
             classes=dict(self._caches.classes.items),
             inventory=self._inventory,
-            in_use=InUse.of(_with_promises(claim, promised) for claim in claims.values()),
             in_flight=promised.keys(),
             pods_on=self._pods_on(nodes),
             features=self._features,
             now=datetime.now(UTC).replace(microsecond=0),
         )
+        return snapshot, promised
 
     def _pods_on(self, nodes: list[Node]) -> Mapping[str, int]:
         counts = {node.metadata.name: len(self._running.of(node.metadata.name)) for node in nodes}
@@ -185,10 +194,10 @@ class Scheduler:
         pod = new or old
         if pod is None or (old is not None and new is not None and _asks(old) == _asks(new)):
             return  # what we reported ourselves, or what only its kubelet says
-        if new is not None and self._mine(new):
-            self._loop.queue.add(pod.ref)
-        else:
-            self._forget(pod.ref)
+        if new is None or not self._mine(new):
+            self._forget(pod.ref)  # at once: what the plan held may be what others wait for
+        # Also then: the queue forgets a key when it is done with it.
+        self._loop.queue.add(pod.ref)
 
     def _claim_changed(self, _kind: ChangeKind, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         if old is not None and old.allocation is not None and (new is None or new.allocation is None):
@@ -203,8 +212,14 @@ class Scheduler:
             self._wake()
 
     def _slices_changed(self) -> None:
-        self._inventory_is_old = True
+        self._slices_changes += 1
         self._wake()
+
+
+def _plan(pod: Pod, view: tuple[Snapshot, Mapping[str, Plan]]) -> Plan | Unschedulable:
+    snapshot, promised = view
+    in_use = InUse.of(_with_promises(claim, promised) for claim in snapshot.claims.values())
+    return schedule(pod, dataclasses.replace(snapshot, in_use=in_use))
 
 
 def _unschedulable(pod: Pod, verdict: Unschedulable) -> Step:

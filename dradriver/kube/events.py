@@ -6,7 +6,8 @@ import time
 from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, Literal, NamedTuple
+from types import TracebackType
+from typing import Final, Literal, NamedTuple, Self
 
 from dradriver.errors import DraError
 from dradriver.kube.client import Client, PatchKind
@@ -20,6 +21,8 @@ __all__ = ["EventRecorder"]
 _log = logging.getLogger(__name__)
 
 _MAX_REMEMBERED: Final = 256
+_MAX_WAITING: Final = 1000
+_LAST_SECONDS: Final = 1.0
 _SERIES_SECONDS: Final = 600.0
 """A repetition within this time counts up the first event, a later one is a new event (as client-go does)."""
 _MESSAGE_BYTES: Final = 1024
@@ -45,6 +48,10 @@ class _Series:
 class EventRecorder:
     """Writes events of one component (core `v1`, which every `kubectl` shows); repetitions are counted.
 
+    Used as `async with recorder`, `emit` returns at once and one task writes in the background, so that nobody
+    waits for news: events that come faster than the server takes them are dropped (as client-go does), and at
+    the end those that are left have a second. If the process dies, they are lost.
+
     Attributes:
         component: who says it, for example the driver's name.
         host: the node it runs on, if any.
@@ -56,6 +63,27 @@ class EventRecorder:
         self._client = client
         self._series: OrderedDict[_Said, _Series] = OrderedDict()
         self._lock = asyncio.Lock()
+        self._waiting: asyncio.Queue[_Said] = asyncio.Queue(_MAX_WAITING)
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._write_waiting(), name=f"events of {self.component}")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        task, self._task = self._task, None
+        if task is None:
+            return
+        try:
+            async with asyncio.timeout(_LAST_SECONDS):
+                await self._waiting.join()
+        except TimeoutError:
+            _log.warning("%d events of %s are lost", self._waiting.qsize() + 1, self.component)
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     async def emit(
         self,
@@ -74,11 +102,30 @@ class EventRecorder:
         """
         message = message.encode()[:_MESSAGE_BYTES].decode(errors="ignore")
         said = _Said(regarding, type, reason, message)
+        if self._task is None:
+            await self._write(said)
+        elif self._waiting.full():
+            _log.warning("event %s of %s %s is lost: too many wait", reason, regarding.kind, regarding.name)
+        else:
+            self._waiting.put_nowait(said)
+
+    async def _write_waiting(self) -> None:
+        while True:
+            said = await self._waiting.get()
+            try:
+                await self._write(said)
+            except Exception:  # a defect must not end the events of all others
+                _log.exception("event %s", said)
+            finally:
+                self._waiting.task_done()
+
+    async def _write(self, said: _Said) -> None:
+        regarding = said.regarding
         try:
             async with self._lock:
                 await self._emit(said)
         except DraError as error:
-            _log.warning("event %s of %s %s is lost: %s", reason, regarding.kind, regarding.name, error)
+            _log.warning("event %s of %s %s is lost: %s", said.reason, regarding.kind, regarding.name, error)
 
     async def _emit(self, said: _Said) -> None:
         known = self._series.get(said)
@@ -102,7 +149,7 @@ class EventRecorder:
     async def _begin(self, said: _Said) -> _Series:
         namespace = said.regarding.namespace or "default"
         # client-go's name for an event: the object's, and a moment.
-        name = f"{said.regarding.name[:200]}.{time.time_ns():x}"
+        name = f"{said.regarding.name[:200].rstrip('-.')}.{time.time_ns():x}"
         now = rfc3339(datetime.now(UTC))
         source = {"component": self.component} | ({"host": self.host} if self.host else {})
         body = {

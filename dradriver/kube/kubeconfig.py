@@ -116,6 +116,8 @@ def _read(path: Path) -> _File:
         raise InvalidObjectError(subject, [Problem("", f"not YAML: {' '.join(str(error).split())}")]) from None
     except OSError as error:
         raise InvalidObjectError(subject, [Problem("", f"can't be read: {error.strerror}")]) from None
+    if not isinstance(data, dict):
+        raise InvalidObjectError(subject, [Problem("", "no mapping of clusters, users and contexts is in it")])
     return _with_absolute_paths(from_builtins(_File, data, subject), path.absolute().parent)
 
 

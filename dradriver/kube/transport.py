@@ -17,6 +17,7 @@ a conflict.)
 """
 
 import asyncio
+import os
 import socket
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -160,10 +161,20 @@ class Transport:
             raise self._unavailable(request, error, sent=True) from error
 
     def _unavailable(self, request: Request, error: Exception, *, sent: bool) -> Unavailable:
-        words = "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
-        unavailable = Unavailable(f"{request} at {self._connection.server}: {words}")
+        unavailable = Unavailable(f"{request} at {self._connection.server}: {_words(error)}")
         unavailable.sent = sent
         return unavailable
+
+
+def _words(error: Exception) -> str:
+    """What went wrong with a connection, in the system's words where there are any."""
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    cause = getattr(error, "os_error", None)
+    if isinstance(cause, OSError) and cause.errno:
+        # Below zero are the resolver's errors, which only know their own words.
+        return os.strerror(cause.errno) if cause.errno > 0 else str(cause.strerror)
+    return str(error) or type(error).__name__
 
 
 def _retry_wait(request: Request, error: ApiError, backoff: Backoff) -> float | None:

@@ -89,7 +89,7 @@ async def test_a_watch_that_meets_401_has_the_token_read_again(server: ScriptedS
 async def test_no_server_is_one_clear_error(tmp_path: Path) -> None:
     async with await Client.connect(kubeconfig(tmp_path, "http://127.0.0.1:1"), timeout=0.3) as client:
         with pytest.raises(
-            Unavailable, match=r"GET /api/v1/.* at http://127.0.0.1:1: Cannot connect"
+            Unavailable, match=r"GET /api/v1/.* at http://127.0.0.1:1: Connection refused"
         ) as caught:
             await client.get(PODS, "p", "n", into=dict)
     assert not caught.value.sent

@@ -42,3 +42,30 @@ async def test_an_event_that_cannot_be_written_stops_nothing(server: ScriptedSer
     server.on("POST", PATH, status(403, "Forbidden", "no"))
     await EventRecorder(client, "d.example.com").emit(POD, "Normal", "Prepared", "ready")
     assert len(server.asked) == 1
+
+
+async def test_in_the_background_nobody_waits_and_the_last_ones_are_still_written(
+    server: ScriptedServer, client: Client
+) -> None:
+    server.on("POST", PATH, Answer(201, {}))
+    async with EventRecorder(client, "d.example.com") as recorder:
+        for number in range(3):
+            await recorder.emit(POD, "Normal", "Prepared", f"device {number}")
+        assert not server.calls("POST", PATH)
+    assert len(server.calls("POST", PATH)) == 3
+
+
+async def test_in_the_background_too_many_events_are_dropped(server: ScriptedServer, client: Client) -> None:
+    server.on("POST", PATH, Answer(201, {}))
+    async with EventRecorder(client, "d.example.com") as recorder:
+        for number in range(2000):
+            await recorder.emit(POD, "Normal", "Prepared", f"device {number}")
+        assert recorder._waiting.qsize() == 1000
+
+
+async def test_a_long_name_is_cut_where_a_name_may_end(server: ScriptedServer, client: Client) -> None:
+    server.on("POST", PATH, Answer(201, {}))
+    pod = ObjectReference(api_version="v1", kind="Pod", namespace="n", name="p" * 199 + "-1", uid="u")
+    await EventRecorder(client, "d.example.com").emit(pod, "Normal", "Prepared", "ready")
+    (created,) = server.calls("POST", PATH)
+    assert created.json["metadata"]["name"].startswith("p" * 199 + ".")

@@ -38,7 +38,7 @@ async def test_the_environment_names_several_files(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("{", "not YAML"),
-        ("[]", "Expected `object`, got `array`"),
+        ("[]", "no mapping of clusters, users and contexts"),
         ("clusters: 5", "clusters: Expected `array | null`, got `int`"),
         ("clusters: [{name: k, cluster: {}}]", "clusters[0].cluster: Object missing required field `server`"),
         ("{}", "current-context: is empty"),
