@@ -28,6 +28,12 @@ _REPAIR_SLOW_SECONDS: Final = 5.0
 """More repairs than the burst within the window: someone else writes this pool too, do not race them."""
 
 
+_LEVELS: Final = dict.fromkeys(PoolState, logging.WARNING) | {
+    PoolState.PUBLISHED: logging.INFO,
+    PoolState.REFUSED: logging.ERROR,
+}
+"""How a state is logged."""
+
 _LONGEST_PAUSE_SECONDS: Final = 60.0
 """The most that is made of a server's `Retry-After`."""
 
@@ -49,6 +55,7 @@ class PoolWorker:
         self._working = False
         self._timer: asyncio.TimerHandle | None = None
         self._not_before = 0.0
+        self._told: tuple[PoolState, str] | None = None
         self._repairs: deque[float] = deque(maxlen=_REPAIR_BURST)
         self._soon = Backoff(0.1, 10.0)
         self._later = Backoff(1.0, 60.0)
@@ -168,7 +175,6 @@ class PoolWorker:
                 return
 
     def _failed(self, state: PoolState, error: DraError, wait: float) -> Outcome:
-        _log.warning("pool %s: %s (next try in %.1f s)", self.status.pool, error, wait)
         return Outcome(state, str(error), again=wait)
 
     def _report(self, outcome: Outcome) -> None:
@@ -184,4 +190,15 @@ class PoolWorker:
             held_by=outcome.held_by,
             writes=self._sync.writes,
         )
+        self._tell()
         self._desk.report(self.status)
+
+    def _tell(self) -> None:
+        """One line in the log whenever the pool comes to stand elsewhere; a problem that lasts is told once."""
+        status = self.status
+        news = (status.state, status.message)
+        if news == self._told:
+            return
+        self._told = news
+        words = status.message or f"{status.devices} devices in {status.slices} slices"
+        _log.log(_LEVELS[status.state], "pool %s: %s: %s", status.pool, status.state.replace("_", " "), words)

@@ -1,5 +1,8 @@
 """The loop against an API server: what it writes, repairs and removes."""
 
+import logging
+
+import pytest
 from msgspec.structs import replace
 
 from dradriver.kube import NODES, SLICES
@@ -202,3 +205,20 @@ async def test_a_publisher_of_the_control_plane_owns_what_no_node_does(world: Wo
         assert {item.spec.pool.name for item in await world.slices()} == {"node", "fabric"}
         publisher.want([])
         await world.until(lambda slices: {item.spec.pool.name for item in slices} == {"node"})
+
+
+async def test_the_log_says_once_what_is_wrong_with_a_pool(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "dradriver.publish")
+    async with world.publisher() as publisher:
+        for _ in range(3):
+            publisher.want([Pool(devices=(Device("Bad_Name"),))])
+            await publisher.settled(10)
+        publisher.want([Pool(devices=(Device("good"),))])
+        await publisher.settled(10)
+    refused, published = (record for record in caplog.records if record.name == "dradriver.publish.worker")
+    assert refused.levelno == logging.ERROR
+    assert "pool node: refused:" in refused.getMessage()
+    assert "Bad_Name" in refused.getMessage()
+    assert published.getMessage() == "pool node: published: 1 devices in 1 slices"

@@ -72,7 +72,7 @@ async def test_a_server_that_is_away_at_start_is_waited_for(world: World) -> Non
     await world.server.stop()
     async with world.publisher(on_status=reports) as publisher:
         publisher.want([POOL])
-        pending = await reports.until(lambda status: "Cannot connect" in status.message)
+        pending = await reports.until(lambda status: "Connection refused" in status.message)
         assert pending.state is PoolState.PENDING
         await world.regate()
         await reports.until(lambda status: status.state is PoolState.PUBLISHED)
