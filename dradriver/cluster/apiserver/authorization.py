@@ -50,8 +50,14 @@ def _slices(user: User, target: Target, fields: tuple[FieldRequirement, ...], ex
             )
         return
     named = target.verb in {"update", "patch", "delete"} or (target.verb == "get" and user.is_node)
-    if named and existing is not None and dig(existing, "spec", "nodeName") != user.node:
+    if named and existing is not None and _foreign(user, existing):
         raise denied(user, target, f"no relationship found between node '{user.node}' and this object")
+
+
+def _foreign(user: User, resource_slice: Object) -> bool:
+    """Whether a slice is not the user's: a driver may publish pools that several nodes reach, a kubelet may not."""
+    node = dig(resource_slice, "spec", "nodeName")
+    return node != user.node and (node is not None or user.is_node)
 
 
 def _node(user: User, target: Target) -> None:
@@ -68,13 +74,13 @@ def _node(user: User, target: Target) -> None:
 
 
 def admit_slice(user: User, target: Target, obj: Object) -> None:
-    """Refuse a new slice of another node, or one of no node.
+    """Refuse a new slice of another node, and a kubelet's of no node.
 
     Raises:
         StatusError: 403.
     """
     bound = user.node and not user.is_admin
-    if bound and target.resource.plural == _SLICES and dig(obj, "spec", "nodeName") != user.node:
+    if bound and target.resource.plural == _SLICES and _foreign(user, obj):
         name = obj["metadata"].get("name", "")
         raise forbidden(
             target.resource.about(name),

@@ -4,7 +4,7 @@ import pytest
 
 from dradriver.cluster.apiserver import ApiServer
 from dradriver.errors import UsageError
-from tests.conformance.apiserver_suite import DRA, MERGE, Api, allocation, claim, pod, resource_slice
+from tests.conformance.apiserver_suite import DRA, MERGE, Answer, Api, allocation, claim, pod, resource_slice
 from tests.unit.cluster.apiserver.conftest import Connect
 
 SLICES = f"{DRA}/resourceslices"
@@ -25,13 +25,27 @@ async def test_its_own_slices_are_written(bound: Api) -> None:
     assert (await bound.call("DELETE", SLICES, params={"fieldSelector": "spec.nodeName=n1"})).status == 200
 
 
-@pytest.mark.parametrize("spec", [{"nodeName": "n2"}, {"nodeName": None, "allNodes": True}])
-async def test_slices_of_others_are_not_created(bound: Api, spec: dict[str, object]) -> None:
-    answer = await bound.call("POST", SLICES, resource_slice("other", **spec))
-    assert (answer.status, answer.json["reason"]) == (403, "Forbidden")
-    assert (
-        "can only create ResourceSlice with the same NodeName as the requesting node" in answer.json["message"]
-    )
+SHARED = {"nodeName": None, "allNodes": True}
+
+
+def is_refused(answer: Answer) -> bool:
+    words = "can only create ResourceSlice with the same NodeName as the requesting node"
+    return (answer.status, answer.json["reason"]) == (403, "Forbidden") and words in answer.json["message"]
+
+
+async def test_slices_of_others_are_not_created(bound: Api) -> None:
+    assert is_refused(await bound.call("POST", SLICES, resource_slice("other", nodeName="n2")))
+
+
+async def test_slices_that_several_nodes_reach_are_a_drivers_to_write_and_not_a_kubelets(
+    server: ApiServer, connect: Connect
+) -> None:
+    assert is_refused(await connect(server, "node:n1").call("POST", SLICES, resource_slice("a", **SHARED)))
+    driver = connect(server, "driver:n1")
+    made = await driver.make(SLICES, resource_slice("a", **SHARED))
+    made["spec"]["pool"]["generation"] = 2
+    assert (await driver.call("PUT", f"{SLICES}/a", made)).status == 200
+    assert (await driver.call("DELETE", f"{SLICES}/a")).status == 200
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE"])
