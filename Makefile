@@ -4,10 +4,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test check format proto interop faults bench clean
+.PHONY: help demo test check format proto interop e2e faults bench clean
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z0-9]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 demo: $(VENV)/.installed ## real devices of this machine, all the way into a container
 	@$(BIN)/dradriver demo
@@ -27,6 +27,9 @@ format: $(VENV)/.developer ## put the code into shape
 
 interop: $(VENV)/.developer ## against programs of the Go ecosystem (skipped without Go)
 	$(BIN)/python -m pytest -m interop --timeout 900
+
+e2e: $(VENV)/.developer ## on a real Kubernetes (builds it once, for minutes; skipped without Go)
+	$(BIN)/python -m pytest -m e2e --timeout 1800
 
 faults: $(VENV)/.developer ## kill -9 a driver at 200 random moments (KILLS=n, SEED=n)
 	KILLS=$${KILLS:-200} $(BIN)/python -m pytest -s tests/faults

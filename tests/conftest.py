@@ -2,23 +2,28 @@
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
-INTEROP = Path(__file__).parent / "interop"
+from tests.e2e import control_plane, programs
+from tests.e2e.bed import Bed
+
+TIERS = ("interop", "e2e")
+"""Folders whose tests have a marker of that name, and run only when it is asked for."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks tests in tests/interop, and leaves them out unless they are asked for."""
-    asked_for = "interop" in (config.option.markexpr or "")
+    """Marks the tests of each tier's folder, and leaves them out unless they are asked for."""
+    here, expression = Path(__file__).parent, config.option.markexpr or ""
     deselected = []
     for item in items:
-        if INTEROP in item.path.parents:
-            item.add_marker("interop")
-        if not asked_for and item.get_closest_marker("interop"):
-            deselected.append(item)
+        for tier in TIERS:
+            if here / tier in item.path.parents:
+                item.add_marker(tier)
+            if tier not in expression and item.get_closest_marker(tier):
+                deselected.append(item)
     if deselected:
         config.hook.pytest_deselected(items=deselected)
         items[:] = [item for item in items if item not in deselected]
@@ -44,3 +49,13 @@ def no_task_is_left_behind(request: pytest.FixtureRequest) -> None:
     """Every task that an async test starts is awaited by whoever owns it."""
     if inspect.iscoroutinefunction(getattr(request.node, "obj", None)):
         request.getfixturevalue("tasks_left")
+
+
+@pytest.fixture(scope="session")
+def real_control_plane() -> Iterator[Bed]:
+    """A real etcd and kube-apiserver, shared by all tests that are marked `e2e`."""
+    if reason := programs.missing():
+        pytest.skip(reason)
+    with Bed() as bed:
+        control_plane.start(bed)
+        yield bed
