@@ -55,7 +55,7 @@ def _slices(user: User, target: Target, fields: tuple[FieldRequirement, ...], ex
 
 
 def _foreign(user: User, resource_slice: Object) -> bool:
-    """Whether a slice is not the user's: a driver may publish pools that several nodes reach, a kubelet may not."""
+    """Whether a slice is not the user's; those that several nodes reach are a driver's, but not a kubelet's."""
     node = dig(resource_slice, "spec", "nodeName")
     return node != user.node and (node is not None or user.is_node)
 
