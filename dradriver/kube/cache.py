@@ -232,12 +232,17 @@ class Cache(Generic[T]):
             return
         if event.problem is not None:
             _log.warning("%s %s is left out: %s", self._resource.plural, event.head.key, event.problem)
+        current = self._items.get(event.head.key)
         if event.kind is WatchKind.DELETED:
             self._deleted.discard(event.head.uid)
-        current = self._items.get(event.head.key)
+            # Whatever version we wrote: this very object is gone. The write that takes the last finalizer away
+            # returns the same resource version as the deletion.
+            if current is not None and current.metadata.uid == event.head.uid:
+                self._remove(current)
+            return
         if current is not None and 0 < version <= _number(current.metadata.resource_version):
             return  # we wrote a newer one
-        if event.kind is WatchKind.DELETED or event.object is None:
+        if event.object is None:
             if current is not None:
                 self._remove(current)
         elif event.head.uid not in self._deleted:

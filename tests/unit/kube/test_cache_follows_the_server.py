@@ -202,6 +202,12 @@ class TestOwnWrites:
         self.event(cache, WatchKind.DELETED, value("a", 8))
         assert versions(cache) == {"a": "9"}
 
+    async def test_the_write_that_takes_the_last_finalizer_away_does_not_outlive_the_object(self) -> None:
+        cache = self.cache(value("a", 4))
+        cache.apply_written(value("a", 9))
+        self.event(cache, WatchKind.DELETED, value("a", 9))
+        assert versions(cache) == {}
+
     async def test_an_older_list_keeps_newer_writes(self) -> None:
         cache = self.cache(value("a", 4), value("b", 4))
         cache.apply_written(value("a", 12))
