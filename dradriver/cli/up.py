@@ -152,6 +152,8 @@ def _tell(cluster: "Cluster", wanted: _Wanted, processes: Sequence[DriverProcess
         click.echo(f"Driver      {process.driver} on {process.node}, log {process.log}")
     if not processes:
         click.echo("Driver      none; --driver loop offers this machine's loop devices")
+    if processes and len(cluster.nodes) > 1:
+        click.echo("            all nodes are this one machine, so a driver offers the same devices on each")
     click.echo("\nIn another terminal:")
     click.echo(f"  export KUBECONFIG={wanted.kubeconfig or cluster.kubeconfig_path}")
     click.echo("  kubectl get nodes,resourceslices")
