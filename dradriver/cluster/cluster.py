@@ -132,6 +132,7 @@ class Cluster:
             stack.push_async_callback(self._server.stop)
             await self._server.start()
             await asyncio.to_thread(self._write_kubeconfigs)
+            stack.callback(self._forget)
             self._client = await stack.enter_async_context(await Client.connect(str(self.kubeconfig_path)))
             self._controllers = Controllers(self._client, features=self._features())
             await stack.enter_async_context(self._controllers)
@@ -142,7 +143,11 @@ class Cluster:
     async def stop(self) -> None:
         """Stops everything, containers first, the API server last. Safe to call twice."""
         await self._stack.aclose()
-        self._client = None
+
+    def _forget(self) -> None:
+        """What has stopped is not handed out any more, also when a part failed to start."""
+        self._client = self._controllers = None
+        self._kubelets.clear()
 
     async def _start_kubelets(self, stack: AsyncExitStack) -> None:
         if not self.nodes:
