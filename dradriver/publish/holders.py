@@ -27,10 +27,16 @@ class ClaimsOnServer:
         self._client = client
 
     async def __call__(self, devices: AbstractSet[DeviceId], /) -> Mapping[DeviceId, str]:
-        """The claims that hold the devices; claims with admin access do not hold what they see."""
-        claims = (await self._client.list(CLAIMS, into=ResourceClaim)).items
+        """The claims that hold the devices; claims with admin access do not hold what they see.
+
+        Raises:
+            DraError: a claim can't be read, or all of them; nobody knows what it holds.
+        """
+        listing = await self._client.list(CLAIMS, into=ResourceClaim)
+        for problem in listing.unreadable.values():
+            raise problem
         held: dict[DeviceId, str] = {}
-        for claim in claims:
+        for claim in listing.items:
             for result in claim.results:
                 device = DeviceId(result.driver, result.pool, result.device)
                 if device in devices and not result.admin_access:

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from dradriver.errors import DraError
+from dradriver.kube.client import Listing
 from dradriver.model.claim import DeviceId
 from dradriver.model.counters import CounterConsumption, CounterSet
 from dradriver.model.device import Device
@@ -15,6 +16,7 @@ from dradriver.model.meta import ObjectMeta
 from dradriver.model.pool import Pool
 from dradriver.model.slices import PoolReference, ResourceSlice, ResourceSliceSpec
 from dradriver.publish import PoolState, sync
+from dradriver.publish.holders import ClaimsOnServer
 from dradriver.publish.holding import changed_devices, hold_back
 from tests.unit.publish.conftest import DRIVER, Reports, World
 
@@ -140,3 +142,18 @@ async def test_by_default_the_allocated_claims_on_the_server_hold(world: World) 
         publisher.want([NEW])
         status = (await publisher.settled(10))["gpus"]
     assert status.held_by == ("default/c",)
+
+
+async def test_a_claim_that_cannot_be_read_may_hold_anything(world: World) -> None:
+    class Unreadable:
+        async def list(self, *_: object, **__: object) -> Listing[object]:
+            return Listing([], "1", {"default/odd": DraError("ResourceClaim default/odd: can't be read")})
+
+    holders = ClaimsOnServer(Unreadable())  # type: ignore[arg-type]
+    async with world.publisher(holders=holders) as publisher:
+        publisher.want([OLD])
+        await publisher.settled(10)
+        publisher.want([NEW])
+        status = (await publisher.settled(10))["gpus"]
+    assert status.state is PoolState.HELD
+    assert "default/odd" in status.message
