@@ -3,13 +3,15 @@
 import asyncio
 import logging
 from collections.abc import Collection, Coroutine
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-__all__ = ["Background", "end"]
+__all__ = ["Background", "end", "settled"]
 
 _log = logging.getLogger(__name__)
 
-_CANCEL_SECONDS: Final = 2.0
+T = TypeVar("T")
+
+_CANCEL_SECONDS: Final = 1.0
 
 
 async def end(tasks: Collection[asyncio.Task[Any]], seconds: float = 0) -> None:
@@ -27,6 +29,18 @@ async def end(tasks: Collection[asyncio.Task[Any]], seconds: float = 0) -> None:
         _, pending = await asyncio.wait(pending, timeout=_CANCEL_SECONDS)
     for task in pending:
         _log.error("%s goes on although it was cancelled, it is left behind", task.get_name())
+
+
+async def settled(work: asyncio.Future[T]) -> T:
+    """The outcome of work that a thread does and nothing can stop.
+
+    Who is cancelled meanwhile leaves when the work has ended, so that no lock is given back before.
+    """
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.wait({work})
+        raise
 
 
 class Background:

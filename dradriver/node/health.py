@@ -7,7 +7,7 @@ SDK never repeats a report on its own, so that a driver that has stopped watchin
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final
@@ -16,6 +16,9 @@ import grpc
 
 from dradriver.driver.base import Driver
 from dradriver.driver.health import DeviceHealth, Health
+from dradriver.errors import DriverError
+from dradriver.node.background import end
+from dradriver.node.calls import is_being_cancelled
 from dradriver.node.metrics import Metrics
 from dradriver.wire import health_v1, health_v1_grpc, health_v1alpha1, health_v1alpha1_grpc
 
@@ -27,6 +30,7 @@ _DEFAULT_LEASE: Final = 30.0
 """Seconds after which the kubelet takes a report without `check_timeout` for stale."""
 _RETRY_SECONDS: Final = (1.0, 30.0)
 _MAX_MESSAGE: Final = 1024
+_ENDLESS: Final = 2**31
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,20 @@ class _Subscription:
         self.wake = asyncio.Event()
         if picture:
             self.wake.set()
+
+
+def _is_sound(health: object) -> bool:
+    """Whether it can be told: one that can't would end every stream, again and again."""
+    if not (isinstance(health, DeviceHealth) and isinstance(health.health, Health)):
+        return False
+    texts: tuple[object, ...] = (health.device, health.pool, health.message)
+    seconds: object = health.check_timeout
+    return all(map(_is_text, texts)) and isinstance(seconds, int) and 0 <= seconds < _ENDLESS
+
+
+def _is_text(text: object) -> bool:
+    """Whether protobuf takes it: half a surrogate pair has no UTF-8."""
+    return isinstance(text, str) and text.encode(errors="ignore").decode() == text
 
 
 class HealthMonitor:
@@ -117,29 +135,37 @@ class HealthMonitor:
 
     async def _read(self) -> None:
         reports = aiter(self._driver.health())
-        pending: asyncio.Future[Iterable[DeviceHealth]] | None = None
+        pending: asyncio.Task[Iterable[DeviceHealth] | None] | None = None
         try:
             while True:
-                pending = pending or asyncio.ensure_future(anext(reports))
+                pending = pending or asyncio.create_task(self._next(reports), name="health()")
                 await asyncio.wait({pending}, timeout=self._until_stale())
                 if not pending.done():
                     self._tell_stale()
                     continue
-                try:
-                    told = pending.result()
-                except StopAsyncIteration:
+                told, pending = pending.result(), None
+                if told is None:
                     return
-                pending = None
-                self._take(told)
+                self._take(list(told))
         finally:
-            if pending is not None and not pending.done():
-                pending.cancel()
-                await asyncio.gather(pending, return_exceptions=True)
+            if pending is not None:
+                await end({pending})
             close = getattr(reports, "aclose", None)
-            if close is not None:
+            if close is not None and (pending is None or pending.done()):
                 await close()
 
-    def _take(self, told: Iterable[DeviceHealth]) -> None:
+    async def _next(self, reports: AsyncIterator[Iterable[DeviceHealth]]) -> Iterable[DeviceHealth] | None:
+        """The driver's next report; None when it has ended."""
+        try:
+            return await anext(reports, None)
+        except (asyncio.CancelledError, SystemExit) as error:
+            if is_being_cancelled():
+                raise
+            raise DriverError(f"driver {self._driver.name}: health() raised {error!r}") from error
+
+    def _take(self, told: Sequence[DeviceHealth]) -> None:
+        if wrong := next((health for health in told if not _is_sound(health)), None):
+            raise DriverError(f"driver {self._driver.name}: health() yielded {wrong!r}: a wrong type or value")
         now = self._clock()
         news = {(health.pool or self._node, health.device): Report(health, now) for health in told}
         self._picture |= news

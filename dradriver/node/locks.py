@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from dradriver.node.errors import StillRunningError
+from dradriver.node.errors import StateError, StillRunningError
 
 __all__ = ["ClaimLocks"]
 
@@ -28,11 +28,14 @@ class ClaimLocks:
     """Locks by claim UID; `close()` when done.
 
     Raises:
-        OSError: the lock file can't be opened.
+        StateError: the lock file can't be opened.
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            self._file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StateError(f"lock file {path} can't be opened: {error}") from error
         self._local: dict[str, tuple[asyncio.Lock, int]] = {}
         self._kept = False
 

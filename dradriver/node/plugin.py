@@ -14,12 +14,12 @@ from typing import Final
 import grpc
 
 from dradriver.driver.base import Driver
-from dradriver.errors import DraError, UsageError
+from dradriver.errors import UsageError
 from dradriver.model.names import driver_name
 from dradriver.model.pool import Pool
 from dradriver.node import health, service
 from dradriver.node.api import Api
-from dradriver.node.background import Background
+from dradriver.node.background import Background, end
 from dradriver.node.boot import current_boot_id
 from dradriver.node.calls import DriverCalls
 from dradriver.node.cdi import CdiDirectory, CdiNames
@@ -54,6 +54,8 @@ _PATIENCE_SECONDS: Final = 15.0
 
 _METADATA_DIR: Final = "dra-device-metadata"
 _LOCK_FILE: Final = "claims.lock"
+_SHUTDOWN_SECONDS: Final = 1.0
+"""What shutdown() gets when calls in flight have used up the grace."""
 
 
 class Plugin:
@@ -175,10 +177,9 @@ class Plugin:
         await self._service_server.stop(grace)
         await self.preparation.drain(max(0.0, until - clock()))
         await self._background.stop()
-        try:
-            await self._calls.call(self._driver.shutdown)
-        except DraError as error:
-            _log.error("%s", error)
+        await self.preparation.drain(0)  # what the background began meanwhile
+        self._driver._on_rediscover = None  # noqa: SLF001 - the loop may be gone when it asks again
+        await self._shut_down(max(_SHUTDOWN_SECONDS, until - clock()))
         self.preparation.close()
         self._calls.close()
         await self._state.close()
@@ -192,14 +193,25 @@ class Plugin:
         """
         return read_only(self._data_dir / FILE_NAME)
 
+    async def _shut_down(self, seconds: float) -> None:
+        last = asyncio.create_task(self._calls.call(self._driver.shutdown), name="shutdown()")
+        await end({last}, seconds)
+        if not last.done() or last.cancelled():
+            _log.error("driver %s: shutdown() has not ended within %.0f s", self._driver.name, seconds)
+        elif error := last.exception():
+            _log.error("%s", error)
+
     def _make_directories(self) -> None:
         try:
             self._data_dir.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"plugin data directory {self._data_dir} can't be made: {error}") from error
-        for path in self.sockets.stale():
-            _log.info("removing %s, on which nobody listens", path)
-            path.unlink(missing_ok=True)
+        try:
+            for path in self.sockets.stale():
+                _log.info("removing %s, on which nobody listens", path)
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            raise UsageError(f"sockets that nobody listens on can't be removed: {error}") from error
 
     async def _open_stores(self) -> None:
         config, driver = self.config, self._driver

@@ -32,6 +32,7 @@ from dradriver.driver.claim import AllocatedDevice, Claim
 from dradriver.errors import DraError, InvalidObjectError
 from dradriver.model.claim import ResourceClaim
 from dradriver.node.answers import recorded_answers
+from dradriver.node.background import settled
 from dradriver.node.calls import DriverCalls
 from dradriver.node.claim_files import ClaimFiles, DeviceAnswer
 from dradriver.node.claim_states import ClaimEvent, ClaimState, NextStep, next_step
@@ -348,7 +349,8 @@ class Preparation:
         return Claim(ref.uid, ref.namespace, ref.name, tuple(map(allocated, record.devices)))
 
     async def _in_thread(self, work: Callable[..., T], *arguments: object) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
+        loop = asyncio.get_running_loop()
+        return await settled(loop.run_in_executor(self._threads, work, *arguments))
 
 
 def _begin_unprepare(ref: ClaimRef, rows: Rows) -> ClaimRecord | None:

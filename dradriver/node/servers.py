@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import grpc
@@ -47,7 +48,8 @@ class SocketServer:
         if self._server is None:
             return
         server, self._server = self._server, None
-        await asyncio.to_thread(self.path.unlink, missing_ok=True)
+        with suppress(OSError):  # the next instance takes it away
+            await asyncio.to_thread(self.path.unlink, missing_ok=True)
         await server.stop(grace)
 
 

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
+from dradriver.node.background import settled
 from dradriver.node.errors import StateError
 from dradriver.node.rows import Rows
 from dradriver.node.state_file import connect
@@ -119,7 +120,7 @@ class State:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         self._jobs.put(_Job(work, loop, future, writes))
-        return await future
+        return await settled(future)
 
     def _serve(self) -> None:
         assert self._connection is not None  # noqa: S101 - set before the thread starts
@@ -140,11 +141,19 @@ class State:
         self._connection.close()
 
     def _run(self, rows: Rows, jobs: list[_Job]) -> None:
-        """All in one transaction; if the disk or the file fails one of them, each in its own."""
+        """All in one transaction; if the disk or the file fails one of them, each in its own.
+
+        If another process has kept the file locked for as long as SQLite waits, all fail: it might do so again
+        for each of them.
+        """
         if len(jobs) > 1:
             try:
                 self._transaction(rows, jobs)
             except sqlite3.Error as error:
+                if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+                    for job in jobs:
+                        job.error = self._unusable(error)
+                    return
                 _log.debug("a common transaction failed, trying one by one: %s", error)
             else:
                 return
@@ -155,7 +164,10 @@ class State:
         try:
             run()
         except sqlite3.Error as error:
-            job.error = StateError(f"prepared state {self.path}: {error}")
+            job.error = self._unusable(error)
+
+    def _unusable(self, error: sqlite3.Error) -> StateError:
+        return StateError(f"prepared state {self.path}: {error}")
 
     def _transaction(self, rows: Rows, jobs: Iterable[_Job]) -> None:
         """A process that dies before COMMIT has returned leaves all or nothing of it."""

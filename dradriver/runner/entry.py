@@ -5,8 +5,10 @@ import asyncio
 import logging
 import os
 import sys
+import threading
+import time
 from collections.abc import Mapping, Sequence
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from dradriver.driver import Driver
 from dradriver.errors import DraError, DriverError, UsageError
@@ -18,6 +20,7 @@ __all__ = ["FAILED", "OK", "USAGE", "launch", "run"]
 
 OK, FAILED, USAGE = 0, 1, 2
 """Exit codes: stopped as asked, failed, and used wrongly."""
+_THREAD_SECONDS: Final = 0.5
 
 _log = logging.getLogger("dradriver.runner")
 
@@ -46,7 +49,14 @@ def launch(driver: type[Driver], given: Mapping[str, str | None]) -> int:
     """Runs a driver with the settings given on the command line; returns the exit code.
 
     A `DraError` becomes one line on stderr; where the author's code raised, its traceback is logged at debug.
+    If a plain method of the driver never returns, the process is ended here: nothing else can end its thread.
     """
+    code = _launch(driver, given)
+    _end_threads(f"driver-{getattr(driver, 'name', '')}", code)
+    return code
+
+
+def _launch(driver: type[Driver], given: Mapping[str, str | None]) -> int:
     try:
         settings = Settings.read(given, os.environ)
         start_log(settings.log_format, settings.log_level)
@@ -63,6 +73,18 @@ def launch(driver: type[Driver], given: Mapping[str, str | None]) -> int:
         # Before or after the loop's own handling of SIGINT.
         return OK
     return OK
+
+
+def _end_threads(prefix: str, code: int) -> None:
+    """Python waits for threads without end; what they were doing is taken up as after a kill."""
+    threads = [thread for thread in threading.enumerate() if thread.name.startswith(prefix)]
+    until = time.monotonic() + _THREAD_SECONDS
+    for thread in threads:
+        thread.join(max(0.0, until - time.monotonic()))
+    if any(thread.is_alive() for thread in threads):
+        _log.error("a method of the driver has not returned: ending the process all the same")
+        logging.shutdown()
+        os._exit(code)
 
 
 def _instantiate(driver: type[Driver], settings: Settings) -> Driver:

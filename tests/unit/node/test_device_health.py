@@ -4,12 +4,13 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import grpc
 import pytest
 
 from dradriver.driver import DeviceHealth, Health
+from dradriver.node import health
 from dradriver.node.health import HealthMonitor, Report
 from dradriver.node.metrics import Metrics
 from dradriver.wire import health_v1, health_v1_grpc, health_v1alpha1, health_v1alpha1_grpc
@@ -146,3 +147,42 @@ async def test_an_open_stream_does_not_hold_up_a_stop(tmp_path: Path) -> None:
         )
         await stream.read()
         await plugin.stop(3600)
+
+
+class Careless(LampDriver):
+    """Tells something wrong first, then the truth."""
+
+    def __init__(self, wrong: object) -> None:
+        super().__init__({})
+        self.wrong = [wrong]
+
+    async def health(self) -> AsyncIterator[Iterable[DeviceHealth]]:
+        if self.wrong:
+            wrong = self.wrong.pop()
+            if isinstance(wrong, BaseException):
+                raise wrong
+            yield [cast(DeviceHealth, wrong)]
+        yield [OK]
+        await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        DeviceHealth("lamp-0", cast(Health, "Healthy")),
+        DeviceHealth("lamp-0", Health.HEALTHY, cast(str, None)),
+        DeviceHealth(cast(str, 5), Health.HEALTHY),
+        DeviceHealth("lamp-0", Health.HEALTHY, check_timeout=cast(int, 0.5)),
+        DeviceHealth("lamp-0", Health.HEALTHY, check_timeout=-1),
+        DeviceHealth("lamp-0", Health.HEALTHY, "half a \ud800 character"),
+        "lamp-0 is fine",
+        SystemExit(1),
+        asyncio.CancelledError(),
+    ],
+)
+async def test_a_wrong_report_is_asked_for_again_and_reaches_no_stream(
+    wrong: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "_RETRY_SECONDS", (0.0, 0.0))
+    async with monitoring(Careless(wrong)) as (monitor, _):
+        assert told(await asyncio.wait_for(anext(monitor.stream()), 10)) == {OK}

@@ -1,4 +1,4 @@
-"""What a driver returns, raises or lists can hurt its own claim, but no other, no state and no task of the SDK."""
+"""What a driver returns, raises or lists can hurt its own claim, but no other, no state and no task of ours."""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable

@@ -5,13 +5,15 @@ import errno
 import resource
 import signal
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from dradriver.node import files
+from dradriver.node import files, state_file
 from dradriver.node.claim_states import ClaimEvent, ClaimState, IllegalMoveError
 from dradriver.node.errors import StateError
 from dradriver.node.records import ClaimRecord
@@ -209,3 +211,32 @@ def test_a_file_that_does_not_fit_leaves_the_old_one_and_no_half(tmp_path: Path)
         files.write_atomically(path, b"x" * 1000)
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+async def test_a_file_that_stays_locked_fails_all_who_wait_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state_file, "_BUSY_SECONDS", 0.05)
+    state = await opened(tmp_path / "state.db")
+    begun: list[int] = []
+    transaction = State._transaction
+
+    def counted(*given: Any) -> None:
+        begun.append(1)
+        transaction(*given)
+
+    monkeypatch.setattr(State, "_transaction", counted)
+    gate = threading.Event()
+    reading = asyncio.create_task(state.read(lambda _: gate.wait()))
+    await asyncio.sleep(0)
+    with closing(sqlite3.connect(tmp_path / "state.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        writing = [asyncio.create_task(state.write(lambda rows: rows.all())) for _ in range(8)]
+        await asyncio.sleep(0)
+        gate.set()
+        outcomes = await asyncio.gather(*writing, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [StateError] * 8
+    assert len(begun) == 1
+    await reading
+    assert await state.write(lambda rows: rows.all()) == []
+    await state.close()

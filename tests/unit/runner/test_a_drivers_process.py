@@ -109,3 +109,33 @@ async def test_a_discover_that_fails_is_said_and_tried_again(cluster: Cluster) -
     await process.communicate()
     assert "discover() raised OSError: no such card" in said
     assert process.returncode == 0
+
+
+async def test_a_method_that_never_returns_does_not_keep_the_process(cluster: Cluster) -> None:
+    script = (
+        "import threading, dradriver as dra\n"
+        "class Stuck(dra.Driver):\n"
+        "    name = 'stuck.example.com'\n"
+        "    def discover(self):\n"
+        "        print('here', flush=True)\n"
+        "        threading.Event().wait()\n"
+        "    def prepare(self, claim): return {}\n"
+        "dra.run(Stuck)\n"
+    )
+    node = cluster.node_dir("node-1")
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", script, "--kubeconfig", str(cluster.node_kubeconfig("node-1"))),
+        *("--node-name=node-1", f"--plugins-dir={node}/plugins", f"--registry-dir={node}/plugins_registry"),
+        stdout=PIPE,
+        stderr=PIPE,
+    )
+    assert process.stdout is not None
+    assert await process.stdout.readline() == b"here\n"
+    process.terminate()
+    try:
+        _, said = await asyncio.wait_for(process.communicate(), 20)
+    finally:
+        if process.returncode is None:
+            process.kill()
+    assert process.returncode == 0
+    assert "has not returned" in said.decode()

@@ -1,0 +1,152 @@
+"""A stop comes to its end, and leaves nothing of ours behind, whatever the driver does meanwhile."""
+
+import asyncio
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from dradriver.driver import Claim
+from dradriver.errors import UsageError
+from dradriver.node import background
+from dradriver.node.errors import StateError
+from dradriver.node.locks import ClaimLocks
+from dradriver.node.steps import Step
+from tests.unit.node.plugin_world import Node, prepare
+from tests.unit.node.world import Answers, LampDriver, World, allocated
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "_CANCEL_SECONDS", 0.05)
+
+
+class Stubborn(LampDriver):
+    """Its prepare ignores that it is cancelled, until it is told to end."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.begun, self.may_end = asyncio.Event(), asyncio.Event()
+
+    async def prepare(self, claim: Claim) -> Answers:
+        self.begun.set()
+        while not self.may_end.is_set():
+            with suppress(asyncio.CancelledError):
+                await self.may_end.wait()
+        return await super().prepare(claim)
+
+
+async def test_a_prepare_that_ignores_its_cancellation_is_left_behind(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    driver = Stubborn()
+    plugin = node.plugin(driver)
+    await plugin.start()
+    calling = asyncio.create_task(prepare(plugin, node.api.add(allocated("claim", "lamp-0"))))
+    await driver.begun.wait()
+    await asyncio.wait_for(plugin.stop(0.05), 20)
+    assert "prepare default/claim" in caplog.text
+    assert "is left behind" in caplog.text
+    driver.may_end.set()
+    await asyncio.gather(calling, return_exceptions=True)
+
+
+async def test_a_shutdown_that_never_ends_is_left_behind(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+    class Endless(LampDriver):
+        async def shutdown(self) -> None:
+            await asyncio.Event().wait()
+
+    plugin = node.plugin(Endless({}))
+    await plugin.start()
+    await asyncio.wait_for(plugin.stop(0.05), 20)
+    assert "shutdown() has not ended" in caplog.text
+
+
+async def test_a_plain_shutdown_that_never_ends_is_left_behind(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    may_end = threading.Event()
+
+    class Endless(LampDriver):
+        def shutdown(self) -> None:
+            may_end.wait()
+
+    plugin = node.plugin(Endless({}))
+    await plugin.start()
+    await asyncio.wait_for(plugin.stop(0.05), 20)
+    may_end.set()
+    assert "shutdown() has not ended" in caplog.text
+
+
+async def test_rediscover_after_the_stop_does_nothing(node: Node) -> None:
+    driver = LampDriver({})
+    async with node.running(driver):
+        pass
+    assert driver._on_rediscover is None
+
+
+async def test_a_collection_that_a_stop_meets_ends_before_the_state_is_closed(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    gone = allocated("gone", "lamp-0")
+    node.api.add(gone)
+    driver = LampDriver(node.hardware)
+    async with node.running(driver) as plugin:
+        await prepare(plugin, gone)
+    node.api.delete(gone)
+    begun = asyncio.Event()
+
+    class Slow(LampDriver):
+        async def unprepare(self, claim: Claim) -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+    plugin = node.plugin(Slow(node.hardware))
+    await plugin.start()
+    await begun.wait()
+    await plugin.stop(0.05)
+    names = {task.get_name() for task in asyncio.all_tasks()}
+    assert not [name for name in names if name.startswith("unprepare")]
+
+
+async def test_a_lock_file_that_cannot_be_opened_is_said(node: Node) -> None:
+    plugin = node.plugin()
+    (plugin.config.data_dir("lamp.example.com") / "claims.lock").mkdir(parents=True)
+    with pytest.raises(StateError, match=r"claims\.lock"):
+        await plugin.start()
+
+
+async def test_a_registry_that_is_a_file_is_said(node: Node) -> None:
+    plugin = node.plugin()
+    plugin.config.registry_dir.write_text("no folder")
+    with pytest.raises(UsageError, match="plugins_registry"):
+        await plugin.start()
+    with suppress(Exception):
+        await plugin.stop(0)
+
+
+async def test_the_lock_is_kept_while_files_are_being_written(tmp_path: Path) -> None:
+    world, writing, may_go_on = World(tmp_path), threading.Event(), threading.Event()
+
+    def observe(step: Step, _uid: str) -> None:
+        if step is Step.PREPARE_METADATA_WRITTEN:
+            writing.set()
+            may_go_on.wait()
+
+    claim = allocated("claim", "lamp-0")
+    async with world.running(observe=observe) as process:
+        preparing = asyncio.create_task(process.preparation.prepare(claim))
+        await asyncio.to_thread(writing.wait)
+        await process.preparation.drain(0)
+        other = ClaimLocks(tmp_path / "claims.lock")
+        async with other.hold_if_free(claim.metadata.uid) as free:
+            assert not free
+        may_go_on.set()
+        await asyncio.gather(preparing, return_exceptions=True)
+        other.close()
