@@ -29,6 +29,8 @@ _log = logging.getLogger(__name__)
 
 _LASTED_SECONDS = 1.0
 """A watch that lasted this long shows that the server is well: the next one is tried without delay."""
+_LONGEST_PAUSE_SECONDS = 60.0
+"""The most that is made of a server's `Retry-After`."""
 
 
 class HasMetadata(Protocol):
@@ -220,7 +222,7 @@ class Cache(Generic[T]):
 
     def _pause(self, backoff: Backoff) -> float:
         asked = self.problem.retry_after if isinstance(self.problem, TooManyRequests) else 0.0
-        return max(backoff.next(), asked)
+        return max(backoff.next(), min(asked, _LONGEST_PAUSE_SECONDS))
 
     def _apply(self, event: WatchEvent[T]) -> None:
         version = _number(event.head.resource_version)

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from dradriver.kube import CLAIMS, SLICES, Cache, Client
+from dradriver.kube.backoff import Backoff
+from dradriver.kube.errors import error_from
 from dradriver.kube.watching import WatchEvent, WatchKind, head_of
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.slices import ResourceSlice
@@ -138,3 +140,9 @@ async def test_deletions_of_ours_are_forgotten_once_they_were_seen() -> None:
         )
         cache._apply(WatchEvent(WatchKind.DELETED, head, old))
     assert cache._deleted == set()
+
+
+async def test_a_server_that_asks_for_a_day_is_asked_again_within_a_minute() -> None:
+    cache: Cache[ResourceSlice] = Cache(None, SLICES, ResourceSlice)  # type: ignore[arg-type]
+    cache.problem = error_from(429, b"", "GET /", "86400")
+    assert cache._pause(Backoff()) == 60
