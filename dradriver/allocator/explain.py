@@ -1,6 +1,6 @@
 """Why not? What a refusal carries, and the hooks through which a search can be watched."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -17,6 +17,16 @@ ReasonCode: TypeAlias = Literal[
 ]  # fmt: skip
 
 _NAMED = 4
+_TOLD = 3
+_HELD = "in use by claim"
+_BRIEF = 240
+
+_TELLING: tuple[ReasonCode, ...] = (
+    "steps", "too-many", "class", "unsupported", "selector-error", "pool-invalid", "counter", "groups",
+    "constraint", "in-use", "taint", "feature-gate", "pool-incomplete", "too-few", "selector", "node",
+)  # fmt: skip
+"""The closer a device came to being chosen, the more its obstacle tells: most of a cluster's devices are
+somewhere else, or of another kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +59,8 @@ class Reason:
 class Refusal(DraError):  # noqa: N818 - an answer more than an error
     """The claims can't be allocated (here, or at all).
 
-    Its text is one short sentence in the manner of Kubernetes, fit for a pod condition; `text()` has all.
+    Its text is one short sentence in the manner of Kubernetes; `brief()` adds why, fit for a pod condition, and
+    `text()` has all.
 
     Attributes:
         kind: `claim`: something is wrong with the claim or its class, no node can help;
@@ -77,6 +88,26 @@ class Refusal(DraError):  # noqa: N818 - an answer more than an error
         self.reasons: tuple[Reason, ...] = tuple(reasons)
         super().__init__(summary)
 
+    def brief(self) -> str:
+        """The sentence with the reasons that tell most, on one line of bounded length.
+
+        It changes little while devices change hands, so that the condition of a pod that waits need not be
+        written again each time: of several claims that hold devices none is named.
+        """
+        head = str(self)
+        merged = dict.fromkeys(_merge(self.reasons))
+        ranked = sorted(
+            (reason for reason in merged if reason.code != "node" and reason.text not in head),
+            key=lambda reason: _TELLING.index(reason.code),
+        )
+        if not ranked:
+            return head
+        places = [f"claim {self.claim}"] if self.claim and self.claim not in head else []
+        places += [f"request {self.request}"] if self.request and places else []
+        told = "; ".join(map(str, ranked[:_TOLD]))
+        full = ": ".join(part for part in (head, ", ".join(places), told) if part)
+        return full if len(full) <= _BRIEF else f"{full[: _BRIEF - 3]}..."
+
     def text(self) -> str:
         """The whole explanation, one reason a line."""
         places = [f"node {self.node}"] if self.node else []
@@ -87,6 +118,17 @@ class Refusal(DraError):  # noqa: N818 - an answer more than an error
             head = f"{place}: {head}"
         news = [reason for reason in self.reasons if reason.devices or reason.text not in head]
         return "\n".join([head, *(f"  {reason.in_full()}" for reason in news)])
+
+
+def _merge(reasons: Sequence[Reason]) -> Iterator[Reason]:
+    """The reasons, those of devices that several claims hold as one."""
+    held = [reason for reason in reasons if reason.text.startswith(_HELD)]
+    if len(held) < 2:
+        yield from reasons
+        return
+    devices = dict.fromkeys(device for reason in held for device in reason.devices)
+    yield Reason("in-use", "in use by other claims", tuple(devices))
+    yield from (reason for reason in reasons if reason not in held)
 
 
 class Reporter:

@@ -161,9 +161,9 @@ def devices(cycle: Cycle, node: Node) -> str | None:
         )
     except Refusal as refusal:
         if refusal.kind == "claim":
-            raise _NoNode(_everywhere(cycle, str(refusal))) from None
+            raise _NoNode(_everywhere(cycle, refusal.brief())) from None
         cycle.undecided |= refusal.kind == "undecided"
-        return str(refusal)
+        return refusal.brief()
     return None
 
 
@@ -211,6 +211,9 @@ def spread(cycle: Cycle, node: Node) -> int:
 _ALTERNATIVES: Final = 8
 """The longest list of alternatives (`FirstAvailableDeviceRequestMaxSize`)."""
 
+_TOLD: Final = 4
+"""How many different reasons a message has: an event takes 1024 bytes."""
+
 _Check: TypeAlias = Callable[[Cycle], None]
 _Filter: TypeAlias = Callable[[Cycle, Node], str | None]
 
@@ -238,9 +241,11 @@ def _everywhere(cycle: Cycle, why: str, *, quiet: bool = False) -> Unschedulable
 def _unschedulable(cycle: Cycle, refusals: Mapping[str, str]) -> Unschedulable:
     if not refusals:
         return Unschedulable("no nodes available to schedule pods")
-    counted = Counter(refusals.values())
-    reasons = ", ".join(sorted(f"{number} {words}" for words, number in counted.items()))
-    message = f"0/{len(refusals)} nodes are available: {reasons}."
+    counted = Counter(refusals.values()).most_common()
+    reasons = sorted(f"{number} {words}" for words, number in counted[:_TOLD])
+    if others := sum(number for _, number in counted[_TOLD:]):
+        reasons.append(f"{others} node(s) for other reasons")
+    message = f"0/{len(refusals)} nodes are available: {', '.join(reasons)}."
     # "Gave up" is not "does not fit": whoever reads the reason must be able to tell.
     reason = "AllocationUndecided" if cycle.undecided else "Unschedulable"
     return Unschedulable(message, reason)

@@ -76,7 +76,9 @@ async def test_a_partition_in_use_keeps_the_whole_device_from_being_allocated(pl
     await plane.pod("partition", PARTITION)
     assert await plane.devices("partition") == ["gpu-0-partition-0"]
     await plane.pod("whole", WHOLE)
-    assert await plane.refusal("whole") == "0/1 nodes are available: 1 cannot allocate all claims."
+    said = await plane.refusal("whole")
+    assert said.startswith("0/1 nodes are available: 1 cannot allocate all claims: claim default/whole")
+    assert "counter" in said
     await plane.gone("partition")
     assert await plane.devices("whole") == ["gpu-0"]
     await plane.pod("again", PARTITION)

@@ -1,18 +1,22 @@
 """`dradriver get claims`."""
 
+from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
 
 import click
 
-from dradriver.cli.cluster_access import Access, cluster_options
-from dradriver.cli.get.show import View, namespace_options
+from dradriver.cli.cluster_access import Access, cluster_options, with_client
+from dradriver.cli.get.pods import why_pending
+from dradriver.cli.get.show import View, list_typed, namespace_options
 from dradriver.cli.output import age, output_option
-from dradriver.kube import CLAIMS
+from dradriver.kube import CLAIMS, PODS, Client, Forbidden
 from dradriver.model.claim import Allocation, ResourceClaim
+from dradriver.model.workload import Pod
 
 __all__ = ["claim_state", "claims"]
 
-COLUMNS = ("namespace", "name", "state", "devices", "nodes", "reserved for", "age")
+COLUMNS = ("namespace", "name", "state", "devices", "nodes", "reserved for", "why", "age")
 
 
 @click.command()
@@ -26,8 +30,23 @@ def claims(
     context: str | None,
     output: str,
 ) -> None:
-    """Show ResourceClaims: state, devices, nodes, and who may use them."""
-    VIEW.show(Access(kubeconfig, context), output, "" if all_namespaces else namespace)
+    """Show ResourceClaims: state, devices, nodes, who may use them, and why one is pending."""
+    access, where = Access(kubeconfig, context), "" if all_namespaces else namespace
+
+    async def users(client: Client) -> Mapping[str, str] | None:
+        try:
+            pods = await list_typed(client, PODS, Pod, client.namespace if where is None else where)
+        except Forbidden:
+            return None  # who may list claims may not list pods
+        return {
+            f"{pod.metadata.namespace}/{pod.claim_name(each)}": why_pending(pod)
+            for pod in pods
+            for each in pod.spec.resource_claims
+        }
+
+    row = partial(_row, with_client(access, users) if output == "table" else None)
+    empty = "No ResourceClaims here (-A looks everywhere)."
+    View(CLAIMS, ResourceClaim, COLUMNS, row, empty).show(access, output, where)
 
 
 def claim_state(claim: ResourceClaim) -> str:
@@ -44,7 +63,7 @@ def claim_state(claim: ResourceClaim) -> str:
     return ",".join(words) or "pending"
 
 
-def _row(claim: ResourceClaim, now: datetime) -> list[str]:
+def _row(users: Mapping[str, str] | None, claim: ResourceClaim, now: datetime) -> list[str]:
     return [
         claim.metadata.namespace,
         claim.metadata.name,
@@ -52,8 +71,16 @@ def _row(claim: ResourceClaim, now: datetime) -> list[str]:
         ",".join(map(str, (result.id for result in claim.results))) or "-",
         _nodes(claim.allocation),
         ",".join(f"{ref.resource}/{ref.name}" for ref in claim.status.reserved_for) or "-",
+        _why(users, claim),
         age(claim.metadata.creation_timestamp, now),
     ]
+
+
+def _why(users: Mapping[str, str] | None, claim: ResourceClaim) -> str:
+    """Why the claim is pending, as the scheduler said of a pod that uses it."""
+    if users is None or claim_state(claim) != "pending":
+        return "-"
+    return users.get(claim.ref, "no pod uses it")
 
 
 def _nodes(allocation: Allocation | None) -> str:
@@ -69,6 +96,3 @@ def _nodes(allocation: Allocation | None) -> str:
         for value in requirement.values
     ]
     return ",".join(names) or "by selector"
-
-
-VIEW = View(CLAIMS, ResourceClaim, COLUMNS, _row, "No ResourceClaims here (-A looks everywhere).")

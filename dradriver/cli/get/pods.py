@@ -10,7 +10,7 @@ from dradriver.cli.output import age, output_option
 from dradriver.kube import PODS
 from dradriver.model.workload import Pod
 
-__all__ = ["pods"]
+__all__ = ["pods", "why_pending"]
 
 COLUMNS = ("namespace", "name", "phase", "node", "claims", "why", "age")
 
@@ -38,12 +38,12 @@ def _row(pod: Pod, now: datetime) -> list[str]:
         pod.status.phase or "-",
         pod.spec.node_name or "-",
         ",".join(claims) or "-",
-        _why(pod),
+        why_pending(pod),
         age(pod.metadata.creation_timestamp, now),
     ]
 
 
-def _why(pod: Pod) -> str:
+def why_pending(pod: Pod) -> str:
     """What keeps the pod from running, in the words of its status: its containers know more than the pod."""
     if pod.status.phase in {"Running", "Succeeded"}:
         return "-"

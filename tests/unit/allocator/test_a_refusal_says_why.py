@@ -2,7 +2,7 @@
 
 import pytest
 
-from dradriver.allocator import Features, Refusal
+from dradriver.allocator import Features, Reason, Refusal
 from dradriver.model.claim import Allocation, ClaimStatus, DeviceAllocation, DeviceResult, ResourceClaim
 from dradriver.model.meta import ObjectMeta
 from dradriver.model.slices import ResourceSlice
@@ -43,6 +43,42 @@ def test_the_holder_of_a_device_is_named() -> None:
     )
     found = refusal([slice_("a", "x")], claim(request()), in_use=[holder])
     assert "1 device: in use by claim other/holder" in found.text()
+
+
+def test_of_several_holders_the_brief_text_names_none() -> None:
+    holders = [
+        ResourceClaim(
+            metadata=ObjectMeta(name=f"holder-{device}", namespace="other"),
+            status=ClaimStatus(
+                allocation=Allocation(
+                    devices=DeviceAllocation(
+                        results=[DeviceResult(request="r", driver=DRIVER, pool="pool", device=device)]
+                    )
+                )
+            ),
+        )
+        for device in "xy"
+    ]
+    one, both = (
+        refusal([slice_("a", "x", "y")], claim(request(count=2)), in_use=used)
+        for used in (holders[:1], holders)
+    )
+    assert "1 device: in use by claim other/holder-x" in one.brief()
+    assert "2 devices: in use by other claims" in both.brief()
+
+
+def test_the_brief_text_begins_with_what_came_closest() -> None:
+    reasons = [Reason("selector", "a"), Reason("node", "b"), Reason("too-few", "c"), Reason("counter", "d")]
+    assert Refusal("node", "no", reasons=reasons).brief() == "no: d; c; a"
+
+
+@pytest.mark.parametrize("name", ["x", "x" * 300])
+def test_the_brief_text_is_bounded(name: str) -> None:
+    found = Refusal(
+        "node", "cannot allocate all claims", claim=f"default/{name}", reasons=[Reason("counter", name)]
+    )
+    assert found.brief().startswith("cannot allocate all claims: claim default/x")
+    assert len(found.brief()) <= 240
 
 
 def test_the_request_to_blame_is_the_one_that_nothing_satisfies() -> None:

@@ -101,6 +101,22 @@ async def test_pods_say_what_their_containers_wait_for(get: Get, client: Client)
     assert waiting["message"] in (await get("pods")).stdout
 
 
+async def test_claims_and_pods_say_what_the_scheduler_said(get: Get, client: Client) -> None:
+    await populate(client)
+    for name in ("waits", "unused"):
+        await client.create(CLAIMS, claim(name=name), "default", into=dict)
+    await client.create(PODS, pod("waits", name="pod-2"), "default", into=dict)
+    message = "0/1 nodes are available: 1 cannot allocate all claims: 3 devices: counter set gpu-0 exhausted."
+    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    status = {"status": {"conditions": [said]}}
+    await client.patch(PODS, "pod-2", "default", status, PatchKind.MERGE, into=dict, subresource="status")
+    assert message in (await get("pods")).stdout
+    found = await get("claims")
+    assert " ".join(row(found, "waits")[6:-1]) == message
+    assert " ".join(row(found, "unused")[6:-1]) == "no pod uses it"
+    assert row(found, "mine")[6] == "-"
+
+
 @pytest.mark.parametrize(
     ("words", "kind"), [("slices", "ResourceSlice"), ("claims", "ResourceClaim"), ("pods", "Pod")]
 )

@@ -175,6 +175,27 @@ def test_the_message_counts_nodes_by_reason() -> None:
     assert "2 cannot allocate all claims" in message
 
 
+def test_the_message_says_what_stood_in_the_way_and_counts_equal_nodes_together() -> None:
+    w = cluster(nodes=2)
+    w.add(builders.claim(builders.device_request(builders.CLASS, "false")))
+    place = "claim default/claim-1, request device"
+    why = "1 device is needed, 0 can be used; 2 devices: selector 1 of the request is false"
+    message = refused(w, builders.pod("claim-1")).message
+    assert message == f"0/2 nodes are available: 2 cannot allocate all claims: {place}: {why}."
+
+
+def test_the_message_of_many_nodes_stays_short() -> None:
+    w = World()
+    w.add(builders.device_class(), builders.claim(builders.device_request(count=30)))
+    for number in range(1, 20):
+        devices = (builders.device(f"device-{n}") for n in range(number))
+        w.add(builders.node(f"node-{number}"), builders.slice_(*devices, node_name=f"node-{number}"))
+    message = refused(w, builders.pod("claim-1")).message
+    assert message.startswith("0/19 nodes are available: 1 cannot allocate all claims: claim default/claim-1")
+    assert message.endswith(", 15 node(s) for other reasons.")
+    assert len(message) < 1024
+
+
 def test_without_nodes_the_message_is_kubernetes_own() -> None:
     assert refused(World(), builders.pod()).message == "no nodes available to schedule pods"
 
