@@ -9,9 +9,9 @@ from types import TracebackType
 from typing import Final, Self
 
 from dradriver.allocator import Features
-from dradriver.cel import CompileError, compile_selector
 from dradriver.cluster.apiserver import ApiServer, FeatureGates
 from dradriver.cluster.apiserver.gates import DEFAULTS
+from dradriver.cluster.cel_check import cel_problem
 from dradriver.cluster.folder import DataFolder
 from dradriver.cluster.kubelet import Kubelet
 from dradriver.cluster.runtime import Runtime, choose_runtime
@@ -63,7 +63,7 @@ class Cluster:
         self._folder = DataFolder(directory)
         self._gates = FeatureGates(dict(feature_gates or {}))
         self._server = ApiServer(
-            self._folder.api_server, port=port, feature_gates=self._gates.settings, cel_check=_cel_problem
+            self._folder.api_server, port=port, feature_gates=self._gates.settings, cel_check=cel_problem
         )
         self._wanted_runtime = runtime
         self._slice_cleanup_seconds = slice_cleanup_seconds
@@ -197,12 +197,3 @@ class Cluster:
         if kubelet is None:
             raise NotFoundError(f"pod {namespace}/{pod} is on no node that runs containers")
         return await kubelet.logs(namespace, pod, container, follow, tail)
-
-
-def _cel_problem(expression: str) -> str | None:
-    """Why the API server refuses a CEL expression."""
-    try:
-        compile_selector(expression)
-    except CompileError as error:
-        return str(error)
-    return None

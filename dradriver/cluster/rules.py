@@ -35,7 +35,7 @@ def problems(kind: str, text: bytes, cel_check: CelCheck | None = None) -> Itera
             return
         obj, unknown = conform(f"resource.{kind}", value)
     except TypeMismatchError as error:
-        yield Problem("", str(error).removeprefix("json: "))
+        yield Problem(error.place, str(error).removeprefix("json: "))
         return
     for message in unknown:
         path = message.removeprefix('unknown field "').removesuffix('"')

@@ -66,7 +66,8 @@ CLAIMS: Final = {
         "{name: r, exactly: {deviceClassName: c, selectors: [{cel: {expression: 'device.driver'}}]}}"
     ),
     "empty CEL": _requests("{name: r, exactly: {deviceClassName: c, selectors: [{cel: {expression: ''}}]}}"),
-    "unknown request in a constraint": _CLAIM + _ONE + "    constraints: [{requests: [x], matchAttribute: d.example.com/a}]\n",
+    "unknown request in a constraint": _CLAIM + _ONE
+    + "    constraints: [{requests: [x], matchAttribute: d.example.com/a}]\n",
     "attribute without a domain": _CLAIM + _ONE + "    constraints: [{requests: [r], matchAttribute: a}]\n",
     "constraint without an attribute": _CLAIM + _ONE + "    constraints: [{requests: [r]}]\n",
     "unknown request in a config": _CLAIM + _ONE
@@ -91,7 +92,6 @@ CLAIMS: Final = {
     "wrong kind for the path": _requests("{name: r, exactly: {deviceClassName: c}}").replace(
         "kind: ResourceClaim", "kind: ResourceClaims"
     ),
-    "wrong version": _requests("{name: r, exactly: {deviceClassName: c}}").replace("k8s.io/v1", "k8s.io/v1beta1"),
 }  # fmt: skip
 CLASSES: Final = {
     "broken CEL": _selector("device.driver = 1"),
@@ -180,3 +180,12 @@ SLICES: Final = {
     "devices that are no list": _SLICE + "  devices: {name: a}\n",
     "spec missing": "apiVersion: resource.k8s.io/v1\nkind: ResourceSlice\nmetadata: {name: mistake}\n",
 }  # fmt: skip
+OWN_WORDS: Final = frozenset(
+    {
+        # The SDK's CEL says in its own words, at the same place, what is wrong, and gives a hint.
+        "broken CEL", "empty CEL", "unknown CEL variable", "unknown CEL field",
+        # kube-apiserver shows the terms with the names of its internal type.
+        "two node selector terms",
+    }
+)  # fmt: skip
+"""Mistakes whose message differs; code, reason and field do not."""

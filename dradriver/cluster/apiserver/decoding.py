@@ -169,8 +169,9 @@ def _check_kind(resource: Resource, value: Object) -> None:
     # Clients of typed kinds may leave it out; the path says what is meant.
     if kind and kind != resource.kind:
         raise bad_request(
-            f'{kind} in version "{version}" cannot be handled as a {resource.kind}: '
-            f"converting ({version}.{kind}) to (v1.{resource.kind}): unknown conversion"
+            f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
+            f'no kind "{kind}" is registered for version "{resource.api_version}" in scheme '
+            '"pkg/runtime/scheme.go:111"'
         )
 
 

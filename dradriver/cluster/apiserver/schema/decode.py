@@ -21,7 +21,15 @@ _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class TypeMismatchError(ValueError):
-    """A value is not of its field's type; the message is the one that Go's decoder gives."""
+    """A value is not of its field's type; the message is the one that Go's decoder gives.
+
+    Attributes:
+        place: the field, with the indexes and keys that Go's message leaves out.
+    """
+
+    def __init__(self, message: str, place: str) -> None:
+        super().__init__(message)
+        self.place = place
 
 
 def parse(body: bytes, name: str | None) -> JsonValue:
@@ -93,39 +101,45 @@ def conform(name: str, value: Object, *, complete: bool = False) -> tuple[Object
     Raises:
         TypeMismatchError: a value has the wrong type.
     """
-    conformer = _Conformer(name, complete=complete)
+    conformer = _Conformer(complete=complete)
     return conformer.object(name, value, ""), conformer.unknown
 
 
 class _Conformer:
-    def __init__(self, root: str, *, complete: bool) -> None:
-        self.root = root
+    def __init__(self, *, complete: bool) -> None:
         self.complete = complete
         self.unknown: list[str] = []
+        # Where the walk is, as Go's decoder says it: the structs around a value, and the fields down to it.
+        self.inside: list[str] = []
+        self.fields: list[str] = []
 
     def object(self, name: str, value: Object, path: str) -> Object:
         fields = struct(name).fields
         result: Object = copy(zeros(name)) if self.complete else {}
+        self.inside.append(name)
         for key, item in value.items():
             known = fields.get(key)
             if known is None:
                 self.unknown.append(f'unknown field "{path}{key}"')
             elif item is not None:
+                self.fields.append(key)
                 kept = self.value(known.type, item, f"{path}{key}")
+                self.fields.pop()
                 if not (known.omitempty and _empty(known, kept)):
                     result[key] = kept
+        self.inside.pop()
         return result
 
     def value(self, kind: Type, value: JsonValue, path: str) -> JsonValue:
         if kind.kind == "struct":
             if not isinstance(value, dict):
-                raise self.mismatch(value, path, kind.struct)
+                raise self.mismatch(value, path, _go_type(kind))
             return self.object(kind.struct, value, path + ".")
         if kind.kind == "list" and kind.element is not None:
             return self.list(kind.element, value, path)
         if kind.kind == "map" and kind.element is not None:
             if not isinstance(value, dict):
-                raise self.mismatch(value, path, "map")
+                raise self.mismatch(value, path, f"map[string]{_go_type(kind.element)}")
             return {
                 key: self.value(kind.element, item, f"{path}.{key}")
                 for key, item in value.items()
@@ -135,7 +149,7 @@ class _Conformer:
 
     def list(self, element: Type, value: JsonValue, path: str) -> list[JsonValue]:
         if not isinstance(value, list):
-            raise self.mismatch(value, path, "[]" + (element.struct or element.kind))
+            raise self.mismatch(value, path, "[]" + _go_type(element))
         if element.kind == "string":
             if not all(isinstance(item, str) for item in value):
                 raise self.mismatch(next(item for item in value if not isinstance(item, str)), path, "string")
@@ -156,15 +170,12 @@ class _Conformer:
         try:
             return convert(value)
         except ValueError as error:
-            raise TypeMismatchError(f"{path}: {error}") from error
+            raise TypeMismatchError(str(error), path) from error
 
     def mismatch(self, value: JsonValue, path: str, wanted: str) -> TypeMismatchError:
-        package, _, short = self.root.rpartition(".")
-        wanted = f"v1.{wanted.rpartition('.')[2]}" if "." in wanted else wanted
-        del package
-        return TypeMismatchError(
-            f"json: cannot unmarshal {_go_name(value)} into Go struct field {short}.{path} of type {wanted}"
-        )
+        field = ".".join((self.inside[-1].rpartition(".")[2], *self.fields))
+        message = f"json: cannot unmarshal {_go_name(value)} into Go struct field {field} of type {wanted}"
+        return TypeMismatchError(message, path)
 
 
 def _empty(known: Field, value: JsonValue) -> bool:
@@ -174,6 +185,14 @@ def _empty(known: Field, value: JsonValue) -> bool:
     if known.type.kind in {"raw", "any", "quantity", "intorstring"}:
         return False
     return not value
+
+
+def _go_type(kind: Type) -> str:
+    if kind.kind == "struct":
+        return f"v1.{kind.struct.rpartition('.')[2]}"
+    if kind.kind == "list" and kind.element is not None:
+        return f"[]{_go_type(kind.element)}"
+    return kind.kind
 
 
 def _go_name(value: JsonValue) -> str:

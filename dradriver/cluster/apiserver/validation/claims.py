@@ -1,6 +1,5 @@
 """Rules of ResourceClaim, ResourceClaimTemplate, DeviceClass and DeviceTaintRule."""
 
-import re
 from collections.abc import Mapping
 
 from dradriver.cluster.apiserver.validation.derived import derived_attributes
@@ -32,9 +31,12 @@ from dradriver.cluster.apiserver.validation.names import (
     checked,
     dns_label,
     driver_name,
+    driver_of_claim,
+    extended_resource_name,
     fully_qualified_name,
     label_name,
     pool_name,
+    pool_of_result,
     subdomain,
     uuid,
 )
@@ -49,7 +51,6 @@ DATA_LIMIT = 10 * 1024
 _REFERENCE = (
     "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 )
-_EXTENDED = re.compile(r"[a-z0-9.-]+/[A-Za-z0-9._-]+")
 
 Requests = Mapping[str, frozenset[str]]
 
@@ -228,9 +229,8 @@ def _allocation(allocation: Object, path: str, names: Requests) -> Causes:
 
 def _result(result: Object, path: str, names: Requests) -> Causes:
     causes = _reference(result.get("request", ""), f"{path}.request", names)
-    causes += driver_name(result.get("driver", ""), f"{path}.driver") + pool_name(
-        result.get("pool", ""), f"{path}.pool"
-    )
+    causes += driver_of_claim(result.get("driver", ""), f"{path}.driver")
+    causes += pool_of_result(result.get("pool", ""), f"{path}.pool")
     causes += dns_label(result.get("device", ""), f"{path}.device") + binding_conditions(result, path)
     causes += each(result.get("tolerations"), -1, toleration, f"{path}.tolerations")
     if "shareID" in result:
@@ -270,7 +270,7 @@ def conditions(items: list[Object], path: str) -> Causes:
             found.append(required(f"{at}.reason"))
         return found
 
-    return causes + unique(items, -1, check, lambda condition: condition.get("type", ""), path)
+    return causes + unique(items, -1, check, lambda condition: condition.get("type", ""), path, whole=False)
 
 
 def _network(data: Object, path: str) -> Causes:
@@ -291,21 +291,7 @@ def device_class(new: Object, old: Object | None, cel_check: CelCheck | None) ->
         spec.get("config"), CONFIG_LIMIT, lambda item, at: configuration(item, at, stored=stored), "spec.config"
     )
     name = spec.get("extendedResourceName")
-    if name is not None and not _is_extended_resource(name):
-        causes.append(invalid("spec.extendedResourceName", name, "must be a valid extended resource name"))
-    return causes
-
-
-def _is_extended_resource(name: str) -> bool:
-    domain, _, short = name.partition("/")
-    native = domain == "kubernetes.io" or domain.endswith(".kubernetes.io") or name.startswith("requests.")
-    # The quota name `requests.<resource>` has to be a qualified name too.
-    return (
-        bool(_EXTENDED.fullmatch(name))
-        and not native
-        and len(short) <= 63
-        and not subdomain(f"requests.{domain}")
-    )
+    return causes + (extended_resource_name(name, "spec.extendedResourceName") if name is not None else [])
 
 
 def taint_rule(new: Object, _old: Object | None) -> Causes:

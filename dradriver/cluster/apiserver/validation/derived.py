@@ -23,7 +23,7 @@ def derived_attributes(devices: Object, path: str) -> Causes:
             return _attribute(attribute, where, wanted)
 
         attributes = owner.get("derivedAttributes")
-        causes += unique(attributes, MAX_ATTRIBUTES, check, lambda each: each.get("name", ""), at)
+        causes += unique(attributes, MAX_ATTRIBUTES, check, lambda each: each.get("name", ""), at, whole=False)
     return causes
 
 

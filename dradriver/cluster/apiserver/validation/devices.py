@@ -15,7 +15,7 @@ from dradriver.cluster.apiserver.validation.field import (
     required,
     too_long,
 )
-from dradriver.cluster.apiserver.validation.names import checked, driver_name, label_name, label_value
+from dradriver.cluster.apiserver.validation.names import checked, driver_of_claim, label_name, label_value
 from dradriver.cluster.apiserver.validation.nodeselector import taint_effect
 from dradriver.cluster.apiserver.values import JsonValue, Object
 
@@ -52,7 +52,7 @@ def configuration(config: Object, path: str, *, stored: bool = False) -> Causes:
     opaque = config.get("opaque")
     if opaque is None:
         return [required(f"{path}.opaque")]
-    causes = driver_name(opaque.get("driver", ""), f"{path}.opaque.driver")
+    causes = driver_of_claim(opaque.get("driver", ""), f"{path}.opaque.driver")
     return causes + raw_object(
         opaque.get("parameters"), f"{path}.opaque.parameters", OPAQUE_LIMIT, stored=stored
     )

@@ -86,8 +86,10 @@ def unique(
     check: Callable[[JsonValue, str], Causes],
     key: Callable[[JsonValue], JsonValue],
     path: str,
+    *,
+    whole: bool = True,
 ) -> Causes:
-    """Like `each`, and no two items may have the same key."""
+    """Like `each`, and no two items may have the same key; a refusal shows the second item, or its key."""
     items = items or ()
     if 0 <= limit < len(items):
         return [too_many(path, len(items), limit)]
@@ -96,7 +98,7 @@ def unique(
     for index, item in enumerate(items):
         name = key(item)
         if name in seen:
-            causes.append(duplicate(f"{path}[{index}]", list(name) if isinstance(name, tuple) else name))
+            causes.append(duplicate(f"{path}[{index}]", item if whole else name))
         seen.add(name)
     return causes
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 from dradriver.cluster.apiserver.validation.field import Causes, invalid, required, too_long
 
@@ -34,6 +35,10 @@ LABEL_VALUE_MESSAGE = (
     "regex used for validation is "
     f"'{_LABEL_VALUE}')"
 )
+ANY_CASE_MESSAGE = (
+    "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and end with "
+    f"an alphanumeric character (e.g. 'Example.com', regex used for validation is '{_SUBDOMAIN}')"
+)
 IDENTIFIER_MESSAGE = (
     "a valid C identifier must start with alphabetic character or '_', followed by a "
     "string of alphanumeric characters "
@@ -50,7 +55,9 @@ def _matches(pattern: str, value: str) -> bool:
 def label(value: str) -> list[str]:
     """What is wrong with a DNS label."""
     problems = ["must be no more than 63 bytes"] if len(value) > 63 else []
-    return problems if _matches(_LABEL, value) else [*problems, LABEL_MESSAGE]
+    if _matches(_LABEL, value):
+        return problems
+    return [*problems, "must not contain dots" if _matches(_SUBDOMAIN, value) else LABEL_MESSAGE]
 
 
 def subdomain(value: str) -> list[str]:
@@ -115,6 +122,26 @@ def driver_name(value: str, path: str) -> Causes:
     return causes + [invalid(path, value, problem) for problem in subdomain(value.lower())]
 
 
+def driver_of_claim(value: str, path: str) -> Causes:
+    """As `driver_name`, in the words that claims and classes have for it."""
+    causes = driver_name(value, path)
+    words = f": {SUBDOMAIN_MESSAGE}"
+    return [replace(each, message=each.message.replace(words, f": {ANY_CASE_MESSAGE}")) for each in causes]
+
+
+def pool_of_result(value: str, path: str) -> Causes:
+    """As `pool_name`, in the words that allocation results have for it."""
+    if not value:
+        return [required(path)]
+    causes = [too_long(path, 253)] if len(value) > 253 else []
+    for index, part in enumerate(value.split("/")):
+        if not part:
+            causes.append(invalid(path, value, f"segment {index}: must not be empty"))
+            continue
+        causes += [invalid(path, part, f"segment {index}: {problem}") for problem in subdomain(part)]
+    return causes
+
+
 def pool_name(value: str, path: str) -> Causes:
     """A pool's name: DNS subdomains separated by slashes, at most 253 bytes."""
     if not value:
@@ -142,21 +169,36 @@ def qualified_name(value: str, path: str) -> Causes:
 
 
 def fully_qualified_name(value: str, path: str) -> Causes:
-    """A qualified name whose domain is not optional."""
-    causes = qualified_name(value, path)
-    if "/" not in value:
-        causes.append(
-            invalid(path, value, "a fully qualified name must be a domain and a name separated by a slash")
-        )
-    return causes
+    """A qualified name whose domain is not optional, in words of its own."""
+    domain, slash, name = value.partition("/")
+    if not slash:
+        detail = "a fully qualified name must be a domain and a name separated by a slash"
+        return [*identifier(value, path), invalid(path, value, detail)]
+    if "/" in name:
+        return []  # not refused by the real server either
+    causes = [too_long(path, 63)] if len(domain) > 63 else []
+    if domain:
+        causes += [invalid(path, domain, f"prefix: {problem}") for problem in subdomain(domain)]
+    else:
+        causes.append(invalid(path, "", "prefix must not be empty"))
+    return causes + (identifier(name, path) if name else [invalid(path, "", "name must not be empty")])
 
 
 def uuid(value: str, path: str) -> Causes:
     """A UUID in lower case with dashes."""
     if _UUID.fullmatch(value):
         return []
-    form = (
-        "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` "
-        "with lowercase hexadecimal characters"
-    )
-    return [invalid(path, value, form)]
+    return [invalid(path, value, "must be a lowercase UUID in 8-4-4-4-12 format")]
+
+
+def extended_resource_name(value: str, path: str) -> Causes:
+    """The name of an extended resource: a domain that is not Kubernetes', a slash, a name; fit for quotas."""
+    problems = []
+    if "/" not in value:
+        problems.append("a name must be a domain-prefixed path, such as 'example.com/my-prop'")
+    elif "kubernetes.io/" in value:
+        problems.append('must not have "kubernetes.io/" domain')
+    if value.startswith("requests."):
+        problems.append('must not have "requests." prefix')
+    problems += qualified(f"requests.{value}")
+    return [invalid(path, value, problem) for problem in problems]

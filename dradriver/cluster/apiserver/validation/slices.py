@@ -35,8 +35,9 @@ MAX_GROUPS = 2
 MAX_ATTRIBUTES_AND_CAPACITIES = 32
 MAX_ATTRIBUTE_VALUES = 48
 MAX_STRING = 64
-_LISTS = ("bools", "ints", "strings", "versions")
-_SCALARS = ("bool", "int", "string", "version")
+_LISTS = ("ints", "bools", "strings", "versions")
+_SCALARS = ("int", "bool", "string", "version")
+_ATTRIBUTE_TYPES = ", ".join(f"`{each}`" for each in (*_SCALARS, *_LISTS))
 _NUMBER = r"(0|[1-9]\d*)"
 _PRERELEASE = r"(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
 _SEMVER = re.compile(
@@ -72,6 +73,7 @@ def resource_slice(new: Object, old: Object | None) -> Causes:
         ),
         lambda device: device.get("name", ""),
         "spec.devices",
+        whole=False,
     )
     causes += unique(
         spec.get("sharedCounters"),
@@ -228,8 +230,11 @@ def _attribute(attribute: Object, path: str) -> Causes:
         for index, item in enumerate(items):
             where = f"{at}[{index}]" if key in _LISTS else at
             causes += _attribute_value(key.removesuffix("s"), item, where)
-    if len(present) != 1:
-        causes.append(invalid(path, attribute if present else "", "exactly one value must be specified"))
+    if not present:
+        causes.append(invalid(path, "", f"must specify one of: {_ATTRIBUTE_TYPES}"))
+    elif len(present) > 1:
+        shown = "{" + ", ".join(present) + "}"
+        causes.append(invalid(path, shown, f"must specify exactly one of: {_ATTRIBUTE_TYPES}"))
     return causes
 
 
