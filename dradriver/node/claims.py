@@ -109,6 +109,7 @@ def _device(result: DeviceResult, configs: Sequence[AllocationConfig], inventory
             and config.covers(result.request)
         ],
         consumes=device.consumes_counters if device else [],
+        consumes_unknown=device is None,
     )
 
 

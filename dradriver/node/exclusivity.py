@@ -3,44 +3,25 @@
 Whatever the control plane allocated, no device is prepared for two claims, no counter set is overdrawn
 (KEP-4815), and devices that consume from one counter set share a compatibility group (KEP-5963). What a held
 device consumes, and its groups, are those recorded when it was prepared. Admin access only looks, and shares
-of one device (KEP-5075) are told apart by their share IDs and consume once.
+of one device (KEP-5075) are told apart by their share IDs, consume counters once, and together take no more of
+a capacity than the device has.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from types import MappingProxyType
 from typing import TypeAlias
 
 from dradriver.model.claim import DeviceId
 from dradriver.model.counters import CounterConsumption, CounterSet
+from dradriver.node.capacities import Capacities, capacity_refusals
+from dradriver.node.holds import Holder
 
-__all__ = ["CounterSets", "Hold", "Holder", "refusals"]
+__all__ = ["CounterSets", "refusals", "unknowns"]
 
 CounterSets: TypeAlias = Mapping[tuple[str, str], CounterSet]
 """Counter sets by pool and name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hold:
-    """One device that a claim has or wants.
-
-    Attributes:
-        id: the device, with its share.
-        admin_access: the claim only looks.
-        consumes: what it takes of the pool's counter sets, with the compatibility groups in force.
-    """
-
-    id: DeviceId
-    admin_access: bool = False
-    consumes: Sequence[CounterConsumption] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """A claim and its devices; `claim` is how messages name it."""
-
-    claim: str
-    holds: Sequence[Hold]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,22 +33,66 @@ class _Use:
     consumption: CounterConsumption
 
 
-def refusals(wanted: Holder, held: Iterable[Holder], counter_sets: CounterSets) -> list[str]:
+def refusals(
+    wanted: Holder,
+    held: Iterable[Holder],
+    counter_sets: CounterSets,
+    capacities: Capacities = MappingProxyType({}),
+) -> list[str]:
     """Why the wanted devices can't be prepared now, one sentence a reason; empty when they can.
 
     Args:
         wanted: the claim to prepare.
         held: every other claim that is recorded on this node.
-        counter_sets: what the counter sets of the pools hold now.
+        counter_sets: what the counter sets of the pools hold now, or held when they were last seen.
+        capacities: the same of the devices' capacities.
     """
-    others = [holder for holder in held if any(not hold.admin_access for hold in holder.holds)]
+    others = _users(held)
     return [
         *_taken(wanted, others),
         *chain.from_iterable(
             chain(_overdrawn(wanted.claim, key, uses, counter_sets), _incompatible(wanted.claim, key, uses))
             for key, uses in _uses(wanted, others).items()
         ),
+        *capacity_refusals(wanted, others, capacities),
     ]
+
+
+def unknowns(wanted: Holder, held: Iterable[Holder], counter_sets: CounterSets) -> list[str]:
+    """What would have to be known to say that nothing is overdrawn or mixed; empty when all of it is.
+
+    Not to know is not to consume nothing: such a claim waits until the driver offers the device again.
+    """
+    others = _users(held)
+    everyone = (*others, wanted)
+    counting = {pool for pool, _ in counter_sets}
+    counting |= {hold.id.pool for holder in everyone for hold in holder.holds if hold.consumes}
+    taken_from = {hold.id.pool for hold in wanted.holds if hold.consumes and not hold.admin_access}
+    return [
+        *(
+            f"the driver offers no device {hold.id}, and it is not known what that takes of the counter sets "
+            f"of pool {hold.id.pool!r}: claim {wanted.claim} can't be prepared"
+            for hold in wanted.holds
+            if hold.consumes is None and not hold.admin_access and hold.id.pool in counting
+        ),
+        *(
+            f"it is not known what device {hold.id} of claim {holder.claim} takes of the counter sets of pool "
+            f"{hold.id.pool!r}: claim {wanted.claim}, which takes from them too, can't be prepared"
+            for holder in others
+            for hold in holder.holds
+            if hold.consumes is None and not hold.admin_access and hold.id.pool in taken_from
+        ),
+        *(
+            f"the driver offers no counter set {key[1]!r} in pool {key[0]!r}, and it is not known what it "
+            f"holds: claim {wanted.claim}, which takes from it, can't be prepared"
+            for key in sorted(_uses(wanted, ()))
+            if key not in counter_sets
+        ),
+    ]
+
+
+def _users(held: Iterable[Holder]) -> list[Holder]:
+    return [holder for holder in held if any(not hold.admin_access for hold in holder.holds)]
 
 
 def _taken(wanted: Holder, others: Iterable[Holder]) -> Iterator[str]:
@@ -96,7 +121,7 @@ def _uses(wanted: Holder, others: Iterable[Holder]) -> dict[tuple[str, str], lis
         (hold.id.pool, consumption.counter_set)
         for hold in wanted.holds
         if not hold.admin_access
-        for consumption in hold.consumes
+        for consumption in hold.consumes or ()
     }
     uses: dict[tuple[str, str], list[_Use]] = {key: [] for key in touched}
     counted: set[tuple[str, str]] = set()
@@ -106,7 +131,7 @@ def _uses(wanted: Holder, others: Iterable[Holder]) -> dict[tuple[str, str], lis
             if hold.admin_access or device in counted:
                 continue
             counted.add(device)
-            for consumption in hold.consumes:
+            for consumption in hold.consumes or ():
                 if (key := (hold.id.pool, consumption.counter_set)) in touched:
                     uses[key].append(_Use(holder.claim, hold.id, consumption))
     return uses
@@ -117,7 +142,7 @@ def _overdrawn(
 ) -> Iterator[str]:
     counter_set = counter_sets.get(key)
     if counter_set is None:
-        return  # the pool was withdrawn meanwhile: nothing to compare with
+        return  # one of the `unknowns`
     for name, counter in counter_set.counters.items():
         users = [use for use in uses if name in use.consumption.counters]
         if not any(use.claim == claim for use in users):

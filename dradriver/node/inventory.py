@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from dradriver.errors import DraError, DriverError
+from dradriver.errors import DraError, DriverError, InvalidObjectError
+from dradriver.model.codec import from_builtins
 from dradriver.model.device import Device
 from dradriver.model.pool import Pool
 from dradriver.node.exclusivity import CounterSets
@@ -22,7 +23,7 @@ def as_pools(discovered: Iterable[object], node: str, what: str) -> list[Pool]:
         what: the method, for messages.
 
     Raises:
-        DriverError: something else was returned, or both kinds.
+        DriverError: something else was returned, or both kinds, or values of wrong types.
     """
     try:
         items: list[object] = list(discovered)
@@ -37,10 +38,19 @@ def as_pools(discovered: Iterable[object], node: str, what: str) -> list[Pool]:
         raise DriverError(f"{what} returned {strange!r} among others: devices or pools are wanted")
     if pools and devices:
         raise DriverError(f"{what} returned both pools and devices: put the devices into a pool")
-    if not pools:
-        # No devices: an empty pool, which tells schedulers that there is nothing, not that nobody looked.
-        return [Pool(name=node, devices=tuple(devices))]
-    return [pool if pool.name else msgspec.structs.replace(pool, name=node) for pool in pools]
+    # No devices: an empty pool, which tells schedulers that there is nothing, not that nobody looked.
+    found = pools or [Pool(name=node, devices=tuple(devices))]
+    for pool in found:
+        _check_types(pool, what)
+    return [pool if pool.name else msgspec.structs.replace(pool, name=node) for pool in found]
+
+
+def _check_types(pool: Pool, what: str) -> None:
+    """Authors' code is not bound to its types, and a wrong one would fail far from here."""
+    try:
+        from_builtins(Pool, pool, f"pool {pool.name!r}")
+    except (InvalidObjectError, TypeError, ValueError, NotImplementedError) as error:
+        raise DriverError(f"{what} returned a value of a wrong type: {error}") from error
 
 
 class Inventory:
@@ -93,10 +103,16 @@ class Inventory:
         """The device as the driver last returned it."""
         return self._devices.get((pool, name))
 
+    @property
+    def devices(self) -> Mapping[tuple[str, str], Device]:
+        """Every device as the driver last returned it, by pool and name; a new mapping whenever it is asked."""
+        return self._devices
+
     def _index(self) -> None:
         # What was discovered wins over the fallback where both have a name.
         pools = [*self._fallback, *self._discovered]
-        self._devices = {(pool.name, device.name): device for pool in pools for device in pool.devices}
         self.counter_sets = {
             (pool.name, counter_set.name): counter_set for pool in pools for counter_set in pool.counter_sets
         }
+        # Last: whoever sees these devices from another thread sees their counter sets too.
+        self._devices = {(pool.name, device.name): device for pool in pools for device in pool.devices}

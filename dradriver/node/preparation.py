@@ -31,14 +31,14 @@ import msgspec
 from dradriver.driver.claim import AllocatedDevice, Claim
 from dradriver.errors import DraError, InvalidObjectError
 from dradriver.model.claim import ResourceClaim
+from dradriver.node.admission import Admission
 from dradriver.node.answers import recorded_answers
 from dradriver.node.background import settled
 from dradriver.node.calls import DriverCalls
 from dradriver.node.claim_files import ClaimFiles, DeviceAnswer
 from dradriver.node.claim_states import ClaimEvent, ClaimState, NextStep, next_step
 from dradriver.node.claims import decoded, recorded
-from dradriver.node.errors import DeviceInUseError, StateError
-from dradriver.node.exclusivity import refusals
+from dradriver.node.errors import StateError
 from dradriver.node.inventory import Inventory
 from dradriver.node.locks import ClaimLocks
 from dradriver.node.operations import Operations, Progress
@@ -95,6 +95,7 @@ class Preparation:
         self._driver = calls.driver
         self._node = node
         self._inventory = inventory
+        self._admission = Admission(calls.driver.name, inventory)
         self._state, self._files, self._locks = stores.state, stores.files, stores.locks
         self._deadline = deadline
         self._observe = observe
@@ -172,7 +173,7 @@ class Preparation:
 
         def work(rows: Rows) -> None:
             if rows.get(wanted.uid) is None:
-                self._record(wanted, rows)
+                self._record(self._admission.held(wanted, rows), rows)
 
         async with self._locks.hold(wanted.uid):
             await self._state.write(work)
@@ -260,8 +261,7 @@ class Preparation:
         step = self._next(row, wanted)
         if row is None:
             self._driver_claim(wanted, strict=True)  # what users sent wrongly must not leave a record
-            self._record(wanted, rows)
-            return step, wanted
+            return step, self._record(self._admission.admitted(wanted, rows), rows)
         if step is NextStep.ADOPT:
             event = ClaimEvent.REBOOT if row.state is ClaimState.PREPARED else ClaimEvent.BEGIN_PREPARE
             rows.move(msgspec.structs.replace(row.record, answers=[]), event)
@@ -269,12 +269,9 @@ class Preparation:
             rows.move(row.record, ClaimEvent.BEGIN_UNPREPARE)
         return step, row.record
 
-    def _record(self, wanted: ClaimRecord, rows: Rows) -> None:
-        """Records a claim of which nothing is recorded, unless it collides with another."""
-        held = [row.record.holder(self._driver.name) for row in rows.all()]
-        if reasons := refusals(wanted.holder(self._driver.name), held, self._inventory.counter_sets):
-            raise DeviceInUseError("; ".join(reasons))
-        rows.move(wanted, ClaimEvent.BEGIN_PREPARE)
+    @staticmethod
+    def _record(admitted: ClaimRecord, rows: Rows) -> ClaimRecord:
+        return rows.move(admitted, ClaimEvent.BEGIN_PREPARE).record
 
     async def _complete(self, record: ClaimRecord, progress: Progress, *, strict: bool) -> list[DeviceAnswer]:
         """From a recorded claim to a prepared one."""

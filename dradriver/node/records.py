@@ -20,7 +20,7 @@ from dradriver.model.device import Attribute, Device
 from dradriver.model.meta import Condition
 from dradriver.model.quantity import Quantity
 from dradriver.node.claim_states import ClaimState
-from dradriver.node.exclusivity import Hold, Holder
+from dradriver.node.holds import Hold, Holder
 
 __all__ = [
     "ClaimRecord",
@@ -52,6 +52,7 @@ class RecordedDevice(Value, frozen=True, kw_only=True):
         request, pool, device, share_id, admin_access, consumed_capacity: as in the allocation result.
         parameters: the opaque parameters that apply, classes first, as JSON texts.
         consumes: what the device took of counter sets when it was recorded, with its compatibility groups.
+        consumes_unknown: the driver did not offer the device then, so nobody knew.
     """
 
     request: str
@@ -62,6 +63,7 @@ class RecordedDevice(Value, frozen=True, kw_only=True):
     consumed_capacity: dict[str, Quantity] = {}
     parameters: list[str] = []
     consumes: list[CounterConsumption] = []
+    consumes_unknown: bool = False
 
     def id(self, driver: str) -> DeviceId:
         """The device's name in the whole cluster."""
@@ -79,6 +81,11 @@ class RecordedDevice(Value, frozen=True, kw_only=True):
             configs=tuple(configs),
             device=device,
         )
+
+
+def _hold(device: RecordedDevice, driver: str) -> Hold:
+    consumes = None if device.consumes_unknown else device.consumes
+    return Hold(device.id(driver), device.admin_access, consumes, device.consumed_capacity)
 
 
 class RecordedAnswer(Value, frozen=True, kw_only=True):
@@ -117,12 +124,11 @@ class ClaimRecord(Value, frozen=True, kw_only=True):
     @property
     def allocation(self) -> list[RecordedDevice]:
         """The devices without what they consumed when they were recorded: equal while the allocation is."""
-        return [msgspec.structs.replace(device, consumes=[]) for device in self.devices]
+        return [msgspec.structs.replace(device, consumes=[], consumes_unknown=False) for device in self.devices]
 
     def holder(self, driver: str) -> Holder:
         """What the claim holds, for `exclusivity`."""
-        holds = [Hold(d.id(driver), d.admin_access, d.consumes) for d in self.devices]
-        return Holder(str(self.ref), holds)
+        return Holder(str(self.ref), [_hold(device, driver) for device in self.devices])
 
 
 @dataclass(frozen=True, slots=True)

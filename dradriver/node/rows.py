@@ -4,6 +4,7 @@ import sqlite3
 import time
 
 from dradriver.node.claim_states import ClaimEvent, ClaimState, move
+from dradriver.node.offers import Offers
 from dradriver.node.records import ClaimRecord, PreparedClaimRecord, decode_record, encode_record
 
 __all__ = ["Rows"]
@@ -17,6 +18,8 @@ class Rows:
     def __init__(self, connection: sqlite3.Connection, boot_id: str) -> None:
         self._execute = connection.execute
         self._boot_id = boot_id
+        self.offers = Offers(connection)
+        """What the driver offers, or did."""
 
     def get(self, uid: str) -> PreparedClaimRecord | None:
         """The row of a claim; None while it is absent.

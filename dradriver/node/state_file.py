@@ -42,6 +42,18 @@ _MIGRATIONS: Final = (
         # Until it is complete, a new file says nothing about claims that were prepared before it was made.
         "CREATE TABLE completed (at REAL NOT NULL) STRICT",
     ),
+    (
+        """
+        CREATE TABLE offers (
+            kind TEXT NOT NULL,
+            pool TEXT NOT NULL,
+            name TEXT NOT NULL,
+            value BLOB NOT NULL,
+            gone REAL,
+            PRIMARY KEY (kind, pool, name)
+        ) STRICT, WITHOUT ROWID
+        """,
+    ),
 )
 """What turns version N of the file into N + 1; `user_version` is the version."""
 

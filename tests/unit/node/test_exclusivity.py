@@ -2,7 +2,10 @@
 
 from dradriver.model.claim import DeviceId
 from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.node.exclusivity import Hold, Holder, refusals
+from dradriver.model.device import Capacity
+from dradriver.model.quantity import Quantity
+from dradriver.node.exclusivity import refusals, unknowns
+from dradriver.node.holds import Hold, Holder
 
 DRIVER = "gpu.example.com"
 SETS = {("pool", "gpu-0"): CounterSet("gpu-0", {"memory": "40Gi", "slices": 7})}
@@ -120,3 +123,77 @@ def test_no_groups_go_only_with_no_groups() -> None:
     )
     assert refusals(Holder("b", [device("d-1", use=grouped)]), [Holder("a", [device("d-0", use=plain)])], SETS)
     assert refusals(Holder("b", [device("d-1", use=plain)]), [Holder("a", [device("d-0", use=grouped)])], SETS)
+
+
+HAS = {("pool", "gpu-0"): {"memory": Capacity(Quantity("40Gi"))}}
+
+
+def share(name: str, memory: str, device: str = "gpu-0", capacity: str = "memory") -> Hold:
+    return Hold(DeviceId(DRIVER, "pool", device, name), consumed_capacity={capacity: Quantity(memory)})
+
+
+def test_shares_may_use_up_a_capacity() -> None:
+    held = [Holder("a", [share("1", "20Gi")])]
+    assert refusals(Holder("b", [share("2", "20Gi")]), held, {}, HAS) == []
+
+
+def test_shares_cannot_overdraw_a_capacity_and_both_claims_are_named() -> None:
+    held = [Holder("ns/a", [share("1", "20Gi")]), Holder("ns/x", [share("9", "40Gi", "gpu-1")])]
+    (reason,) = refusals(Holder("ns/b", [share("2", "21Gi")]), held, {}, HAS)
+    assert reason == (
+        "capacity gpu.example.com/memory of device pool/gpu-0 would be overdrawn: "
+        "claim ns/b and ns/a together take 41Gi of 40Gi"
+    )
+
+
+def test_shares_of_one_claim_are_added_up_too() -> None:
+    assert refusals(Holder("a", [share("1", "30Gi"), share("2", "30Gi")]), [], {}, HAS)
+
+
+def test_a_capacity_counts_once_under_its_short_and_its_full_name() -> None:
+    held = [Holder("a", [share("1", "30Gi", capacity=f"{DRIVER}/memory")])]
+    assert refusals(Holder("b", [share("2", "30Gi")]), held, {}, HAS)
+
+
+def test_a_second_share_of_a_capacity_that_is_not_known_is_refused() -> None:
+    first = Holder("a", [share("1", "1Gi")])
+    assert refusals(first, [], {}, {}) == []
+    (reason,) = refusals(Holder("b", [share("2", "1Gi")]), [first], {}, {})
+    assert reason.startswith("it is not known how much capacity gpu.example.com/memory device pool/gpu-0 has")
+
+
+def test_admin_access_takes_no_capacity() -> None:
+    admin = Hold(DeviceId(DRIVER, "pool", "gpu-0", "1"), True, (), {"memory": Quantity("40Gi")})
+    assert refusals(Holder("b", [share("2", "40Gi")]), [Holder("a", [admin])], {}, HAS) == []
+
+
+NOBODY_KNOWS = Hold(DeviceId(DRIVER, "pool", "gone"), consumes=None)
+
+
+def test_a_device_of_which_nothing_is_known_is_refused_where_the_pool_has_counter_sets() -> None:
+    (reason,) = unknowns(Holder("ns/a", [NOBODY_KNOWS]), [], SETS)
+    assert "the driver offers no device gpu.example.com/pool/gone" in reason
+    assert "ns/a" in reason
+
+
+def test_a_held_device_tells_that_its_pool_has_counter_sets() -> None:
+    held = [Holder("a", [device("mig-0", use=takes("1Gi"))])]
+    assert unknowns(Holder("b", [NOBODY_KNOWS]), held, {})
+    assert unknowns(Holder("b", [NOBODY_KNOWS]), [Holder("a", [device("nic-0")])], {}) == []
+
+
+def test_a_held_device_of_which_nothing_is_known_keeps_away_who_takes_counters() -> None:
+    held = [Holder("ns/a", [NOBODY_KNOWS])]
+    (reason,) = unknowns(Holder("ns/b", [device("mig-0", use=takes("1Gi"))]), held, SETS)
+    assert "device gpu.example.com/pool/gone of claim ns/a" in reason
+    assert unknowns(Holder("b", [device("nic-0")]), held, SETS) == []
+
+
+def test_a_counter_set_that_is_not_known_is_refused() -> None:
+    (reason,) = unknowns(Holder("ns/b", [device("mig-0", use=takes("1Gi"))]), [], {})
+    assert "the driver offers no counter set 'gpu-0' in pool 'pool'" in reason
+
+
+def test_who_only_looks_need_not_know() -> None:
+    admin = Hold(DeviceId(DRIVER, "pool", "gone"), admin_access=True, consumes=None)
+    assert unknowns(Holder("a", [admin]), [], SETS) == []

@@ -1,0 +1,36 @@
+"""What claims hold on this node, as the last line of defense looks at it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dradriver.model.claim import DeviceId
+from dradriver.model.counters import CounterConsumption
+from dradriver.model.quantity import Quantity
+
+__all__ = ["Hold", "Holder"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """One device that a claim has or wants.
+
+    Attributes:
+        id: the device, with its share.
+        admin_access: the claim only looks.
+        consumes: what it takes of the pool's counter sets, with the compatibility groups in force; None: the
+            driver did not offer the device, so nobody knows.
+        consumed_capacity: what a share takes of the device's capacities (KEP-5075).
+    """
+
+    id: DeviceId
+    admin_access: bool = False
+    consumes: Sequence[CounterConsumption] | None = ()
+    consumed_capacity: Mapping[str, Quantity] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A claim and its devices; `claim` is how messages name it."""
+
+    claim: str
+    holds: Sequence[Hold]

@@ -1,0 +1,112 @@
+"""What the driver offered, kept in the prepared state: devices may be gone when a claim for them arrives.
+
+Kept is what exclusivity needs: what devices consume, their capacities, and the counter sets. What is gone is
+forgotten after a week: the scheduler learns of it within seconds.
+"""
+
+import hashlib
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Final, TypeVar
+
+import msgspec
+
+from dradriver.errors import InvalidObjectError
+from dradriver.model.codec import decode
+from dradriver.model.counters import CounterSet
+from dradriver.model.device import Device
+
+__all__ = ["Offer", "Offers"]
+
+T = TypeVar("T")
+
+_FORGOTTEN_SECONDS: Final = 7 * 24 * 3600.0
+_encoder: Final = msgspec.json.Encoder(enc_hook=str)  # quantities
+_DEVICE, _COUNTER_SET, _WHOLE = "device", "counter set", "digest"
+
+
+class Offer:
+    """Devices and counter sets as they are stored: made once for each answer of `discover()`."""
+
+    def __init__(
+        self, devices: Mapping[tuple[str, str], Device], counter_sets: Mapping[tuple[str, str], CounterSet]
+    ) -> None:
+        self.rows = [*_stored(_DEVICE, devices), *_stored(_COUNTER_SET, counter_sets)]
+        digest = hashlib.sha256()
+        for row in self.rows:
+            digest.update(repr(row).encode())
+        self.digest = digest.digest()
+
+
+def _stored(
+    kind: str, values: Mapping[tuple[str, str], Device] | Mapping[tuple[str, str], CounterSet]
+) -> Iterator[tuple[str, str, str, bytes]]:
+    for (pool, name), value in values.items():
+        # What can't be written is not kept: it is the driver's own value, and its claims are refused anyway.
+        with suppress(TypeError, ValueError, AttributeError, OverflowError, NotImplementedError):
+            yield kind, pool, name, _encoder.encode(_needed(value) if isinstance(value, Device) else value)
+
+
+def _needed(device: Device) -> Device:
+    return Device(device.name, capacity=device.capacity, consumes_counters=device.consumes_counters)
+
+
+class Offers:
+    """Access to the rows of what was offered, inside a transaction."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def keep(self, offer: Offer) -> None:
+        """The driver offers this now; what it offered before is kept as gone.
+
+        Raises:
+            sqlite3.Error: the file can't be read or written.
+        """
+        if self._value(_WHOLE, "", "") == offer.digest:
+            return
+        now = time.time()
+        execute = self._connection.execute
+        execute("UPDATE offers SET gone = ? WHERE gone IS NULL", (now,))
+        self._connection.executemany(
+            "INSERT INTO offers (kind, pool, name, value, gone) VALUES (?, ?, ?, ?, NULL) "
+            "ON CONFLICT (kind, pool, name) DO UPDATE SET value = excluded.value, gone = NULL",
+            [*offer.rows, (_WHOLE, "", "", offer.digest)],
+        )
+        execute("DELETE FROM offers WHERE gone < ?", (now - _FORGOTTEN_SECONDS,))
+
+    def device(self, pool: str, name: str) -> Device | None:
+        """The device as it was last offered, without its attributes; None: never, or long ago.
+
+        Raises:
+            sqlite3.Error: the file can't be read.
+        """
+        return _read(Device, self._value(_DEVICE, pool, name))
+
+    def counter_sets(self, pools: Sequence[str]) -> dict[tuple[str, str], CounterSet]:
+        """The pools' counter sets as they were last offered.
+
+        Raises:
+            sqlite3.Error: the file can't be read.
+        """
+        found = {}
+        for pool in pools:
+            query = "SELECT name, value FROM offers WHERE kind = ? AND pool = ?"
+            for name, value in self._connection.execute(query, (_COUNTER_SET, pool)).fetchall():
+                if counter_set := _read(CounterSet, value):
+                    found[pool, str(name)] = counter_set
+        return found
+
+    def _value(self, kind: str, pool: str, name: str) -> bytes | None:
+        query = "SELECT value FROM offers WHERE kind = ? AND pool = ? AND name = ?"
+        row = self._connection.execute(query, (kind, pool, name)).fetchone()
+        return None if row is None else bytes(row[0])
+
+
+def _read(kind: type[T], value: bytes | None) -> T | None:
+    """What was stored; None if it can't be read: then nothing is known of it."""
+    with suppress(InvalidObjectError):
+        return None if value is None else decode(kind, value)
+    return None

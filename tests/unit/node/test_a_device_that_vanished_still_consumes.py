@@ -1,0 +1,102 @@
+"""What a device consumes is known after the driver has stopped offering it, or its claim is refused."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from dradriver.model.claim import DeviceResult
+from dradriver.model.counters import CounterConsumption, CounterSet
+from dradriver.model.device import Capacity, Device
+from dradriver.model.pool import Pool
+from dradriver.model.quantity import Quantity
+from dradriver.node.errors import ClaimError, DeviceInUseError
+from tests.unit.node.world import DRIVER, NODE, LampDriver, World, allocated
+
+
+def lamp(name: str, watts: int, *groups: str) -> Device:
+    return Device(name, consumes_counters=[CounterConsumption("socket", {"watts": watts}, groups)])
+
+
+WHOLE, HALF, OTHER_HALF = lamp("whole", 100), lamp("half", 50), lamp("other-half", 50)
+
+
+class SocketDriver(LampDriver):
+    """Lamps in one socket; nothing is offered while nothing is plugged in."""
+
+    def __init__(self, world: World, *lamps: Device) -> None:
+        super().__init__(world.hardware)
+        self.devices = lamps
+
+    def discover(self) -> Sequence[Pool]:
+        if not self.devices:
+            return []
+        return [Pool(NODE, tuple(self.devices), (CounterSet("socket", {"watts": 100}),))]
+
+
+async def prepare_in_turn(world: World, first: SocketDriver, second: SocketDriver, wanted: str) -> None:
+    """Prepares `half` in one process, then another device in the next one, which offers other devices."""
+    async with world.running(driver=first) as process:
+        await process.preparation.prepare(allocated("first", "half"))
+    async with world.running(driver=second) as process:
+        await process.preparation.prepare(allocated("second", wanted))
+
+
+async def test_a_vanished_device_overdraws_the_counter_set(world: World) -> None:
+    both, rest = SocketDriver(world, WHOLE, HALF), SocketDriver(world, HALF)
+    with pytest.raises(DeviceInUseError, match=r"second .* and default/first .* together take 150 of 100"):
+        await prepare_in_turn(world, both, rest, "whole")
+
+
+async def test_a_vanished_device_that_fits_is_prepared(world: World) -> None:
+    await prepare_in_turn(world, SocketDriver(world, OTHER_HALF, HALF), SocketDriver(world, HALF), "other-half")
+
+
+async def test_a_vanished_counter_set_is_compared_with_as_it_was(world: World) -> None:
+    both = SocketDriver(world, WHOLE, HALF)
+    with pytest.raises(DeviceInUseError, match="together take 150 of 100"):
+        await prepare_in_turn(world, both, SocketDriver(world), "whole")
+
+
+async def test_a_vanished_device_keeps_its_compatibility_groups(world: World) -> None:
+    mixed = SocketDriver(world, lamp("half", 10, "led"), lamp("bulb", 10, "glow"))
+    with pytest.raises(DeviceInUseError, match="no compatibility group in common"):
+        await prepare_in_turn(world, mixed, SocketDriver(world), "bulb")
+
+
+async def test_a_device_that_was_never_offered_is_refused_beside_counter_sets(world: World) -> None:
+    with pytest.raises(ClaimError, match=r"the driver offers no device lamp.example.com/node-1/whole"):
+        await prepare_in_turn(world, SocketDriver(world, HALF), SocketDriver(world), "whole")
+
+
+async def test_a_rebuilt_state_holds_a_device_of_which_nothing_is_known(world: World) -> None:
+    """It may be in use: whoever takes counters beside it waits until it is unprepared or offered again."""
+    world.api.add(allocated("lost", "whole"))
+    async with world.running(driver=SocketDriver(world, HALF), complete=False) as process:
+        await process.reconciler.complete()
+        (row,) = await process.rows()
+        assert row.record.name == "lost"
+        with pytest.raises(ClaimError, match=r"not known what device .*whole of claim default/lost"):
+            await process.preparation.prepare(allocated("half", "half"))
+
+
+def share(name: str, watts: int) -> DeviceResult:
+    return DeviceResult(
+        request="r",
+        driver=DRIVER,
+        pool=NODE,
+        device="strip",
+        share_id=name,
+        consumed_capacity={"watts": Quantity(watts)},
+    )
+
+
+@pytest.mark.parametrize("offered", [True, False], ids=["offered", "vanished"])
+async def test_shares_of_a_device_do_not_overdraw_its_capacity(world: World, *, offered: bool) -> None:
+    strip = Device("strip", capacity={"watts": Capacity(Quantity(100))}, allow_multiple_allocations=True)
+    async with world.running(driver=SocketDriver(world, strip)) as process:
+        await process.preparation.prepare(allocated("first", share("1", 60)))
+    devices = [strip] if offered else []
+    async with world.running(driver=SocketDriver(world, *devices)) as process:
+        await process.preparation.prepare(allocated("second", share("2", 40)))
+        with pytest.raises(DeviceInUseError, match=r"default/third .* and default/first .*, default/second"):
+            await process.preparation.prepare(allocated("third", share("3", 1)))
