@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 from dradriver.errors import Problem
 from dradriver.model.codec import Value
@@ -21,7 +21,9 @@ __all__ = [
     "Hook",
     "Mount",
     "cdi_problems",
+    "is_bind_mount",
     "minimum_version",
+    "spelled_out",
 ]
 
 T = TypeVar("T")
@@ -52,7 +54,15 @@ class DeviceNode(Value, frozen=True):
 
 
 class Mount(Value, frozen=True):
-    """A mount that the container gets: `host_path` appears at `container_path`."""
+    """A mount that the container gets: `host_path` appears at `container_path`.
+
+    Attributes:
+        host_path: on the host; it must exist when the container starts.
+        container_path: in the container.
+        options: as for `mount -o`: `["ro"]`, for example.
+        type: of the file system; empty for a bind mount, which needs no options then: a runtime only takes it
+            with `bind` or `rbind` among them, so `rbind` is put in front when the CDI spec is written.
+    """
 
     host_path: str
     container_path: str
@@ -140,6 +150,22 @@ class CdiSpec(Value, frozen=True, kw_only=True):
         )
 
 
+def is_bind_mount(mount: Mount) -> bool:
+    """Whether a runtime takes it for a bind mount."""
+    return "bind" in mount.options or "rbind" in mount.options
+
+
+def spelled_out(edits: ContainerEdits) -> ContainerEdits:
+    """The same edits as a CDI spec has them: what is a bind mount says so in its options."""
+    return replace(edits, mounts=[_spelled_out(mount) for mount in edits.mounts])
+
+
+def _spelled_out(mount: Mount) -> Mount:
+    if mount.type not in {"", "bind"} or is_bind_mount(mount):
+        return mount
+    return replace(mount, options=["rbind", *mount.options])
+
+
 def minimum_version(spec: CdiSpec) -> str:
     """The lowest CDI version in which everything in the spec is known."""
     edits = [spec.container_edits, *(device.container_edits for device in spec.devices)]
@@ -220,6 +246,7 @@ def _hook(hook: Hook) -> Iterator[Problem]:
     if hook.hook_name not in _HOOKS:
         yield Problem("hookName", f"{hook.hook_name!r} is not one of {', '.join(sorted(_HOOKS))}")
     yield from _absolute("path", hook.path)
+    yield from _each(hook.env, _variable, "env")
 
 
 def _absolute(field: str, path: str) -> Iterator[Problem]:

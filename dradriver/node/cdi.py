@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from dradriver.errors import DriverError
-from dradriver.model.cdi import CdiDevice, CdiSpec, ContainerEdits, cdi_problems
+from dradriver.model.cdi import CdiDevice, CdiSpec, ContainerEdits, cdi_problems, spelled_out
 from dradriver.model.codec import canonical
 from dradriver.node import files
 from dradriver.node.records import ClaimRecord
@@ -18,6 +18,8 @@ from dradriver.node.records import ClaimRecord
 __all__ = ["CdiDirectory", "CdiNames", "claim_spec", "usable_uid"]
 
 _UID: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,126}[A-Za-z0-9])?")
+_NOT_YAML: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+"""What YAML refuses or takes for the end of a line: runtimes read JSON specs as YAML."""
 
 
 class CdiNames:
@@ -71,7 +73,7 @@ def claim_spec(names: CdiNames, record: ClaimRecord, metadata: dict[str, Contain
     """
     # A device without edits is an error for runtimes, so it gets no CDI device.
     devices = [
-        CdiDevice(names.device(record.uid, index), answer.edits)
+        CdiDevice(names.device(record.uid, index), spelled_out(answer.edits))
         for index, answer in enumerate(record.answers)
         if answer.edits != ContainerEdits()
     ]
@@ -85,6 +87,11 @@ def claim_spec(names: CdiNames, record: ClaimRecord, metadata: dict[str, Contain
             + "; ".join(map(str, problems))
         )
     return spec
+
+
+def _as_yaml(text: bytes) -> bytes:
+    """The same JSON, so that a reader of YAML reads the same strings."""
+    return _NOT_YAML.sub(lambda found: f"\\u{ord(found.group()):04x}", text.decode()).encode()
 
 
 class CdiDirectory:
@@ -109,7 +116,7 @@ class CdiDirectory:
         if spec is None:
             files.remove(path)
             return False
-        data = canonical(spec)
+        data = _as_yaml(canonical(spec))
         try:
             if path.read_bytes() == data:
                 return False

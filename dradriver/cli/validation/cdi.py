@@ -5,7 +5,7 @@ from typing import Final
 
 from dradriver.cli.files import Document
 from dradriver.errors import InvalidObjectError, Problem
-from dradriver.model.cdi import CdiSpec, cdi_problems, minimum_version
+from dradriver.model.cdi import CdiSpec, cdi_problems, is_bind_mount, minimum_version
 from dradriver.model.codec import from_builtins
 from dradriver.model.strict import unknown_fields
 
@@ -27,7 +27,19 @@ def check_cdi(document: Document) -> Iterator[Problem]:
         yield from error.problems
         return
     yield from cdi_problems(spec)
+    yield from _mounts(spec)
     if spec.cdi_version not in VERSIONS:
         yield Problem("cdiVersion", f"{spec.cdi_version!r} is not one of {', '.join(VERSIONS)}")
     elif VERSIONS.index(spec.cdi_version) < VERSIONS.index(needed := minimum_version(spec)):
         yield Problem("cdiVersion", f"{spec.cdi_version} is too old for what the spec holds, it needs {needed}")
+
+
+def _mounts(spec: CdiSpec) -> Iterator[Problem]:
+    """Mounts that runtimes take for a file system without a name: CDI allows them, no container starts."""
+    edits = {"containerEdits": spec.container_edits}
+    edits |= {f"devices[{n}].containerEdits": device.container_edits for n, device in enumerate(spec.devices)}
+    for path, each in edits.items():
+        for index, mount in enumerate(each.mounts):
+            if not mount.type and not is_bind_mount(mount):
+                rule = "neither type nor bind or rbind: containers fail to start with 'no such device'"
+                yield Problem(f"{path}.mounts[{index}].options", rule)

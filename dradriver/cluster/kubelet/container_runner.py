@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Set
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 from dradriver.cluster.kubelet.container_state import ContainerState
 from dradriver.cluster.kubelet.expansion import argv_of, env_of
@@ -18,6 +19,9 @@ from dradriver.model.workload import Container
 __all__ = ["ContainerRunner", "remove_folders"]
 
 _log = logging.getLogger(__name__)
+
+_NAMED: Final = 2
+_STARTING: Final = frozenset({"CreateContainerError", "RunContainerError"})
 
 
 class ContainerRunner:
@@ -112,6 +116,10 @@ class ContainerRunner:
 
     async def _failed(self, state: ContainerState, spec: ContainerSpec, error: ContainerStartError) -> None:
         await asyncio.to_thread(shutil.rmtree, spec.folder, ignore_errors=True)
+        if error.reason in _STARTING and spec.cdi_devices and spec.cdi_devices[0] not in str(error):
+            # What runtimes say of a mount or device node names neither driver nor claim.
+            named = ", ".join(spec.cdi_devices[:_NAMED]) + (", ..." if len(spec.cdi_devices) > _NAMED else "")
+            error = ContainerStartError(error.reason, f"{error} (with the CDI devices {named})")
         self.states[state.name] = state.fails_to_start(
             error.reason, str(error), time.monotonic(), self._restart_delay
         )

@@ -91,6 +91,16 @@ def test_sound_objects_have_no_findings(tmp_path: Path) -> None:
         ),
         ({**class_body(), "metadata": {"name": "Upper"}}, "metadata.name: Invalid value"),
         ({"apiVersion": "v1", "metadata": {}}, "kind: the object has no kind"),
+        (
+            {
+                "cdiVersion": "0.3.0",
+                "kind": "v.io/cc",
+                "devices": [
+                    {"name": "d", "containerEdits": {"mounts": [{"hostPath": "/a", "containerPath": "/b"}]}}
+                ],
+            },
+            "devices[0].containerEdits.mounts[0].options: neither type nor bind",
+        ),
         ({"cdiVersion": "0.3.0", "kind": "v.io/c", "devices": []}, "devices: at least one device is required"),
         (
             {"cdiVersion": "0.2.9", "kind": "v.io/cc", "devices": [{"name": "d", "containerEdits": {}}]},

@@ -11,6 +11,7 @@ from dradriver.model.cdi import (
     Mount,
     cdi_problems,
     minimum_version,
+    spelled_out,
 )
 
 
@@ -59,6 +60,23 @@ def test_the_lowest_version_that_knows_everything_is_chosen(given: CdiSpec, vers
 )
 def test_what_no_runtime_can_apply_is_reported_with_its_field(given: CdiSpec, path: str) -> None:
     assert path in {problem.path for problem in cdi_problems(given)}
+
+
+@pytest.mark.parametrize(
+    ("mount", "options"),
+    [
+        (Mount("/a", "/b"), ["rbind"]),
+        (Mount("/a", "/b", ["ro"]), ["rbind", "ro"]),
+        (Mount("/a", "/b", ["ro", "bind"]), ["ro", "bind"]),
+        (Mount("/a", "/b", type="bind"), ["rbind"]),
+        (Mount("tmpfs", "/b", ["size=1m"], "tmpfs"), ["size=1m"]),
+    ],
+)
+def test_a_mount_without_a_type_is_a_bind_mount(mount: Mount, options: list[str]) -> None:
+    edits = spelled_out(ContainerEdits({"A": "1"}, mounts=[mount], additional_gids=[4]))
+    assert edits.mounts == [Mount(mount.host_path, mount.container_path, options, mount.type)]
+    assert (edits.env, edits.additional_gids) == (["A=1"], [4])
+    assert list(cdi_problems(spec(edits))) == []
 
 
 def test_edits_add_up_in_order() -> None:

@@ -1,13 +1,15 @@
 """Names and versions of the CDI specs that are written."""
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dradriver.model.cdi import CdiDevice, CdiSpec, ContainerEdits, DeviceNode, cdi_problems
+from dradriver.model.cdi import CdiDevice, CdiSpec, ContainerEdits, DeviceNode, Mount, cdi_problems
 from dradriver.node.cdi import CdiDirectory, CdiNames, claim_spec, usable_uid
 from dradriver.node.files import write_atomically
 from dradriver.node.records import ClaimRecord, RecordedAnswer, RecordedDevice
@@ -26,6 +28,13 @@ def test_the_version_is_the_lowest_that_the_content_needs() -> None:
     assert plain is not None
     assert newer is not None
     assert (plain.cdi_version, newer.cdi_version) == ("0.5.0", "0.7.0")
+
+
+def test_a_mount_without_a_type_is_written_as_a_bind_mount() -> None:
+    found = spec(ContainerEdits(mounts=[Mount("/a", "/b"), Mount("/c", "/d", ["ro"])]))
+    assert found is not None
+    options = [mount.options for mount in found.devices[0].container_edits.mounts]
+    assert options == [["rbind"], ["rbind", "ro"]]
 
 
 def test_devices_without_edits_are_left_out_and_keep_their_numbers() -> None:
@@ -53,6 +62,17 @@ def test_a_file_name_tells_its_claim(uid: str, driver: str) -> None:
 @pytest.mark.parametrize("uid", ["", "../x", "a/b", "-a", "a" * 200, "a b"])
 def test_a_uid_that_is_no_file_name_is_not_usable(uid: str) -> None:
     assert not usable_uid(uid)
+
+
+@given(st.text(st.sampled_from('a\x7f\x85\x9f\u2028\u2029\ufeff\uffff\n\t"\\\U0001f600')))
+def test_a_reader_of_yaml_reads_the_same_strings(value: str) -> None:
+    """Container runtimes read JSON specs as YAML, which refuses some characters and folds others."""
+    spec = CdiSpec(kind="a.com/b", devices=[CdiDevice("d", ContainerEdits(env={"A": value}))])
+    with tempfile.TemporaryDirectory() as folder:
+        CdiDirectory(Path(folder), CdiNames("a.com")).write(UID, spec)
+        [path] = Path(folder).iterdir()
+        read = yaml.safe_load(path.read_text())
+    assert read["devices"][0]["containerEdits"]["env"] == [f"A={value}"]
 
 
 def test_a_spec_is_written_only_when_it_differs(tmp_path: Path) -> None:
