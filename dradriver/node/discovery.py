@@ -79,7 +79,7 @@ class Discovery:
         try:
             offered = await self._calls.call(self._driver.fallback, names)
             what = f"driver {self._driver.name}: fallback()"
-            pools = None if offered is None else as_pools(offered, self._node, what)
+            pools = None if offered is None else await asyncio.to_thread(as_pools, offered, self._node, what)
         except DraError as error:
             _log.error("%s; unsafe devices of pool %s are withdrawn", error, pool)
             self._metrics.background_error("fallback")
@@ -89,7 +89,9 @@ class Discovery:
 
     async def _discover(self) -> list[Pool]:
         discovered = await self._calls.call(self._driver.discover)
-        return as_pools(discovered, self._node, f"driver {self._driver.name}: discover()")
+        # In a thread: there may be thousands, and a lazy list runs the author's code.
+        what = f"driver {self._driver.name}: discover()"
+        return await asyncio.to_thread(as_pools, discovered, self._node, what)
 
     async def _wait(self, seconds: float | None) -> None:
         try:

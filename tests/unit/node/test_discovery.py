@@ -1,8 +1,9 @@
 """When the driver is asked what it has, and what becomes of the answer."""
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -13,7 +14,7 @@ from dradriver.model.pool import Pool
 from dradriver.node.inventory import as_pools
 from dradriver.publish.dropped import DroppedField
 from tests.unit.node.plugin_world import FakePublisher, Node
-from tests.unit.node.world import LampDriver
+from tests.unit.node.world import NODE, LampDriver
 
 
 class Counting(LampDriver):
@@ -109,3 +110,25 @@ def test_anything_else_is_the_drivers_error(returned: object, message: str) -> N
 
 def test_a_driver_has_no_fallback_unless_it_says_so() -> None:
     assert Driver.fallback(Counting(), {"consumesCounters"}) is None
+
+
+WRONG: dict[str, Callable[[], object]] = {
+    "a text for a device": lambda: [Pool(NODE, devices=cast(Any, ["lamp-0"]))],
+    "a number for a name": lambda: [Device(cast(str, 5))],
+    "a list for a name": lambda: [Device(cast(str, ["lamp-0"]))],
+    "a number for a pool's name": lambda: [Pool(cast(str, 5))],
+    "a text for a counter set": lambda: [Pool(NODE, counter_sets=cast(Any, ["memory"]))],
+    "a text for what is consumed": lambda: [Device("lamp-0", consumes_counters=cast(Any, ["memory"]))],
+    "half a character": lambda: [Device("lamp-\ud800")],
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG.keys())
+def test_devices_of_wrong_types_are_the_drivers_error(wrong: Callable[[], object]) -> None:
+    with pytest.raises(DriverError, match=r"^discover\(\) returned "):
+        as_pools(cast(Iterable[object], wrong()), NODE, "discover()")
+
+
+def test_sound_pools_stay_as_the_driver_made_them() -> None:
+    pool = Pool("lamps", devices=(Device("lamp-0", {"color": "red"}, capacity={"light": "800"}),))
+    assert as_pools([pool], NODE, "discover()") == [pool]
