@@ -1,4 +1,4 @@
-"""CDI edits on an OCI runtime configuration, as the CDI specification tells container runtimes to apply them.
+"""CDI edits on an OCI runtime configuration, as container runtimes apply them (Go package `pkg/cdi`).
 
 Pure but for one thing: device nodes are looked up on the host, since a spec may leave out what the host knows.
 """
@@ -7,14 +7,13 @@ import os
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from pathlib import PurePosixPath
+from typing import Any
 
 from dradriver.cluster.runtime.base import ContainerStartError
 from dradriver.model.cdi import ContainerEdits, DeviceNode, Hook, Mount
 
 __all__ = ["HostNode", "apply_edits", "host_node"]
-
-_MODE: Final = 0o666
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +29,13 @@ class HostNode:
 
 
 def host_node(path: str) -> HostNode:
-    """The device node at `path`.
+    """The device node at `path`; symbolic links are not followed, container runtimes don't either.
 
     Raises:
         ContainerStartError: it is not there, or it is no device node.
     """
     try:
-        status = os.stat(path)  # noqa: PTH116 - st_rdev
+        status = os.lstat(path)
     except OSError as error:
         raise ContainerStartError(
             "CreateContainerError", f"CDI device node {path}: {error.strerror}"
@@ -63,51 +62,74 @@ def apply_edits(
         ContainerStartError: a device node that the edits rely on is not on the host.
     """
     process, linux = config["process"], config["linux"]
-    for entry in edits.env:
-        name = entry.partition("=")[0]
-        process["env"] = [kept for kept in process["env"] if not kept.startswith(f"{name}=")] + [entry]
+    # A variable that is set again keeps its place.
+    variables = {entry.partition("=")[0]: entry for entry in [*process["env"], *edits.env]}
+    process["env"] = list(variables.values())
     for node in edits.device_nodes:
-        device, rule = _device(node, look_up)
+        device = _device(node, look_up)
         linux["devices"] = [kept for kept in linux["devices"] if kept["path"] != node.path] + [device]
-        linux["resources"]["devices"].append(rule)
-    config["mounts"] += [_mount(mount) for mount in edits.mounts]
+        if device["type"] in {"b", "c"}:
+            linux["resources"]["devices"].append(_rule(device, node.permissions or "rwm"))
+    for mount in edits.mounts:
+        kept_mounts = [kept for kept in config["mounts"] if kept["destination"] != mount.container_path]
+        config["mounts"] = [*kept_mounts, _mount(mount)]
+    if edits.mounts:
+        # Outer mounts first, or they would hide the inner ones.
+        config["mounts"].sort(key=lambda each: len(PurePosixPath(each["destination"]).parts))
     for hook in edits.hooks:
         config.setdefault("hooks", {}).setdefault(hook.hook_name, []).append(_hook(hook))
     gids = process["user"].setdefault("additionalGids", [])
     gids += [gid for gid in dict.fromkeys(edits.additional_gids) if gid and gid not in gids]
 
 
-def _device(node: DeviceNode, look_up: Callable[[str], HostNode]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The OCI device and its cgroup rule; what the spec leaves out comes from the host's node."""
-    complete = bool(node.type) and (node.major is not None or node.type == "p")
-    host = None if complete else look_up(node.host_path or node.path)
-    kind = node.type or (host.type if host else "c")
-    major = node.major if node.major is not None else (host.major if host else 0)
-    minor = node.minor if node.minor is not None else (host.minor if host else 0)
-    device = {
+def _device(node: DeviceNode, look_up: Callable[[str], HostNode]) -> dict[str, Any]:
+    """The OCI device; what the spec leaves out comes from the host's node."""
+    complete = bool(node.type) and (bool(node.major) or node.type == "p")
+    host = None
+    if not complete or node.file_mode is None:
+        host = _host(node, look_up, needed=not complete)
+    device: dict[str, Any] = {
         "path": node.path,
-        "type": kind,
-        "major": major,
-        "minor": minor,
-        "fileMode": node.file_mode or _MODE,
-        "uid": node.uid or 0,
-        "gid": node.gid or 0,
+        "type": node.type,
+        "major": node.major or 0,
+        "minor": node.minor or 0,
+        "fileMode": node.file_mode,
+        "uid": node.uid,
+        "gid": node.gid,
     }
-    rule = {"allow": True, "type": kind, "major": major, "minor": minor, "access": node.permissions or "rwm"}
-    return device, rule
+    if host is not None and node.file_mode is None:
+        device["fileMode"] = host.mode
+    if host is not None and not complete:
+        if node.type not in {"", host.type}:
+            raise ContainerStartError(
+                "CreateContainerError",
+                f"CDI device node {node.host_path or node.path} is of type {host.type}, not {node.type}",
+            )
+        device["type"] = host.type
+        if not node.major and host.type != "p":
+            device |= {"major": host.major, "minor": host.minor}
+    return {key: value for key, value in device.items() if value is not None}
+
+
+def _host(node: DeviceNode, look_up: Callable[[str], HostNode], *, needed: bool) -> HostNode | None:
+    try:
+        return look_up(node.host_path or node.path)
+    except ContainerStartError:
+        if needed:
+            raise
+        return None
+
+
+def _rule(device: dict[str, Any], access: str) -> dict[str, Any]:
+    return {"allow": True, **{key: device[key] for key in ("type", "major", "minor")}, "access": access}
 
 
 def _mount(mount: Mount) -> dict[str, Any]:
-    return {
-        "destination": mount.container_path,
-        "source": mount.host_path,
-        "type": mount.type or "bind",
-        "options": mount.options or ["rbind", "rprivate"],
-    }
+    entry: dict[str, Any] = {"destination": mount.container_path, "source": mount.host_path}
+    wanted = {"type": mount.type, "options": mount.options}
+    return entry | {key: value for key, value in wanted.items() if value}
 
 
 def _hook(hook: Hook) -> dict[str, Any]:
-    entry: dict[str, Any] = {"path": hook.path, "args": hook.args or [hook.path], "env": hook.env}
-    if hook.timeout is not None:
-        entry["timeout"] = hook.timeout
-    return entry
+    entry = {"path": hook.path, "args": hook.args, "env": hook.env, "timeout": hook.timeout}
+    return {key: value for key, value in entry.items() if value not in (None, [])}

@@ -25,7 +25,7 @@ def applied(edits: ContainerEdits, **env: str) -> dict[str, Any]:
 
 def test_variables_replace_those_of_the_pod() -> None:
     env = applied(ContainerEdits(env={"A": "cdi"}), A="pod", B="pod")["process"]["env"]
-    assert [entry for entry in env if entry[0] in "AB"] == ["B=pod", "A=cdi"]
+    assert [entry for entry in env if entry[0] in "AB"] == ["A=cdi", "B=pod"]
 
 
 def test_a_device_node_takes_type_and_numbers_from_the_host() -> None:
@@ -54,18 +54,27 @@ def test_the_same_path_twice_is_one_device() -> None:
 
 def test_mounts_hooks_and_groups_are_added() -> None:
     edits = ContainerEdits(
-        mounts=[Mount("/host", "/inside")],
+        mounts=[Mount("/host", "/inside", ["rbind"])],
         hooks=[Hook("prestart", "/bin/hook", timeout=3)],
         additional_gids=[5, 5, 0],
     )
     config = applied(edits)
-    bind = ["rbind", "rprivate"]
-    expected = {"destination": "/inside", "source": "/host", "type": "bind", "options": bind}
-    assert config["mounts"][-1] == expected
-    assert config["hooks"]["prestart"] == [
-        {"path": "/bin/hook", "args": ["/bin/hook"], "env": [], "timeout": 3}
-    ]
+    expected = {"destination": "/inside", "source": "/host", "options": ["rbind"]}
+    assert expected in config["mounts"]
+    assert config["hooks"]["prestart"] == [{"path": "/bin/hook", "timeout": 3}]
     assert config["process"]["user"]["additionalGids"] == [5]
+
+
+def test_a_mount_replaces_the_one_at_its_path_and_outer_mounts_come_first() -> None:
+    mounts = [Mount("/a", "/x/y", ["bind"]), Mount("/b", "/x", ["bind"]), Mount("/c", "/dev/shm", ["bind"])]
+    found = [(each["destination"], each["source"]) for each in applied(ContainerEdits(mounts=mounts))["mounts"]]
+    assert [source for destination, source in found if destination == "/dev/shm"] == ["/c"]
+    assert found.index(("/x", "/b")) < found.index(("/x/y", "/a"))
+
+
+def test_a_device_node_of_another_type_than_the_host_has_is_refused() -> None:
+    with pytest.raises(ContainerStartError, match="is of type b, not c"):
+        applied(ContainerEdits(device_nodes=[DeviceNode("/dev/real", type="c")]))
 
 
 def test_a_device_node_that_is_not_there_is_named(tmp_path: Path) -> None:
