@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from dradriver.cluster.apiserver import tables
 from dradriver.cluster.apiserver.decoding import to_view
 from dradriver.cluster.apiserver.resources import Resource
+from dradriver.cluster.apiserver.schema import protobuf
 from dradriver.cluster.apiserver.status import not_acceptable
 from dradriver.cluster.apiserver.store import Stored
 from dradriver.cluster.apiserver.values import Object, encode
@@ -33,6 +34,11 @@ def form(accept: str) -> str:
     raise not_acceptable("application/json")
 
 
+def prefers_protobuf(accept: str) -> bool:
+    """Whether a client would rather have protobuf, as kubelet and kube-scheduler do."""
+    return accept.lstrip().startswith(protobuf.MEDIA_TYPE)
+
+
 @dataclass(frozen=True, slots=True)
 class Encoder:
     """Writes the objects of one resource in one form.
@@ -42,12 +48,15 @@ class Encoder:
         form: `PLAIN`, `TABLE` or `PARTIAL`.
         printer: the printer columns of a custom kind.
         include: what table rows carry: `Metadata`, `Object` or `None`.
+        verbatim: write opaque parameters as they are stored, not as Go's JSON encoder does. Protobuf carries
+            them so, and a client that writes them back in protobuf must not seem to have changed them.
     """
 
     resource: Resource
     form: str
     printer: Sequence[Object] = ()
     include: str = "Metadata"
+    verbatim: bool = False
 
     def one(self, stored: Stored) -> bytes:
         """One object."""
@@ -88,6 +97,8 @@ class Encoder:
     def _item(self, stored: Stored) -> bytes:
         if self.form == PARTIAL:
             return encode(_partial(stored))
+        if self.verbatim:
+            return encode(to_view(self.resource, stored.object))
         if to_view(self.resource, stored.object) is stored.object:
             return stored.body
         return encode(to_view(self.resource, stored.view))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from dradriver.cluster.apiserver.encoding import Encoder, form
+from dradriver.cluster.apiserver.encoding import Encoder, form, prefers_protobuf
 from dradriver.cluster.apiserver.requests import Request
 from dradriver.cluster.apiserver.resources import CRDS, Resource
 from dradriver.cluster.apiserver.selectors import FieldRequirement, Selection, parse_fields, parse_labels
@@ -29,6 +29,7 @@ def encoder(server: Server, request: Request) -> Encoder:
         form(request.accept),
         _printer(server, resource),
         request.query.get("includeObject") or "Metadata",
+        verbatim=prefers_protobuf(request.accept),
     )
 
 
@@ -107,7 +108,7 @@ class Page:
 
 
 class _Token(msgspec.Struct):
-    """Where the next page starts: revision of the first page, and the last key of the one before."""
+    """Where the next page starts: revision of the first page (-1: the newest), last key of the one before."""
 
     rv: int
     start: tuple[str, str]
@@ -125,7 +126,7 @@ def list_page(server: Server, request: Request) -> Page:
     limit = request.number("limit")
     if request.query.get("continue"):
         token = _read_token(request.query["continue"])
-        stored, revision, after = _continued(server, request, token), token.rv, token.start
+        (stored, revision), after = _continued(server, request, token), token.start
     else:
         stored, revision = _at(server, request)
         after = None
@@ -137,9 +138,12 @@ def list_page(server: Server, request: Request) -> Page:
     return Page(page, revision, next_token, None if wanted.labels or wanted.fields else len(items) - limit)
 
 
-def _continued(server: Server, request: Request, token: _Token) -> list[Stored]:
+def _continued(server: Server, request: Request, token: _Token) -> tuple[list[Stored], int]:
+    storage, store = request.target.resource.storage, server.store
+    if token.rv < 0:
+        return store.all(storage), store.revision
     try:
-        return server.store.at(request.target.resource.storage, token.rv)
+        return store.at(storage, token.rv), token.rv
     except StatusError as error:
         # The rest can still be had, at the price of consistency: Kubernetes says so and gives a token for it.
         message = (
@@ -151,7 +155,8 @@ def _continued(server: Server, request: Request, token: _Token) -> list[Stored]:
             "objects that were created, modified, or "
             "deleted between the time the first chunk was returned and now may show up in the list."
         )
-        raise StatusError(410, "Expired", message) from error
+        rest = _write_token(_Token(-1, token.start))
+        raise StatusError(410, "Expired", message, token=rest) from error
 
 
 def _read_token(text: str) -> _Token:

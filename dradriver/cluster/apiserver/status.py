@@ -44,6 +44,7 @@ class StatusError(Exception):
         code: the HTTP status.
         reason: Kubernetes' word for it: `NotFound`, `Conflict`, `Invalid` ...
         retry_after: seconds for the `Retry-After` header, 0 for none.
+        token: with what an expired list can be gone on from, "" for nothing.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class StatusError(Exception):
         about: About | None = None,
         causes: Sequence[Cause] = (),
         retry_after: int = 0,
+        token: str = "",
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -62,11 +64,13 @@ class StatusError(Exception):
         self.about = about
         self.causes = tuple(causes)
         self.retry_after = retry_after
+        self.token = token
 
     def body(self) -> Object:
         """The `Status` object."""
         body: Object = {
-            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "kind": "Status", "apiVersion": "v1", "status": "Failure",
+            "metadata": {"continue": self.token} if self.token else {},
             "message": self.message, "reason": self.reason, "code": self.code,
         }  # fmt: skip
         details: Object = {}

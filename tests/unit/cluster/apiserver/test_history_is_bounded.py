@@ -31,6 +31,8 @@ async def test_a_page_of_a_forgotten_revision_is_410(start_server: StartServer, 
         await api.call("PATCH", f"{MAPS}/m0", {"data": {"a": f"x{index}"}}, content_type=MERGE)
     answer = await api.call("GET", MAPS, params={"limit": "1", "continue": token})
     assert (answer.status, answer.json["reason"]) == (410, "Expired")
+    rest = await api.call("GET", MAPS, params={"continue": answer.json["metadata"]["continue"]})
+    assert [each["metadata"]["name"] for each in rest.json["items"]] == ["m1", "m2"]
 
 
 async def test_a_broken_continue_token_is_a_bad_request(api: Api) -> None:

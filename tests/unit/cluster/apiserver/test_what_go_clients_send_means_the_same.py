@@ -121,3 +121,15 @@ async def test_clearing_an_allocation_with_odd_bytes_is_allowed(api: Api) -> Non
     current = (await api.call("GET", f"{CLAIMS}/a")).json
     current["status"] = {}
     assert (await api.call("PUT", f"{CLAIMS}/a/status", json.loads(json.dumps(current)))).status == 200
+
+
+async def test_who_speaks_protobuf_reads_opaque_parameters_as_they_are_stored(api: Api) -> None:
+    """Kubernetes escapes them in JSON only; who writes protobuf must be able to write back what it read."""
+    parameters = b'{ "b": "<&>" }'
+    body = json.loads(claim("a"))
+    body["spec"]["devices"]["config"] = [{"opaque": {"driver": "d.example.com", "parameters": 0}}]
+    await api.call("POST", CLAIMS, json.dumps(body).encode().replace(b"0}", parameters + b"}"))
+    plain = await api.call("GET", f"{CLAIMS}/a")
+    assert b'{"b":"\\u003c\\u0026\\u003e"}' in plain.raw
+    other = await api.call("GET", f"{CLAIMS}/a", accept=f"{PROTOBUF},application/json")
+    assert parameters in other.raw
