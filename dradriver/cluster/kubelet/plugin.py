@@ -137,8 +137,14 @@ class Plugin:
         try:
             response = await call
         except grpc.aio.AioRpcError as error:
-            raise DraError(f"{method}: {_rpc_error(error)}") from error
+            raise DraError(f"{method}: {self._ended(error) or _rpc_error(error)}") from error
         return {uid: _result(answer) for uid, answer in response.claims.items()}
+
+    def _ended(self, error: grpc.aio.AioRpcError) -> str:
+        """In words what gRPC calls a stream that was removed: the process at the other end is gone."""
+        codes = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNKNOWN}
+        gone = error.code() in codes and any(word in (error.details() or "") for word in _GONE)
+        return f"DRA driver {self.driver} ended during the call" if gone else ""
 
     async def _follow_connection(self, channel: grpc.aio.Channel) -> None:
         while True:
@@ -200,6 +206,7 @@ def _result(answer: Any) -> ClaimResult:  # noqa: ANN401 - of either version
     return ClaimResult(answer.error, devices)
 
 
+_GONE: Final = ("Socket closed", "Stream removed", "Connection reset", "Broken pipe")
 _GO_CODES: Final = {"CANCELLED": "Canceled"}
 
 

@@ -3,15 +3,24 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 from dradriver.cluster.kubelet.health import HealthCache
 from dradriver.cluster.kubelet.plugin import Plugin
 from dradriver.cluster.kubelet.services import choose_services
 from dradriver.errors import DraError
 
-__all__ = ["PluginStore"]
+__all__ = ["NotRegisteredError", "PluginStore"]
 
 _log = logging.getLogger(__name__)
+
+
+_PATIENCE_SECONDS: Final = 5.0
+"""How long a driver that is called may take to register before that is said: at a start it is on its way."""
+
+
+class NotRegisteredError(DraError):
+    """No instance of the driver is registered. The store logs that once, whoever catches this need not."""
 
 
 class PluginStore:
@@ -38,16 +47,19 @@ class PluginStore:
         self._health_changed = health_changed
         self._plugins: dict[str, list[Plugin]] = {}
         self._wipes: dict[str, asyncio.Task[None]] = {}
+        self._missed: dict[str, asyncio.Task[None]] = {}
 
     def get(self, driver: str) -> Plugin:
         """The instance to call: of the connected ones the latest, or else the latest.
 
         Raises:
-            DraError: none is registered; the kubelet's words.
+            NotRegisteredError: none is registered; the kubelet's words.
         """
         plugins = self._plugins.get(driver)
         if not plugins:
-            raise DraError(f"DRA driver {driver} is not registered")
+            if driver not in self._missed:
+                self._missed[driver] = asyncio.create_task(_say_missing(driver), name=f"wait for {driver}")
+            raise NotRegisteredError(f"DRA driver {driver} is not registered")
         return next((plugin for plugin in reversed(plugins) if plugin.connected), plugins[-1])
 
     def register(self, driver: str, endpoint: str, offered: Sequence[str]) -> None:
@@ -70,6 +82,8 @@ class PluginStore:
             health_changed=self._health_changed,
         )
         self._plugins[driver] = [*plugins, plugin]
+        if missed := self._missed.pop(driver, None):
+            missed.cancel()
         plugin.start()
         _log.info("driver %s at %s is registered (%s)", driver, endpoint, services.dra)
         self._connection_changed(driver)
@@ -92,10 +106,10 @@ class PluginStore:
 
     async def stop(self) -> None:
         """Ends all connections and waiting removals."""
-        wipes = list(self._wipes.values())
-        for task in wipes:
+        waiting = [*self._wipes.values(), *self._missed.values()]
+        for task in waiting:
             task.cancel()
-        await asyncio.gather(*wipes, return_exceptions=True)
+        await asyncio.gather(*waiting, return_exceptions=True)
         plugins = [plugin for each in self._plugins.values() for plugin in each]
         self._plugins = {}
         for plugin in plugins:
@@ -114,3 +128,8 @@ class PluginStore:
         await asyncio.sleep(self._wipe_seconds)
         await self._wipe(driver)
         self._wipes.pop(driver, None)
+
+
+async def _say_missing(driver: str) -> None:
+    await asyncio.sleep(_PATIENCE_SECONDS)
+    _log.warning("DRA driver %s is not registered: pods with its claims neither start nor go", driver)

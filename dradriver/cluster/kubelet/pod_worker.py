@@ -13,6 +13,7 @@ from typing import Any, Literal
 from dradriver.cluster.kubelet.claims import ClaimManager
 from dradriver.cluster.kubelet.container_runner import ContainerRunner
 from dradriver.cluster.kubelet.health import HealthCache
+from dradriver.cluster.kubelet.plugin_store import NotRegisteredError
 from dradriver.cluster.kubelet.pod_plan import ContainerPlan, PodFacts, Step, next_step, plan_containers
 from dradriver.cluster.kubelet.pod_status import pod_status
 from dradriver.cluster.kubelet.pod_types import NodePod
@@ -161,7 +162,8 @@ class PodWorker:
                     await self._start(plan)
         except (DraError, OSError) as error:
             self._failed = (step, time.monotonic() + self._tools.timings.retry)
-            _log.warning("pod %s: %s: %s", self.pod.ref, step, error)
+            level = logging.DEBUG if isinstance(error, NotRegisteredError) else logging.WARNING
+            _log.log(level, "pod %s: %s: %s", self.pod.ref, step, error)
         else:
             self._failed = None
 

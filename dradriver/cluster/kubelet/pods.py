@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from dradriver.cluster.kubelet.container_runner import remove_folders
 from dradriver.cluster.kubelet.container_state import Stage
 from dradriver.cluster.kubelet.logs import read_log
+from dradriver.cluster.kubelet.plugin_store import NotRegisteredError
 from dradriver.cluster.kubelet.pod_types import NodePod
 from dradriver.cluster.kubelet.pod_worker import NodeTools, PodWorker
 from dradriver.errors import DraError, NotFoundError, UsageError
@@ -123,6 +124,8 @@ class PodManager:
             for namespace, uid in self._tools.claims.inactive(set(self._workers)):
                 try:
                     await self._tools.claims.unprepare(uid, namespace)
+                except NotRegisteredError:
+                    pass  # said already
                 except DraError as error:
                     _log.warning("claims of a pod that is gone (%s): %s", uid, error)
             await asyncio.sleep(self._tools.timings.reconcile)
