@@ -1,7 +1,16 @@
 """`class Driver`: what an author writes."""
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import ClassVar, TypeAlias
 
 from dradriver.driver.claim import AllocatedDevice, Claim
@@ -82,11 +91,12 @@ class Driver(ABC):
         An exception is reported to the kubelet, which tries again.
         """
 
-    def health(self) -> AsyncIterator[Iterable[DeviceHealth]]:
+    def health(self) -> AsyncIterator[Iterable[DeviceHealth]] | Iterator[Iterable[DeviceHealth]]:
         """Yields the health of all devices, or of those that changed, whenever there is news.
 
         The kubelet shows it in the pod's status. A device is Unknown there when its report is older than its
-        `check_timeout`, so yield again in time. Drivers without health leave this method alone.
+        `check_timeout`, so yield again in time. A plain generator may block between two reports, and is closed
+        at the next one once the driver stops. Drivers without health leave this method alone.
         """
         raise NotImplementedError
 

@@ -19,6 +19,7 @@ from dradriver.driver.health import DeviceHealth, Health
 from dradriver.errors import DriverError
 from dradriver.node.background import end
 from dradriver.node.calls import is_being_cancelled
+from dradriver.node.iteration import opened
 from dradriver.node.metrics import Metrics
 from dradriver.wire import health_v1, health_v1_grpc, health_v1alpha1, health_v1alpha1_grpc
 
@@ -134,7 +135,7 @@ class HealthMonitor:
             subscription.wake.set()
 
     async def _read(self) -> None:
-        reports = aiter(self._driver.health())
+        reports = await opened(self._driver.health, f"{self._driver.name} health()")
         pending: asyncio.Task[Iterable[DeviceHealth] | None] | None = None
         try:
             while True:
