@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +14,10 @@ import yaml
 
 from dradriver.cli.output import progress_console
 from dradriver.cli.supervisor import DriverProcess, Supervisor
-from dradriver.errors import UsageError
-from dradriver.runner import load_driver
+from dradriver.errors import DraError, UsageError
+from dradriver.kube import CLAIMS
+from dradriver.model.claim import ResourceClaim
+from dradriver.runner import driver_names, load_driver
 
 if TYPE_CHECKING:
     from dradriver.cluster import Cluster
@@ -112,6 +114,7 @@ async def _up(wanted: _Wanted) -> None:
         processes = driver_processes(cluster, wanted.drivers)
         await stack.enter_async_context(Supervisor(processes, lambda line: click.echo(line, err=True)))
         _tell(cluster, wanted, processes)
+        await _tell_missing(cluster, wanted.drivers)
         await stop.wait()
         click.echo("Stopping; containers end, state stays in " + str(wanted.data), err=True)
 
@@ -123,6 +126,32 @@ def driver_processes(cluster: "Cluster", drivers: Sequence[str]) -> list[DriverP
         for driver in drivers
         for node in cluster.nodes
     ]
+
+
+async def _tell_missing(cluster: "Cluster", drivers: Sequence[str]) -> None:
+    """Claims of an earlier run may be allocated by a driver that was not asked for this time."""
+    claims = (await cluster.client().list(CLAIMS, into=ResourceClaim)).items
+    for line in missing_drivers({result.driver for claim in claims for result in claim.results}, drivers):
+        click.echo(line, err=True)
+
+
+def missing_drivers(used: Iterable[str], drivers: Sequence[str]) -> list[str]:
+    """What is said of the drivers (`loop.example.com`) that claims use and that are not among those to run."""
+    running = {load_driver(name).name for name in drivers}
+    missing = sorted(set(used) - running)
+    installed = {driver: name for name in driver_names() if (driver := _driver_of(name))} if missing else {}
+    return [
+        f"Claims hold devices of {driver}, which does not run here: "
+        + (f"start with --driver {installed[driver]}" if driver in installed else "it is not installed")
+        for driver in missing
+    ]
+
+
+def _driver_of(name: str) -> str:
+    try:
+        return load_driver(name).name
+    except DraError:
+        return ""  # broken, and not asked for
 
 
 def _copy_kubeconfig(source: Path, target: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from dradriver.cli.up import _copy_kubeconfig
+from dradriver.cli.up import _copy_kubeconfig, missing_drivers
 from dradriver.errors import UsageError
 
 Command = Callable[..., Result]
@@ -43,3 +43,11 @@ def test_the_kubeconfig_of_another_cluster_is_never_overwritten(tmp_path: Path) 
     _copy_kubeconfig(ours, new)
     assert new.read_text() == ours.read_text()
     assert new.stat().st_mode & 0o077 == 0
+
+
+def test_a_driver_that_claims_use_and_nobody_starts_is_said_with_its_option() -> None:
+    assert missing_drivers(["loop.example.com"], ["loop"]) == []
+    assert missing_drivers(["loop.example.com", "x.example.com"], []) == [
+        "Claims hold devices of loop.example.com, which does not run here: start with --driver loop",
+        "Claims hold devices of x.example.com, which does not run here: it is not installed",
+    ]
