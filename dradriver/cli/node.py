@@ -1,18 +1,19 @@
 """`dradriver node`: what a node itself knows, without a cluster."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
 from dradriver.cli.output import age, document, output_option, table
-from dradriver.errors import NotFoundError
+from dradriver.errors import DraError, NotFoundError
 from dradriver.model.codec import rfc3339
 
 __all__ = ["node"]
 
 COLUMNS = ("driver", "claim", "uid", "state", "devices", "since", "cdi spec")
+POOL_COLUMNS = ("driver", "pool", "state", "generation", "slices", "devices", "since", "problem")
 
 
 @click.group()
@@ -40,15 +41,24 @@ def node() -> None:
 @click.option("--driver", help="Only claims of the driver of this name (loop.example.com).")
 @output_option
 def status(plugins_dir: Path, cdi_dir: Path, driver: str | None, output: str) -> None:
-    """Show the claims that are prepared on this node, with their devices and CDI specs.
+    """Show the claims that are prepared on this node, and what became of the pools that it publishes.
 
     Reads the state files of dradriver's drivers; they may be running or not. Needs the rights to read them.
     """
-    rows = list(_rows(plugins_dir, cdi_dir, driver))
+    data_dirs = _data_dirs(plugins_dir, driver)
+    rows = [row for data_dir in data_dirs for row in _claims(data_dir, cdi_dir)]
+    pools = [row for data_dir in data_dirs for row in _pools(data_dir)]
     if output != "table":
-        document({"apiVersion": "dradriver/v1", "kind": "NodeStatus", "items": rows}, output)
+        document({"apiVersion": "dradriver/v1", "kind": "NodeStatus", "items": rows, "pools": pools}, output)
         return
     now = datetime.now(UTC)
+    _show_claims(rows, now)
+    if pools:
+        click.echo()
+        _show_pools(pools, now)
+
+
+def _show_claims(rows: Iterable[Mapping[str, object]], now: datetime) -> None:
     shown = (
         [
             str(row["driver"]),
@@ -69,10 +79,20 @@ def _devices(row: Mapping[str, object]) -> list[object]:
     return devices if isinstance(devices, list) else []
 
 
-def _rows(plugins_dir: Path, cdi_dir: Path, driver: str | None) -> Iterator[dict[str, object]]:
+def _show_pools(rows: Iterable[Mapping[str, object]], now: datetime) -> None:
+    shown = (
+        [
+            *(str(row[column]) for column in POOL_COLUMNS[:-2]),
+            age(datetime.fromisoformat(str(row["since"])), now),
+            str(row["problem"] or "-"),
+        ]
+        for row in rows
+    )
+    table(POOL_COLUMNS, shown, empty="")
+
+
+def _data_dirs(plugins_dir: Path, driver: str | None) -> list[Path]:
     # The node side is slow to import (gRPC).
-    from dradriver.node import node_status  # noqa: PLC0415
-    from dradriver.node.cdi import CdiNames  # noqa: PLC0415
     from dradriver.node.state_file import FILE_NAME  # noqa: PLC0415
 
     found = sorted(path.parent for path in plugins_dir.glob(f"{driver or '*'}/{FILE_NAME}"))
@@ -82,24 +102,53 @@ def _rows(plugins_dir: Path, cdi_dir: Path, driver: str | None) -> Iterator[dict
             f"no prepared state {wanted}in {plugins_dir}: no driver has run with this --plugins-dir, "
             "or you may not read it"
         )
-    for data_dir in found:
-        name = data_dir.name
-        state = node_status(data_dir)
-        for path in state.set_aside:
-            click.echo(f"Warning: {path} could not be read and was set aside; the state was rebuilt", err=True)
-        names = CdiNames(name)
-        for row in state.claims:
-            record = row.record
-            yield {
-                "driver": name,
-                "namespace": record.namespace,
-                "name": record.name,
-                "uid": record.uid,
-                "state": str(row.state),
-                "devices": [f"{each.pool}/{each.device}" for each in record.devices],
-                "since": rfc3339(datetime.fromtimestamp(row.since, UTC)),
-                "cdiSpec": _spec(cdi_dir / names.file(record.uid)),
-            }
+    return found
+
+
+def _claims(data_dir: Path, cdi_dir: Path) -> Iterator[dict[str, object]]:
+    from dradriver.node import node_status  # noqa: PLC0415
+    from dradriver.node.cdi import CdiNames  # noqa: PLC0415
+
+    state = node_status(data_dir)
+    for path in state.set_aside:
+        click.echo(f"Warning: {path} could not be read and was set aside; the state was rebuilt", err=True)
+    names = CdiNames(data_dir.name)
+    for row in state.claims:
+        record = row.record
+        yield {
+            "driver": data_dir.name,
+            "namespace": record.namespace,
+            "name": record.name,
+            "uid": record.uid,
+            "state": str(row.state),
+            "devices": [f"{each.pool}/{each.device}" for each in record.devices],
+            "since": rfc3339(datetime.fromtimestamp(row.since, UTC)),
+            "cdiSpec": _spec(cdi_dir / names.file(record.uid)),
+        }
+
+
+def _pools(data_dir: Path) -> Iterator[dict[str, object]]:
+    from dradriver.node.pool_file import read_pools  # noqa: PLC0415
+
+    try:
+        known = read_pools(data_dir)
+    except DraError as error:  # claims are shown all the same
+        click.echo(f"Warning: {error}", err=True)
+        return
+    for each in known:
+        pool = each.status
+        yield {
+            "driver": data_dir.name,
+            "pool": pool.pool,
+            "state": str(pool.state),
+            "generation": pool.generation,
+            "slices": pool.slices,
+            "devices": pool.devices,
+            "since": rfc3339(datetime.fromtimestamp(each.since, UTC)),
+            "problem": pool.message + (f" (held by {', '.join(pool.held_by)})" if pool.held_by else ""),
+            "dropped": [str(field) for field in sorted(pool.dropped)],
+            "heldBy": list(pool.held_by),
+        }
 
 
 def _spec(path: Path) -> str | None:

@@ -1,27 +1,22 @@
 """One lock a claim, in this process and across processes.
 
-Across processes it is a byte-range lock of an open file description (fcntl(2), F_OFD_SETLK) on a file that
-holds nothing: the byte's place is a hash of the claim's UID. The kernel releases it when the process dies, and
-asking for it never blocks, so the event loop may ask.
+Across processes it is a lock on one byte of a file (`ofd`): the byte's place is a hash of the claim's UID.
 """
 
 import asyncio
-import fcntl
 import hashlib
 import os
-import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from dradriver.node.errors import StateError, StillRunningError
+from dradriver.node import ofd
+from dradriver.node.errors import StillRunningError
 
 __all__ = ["ClaimLocks"]
 
 _POLL_SECONDS: Final = (0.005, 0.25)
-# struct flock of Linux on 64-bit machines: l_type, l_whence, l_start, l_len, l_pid (0 for these locks).
-_FLOCK: Final = struct.Struct("hhqqi4x")
 
 
 class ClaimLocks:
@@ -32,10 +27,7 @@ class ClaimLocks:
     """
 
     def __init__(self, path: Path) -> None:
-        try:
-            self._file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise StateError(f"lock file {path} can't be opened: {error}") from error
+        self._file = ofd.open_lock_file(path)
         self._local: dict[str, tuple[asyncio.Lock, int]] = {}
         self._kept = False
 
@@ -62,9 +54,9 @@ class ClaimLocks:
                     self._kept = True
                     raise
                 except BaseException:
-                    self._set(uid, fcntl.F_UNLCK)
+                    ofd.free(self._file, _place(uid))
                     raise
-                self._set(uid, fcntl.F_UNLCK)
+                ofd.free(self._file, _place(uid))
         finally:
             lock, waiting = self._local.pop(uid)
             if waiting > 1:
@@ -73,7 +65,7 @@ class ClaimLocks:
     @asynccontextmanager
     async def hold_if_free(self, uid: str) -> AsyncIterator[bool]:
         """Holds the claim's lock if nobody has it; says whether it does. Never waits."""
-        if uid in self._local or not self._set(uid, fcntl.F_WRLCK):
+        if uid in self._local or not ofd.take(self._file, _place(uid)):
             yield False
             return
         async with self.hold(uid):  # an open file that has the lock gets it again
@@ -81,17 +73,9 @@ class ClaimLocks:
 
     async def _acquire(self, uid: str) -> None:
         wait, longest = _POLL_SECONDS
-        while not self._set(uid, fcntl.F_WRLCK):
+        while not ofd.take(self._file, _place(uid)):
             await asyncio.sleep(wait)
             wait = min(wait * 2, longest)
-
-    def _set(self, uid: str, kind: int) -> bool:
-        request = _FLOCK.pack(kind, os.SEEK_SET, _place(uid), 1, 0)
-        try:
-            fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, request)
-        except (BlockingIOError, PermissionError):
-            return False
-        return True
 
 
 def _place(uid: str) -> int:

@@ -31,8 +31,9 @@ from dradriver.node.inventory import Inventory
 from dradriver.node.locks import ClaimLocks
 from dradriver.node.metadata import MetadataDirectory
 from dradriver.node.metrics import Metrics
+from dradriver.node.pool_news import PoolNews
 from dradriver.node.preparation import Preparation, Stores
-from dradriver.node.publishing import PublisherLike, PublisherMaker, publisher_of
+from dradriver.node.publishing import PublisherMaker, Publishing, publisher_of, recorder_of
 from dradriver.node.reconcile import Reconciler
 from dradriver.node.records import PreparedClaimRecord
 from dradriver.node.registration import HEALTH_VERSIONS, PLUGIN_VERSIONS, Registration
@@ -43,6 +44,8 @@ from dradriver.node.state import State
 from dradriver.node.state_file import FILE_NAME, read_only
 from dradriver.node.status import StatusWriter
 from dradriver.node.steps import Observer, unobserved
+from dradriver.node.turns import FILE_NAME as TURNS_FILE
+from dradriver.node.turns import Turns
 from dradriver.wire import registration_v1_grpc
 
 __all__ = ["Plugin"]
@@ -88,7 +91,6 @@ class Plugin:
         self.config = config
         self.sockets = Sockets.of(driver.name, config.registry_dir, config.plugins_dir, config.pod_uid)
         self.metrics = Metrics(driver.name)
-        self.publisher: PublisherLike | None = None
         self._driver = driver
         self._client = client
         self._make_publisher = publisher or publisher_of(client, driver.name, config.node_name)
@@ -117,7 +119,7 @@ class Plugin:
             self.sockets.service,
             config.registry_dir,
             PLUGIN_VERSIONS + (HEALTH_VERSIONS if self._health.supported else ()),
-            lambda accepted: self.metrics.set_registered(registered=accepted),
+            self._registered,
         )
         self._service_server = SocketServer(self.sockets.service, self._add_services)
         self._registrar_server = SocketServer(
@@ -172,11 +174,13 @@ class Plugin:
         clock = asyncio.get_running_loop().time
         until = clock() + grace
         await self._registrar_server.stop(0)
+        self._turns.leave()
         await self._probe.stopping()
         self._health.close()
         await self._service_server.stop(grace)
         await self.preparation.drain(max(0.0, until - clock()))
         await self._background.stop()
+        self._turns.close()
         await self.preparation.drain(0)  # what the background began meanwhile
         self._driver._on_rediscover = None  # noqa: SLF001 - the loop may be gone when it asks again
         await self._shut_down(max(_SHUTDOWN_SECONDS, until - clock()))
@@ -218,6 +222,7 @@ class Plugin:
         self._state = State(self._data_dir / FILE_NAME, config.boot_id or current_boot_id())
         await self._state.open()
         self._locks = ClaimLocks(self._data_dir / _LOCK_FILE)
+        self._turns = Turns(self._data_dir / TURNS_FILE)
         self._files = ClaimFiles(
             CdiDirectory(config.cdi_dir, CdiNames(driver.name)),
             MetadataDirectory(self._data_dir / _METADATA_DIR, driver.name),
@@ -258,30 +263,48 @@ class Plugin:
 
     def _start_background(self) -> None:
         config = self.config
-        discovery = Discovery(
-            self._calls, config.node_name, self._inventory, self._publish, self.metrics, config.rediscover_delay
+        news = PoolNews(
+            config.node_name,
+            self._data_dir,
+            self.metrics,
+            recorder_of(self._client, self._driver.name, config.node_name),
         )
-        self.publisher = self._make_publisher(discovery.fallback)
+        discovery = Discovery(
+            self._calls,
+            config.node_name,
+            self._inventory,
+            self._want,
+            self.metrics,
+            config.rediscover_delay,
+        )
+        self._publishing = Publishing(self._make_publisher, discovery.fallback, news)
         self._driver._on_rediscover = discovery.rediscover  # noqa: SLF001 - the SDK's end of rediscover()
         start = self._background.start
         start("discover", discovery.run())
         start("reconcile", self._reconciler.run(config.collect_seconds, config.sweep_seconds))
         start("claim status", self._write_statuses())
-        start("publish", self._publish_when_registered(self.publisher))
+        start("events", news.write_events())
+        start("publish", self._publish_when_registered())
         if self._health.supported:
             start("health", self._health.run())
 
-    def _publish(self, pools: Sequence[Pool]) -> None:
-        if self.publisher is not None:
-            self.publisher.want(pools)
+    def _want(self, pools: Sequence[Pool]) -> None:
+        self._publishing.want(pools)
 
-    async def _publish_when_registered(self, publisher: PublisherLike) -> None:
+    def _registered(self, accepted: bool) -> None:  # noqa: FBT001 - a callback
+        self.metrics.set_registered(registered=accepted)
+        if accepted:
+            self._turns.join()
+        else:
+            self._turns.leave()
+
+    async def _publish_when_registered(self) -> None:
         try:
             await self._registration.wait(_PATIENCE_SECONDS)
         except RegistrationError as error:
             _log.warning("%s (nothing is published until then)", error)
             await self._registration.accepted.wait()
-        await publisher.run()
+        await self._turns.run(self._publishing.turn)
 
     async def _write_statuses(self) -> None:
         try:

@@ -31,6 +31,8 @@ class PoolState(StrEnum):
     """The server dropped fields without which it is unsafe: the driver's fallback is published."""
     UNSAFE_WITHDRAWN = "unsafe_withdrawn"
     """The same without a fallback: only the devices that are safe without those fields are published."""
+    REMOVED = "removed"
+    """Nobody wants it any more, and nothing of it is published: its last state."""
 
 
 @dataclass(frozen=True, slots=True)

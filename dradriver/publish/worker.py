@@ -30,6 +30,7 @@ _REPAIR_SLOW_SECONDS: Final = 5.0
 
 _LEVELS: Final = dict.fromkeys(PoolState, logging.WARNING) | {
     PoolState.PUBLISHED: logging.INFO,
+    PoolState.REMOVED: logging.INFO,
     PoolState.REFUSED: logging.ERROR,
 }
 """How a state is logged."""
@@ -153,7 +154,7 @@ class PoolWorker:
     async def _outcome(self) -> Outcome:
         if self._wanted is None:
             await self._sync.remove()
-            return Outcome(PoolState.PUBLISHED, "removed")
+            return Outcome(PoolState.REMOVED)
         if self._objection:
             return Outcome(PoolState.REFUSED, self._objection)
         wanted = self._wanted
@@ -201,4 +202,6 @@ class PoolWorker:
             return
         self._told = news
         words = status.message or f"{status.devices} devices in {status.slices} slices"
+        if status.held_by:
+            words += f" (held by {', '.join(status.held_by)})"
         _log.log(_LEVELS[status.state], "pool %s: %s: %s", status.pool, status.state.replace("_", " "), words)

@@ -8,6 +8,8 @@ import pytest
 from click.testing import Result
 
 import dradriver as dra
+from dradriver.node.pool_file import FILE_NAME, KnownPool, write_pools
+from dradriver.publish import PoolState, PoolStatus
 from dradriver.testing import Harness, ProcessDiedError, Step
 
 Command = Callable[..., Result]
@@ -39,6 +41,31 @@ def test_each_claim_is_shown_with_its_devices_and_its_spec(dradriver: Command, t
     assert (items["half"]["state"], items["half"]["cdiSpec"]) == ("preparing", None)
     assert "default/fine" in table.stdout
     assert table.stdout.count("\n") == 3
+
+
+def test_each_pool_is_shown_with_what_the_publisher_last_said_of_it(dradriver: Command, tmp_path: Path) -> None:
+    with Harness(Led, tmp_path):
+        pass
+    data_dir = tmp_path / "plugins" / Led.name
+    refused = PoolStatus("bad", PoolState.REFUSED, message="devices[0].name: no label")
+    held = PoolStatus("gpus", PoolState.HELD, 3, 1, 2, "a stays as it is", held_by=("default/mine",))
+    write_pools(data_dir, [KnownPool(held, 1.0), KnownPool(refused, 2.0)])
+    where = ("--plugins-dir", str(tmp_path / "plugins"), "--cdi-dir", str(tmp_path / "cdi"))
+    pools = json.loads(dradriver("node", "status", *where, "-o", "json").stdout)["pools"]
+    assert [(pool["pool"], pool["state"]) for pool in pools] == [("bad", "refused"), ("gpus", "held")]
+    assert pools[0]["problem"] == "devices[0].name: no label"
+    assert (pools[1]["generation"], pools[1]["devices"], pools[1]["heldBy"]) == (3, 2, ["default/mine"])
+    shown = dradriver("node", "status", *where).stdout
+    assert "a stays as it is (held by default/mine)" in shown
+
+
+def test_a_damaged_status_of_pools_hides_no_claim(dradriver: Command, tmp_path: Path) -> None:
+    with Harness(Led, tmp_path) as harness:
+        harness.prepare(harness.allocate(name="fine"))
+    (tmp_path / "plugins" / Led.name / FILE_NAME).write_text("{")
+    result = dradriver("node", "status", "--plugins-dir", str(tmp_path / "plugins"))
+    assert "default/fine" in result.stdout
+    assert "status of the pools" in result.stderr
 
 
 def test_a_node_without_state_says_what_may_be_wrong(dradriver: Command, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import grpc
 from dradriver.model.pool import Pool
 from dradriver.node.config import PluginConfig
 from dradriver.node.plugin import Plugin
-from dradriver.node.publishing import OnDropped
+from dradriver.node.publishing import OnDropped, OnStatus
 from dradriver.wire import dra_v1, dra_v1_grpc, registration_v1, registration_v1_grpc
 from tests.unit.node.world import NODE, FakeApi, LampDriver
 
@@ -20,7 +20,7 @@ from tests.unit.node.world import NODE, FakeApi, LampDriver
 class FakePublisher:
     """Remembers what is wanted and whether it runs."""
 
-    def __init__(self, on_dropped: OnDropped) -> None:
+    def __init__(self, on_dropped: OnDropped, on_status: OnStatus) -> None:
         self.on_dropped = on_dropped
         self.wanted: Sequence[Pool] = ()
         self.running = asyncio.Event()

@@ -56,26 +56,26 @@ async def test_a_burst_of_rediscover_is_answered_by_one_discover(tmp_path: Path)
 async def test_an_error_keeps_what_is_published(tmp_path: Path) -> None:
     driver = Counting()
     async with Node(tmp_path).running(driver, rediscover_delay=0.0) as plugin:
-        assert isinstance(plugin.publisher, FakePublisher)
-        await plugin.publisher.told.wait()
+        assert isinstance(plugin._publishing.publisher, FakePublisher)
+        await plugin._publishing.publisher.told.wait()
         driver.broken = True
-        plugin.publisher.told.clear()
+        plugin._publishing.publisher.told.clear()
         driver.rediscover()
         await until_asked(driver, 2)
-        assert not plugin.publisher.told.is_set()
-        assert plugin.publisher.wanted
+        assert not plugin._publishing.publisher.told.is_set()
+        assert plugin._publishing.publisher.wanted
 
 
 async def test_the_fallback_gets_json_names_and_its_devices_get_the_nodes_pool(tmp_path: Path) -> None:
     dropped = {DroppedField("devices[].consumesCounters", "G"), DroppedField("sharedCounters", "G")}
     async with Node(tmp_path).running(Counting()) as plugin:
-        assert isinstance(plugin.publisher, FakePublisher)
-        pools = await plugin.publisher.on_dropped("node-1", dropped)
+        assert isinstance(plugin._publishing.publisher, FakePublisher)
+        pools = await plugin._publishing.publisher.on_dropped("node-1", dropped)
         assert pools is not None
         assert [(pool.name, [device.name for device in pool.devices]) for pool in pools] == [
             ("node-1", ["whole"])
         ]
-        assert await plugin.publisher.on_dropped("node-1", set()) is None
+        assert await plugin._publishing.publisher.on_dropped("node-1", set()) is None
 
 
 def test_devices_become_the_pool_of_the_node() -> None:

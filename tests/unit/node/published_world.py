@@ -1,0 +1,93 @@
+"""A plugin against a real (embedded) API server, and what of its pools can be seen from outside."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from dradriver.driver import Claim, Driver
+from dradriver.kube import EVENTS, Client
+from dradriver.model.pool import Pool
+from dradriver.node import Plugin, PluginConfig
+from dradriver.node.pool_file import KnownPool, read_pools
+from dradriver.publish import PoolState
+from tests.unit.node.plugin_world import notify
+from tests.unit.publish.conftest import DRIVER, World
+
+
+class PoolDriver(Driver):
+    """Offers what the test says."""
+
+    name = DRIVER
+    rescan_seconds = None
+
+    def __init__(self, *pools: Pool) -> None:
+        self.pools: Sequence[Pool] = pools
+
+    def discover(self) -> Sequence[Pool]:
+        return self.pools
+
+    def prepare(self, claim: Claim) -> dict[Any, Any]:
+        raise NotImplementedError
+
+
+def config(folder: Path, **settings: Any) -> PluginConfig:
+    return PluginConfig(
+        "node",
+        plugins_dir=folder / "p",
+        registry_dir=folder / "r",
+        cdi_dir=folder / "cdi",
+        boot_id="boot-1",
+        **settings,
+    )
+
+
+@asynccontextmanager
+async def registered(world: World, folder: Path, driver: Driver) -> AsyncIterator[Plugin]:
+    """A plugin that the kubelet has registered."""
+    async with await Client.connect(world.kubeconfig) as client:
+        plugin = Plugin(driver, client, config(folder))
+        await plugin.start()
+        try:
+            await notify(plugin)
+            yield plugin
+        finally:
+            await plugin.stop(1)
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(10):
+        while not await condition():
+            await asyncio.sleep(0.01)
+
+
+async def told(folder: Path, pool: str, state: PoolState) -> KnownPool:
+    """The pool's entry in the status file, as soon as it is in this state."""
+    data_dir = folder / "p" / DRIVER
+    found: list[KnownPool] = []
+
+    async def there() -> bool:
+        found[:] = [known for known in read_pools(data_dir) if known.status.pool == pool]
+        return any(known.status.state is state for known in found)
+
+    await until(there)
+    return found[0]
+
+
+async def events(world: World, reason: str) -> list[dict[str, Any]]:
+    """The events of the Node with this reason, as soon as there are any."""
+    found: list[dict[str, Any]] = []
+
+    async def there() -> bool:
+        listed = (await world.client.list(EVENTS, "default", into=dict)).items
+        found[:] = [event for event in listed if event["reason"] == reason]
+        return bool(found)
+
+    await until(there)
+    assert {event["involvedObject"]["kind"] for event in found} == {"Node"}
+    return found
+
+
+def sample(plugin: Plugin, name: str, **labels: str) -> float | None:
+    return plugin.metrics.registry.get_sample_value(f"dradriver_node_{name}", {"driver": DRIVER} | labels)
