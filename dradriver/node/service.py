@@ -4,7 +4,9 @@ Both versions say the same; v1beta1 knows no share IDs.
 """
 
 import asyncio
+import itertools
 import logging
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from types import ModuleType
 from typing import Any, Final, TypeVar
@@ -15,7 +17,7 @@ from dradriver.errors import DraError
 from dradriver.node.cdi import usable_uid
 from dradriver.node.claim_files import DeviceAnswer
 from dradriver.node.claims import Getter, look_up
-from dradriver.node.errors import ClaimError, DeviceInUseError
+from dradriver.node.errors import ClaimError, DeviceInUseError, InProgressError
 from dradriver.node.metrics import Metrics
 from dradriver.node.preparation import Preparation
 from dradriver.node.records import ClaimRef
@@ -59,6 +61,7 @@ class ClaimService:
         self._metrics = metrics
         self._deadline = deadline
         self._on_conflict = on_conflict
+        self._requests = itertools.count(1)
 
     async def prepare(self, refs: Sequence[ClaimRef]) -> dict[str, list[DeviceAnswer] | str]:
         """The devices of each claim, or what is wrong, by UID.
@@ -92,30 +95,66 @@ class ClaimService:
     async def _each(
         self, operation: str, refs: Sequence[ClaimRef], work: Callable[[ClaimRef], Awaitable[T]]
     ) -> dict[str, T | str]:
-        uids = [ref.uid for ref in refs]
-        if not all(uids):
-            raise MalformedRequestError(f"claims[{uids.index('')}].uid: a UID is required")
-        if len(set(uids)) < len(uids):
-            twice = next(uid for uid in uids if uids.count(uid) > 1)
-            raise MalformedRequestError(f"claims: UID {twice} stands there twice")
-        outcomes = await asyncio.gather(*(self._one(operation, ref, work) for ref in refs))
-        return dict(zip(uids, outcomes, strict=True))
+        call = _Call(f"{operation}-{next(self._requests)}", refs)
+        try:
+            _check_told_apart(refs)
+            outcomes = await asyncio.gather(*(self._one(operation, ref, work, call) for ref in refs))
+        except MalformedRequestError as error:
+            call.log(f"refused: {error}")
+            raise
+        except asyncio.CancelledError:
+            call.log("the caller has left")
+            raise
+        call.log("answered")
+        return dict(zip((ref.uid for ref in refs), outcomes, strict=True))
 
-    async def _one(self, operation: str, ref: ClaimRef, work: Callable[[ClaimRef], Awaitable[T]]) -> T | str:
+    async def _one(
+        self, operation: str, ref: ClaimRef, work: Callable[[ClaimRef], Awaitable[T]], call: "_Call"
+    ) -> T | str:
         """One claim's outcome or its error: no exception of one claim reaches another, or the server."""
         try:
             with self._metrics.observed(operation):
                 _check(ref)
-                return await work(ref)
+                outcome = await work(ref)
+                call.results[ref.uid] = "ok"
+                return outcome
         except DraError as error:
+            call.results[ref.uid] = "in progress" if isinstance(error, InProgressError) else "error"
             if isinstance(error, DeviceInUseError):
                 self._on_conflict()
-            _log.warning("%s: %s", operation, error)
+            _log.warning("%s: %s", call.id, error)
             return str(error)[:_MAX_ERROR] or type(error).__name__
         except Exception as error:
-            _log.exception("%s of claim %s: a defect of dradriver", operation, ref)
+            call.results[ref.uid] = "internal error"
+            _log.exception("%s: %s of claim %s: a defect of dradriver", call.id, operation, ref)
             self._metrics.background_error(operation)
             return f"{operation} of claim {ref}: internal error: {type(error).__name__}: {error}"[:_MAX_ERROR]
+
+
+class _Call:
+    """One call of the kubelet for the log: which claims and how it ended, nothing of what is in the claims."""
+
+    def __init__(self, identifier: str, refs: Sequence[ClaimRef]) -> None:
+        self.id = identifier
+        self.results: dict[str, str] = {}
+        self._refs = refs
+        self._began = time.perf_counter()
+
+    def log(self, end: str) -> None:
+        """One line at level debug."""
+        if _log.isEnabledFor(logging.DEBUG):
+            claims = ", ".join(f"{ref}: {self.results.get(ref.uid, 'no answer')}" for ref in self._refs)
+            seconds = time.perf_counter() - self._began
+            _log.debug("%s: %s after %.3f s: %s", self.id, end, seconds, claims or "no claims")
+
+
+def _check_told_apart(refs: Sequence[ClaimRef]) -> None:
+    uids = [ref.uid for ref in refs]
+    if not all(uids):
+        raise MalformedRequestError(f"claims[{uids.index('')}].uid: a UID is required")
+    if len(set(uids)) < len(uids):
+        twice = next(uid for uid in uids if uids.count(uid) > 1)
+        raise MalformedRequestError(f"claims: UID {twice} stands there twice")
 
 
 def _check(ref: ClaimRef) -> None:
