@@ -6,10 +6,12 @@ import click
 
 from dradriver.errors import DraError, UsageError
 
-__all__ = ["FAILED", "USAGE", "ErrorGroup"]
+__all__ = ["FAILED", "INTERRUPTED", "USAGE", "ErrorGroup"]
 
 FAILED: Final = 1
 USAGE: Final = 2
+INTERRUPTED: Final = 130
+"""What a shell reports of a program that Ctrl-C has ended."""
 
 
 class _UsedWrongly(click.ClickException):
@@ -26,6 +28,9 @@ class ErrorGroup(click.Group):
         except DraError as error:
             kind = _UsedWrongly if isinstance(error, UsageError) else click.ClickException
             raise kind(str(error)) from error
+        except KeyboardInterrupt:
+            click.echo("Stopped.", err=True)
+            raise SystemExit(INTERRUPTED) from None
         except BrokenPipeError:
             # The reader (`| head`) has seen enough.
             raise SystemExit(0) from None

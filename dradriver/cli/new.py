@@ -14,7 +14,7 @@ __all__ = ["new"]
 _SUFFIX = ".tmpl"
 
 
-@click.command()
+@click.command(short_help="Write a project for a new driver.")
 @click.argument("name")
 @click.option(
     "--directory",
@@ -31,7 +31,7 @@ def new(name: str, directory: Path | None) -> None:
     written = _write(target, values)
     for path in written:
         click.echo(path)
-    click.echo(f"\nNext: cd {target} && python -m pytest, then read {values['package']}/driver.py.", err=True)
+    click.echo(f"\nNext: cd {target}; README.md says how to install and test it.", err=True)
 
 
 def _values(name: str) -> dict[str, str]:

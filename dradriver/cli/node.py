@@ -21,7 +21,7 @@ def node() -> None:
     """Look at one node from within."""
 
 
-@node.command()
+@node.command(short_help="Show prepared claims with their devices and CDI specs.")
 @click.option(
     "--plugins-dir",
     envvar="DRADRIVER_PLUGINS_DIR",

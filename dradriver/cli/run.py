@@ -26,7 +26,10 @@ def _process_options(command: F) -> F:
     return command
 
 
-@click.command(epilog=f"Installed drivers: {', '.join(driver_names()) or 'none'}.")
+@click.command(
+    short_help="Run a driver beside the kubelet of this node.",
+    epilog=f"Installed drivers: {', '.join(driver_names()) or 'none'}.",
+)
 @click.argument("name")
 @_process_options
 @click.pass_context

@@ -44,7 +44,7 @@ def _default_data() -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "dradriver"
 
 
-@click.command()
+@click.command(short_help="Run a small cluster for your own kubectl.")
 @click.option(
     "--data",
     type=click.Path(path_type=Path, file_okay=False),
@@ -176,7 +176,7 @@ def _tell(cluster: "Cluster", wanted: _Wanted, processes: Sequence[DriverProcess
     click.echo(f"API server  {cluster.url}")
     click.echo(f"Data        {wanted.data}")
     click.echo(f"Nodes       {', '.join(cluster.nodes)}")
-    click.echo(f"Containers  {cluster.runtime}")
+    click.echo(f"Containers  {cluster.runtime.removeprefix('containers are ')}")
     for process in processes:
         click.echo(f"Driver      {process.driver} on {process.node}, log {process.log}")
     if not processes:

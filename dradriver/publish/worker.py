@@ -201,7 +201,11 @@ class PoolWorker:
         if news == self._told:
             return
         self._told = news
-        words = status.message or f"{status.devices} devices in {status.slices} slices"
+        words = status.message or f"{_counted(status.devices, 'device')} in {_counted(status.slices, 'slice')}"
         if status.held_by:
             words += f" (held by {', '.join(status.held_by)})"
         _log.log(_LEVELS[status.state], "pool %s: %s: %s", status.pool, status.state.replace("_", " "), words)
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

@@ -19,7 +19,7 @@ __all__ = ["claim_state", "claims"]
 COLUMNS = ("namespace", "name", "state", "devices", "nodes", "reserved for", "why", "age")
 
 
-@click.command()
+@click.command(short_help="Show ResourceClaims: state, devices, why one is pending.")
 @namespace_options
 @cluster_options
 @output_option

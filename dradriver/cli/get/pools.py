@@ -18,7 +18,7 @@ __all__ = ["pool_rows", "pools"]
 COLUMNS = ("driver", "pool", "nodes", "generation", "slices", "devices", "allocated", "problem")
 
 
-@click.command()
+@click.command(short_help="Show pools: slices, allocated devices, problems.")
 @cluster_options
 @output_option
 def pools(kubeconfig: str | None, context: str | None, output: str) -> None:

@@ -15,7 +15,7 @@ from dradriver.model.codec import builtins
 __all__ = ["simulate"]
 
 
-@click.command()
+@click.command(short_help="Show what would be allocated, or why not.")
 @click.option(
     "-f",
     "--filename",

@@ -36,6 +36,7 @@ def test_its_tests_pass(dradriver: Command, tmp_path: Path) -> None:
     outcome = run(project(dradriver, tmp_path), "pytest", "-q", "-p", "no:cacheprovider")
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
     assert " passed" in outcome.stdout
+    assert "warning" not in (outcome.stdout + outcome.stderr).lower()
 
 
 def test_its_code_passes_mypy_strict(dradriver: Command, tmp_path: Path) -> None:

@@ -221,4 +221,4 @@ async def test_the_log_says_once_what_is_wrong_with_a_pool(
     assert refused.levelno == logging.ERROR
     assert "pool node: refused:" in refused.getMessage()
     assert "Bad_Name" in refused.getMessage()
-    assert published.getMessage() == "pool node: published: 1 devices in 1 slices"
+    assert published.getMessage() == "pool node: published: 1 device in 1 slice"

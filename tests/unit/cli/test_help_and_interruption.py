@@ -1,0 +1,57 @@
+"""What the command line says of itself, and how calmly it ends."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from dradriver.cli.errors import INTERRUPTED, ErrorGroup
+from dradriver.cli.main import main as root
+
+Command = Callable[..., Result]
+
+
+@pytest.mark.parametrize("group", [[], ["get"], ["node"]], ids=["root", "get", "node"])
+def test_no_summary_is_cut_off(dradriver: Command, group: list[str]) -> None:
+    result = dradriver(*group, "--help")
+    assert result.exit_code == 0
+    assert "..." not in result.stdout.partition("Commands:")[2]
+
+
+def test_every_command_has_a_summary() -> None:
+    assert isinstance(root, click.Group)
+    assert all(command.get_short_help_str() for command in root.commands.values())
+
+
+def test_an_interrupted_command_says_one_calm_word() -> None:
+    @click.group(cls=ErrorGroup)
+    def group() -> None: ...
+
+    @group.command()
+    def work() -> None:
+        raise KeyboardInterrupt
+
+    result = CliRunner().invoke(group, ["work"])
+    assert (result.exit_code, result.stderr) == (INTERRUPTED, "Stopped.\n")
+
+
+def test_ctrl_c_during_the_imports_prints_nothing() -> None:
+    """The signal comes in the middle of the import of the command line."""
+    script = f"""
+import os, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "dradriver.cli.main":
+            os.kill(os.getpid(), {signal.SIGINT:d})
+
+sys.meta_path.insert(0, Interrupting())
+import dradriver.cli
+print("imported")
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
