@@ -31,6 +31,8 @@ _log = logging.getLogger(__name__)
 
 _RETRY_SECONDS: Final = (0.5, 60.0)
 _MAX_MANAGER: Final = 128
+_MAX_CONDITIONS: Final = 8
+"""`AllocatedDeviceStatusMaxConditions`"""
 
 
 def device_statuses(driver: str, record: ClaimRecord, now: datetime) -> list[AllocatedDeviceStatus]:
@@ -60,11 +62,45 @@ def _complete(condition: Condition, now: datetime) -> Condition:
 
 
 def merged(theirs: Iterable[dict[str, Any]], ours: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The list with our entries in it: by driver, pool, device and share ID; others stay as they are."""
+    """The list with our entries in it: by driver, pool, device and share ID; others stay as they are.
+
+    Conditions in an entry are merged by type; a new one of ours for which there is no room is left out.
+    """
     entries = {_key(entry): entry for entry in theirs}
     for entry in ours:
-        entries[_key(entry)] = {**entries.get(_key(entry), {}), **entry}
+        there = entries.get(_key(entry), {})
+        conditions = _conditions(there.get("conditions") or [], entry.get("conditions") or [])
+        entries[_key(entry)] = {**there, **entry} | ({"conditions": conditions} if conditions else {})
     return list(entries.values())
+
+
+def _conditions(theirs: Iterable[dict[str, Any]], ours: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    conditions = {each["type"]: each for each in theirs}
+    for each in ours:
+        before = conditions.get(each["type"])
+        if before is None and len(conditions) >= _MAX_CONDITIONS:
+            continue
+        conditions[each["type"]] = _in_time(each, before)
+    return list(conditions.values())
+
+
+def _in_time(condition: dict[str, Any], before: dict[str, Any] | None) -> dict[str, Any]:
+    """With the time at which the status became what it is (`metav1.Condition`)."""
+    if before is None or before["status"] != condition["status"] or not before.get("lastTransitionTime"):
+        return condition
+    return condition | {"lastTransitionTime": before["lastTransitionTime"]}
+
+
+def _own(theirs: Iterable[dict[str, Any]], ours: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Our entries with no more than our conditions, as they are in the merged list."""
+    entries = {_key(entry): entry for entry in merged(theirs, ours)}
+
+    def own(entry: dict[str, Any]) -> dict[str, Any]:
+        types = {each["type"] for each in entry["conditions"]}
+        conditions = [each for each in entries[_key(entry)]["conditions"] if each["type"] in types]
+        return entry | {"conditions": conditions}
+
+    return [own(entry) if entry.get("conditions") else entry for entry in ours]
 
 
 def _key(entry: dict[str, Any]) -> tuple[str, str, str, str]:
@@ -137,6 +173,10 @@ class StatusWriter:
                 condition["lastTransitionTime"] = rfc3339(
                     datetime.fromisoformat(condition["lastTransitionTime"])
                 )
+        if any(entry.get("conditions") for entry in entries):
+            # An apply writes all of a condition, and when it changed is known to the server only.
+            theirs = (await self._current(record)).get("status", {}).get("devices") or []
+            entries = self._told(record, entries, _own(theirs, entries))
         meta = {"name": record.name, "namespace": record.namespace, "uid": record.uid}
         try:
             await self._client.patch(
@@ -158,15 +198,36 @@ class StatusWriter:
         except Invalid:
             await self._merge(record, entries)
 
+    def _told(
+        self, record: ClaimRecord, wanted: Iterable[dict[str, Any]], written: list[dict[str, Any]]
+    ) -> list[dict[str, Any]]:
+        for one, other in zip(wanted, written, strict=True):
+            types = {each["type"] for each in other.get("conditions", [])}
+            for each in one.get("conditions", []):
+                if each["type"] not in types:
+                    _log.warning(
+                        "claim %s: condition %s of device %s/%s is not written, a device has at most %d",
+                        *(record.ref, each["type"], one["pool"], one["device"], _MAX_CONDITIONS),
+                    )
+        return written
+
+    async def _current(self, record: ClaimRecord) -> dict[str, Any]:
+        """The claim as it is now.
+
+        Raises:
+            NotFound: it is gone; another one of its name is not it.
+        """
+        claim: dict[str, Any] = await self._client.get(CLAIMS, record.name, record.namespace, into=dict)
+        if claim["metadata"]["uid"] != record.uid:
+            raise NotFound(f"claim {record.ref} was replaced", status=404)
+        return claim
+
     async def _merge(self, record: ClaimRecord, entries: list[dict[str, Any]]) -> None:
         for last in (False, False, True):
-            claim: dict[str, Any] = await self._client.get(CLAIMS, record.name, record.namespace, into=dict)
-            meta = claim["metadata"]
-            if meta["uid"] != record.uid:
-                return
+            claim = await self._current(record)
             theirs = claim.get("status", {}).get("devices") or []
             body = {
-                "metadata": {"resourceVersion": meta["resourceVersion"]},
+                "metadata": {"resourceVersion": claim["metadata"]["resourceVersion"]},
                 "status": {"devices": merged(theirs, entries)},
             }
             try:

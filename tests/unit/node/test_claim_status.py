@@ -150,9 +150,9 @@ def test_entries_are_merged_by_driver_pool_device_and_share() -> None:
         key = {"driver": DRIVER, "pool": NODE, "device": device}
         return key | ({"shareID": share} if share else {}) | more
 
-    theirs = [entry("a", data=1, conditions=[1]), entry("a", "s1", data=2), entry("b", data=3)]
+    theirs = [entry("a", data=1, conditions=[condition("X")]), entry("a", "s1", data=2), entry("b", data=3)]
     assert merged(theirs, [entry("a", "s1", data=9), entry("a", data=8), entry("c", data=7)]) == [
-        entry("a", data=8, conditions=[1]),
+        entry("a", data=8, conditions=[condition("X")]),
         entry("a", "s1", data=9),
         entry("b", data=3),
         entry("c", data=7),
@@ -179,3 +179,86 @@ async def test_a_claim_whose_driver_gave_data_is_answered_after_a_restart(world:
         (row,) = await process.rows()
     (status,) = device_statuses(DRIVER, row.record, datetime.now(UTC))
     assert builtins(status)["data"] == {"watts": 7}
+
+
+def condition(kind: str, status: str = "True", at: str = "2026-01-01T00:00:00Z", **more: str) -> dict[str, Any]:
+    return {"type": kind, "status": status, "lastTransitionTime": at, **more}
+
+
+def lamp(*conditions: dict[str, Any]) -> dict[str, Any]:
+    return {"driver": DRIVER, "pool": NODE, "device": "lamp-0", "conditions": list(conditions)}
+
+
+def test_conditions_of_one_device_are_merged_by_type() -> None:
+    theirs = [lamp(condition("Attached", reason="Fabric"), condition("Ready", "False", reason="Cold"))]
+    ours = [lamp(condition("Ready", at="2026-02-02T00:00:00Z", reason="Warm"), condition("Lit"))]
+    assert merged(theirs, ours) == [
+        lamp(
+            condition("Attached", reason="Fabric"),
+            condition("Ready", at="2026-02-02T00:00:00Z", reason="Warm"),
+            condition("Lit"),
+        )
+    ]
+
+
+def test_a_condition_whose_status_did_not_change_keeps_its_transition_time() -> None:
+    theirs = [lamp(condition("Ready", reason="Cold"))]
+    ours = [lamp(condition("Ready", at="2026-02-02T00:00:00Z", reason="Warm"))]
+    assert merged(theirs, ours) == [lamp(condition("Ready", reason="Warm"))]
+
+
+def test_more_than_eight_conditions_leave_those_of_others_and_the_first_of_ours() -> None:
+    theirs = [lamp(*(condition(f"Their{n}") for n in range(7)))]
+    ours = [lamp(condition("Their0", "False"), condition("Our1"), condition("Our2"))]
+    (entry,) = merged(theirs, ours)
+    assert [each["type"] for each in entry["conditions"]] == [*(f"Their{n}" for n in range(7)), "Our1"]
+    assert entry["conditions"][0]["status"] == "False"
+
+
+def with_conditions(claim: ResourceClaim, *conditions: Condition) -> ResourceClaim:
+    entry = AllocatedDeviceStatus(
+        driver=DRIVER, pool=NODE, device="lamp-0", share_id="share-1", conditions=list(conditions)
+    )
+    return msgspec.structs.replace(claim, status=msgspec.structs.replace(claim.status, devices=[entry]))
+
+
+BEFORE = datetime(2026, 1, 1, tzinfo=UTC)
+THEIRS = Condition(type="Attached", status="True", reason="Fabric", last_transition_time=BEFORE)
+
+
+@pytest.mark.parametrize("kind", [PatchKind.APPLY, PatchKind.MERGE])
+async def test_writing_the_same_again_changes_no_transition_time(api: FakeApi, kind: PatchKind) -> None:
+    """As after each start of the driver."""
+    before = Condition(type="Ready", status="True", reason="Reported", last_transition_time=BEFORE)
+    claim = api.add(with_conditions(allocated("claim", "lamp-0"), THEIRS, before))
+    if kind is PatchKind.MERGE:
+        api.patch_failures = [Invalid("field is immutable")]
+    async with writing(api) as (writer, _):
+        writer.want(record(claim, conditions=[Condition(type="Ready", status="True")]))
+        *_, (last, body) = await patches(api, 1 + (kind is PatchKind.MERGE))
+    assert last is kind
+    conditions = {each["type"]: each for each in body["status"]["devices"][0]["conditions"]}
+    assert conditions["Ready"]["lastTransitionTime"] == "2026-01-01T00:00:00Z"
+    # Server-side apply leaves the conditions of others alone; a merged list has to hold them.
+    assert set(conditions) == {"Ready"} if kind is PatchKind.APPLY else {"Ready", "Attached"}
+
+
+async def test_a_changed_status_gets_a_new_transition_time(api: FakeApi) -> None:
+    before = Condition(type="Ready", status="False", reason="Reported", last_transition_time=BEFORE)
+    claim = api.add(with_conditions(allocated("claim", "lamp-0"), before))
+    async with writing(api) as (writer, _):
+        writer.want(record(claim, conditions=[Condition(type="Ready", status="True")]))
+        ((_, body),) = await patches(api, 1)
+    (written,) = body["status"]["devices"][0]["conditions"]
+    assert written["lastTransitionTime"] > "2026-01-01T00:00:00Z"
+
+
+async def test_a_driver_with_more_than_eight_conditions_writes_eight(
+    api: FakeApi, caplog: pytest.LogCaptureFixture
+) -> None:
+    claim = api.add(allocated("claim", "lamp-0"))
+    async with writing(api) as (writer, _):
+        writer.want(record(claim, conditions=[Condition(type=f"C{n}", status="True") for n in range(9)]))
+        ((_, body),) = await patches(api, 1)
+    assert [each["type"] for each in body["status"]["devices"][0]["conditions"]] == [f"C{n}" for n in range(8)]
+    assert f"condition C8 of device {NODE}/lamp-0 is not written" in caplog.text
