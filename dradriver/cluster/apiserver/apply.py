@@ -10,7 +10,17 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from dradriver.cluster.apiserver.fields import SELF, Path, from_tree, item_key, leaves, readable, to_tree
+from dradriver.cluster.apiserver.fields import (
+    SELF,
+    Path,
+    always_there,
+    containers,
+    from_tree,
+    item_key,
+    leaves,
+    readable,
+    to_tree,
+)
 from dradriver.cluster.apiserver.schema.types import Field, Type, struct
 from dradriver.cluster.apiserver.status import Cause, StatusError
 from dradriver.cluster.apiserver.values import JsonValue, Object
@@ -51,11 +61,17 @@ def _entries(obj: Object) -> list[Object]:
 
 def set_entries(obj: Object, entries: Iterable[Object]) -> None:
     """Write managedFields (in place), without owners that own nothing."""
-    kept = [entry for entry in entries if entry.get("fieldsV1")]
+    kept = sorted((entry for entry in entries if entry.get("fieldsV1")), key=_order)
     if kept:
         obj["metadata"]["managedFields"] = kept
     else:
         obj["metadata"].pop("managedFields", None)
+
+
+def _order(entry: Object) -> tuple[str, ...]:
+    return tuple(
+        entry.get(field, "") for field in ("operation", "time", "manager", "apiVersion", "subresource")
+    )
 
 
 def _without(entry: Object, taken: set[Path]) -> Object:
@@ -79,8 +95,13 @@ def record_update(
     """
     before = leaves(name, old) if old is not None else {}
     after = leaves(name, new)
-    changed = {path for path, value in after.items() if before.get(path, _MISSING) != value and written(path)}
-    gone = {path for path in before if path not in after and written(path)}
+    around = containers(name, old) if old is not None else set()
+    standing = containers(name, new)
+    always = always_there(name) if name is not None else frozenset()
+    added = standing - around - set(before) - always
+    changed = {path for path, value in after.items() if before.get(path, _MISSING) != value} | added
+    changed = {path for path in changed if written(path)}
+    gone = {path for path in {*before, *around} if path not in after and path not in standing and written(path)}
     entries = _entries(new)
     if not changed and not gone:
         return entries

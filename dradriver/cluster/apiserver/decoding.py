@@ -1,5 +1,6 @@
 """From a request's body to an object: media type, kind, types, unknown fields."""
 
+import re
 from dataclasses import dataclass, field
 
 import msgspec
@@ -9,8 +10,9 @@ from dradriver.cluster.apiserver import gojson
 from dradriver.cluster.apiserver.requests import Request
 from dradriver.cluster.apiserver.resources import Resource
 from dradriver.cluster.apiserver.schema import protobuf
-from dradriver.cluster.apiserver.schema.decode import TypeMismatchError, conform, parse
+from dradriver.cluster.apiserver.schema.decode import TypeMismatchError, conform, parse, thaw
 from dradriver.cluster.apiserver.status import StatusError, bad_request, unsupported_media_type
+from dradriver.cluster.apiserver.validation.field import invalid as field_error
 from dradriver.cluster.apiserver.values import JsonValue, Object
 
 _JSON = frozenset({"application/json", "*/*", "", "application/octet-stream"})
@@ -19,10 +21,11 @@ _YAML = frozenset({"application/yaml", "application/vnd.kubernetes.yaml"})
 
 @dataclass
 class Decoded:
-    """An object as its kind has it, in its stored form, and what to warn of."""
+    """An object as its kind has it, in its stored form; what to warn of, and the fields that are unknown."""
 
     object: Object
     warnings: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
 
 
 def media_type(content_type: str) -> str:
@@ -60,6 +63,11 @@ class _JsonLoader(yaml.SafeLoader):
     }
 
 
+# YAML 1.1 has one-letter booleans, and Go's reader knows them.
+_JsonLoader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("[yYnN]$"), list("yYnN"))
+_JsonLoader.bool_values = {**yaml.SafeLoader.bool_values, "y": True, "n": False}
+
+
 def decode(request: Request) -> Decoded:
     """The object in a create or replace.
 
@@ -95,6 +103,11 @@ def read_body(body: bytes, content_type: str, schema: str | None) -> JsonValue:
         return _read_protobuf(body, schema)
     if kind not in _JSON and kind not in _YAML:
         raise unsupported_media_type("application/json, application/yaml, application/vnd.kubernetes.protobuf")
+    if not body and schema != "meta.DeleteOptions":
+        raise bad_request(
+            f"the object provided is unrecognized (must be of type {(schema or '').rpartition('.')[2]}): "
+            "couldn't get version/kind; json parse error: unexpected end of JSON input (<empty>)"
+        )
     return load(body or b"{}", schema, allow_yaml=kind in _YAML)
 
 
@@ -106,7 +119,9 @@ def _read_protobuf(body: bytes, schema: str) -> Object:
         raise bad_request(f"couldn't get version/kind; {error}") from error
 
 
-def shape(request: Request, resource: Resource, value: JsonValue, *, complete: bool = True) -> Decoded:
+def shape(
+    request: Request, resource: Resource, value: JsonValue, *, complete: bool = True, patched: bool = False
+) -> Decoded:
     """Check kind and types of a decoded value and bring it into its stored form.
 
     Args:
@@ -114,28 +129,31 @@ def shape(request: Request, resource: Resource, value: JsonValue, *, complete: b
         resource: the kind that it must be.
         value: the decoded body.
         complete: whether fields that nobody set get the values that Go writes for them.
+        patched: whether the value is the result of a patch.
 
     Raises:
-        StatusError: 400.
+        StatusError: 400; 422 for what a patch made.
     """
     if not isinstance(value, dict):
         raise bad_request(
             "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value"
         )
     _check_kind(resource, value)
+    sent = value
     unknown: list[str] = []
     if resource.schema is not None:
         try:
             value, unknown = conform(resource.schema, value, complete=complete)
         except TypeMismatchError as error:
-            raise _cannot_be_handled(resource, str(error)) from error
+            raise _unfit(resource, str(error), sent if patched else None) from error
     else:
         value = _conform_metadata(resource, value, unknown)
     value["apiVersion"], value["kind"] = resource.api_version, resource.kind
     value.setdefault("metadata", {})
-    if unknown and request.field_validation == "Strict":
-        raise _cannot_be_handled(resource, "strict decoding error: " + ", ".join(unknown))
-    return Decoded(from_view(resource, value), unknown if request.field_validation == "Warn" else [])
+    paths = [each.removeprefix('unknown field "').removesuffix('"') for each in unknown]
+    if unknown and complete and request.field_validation == "Strict":
+        raise _unfit(resource, "strict decoding error: " + ", ".join(unknown), sent if patched else None)
+    return Decoded(from_view(resource, value), unknown if request.field_validation == "Warn" else [], paths)
 
 
 def _conform_metadata(resource: Resource, value: Object, unknown: list[str]) -> Object:
@@ -150,6 +168,13 @@ def _conform_metadata(resource: Resource, value: Object, unknown: list[str]) -> 
         raise _cannot_be_handled(resource, str(error)) from error
     unknown.extend(each.replace('"', '"metadata.', 1) for each in found)
     return {**value, "metadata": metadata}
+
+
+def _unfit(resource: Resource, why: str, patched: Object | None) -> StatusError:
+    if patched is None:
+        return _cannot_be_handled(resource, why)
+    cause = field_error("patch", gojson.encode(thaw(patched)), why)
+    return StatusError(422, "Invalid", f' "" is invalid: {cause.field}: {cause.message}', None, [cause])
 
 
 def _cannot_be_handled(resource: Resource, why: str) -> StatusError:

@@ -10,9 +10,10 @@ from datetime import timedelta
 from dradriver.cluster.apiserver.decoding import read
 from dradriver.cluster.apiserver.requests import Request
 from dradriver.cluster.apiserver.resources import NAMESPACES, Resource
-from dradriver.cluster.apiserver.status import bad_request, conflict, forbidden
+from dradriver.cluster.apiserver.status import About, bad_request, conflict, forbidden, invalid
 from dradriver.cluster.apiserver.store import Stored
 from dradriver.cluster.apiserver.strategies import strategy_of
+from dradriver.cluster.apiserver.validation.field import not_supported
 from dradriver.cluster.apiserver.values import Object, copy, dig
 from dradriver.cluster.apiserver.writes import Server
 
@@ -56,9 +57,9 @@ def options_of(request: Request) -> Options:
     if body.get("orphanDependents"):
         propagation = "Orphan"
     if propagation not in _PROPAGATION:
-        raise bad_request(
-            f"DeleteOptions.meta.k8s.io: propagationPolicy {propagation!r} must be one "
-            "of Background, Foreground, Orphan"
+        allowed = ("Foreground", "Background", "Orphan", "nil")
+        raise invalid(
+            About("meta.k8s.io", "DeleteOptions"), [not_supported("propagationPolicy", propagation, allowed)]
         )
     return Options(
         grace,

@@ -112,7 +112,8 @@ def _groups(registry: Registry) -> dict[str, list[str]]:
 
 
 def _served(registry: Registry, name: str, version: str) -> Iterable[Resource]:
-    return (each for each in registry.all() if (each.group, each.version) == (name, version))
+    found = (each for each in registry.all() if (each.group, each.version) == (name, version))
+    return sorted(found, key=lambda each: each.plural)
 
 
 def _entries(resource: Resource) -> list[Object]:

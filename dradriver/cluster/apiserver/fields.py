@@ -2,12 +2,14 @@
 
 A path is a tuple of elements as `fieldsV1` writes them: `f:spec`, `k:{"name":"a"}` for an item of
 a keyed list, `v:"x"` for a member of a set, `.` for the item or map itself. `leaves` maps each
-owned path of an object to its value; the rest is set arithmetic. Without a schema (custom
+owned path of an object to its value; the rest is set arithmetic. A map or list that is owned itself is its
+path alone in a set and has a `.` in `fieldsV1`, as members of keyed lists do in both. Without a schema (custom
 resources) maps are granular and lists are atomic.
 """
 
 import json
 from collections.abc import Callable, Iterable, Set
+from functools import cache
 from typing import TypeAlias
 
 from dradriver.cluster.apiserver.schema.types import Field, Type, struct
@@ -93,13 +95,45 @@ def _walk_items(known: Field, items: list[JsonValue], path: Path, found: Leaves)
             _walk_members(element, item, at, found)
 
 
+def containers(name: str | None, obj: Object) -> set[Path]:
+    """The maps and lists that hold the fields of an object, but for members of keyed lists.
+
+    Whoever writes a container that was not there before owns it, and so keeps it when the owners of
+    what is in it go.
+    """
+    below = (path[:-1] if path[-1] == SELF else path for path in leaves(name, obj))
+    around = {path[:size] for path in below for size in range(1, len(path))}
+    return {path for path in around if path != ("f:metadata",) and not path[-1].startswith("k:")}
+
+
+@cache
+def always_there(name: str) -> frozenset[Path]:
+    """The containers that every object of a struct has: Go's structs and lists that are no pointers."""
+    found: set[Path] = set()
+
+    def visit(kind: str, path: Path) -> None:
+        for key, known in struct(kind).fields.items():
+            here, by_value = (*path, f"f:{key}"), not known.type.pointer
+            if known.type.kind == "struct" and by_value:
+                found.add(here)
+                visit(known.type.struct, here)
+            elif known.type.kind in {"list", "map"} and not known.omitempty:
+                found.add(here)
+
+    visit(name, ())
+    return frozenset(found)
+
+
 def to_tree(paths: Set[Path]) -> Object:
     """The set as a `fieldsV1` object."""
     tree: Object = {}
     for path in sorted(paths):
         node = tree
+        before: Path = ()
         for element in path:
-            node = node.setdefault(element, {})
+            if before in paths and element != SELF:
+                node.setdefault(SELF, {})
+            node, before = node.setdefault(element, {}), (*before, element)
     return tree
 
 
@@ -111,6 +145,8 @@ def from_tree(tree: Object) -> set[Path]:
         for element, below in node.items():
             if below:
                 visit(below, (*path, element))
+            elif element == SELF and not path[-1].startswith("k:"):
+                found.add(path)
             else:
                 found.add((*path, element))
 

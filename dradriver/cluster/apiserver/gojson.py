@@ -3,12 +3,14 @@
 The real server compares opaque parameters byte by byte, after its own encoder has touched them in
 two ways: every answer is compacted and has `<`, `>`, `&`, U+2028 and U+2029 escaped (`compact`),
 and what passes through a generic map (strategic merge, server-side apply) comes back with sorted
-keys and Go's numbers (`canonical`).
+keys and Go's numbers (`canonical`). What a merge patch brings has its keys sorted (`settled`).
 """
 
 import json
 import re
 from decimal import Decimal
+
+import msgspec
 
 from dradriver.cluster.apiserver.values import JsonValue
 
@@ -16,6 +18,7 @@ _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028",
 _ESCAPED = re.compile("[<>&\u2028\u2029]")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _SPACE = re.compile(r"[ \t\r\n]+")
+_INT64 = 1 << 63  # larger whole numbers are floats in Go
 
 
 def compact(raw: bytes) -> bytes:
@@ -28,6 +31,23 @@ def compact(raw: bytes) -> bytes:
         end = match.end()
     parts.append(_SPACE.sub("", text[end:]))
     return "".join(parts).encode()
+
+
+def settled(raw: bytes) -> bytes:
+    """The same value as Go writes it after a merge patch: sorted keys, no nulls in objects, compact, escaped.
+
+    Strings and numbers stay as they are written.
+    """
+    first = raw.lstrip()[:1]
+    if first == b"{":
+        members = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+        kept = {key: settled(bytes(value)) for key, value in members.items() if bytes(value).strip() != b"null"}
+        listed = (_string(key).encode() + b":" + kept[key] for key in sorted(kept, key=str.encode))
+        return b"{" + b",".join(listed) + b"}"
+    if first == b"[":
+        items = msgspec.json.decode(raw, type=list[msgspec.Raw])
+        return b"[" + b",".join(settled(bytes(item)) for item in items) + b"]"
+    return compact(raw)
 
 
 def canonical(raw: bytes) -> bytes:
@@ -44,8 +64,8 @@ def encode(value: JsonValue) -> str:
         return "[" + ",".join(map(encode, value)) + "]"
     if isinstance(value, str):
         return _string(value)
-    if isinstance(value, float):
-        return number(value)
+    if isinstance(value, float) or (isinstance(value, int) and not -_INT64 <= value < _INT64):
+        return number(float(value))
     return json.dumps(value)
 
 

@@ -9,6 +9,8 @@ import json
 
 import msgspec
 
+from dradriver.cluster.apiserver import gojson
+from dradriver.cluster.apiserver.schema.decode import parse_at, thaw
 from dradriver.cluster.apiserver.schema.types import Field, Type, struct
 from dradriver.cluster.apiserver.status import StatusError, bad_request
 from dradriver.cluster.apiserver.values import JsonValue, Object, copy
@@ -19,10 +21,10 @@ _DIRECTIVES = ("$patch", "$retainKeys", "$setElementOrder/", _DELETE_ITEMS)
 
 def merge_patch(target: JsonValue, patch: JsonValue) -> JsonValue:
     """The target after a JSON merge patch; neither argument is changed."""
-    if isinstance(patch, msgspec.Raw):
+    if isinstance(patch, msgspec.Raw) and target is not None:
         return _merge_raw(target, patch)
     if not isinstance(patch, dict):
-        return patch
+        return _settled(patch)
     target = _thaw(target)
     result: Object = dict(target) if isinstance(target, dict) else {}
     for key, value in patch.items():
@@ -33,11 +35,17 @@ def merge_patch(target: JsonValue, patch: JsonValue) -> JsonValue:
     return result
 
 
+def _settled(value: JsonValue) -> JsonValue:
+    """A value that a patch brings: without what is null, raw bytes written anew."""
+    if isinstance(value, msgspec.Raw):
+        return msgspec.Raw(gojson.settled(bytes(value)))
+    if isinstance(value, dict):
+        return {key: _settled(item) for key, item in value.items() if item is not None}
+    return [_settled(item) for item in value] if isinstance(value, list) else value
+
+
 def _merge_raw(target: JsonValue, patch: msgspec.Raw) -> JsonValue:
-    wanted = json.loads(bytes(patch))
-    if target is None:
-        return patch
-    merged = merge_patch(_thaw(target), wanted)
+    merged = merge_patch(_thaw(target), json.loads(bytes(patch)))
     # A patch that changes nothing leaves the stored bytes alone.
     return target if merged == _thaw(target) else merged
 
@@ -54,7 +62,7 @@ def json_patch(target: Object, operations: JsonValue) -> JsonValue:
     """
     if not isinstance(operations, list):
         raise bad_request(
-            "error decoding patch: json: cannot unmarshal object into Go value of type jsonpatch.Patch"
+            "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"
         )
     result: JsonValue = copy(target)
     for operation in operations:
@@ -71,10 +79,32 @@ def json_patch(target: Object, operations: JsonValue) -> JsonValue:
     return result
 
 
+def typed(name: str | None, operations: JsonValue, body: bytes) -> JsonValue:
+    """The operations of a JSON patch with values as their fields keep them: raw fields keep their bytes.
+
+    Args:
+        name: the struct of the patched object, None for one without a schema.
+        operations: the patch, decoded.
+        body: the patch as it was sent.
+    """
+    if (
+        name is None
+        or not isinstance(operations, list)
+        or not all(isinstance(each, dict) for each in operations)
+    ):
+        return operations
+    sent = msgspec.json.decode(body, type=list[dict[str, msgspec.Raw]])
+    return [
+        {**each, "value": parse_at(raw["value"], name, str(each.get("path", "")).split("/")[1:])}
+        if "value" in each else each
+        for each, raw in zip(operations, sent, strict=True)
+    ]  # fmt: skip
+
+
 def _operate(root: JsonValue, operation: Object) -> JsonValue:
     op, path = operation.get("op"), _pointer(operation["path"])
     if op == "test":
-        if _get(root, path) != operation.get("value"):
+        if thaw(_get(root, path)) != thaw(operation.get("value")):
             raise ValueError("testing value failed")
         return root
     if op in {"move", "copy"}:
@@ -189,7 +219,7 @@ def _strategic_member(known: Field | None, result: Object, key: str, value: Json
     elif isinstance(value, list) and known is not None and known.merge_key is not None:
         result[key] = _strategic_list(known, present if isinstance(present, list) else [], value)
     else:
-        result[key] = value
+        result[key] = _settled(value)
 
 
 def _strategic_list(known: Field, present: list[JsonValue], patch: list[JsonValue]) -> list[JsonValue]:

@@ -13,6 +13,7 @@ from dradriver.cluster.apiserver.resources import CRDS, Resource
 from dradriver.cluster.apiserver.selectors import FieldRequirement, Selection, parse_fields, parse_labels
 from dradriver.cluster.apiserver.status import About, Cause, StatusError, bad_request, invalid
 from dradriver.cluster.apiserver.store import Change, Stored
+from dradriver.cluster.apiserver.validation.field import not_supported
 from dradriver.cluster.apiserver.values import Object
 from dradriver.cluster.apiserver.writes import Server
 
@@ -71,20 +72,14 @@ def revision_of(request: Request) -> int:
     """The resourceVersion of a read, 0 for none.
 
     Raises:
-        StatusError: 422 for text that is no number.
+        StatusError: 400 for text that is no number.
     """
     text = request.query.get("resourceVersion", "")
     try:
         return int(text or 0)
     except ValueError:
-        causes = [
-            Cause(
-                "FieldValueInvalid",
-                f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax',
-                "resourceVersion",
-            )
-        ]
-        raise invalid(About("meta.k8s.io", "ListOptions"), causes) from None
+        why = f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+        raise bad_request(f"invalid resource version: resourceVersion: {why}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +158,8 @@ def _read_token(text: str) -> _Token:
     try:
         return msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=_Token)
     except (binascii.Error, msgspec.MsgspecError, ValueError) as error:
-        raise bad_request("continue key is not valid") from error
+        why = "illegal base64 data at input byte 0" if isinstance(error, binascii.Error) else str(error)
+        raise bad_request(f"invalid continue token: continue key is not valid: {why}") from error
 
 
 def _write_token(token: _Token) -> str:
@@ -182,6 +178,9 @@ def _at(server: Server, request: Request) -> tuple[list[Stored], int]:
             )
         ]
         raise invalid(About("meta.k8s.io", "ListOptions"), causes)
+    if match not in {"", "Exact", "NotOlderThan"}:
+        cause = not_supported("resourceVersionMatch", match, ("Exact", "NotOlderThan", ""))
+        raise invalid(About("meta.k8s.io", "ListOptions"), [cause])
     if revision > store.revision:
         raise _too_large(revision, store.revision)
     if match == "Exact":

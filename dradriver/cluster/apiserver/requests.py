@@ -9,12 +9,21 @@ from dataclasses import dataclass
 
 from dradriver.cluster.apiserver.identity import User
 from dradriver.cluster.apiserver.resources import Registry, Resource
-from dradriver.cluster.apiserver.status import bad_request, invalid, method_not_allowed, no_such_path
-from dradriver.cluster.apiserver.validation.field import not_supported
+from dradriver.cluster.apiserver.status import (
+    About,
+    Cause,
+    StatusError,
+    bad_request,
+    invalid,
+    method_not_allowed,
+    no_such_path,
+)
+from dradriver.cluster.apiserver.validation.field import not_supported, too_long
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get", "HEAD": "get"}
 _CLUSTER_SUBRESOURCES = frozenset({"status", "finalize"})
 _CREATED = frozenset({"binding", "token"})
+_LONGEST_MANAGER = 128
 FIELD_VALIDATIONS = ("Ignore", "Strict", "Warn")
 
 
@@ -61,14 +70,14 @@ class Request:
             return int(text)
         except ValueError:
             message = f'strconv.ParseInt: parsing "{text}": invalid syntax'
-            raise bad_request(f"unable to decode query parameter {name}: {message}") from None
+            raise bad_request(message) from None
 
     @property
     def dry_run(self) -> bool:
         """Whether nothing may be stored."""
         value = self.query.get("dryRun", "")
         if value not in {"", "All"}:
-            raise bad_request(f"invalid dryRun value {value!r}")
+            raise self._wrong_option(not_supported("dryRun", [value], ("All",)))
         return bool(value)
 
     @property
@@ -76,13 +85,17 @@ class Request:
         """What to do with unknown fields."""
         value = self.query.get("fieldValidation") or "Warn"
         if value not in FIELD_VALIDATIONS:
-            about = self.target.resource.about_kind(self.target.name)
-            raise invalid(about, [not_supported("fieldValidation", value, FIELD_VALIDATIONS)])
+            raise self._wrong_option(not_supported("fieldValidation", value, ("", *FIELD_VALIDATIONS)))
         return value
+
+    def _wrong_option(self, cause: Cause) -> StatusError:
+        return invalid(About("meta.k8s.io", f"{self.target.verb.capitalize()}Options"), [cause])
 
     @property
     def manager(self) -> str:
         """Who is noted as the owner of the fields that are written."""
+        if len(self.query.get("fieldManager", "").encode()) > _LONGEST_MANAGER:
+            raise self._wrong_option(too_long("fieldManager", _LONGEST_MANAGER))
         return self.query.get("fieldManager") or self.user_agent.partition("/")[0] or "unknown"
 
 

@@ -88,13 +88,18 @@ def parse_fields(text: str, supported: Iterable[str], kind: str) -> tuple[FieldR
     for clause in filter(None, text.split(",")):
         path, equal, value = _field_clause(clause)
         if path not in allowed:
-            message = (
-                f'Unable to find "{kind}" that match label selector "", field selector '
-                f'"{text}": field label not supported: {path}'
-            )
-            raise bad_request(message)
+            raise bad_request(_unsupported(path, text, allowed, kind))
         found.append(FieldRequirement(path, equal, value))
     return tuple(found)
+
+
+def _unsupported(path: str, text: str, allowed: set[str], kind: str) -> str:
+    if allowed <= {"metadata.name", "metadata.namespace"}:
+        return f'"{path}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+    return (
+        f'Unable to find "{kind}" that match label selector "", field selector "{text}": '
+        f"field label not supported: {path}"
+    )
 
 
 def _field_clause(clause: str) -> tuple[str, bool, str]:

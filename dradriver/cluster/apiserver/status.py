@@ -73,6 +73,8 @@ class StatusError(Exception):
             "metadata": {"continue": self.token} if self.token else {},
             "message": self.message, "reason": self.reason, "code": self.code,
         }  # fmt: skip
+        if not self.reason:
+            del body["reason"]
         details: Object = {}
         if self.about is not None:
             about = self.about

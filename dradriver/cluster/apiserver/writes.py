@@ -23,6 +23,7 @@ from dradriver.cluster.apiserver.schema.decode import thaw
 from dradriver.cluster.apiserver.status import (
     About,
     Cause,
+    StatusError,
     already_exists,
     bad_request,
     conflict,
@@ -113,6 +114,8 @@ def create(
     obj = decoded.object
     metadata = obj["metadata"]
     _place(request, metadata)
+    if metadata.get("resourceVersion"):
+        raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
     admit_slice(request.user, target, obj)
     if target.namespace:
         _check_namespace(server, request, metadata.get("name") or metadata.get("generateName", ""))
@@ -124,7 +127,10 @@ def create(
         metadata["generation"] = 1
     context = server.context(request.user, "create")
     strategy.prepare_create(context, obj)
-    causes = metadata_rules.create(metadata, strategy.check_name) + strategy.validate_create(context, obj)
+    causes = metadata_rules.create(metadata, strategy.check_name)
+    if resource.schema is not None:
+        causes += metadata_rules.finalizers(metadata)
+    causes += strategy.validate_create(context, obj)
     if causes:
         raise invalid(resource.about_kind(metadata.get("name", "")), causes)
     if server.store.get(resource.storage, target.namespace, metadata["name"]) is not None:
@@ -203,14 +209,15 @@ def patch(server: Server, request: Request) -> Answer:
     if kind == APPLY_PATCH:
         return _apply(server, request)
     old = server.existing(request)
-    decoded = shape(request, resource, _patched(request, kind, to_view(resource, old.view)))
+    decoded = shape(request, resource, _patched(request, kind, to_view(resource, old.view)), patched=True)
     return _update(server, request, old, decoded)
 
 
 def _patched(request: Request, kind: str, current: Object) -> JsonValue:
     resource = request.target.resource
     if kind == JSON_PATCH:
-        return patches.json_patch(current, load(request.body, None))
+        operations = patches.typed(resource.schema, load(request.body, None), request.body)
+        return patches.json_patch(current, operations)
     if kind == MERGE_PATCH:
         patch_object = load(request.body, resource.schema)
         if not isinstance(patch_object, dict):
@@ -238,6 +245,8 @@ def _apply(server: Server, request: Request) -> Answer:
     if isinstance(config, dict) and dig(config, "metadata", "managedFields"):
         raise bad_request("metadata.managedFields must be nil")
     partial = shape(request, resource, config, complete=False)
+    if partial.unknown and resource.schema is not None:
+        raise _not_typed(request, config, partial.unknown)
     wanted = ownership.scope(request, thaw(partial.object))
     if wanted["metadata"].get("name", target.name) != target.name:
         raise bad_request(
@@ -255,8 +264,15 @@ def _apply(server: Server, request: Request) -> Answer:
         return create(server, request, decoded, applied=applied)
     applied = ssa.apply(resource.schema, thaw(old.object), wanted, manager, force=request.flag("force"))
     merged = shape(request, resource, to_view(resource, applied.object))
-    merged.warnings.extend(partial.warnings)
     return _update(server, request, old, merged, applied)
+
+
+def _not_typed(request: Request, config: JsonValue, unknown: list[str]) -> StatusError:
+    resource, name = request.target.resource, dig(config, "metadata", "name") or ""
+    what = f"{dig(config, 'metadata', 'namespace') or ''}/{name}; {resource.api_version}, Kind={resource.kind}"
+    lines = [f".{path}: field not declared in schema" for path in unknown]
+    listed = lines[0] if len(lines) == 1 else "errors:\n" + "\n".join(f"  {line}" for line in lines)
+    return StatusError(500, "", f"failed to create typed patch object ({what}): {listed}")
 
 
 def _update(
@@ -282,6 +298,8 @@ def _prepare(server: Server, request: Request, strategy: Strategy, obj: Object, 
     resource = request.target.resource
     context = server.context(request.user, request.target.verb)
     causes = metadata_rules.update(obj["metadata"], before["metadata"])
+    if resource.schema is not None:
+        causes += metadata_rules.finalizers(obj["metadata"])
     if request.target.subresource == "status":
         strategy.prepare_status(context, obj, before)
         admit_pod(request.user, request.target, before, obj)

@@ -64,6 +64,22 @@ def _parse(body: bytes | msgspec.Raw, kind: Type) -> JsonValue:
     return msgspec.json.decode(body)
 
 
+def parse_at(raw: msgspec.Raw, name: str, path: list[str]) -> JsonValue:
+    """Decode one value as the field of a struct that a path of names and indexes leads to has it."""
+    kind: Type | None = Type("struct", struct=name)
+    for part in path:
+        if kind is None or kind.kind not in {"struct", "list", "map"}:
+            kind = None
+        elif kind.kind == "struct":
+            known = struct(kind.struct).fields.get(part)
+            kind = known.type if known is not None else None
+        else:
+            kind = kind.element
+    if kind is None:
+        return msgspec.json.decode(raw)
+    return wire(_parse(raw, kind))
+
+
 def thaw(value: JsonValue) -> JsonValue:
     """A generic copy in which raw leaves are decoded: what a strategic merge or an apply works on."""
     if isinstance(value, msgspec.Raw):

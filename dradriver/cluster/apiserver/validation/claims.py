@@ -1,5 +1,7 @@
 """Rules of ResourceClaim, ResourceClaimTemplate, DeviceClass and DeviceTaintRule."""
 
+import ipaddress
+import re
 from collections.abc import Mapping
 
 from dradriver.cluster.apiserver.validation.derived import derived_attributes
@@ -20,7 +22,6 @@ from dradriver.cluster.apiserver.validation.field import (
     forbidden,
     immutable,
     invalid,
-    no_check,
     not_supported,
     required,
     too_long,
@@ -41,7 +42,7 @@ from dradriver.cluster.apiserver.validation.names import (
     uuid,
 )
 from dradriver.cluster.apiserver.validation.nodeselector import node_selector
-from dradriver.cluster.apiserver.values import JsonValue, Object, dig
+from dradriver.cluster.apiserver.values import Object, dig
 
 RESULTS_LIMIT = 32
 RESERVED_LIMIT = 256
@@ -50,6 +51,14 @@ FIRST_AVAILABLE_LIMIT = 8
 DATA_LIMIT = 10 * 1024
 _REFERENCE = (
     "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
+)
+
+_REASON = re.compile("[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
+_REASON_MESSAGE = (
+    "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric "
+    "characters or '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  "
+    "or 'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is "
+    f"'{_REASON.pattern}')"
 )
 
 Requests = Mapping[str, frozenset[str]]
@@ -148,11 +157,7 @@ def _constraint(constraint: Object, path: str, names: Requests) -> Causes:
 
 def claim_update(new: Object, old: Object) -> Causes:
     """The spec of a claim may not change, byte for byte."""
-    return [] if new.get("spec") == old.get("spec") else [immutable("spec", _shown(new.get("spec")))]
-
-
-def _shown(value: JsonValue) -> JsonValue:
-    return value if value is None else "<value omitted>"
+    return [] if new.get("spec") == old.get("spec") else [immutable("spec", None)]
 
 
 def claim_status(new: Object, old: Object) -> Causes:
@@ -178,7 +183,7 @@ def claim_status(new: Object, old: Object) -> Causes:
     causes += _reservation(status, old_status, deleted="deletionTimestamp" in new["metadata"])
     if allocation is not None and old_allocation is not None:
         if allocation != old_allocation:
-            causes.append(invalid("status.allocation", "<value omitted>", "field cannot be modified once set"))
+            causes.append(invalid("status.allocation", None, "field cannot be modified once set"))
     elif allocation is not None:
         causes += _allocation(allocation, "status.allocation", names)
     return causes
@@ -246,7 +251,8 @@ def _device_status(device: Object, path: str, allocated: set[tuple[str, str, str
     if "shareID" in device:
         causes += uuid(device["shareID"], f"{path}.shareID")
     if device_id(device) not in allocated:
-        shown = "/".join(filter(None, device_id(device)))
+        # Shown as Kubernetes' internal identity, with the names of its Go fields.
+        shown = dict(zip(("Driver", "Pool", "Device", "ShareID"), device_id(device), strict=True))
         causes.append(invalid(path, shown, "must be an allocated device in the claim"))
     causes += conditions(device.get("conditions") or [], f"{path}.conditions")
     if "data" in device:
@@ -266,8 +272,11 @@ def conditions(items: list[Object], path: str) -> Causes:
             )
         if not condition.get("lastTransitionTime"):
             found.append(required(f"{at}.lastTransitionTime"))
-        if not condition.get("reason"):
+        reason = condition.get("reason", "")
+        if not reason:
             found.append(required(f"{at}.reason"))
+        elif not _REASON.fullmatch(reason):
+            found.append(invalid(f"{at}.reason", reason, _REASON_MESSAGE))
         return found
 
     return causes + unique(items, -1, check, lambda condition: condition.get("type", ""), path, whole=False)
@@ -278,7 +287,20 @@ def _network(data: Object, path: str) -> Causes:
     for field, limit in (("interfaceName", 256), ("hardwareAddress", 128)):
         if len(data.get(field, "").encode()) > limit:
             causes.append(too_long(f"{path}.{field}", limit))
-    return causes + unique(data.get("ips"), 16, no_check, lambda address: address, f"{path}.ips")
+    return causes + unique(data.get("ips"), 16, _address, lambda address: address, f"{path}.ips")
+
+
+def _address(address: str, path: str) -> Causes:
+    try:
+        canonical = str(ipaddress.ip_interface(address)) if "/" in address else ""
+    except ValueError:
+        canonical = ""
+    if not canonical:
+        detail = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"
+        return [invalid(path, address, detail)]
+    return (
+        [] if address == canonical else [invalid(path, address, f'must be in canonical form ("{canonical}")')]
+    )
 
 
 def device_class(new: Object, old: Object | None, cel_check: CelCheck | None) -> Causes:

@@ -101,8 +101,3 @@ def unique(
             causes.append(duplicate(f"{path}[{index}]", item if whole else name))
         seen.add(name)
     return causes
-
-
-def no_check(_item: JsonValue, _path: str) -> Causes:
-    """For lists whose items need no check."""
-    return []

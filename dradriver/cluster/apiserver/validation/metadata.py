@@ -14,6 +14,7 @@ from dradriver.cluster.apiserver.validation.names import label_value, qualified
 from dradriver.cluster.apiserver.values import Object
 
 _ANNOTATIONS_LIMIT = 256 * 1024
+_STANDARD = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 NameCheck = Callable[[str], list[str]]
 
 
@@ -49,6 +50,16 @@ def common(metadata: Object, path: str) -> Causes:
     for finalizer in metadata.get("finalizers") or ():
         causes += [invalid(f"{path}.finalizers", finalizer, problem) for problem in qualified(finalizer)]
     return causes + _owners(metadata.get("ownerReferences") or [], f"{path}.ownerReferences")
+
+
+def finalizers(metadata: Object) -> Causes:
+    """What is wrong with the finalizers of a kind of Kubernetes: those without a domain are its own."""
+    detail = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        invalid(f"metadata.finalizers[{index}]", finalizer, detail)
+        for index, finalizer in enumerate(metadata.get("finalizers") or ())
+        if "/" not in finalizer and finalizer not in _STANDARD
+    ]
 
 
 def _owners(owners: list[Object], path: str) -> Causes:
