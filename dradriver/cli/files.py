@@ -2,10 +2,10 @@
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 import yaml
@@ -13,7 +13,7 @@ import yaml
 from dradriver.errors import InvalidObjectError, NotFoundError, Problem
 from dradriver.model.versions import GROUP, VERSIONS, v1_from_older
 
-__all__ = ["Document", "Reading", "read_files"]
+__all__ = ["Document", "Reading", "UnreadError", "read_files"]
 
 STDIN: Final = "-"
 SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
@@ -80,11 +80,24 @@ class Reading:
 
     Attributes:
         documents: every object, in order; the items of lists one by one.
-        errors: files or parts of them that are not YAML or JSON objects.
+        errors: files or documents that are not YAML or JSON objects, and names that hold nothing at all.
     """
 
     documents: list[Document]
-    errors: list[InvalidObjectError]
+    errors: list["UnreadError"]
+
+
+class UnreadError(InvalidObjectError):
+    """A document that can't be read.
+
+    Attributes:
+        file, document: where; the document's number is 0 for the whole file.
+    """
+
+    def __init__(self, file: str, document: int, rule: str) -> None:
+        self.file = file
+        self.document = document
+        super().__init__(f"{file}: document {document}" if document else file, [Problem("", rule)])
 
 
 def read_files(names: Sequence[str]) -> Reading:
@@ -94,70 +107,120 @@ def read_files(names: Sequence[str]) -> Reading:
         NotFoundError: a file does not exist or can't be opened.
     """
     reading = Reading([], [])
-    for file, content in _contents(names):
-        try:
-            for index, (body, raw, is_json) in enumerate(_split(content), 1):
-                reading.documents.extend(_objects(Document(file, index, body, raw, is_json)))
-        except _BrokenError as error:
-            reading.errors.append(InvalidObjectError(file, [Problem("", str(error))]))
+    for name in names:
+        before = len(reading.documents) + len(reading.errors)
+        for file, content in _contents(name):
+            _read(file, content, reading)
+        if before == len(reading.documents) + len(reading.errors):
+            rule = f"nothing found: no {', '.join(sorted(SUFFIXES))} file with an object, or an empty one"
+            reading.errors.append(UnreadError(name, 0, rule))
     return reading
 
 
-def _contents(names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-    for name in names:
-        if name == STDIN:
-            yield "<stdin>", sys.stdin.buffer.read()
+def _read(file: str, content: bytes, reading: Reading) -> None:
+    for index, found in enumerate(_split(content), 1):
+        if isinstance(found, str):
+            reading.errors.append(UnreadError(file, index, found))
             continue
-        path = Path(name)
-        try:
-            files = sorted(p for p in path.iterdir() if p.suffix in SUFFIXES) if path.is_dir() else [path]
-            for file in files:
-                yield str(file), file.read_bytes()
-        except OSError as error:
-            raise NotFoundError(f"{error.filename or name}: {error.strerror}") from error
+        for each in _objects(Document(file, index, *found)):
+            if isinstance(each, Document):
+                reading.documents.append(each)
+            else:
+                reading.errors.append(UnreadError(file, index, each))
 
 
-class _BrokenError(Exception):
-    """The rest of a file can't be read."""
+def _contents(name: str) -> Iterator[tuple[str, bytes]]:
+    if name == STDIN:
+        yield "<stdin>", sys.stdin.buffer.read()
+        return
+    path = Path(name)
+    try:
+        files = sorted(p for p in path.iterdir() if p.suffix in SUFFIXES) if path.is_dir() else [path]
+        for file in files:
+            yield str(file), file.read_bytes()
+    except OSError as error:
+        raise NotFoundError(f"{error.filename or name}: {error.strerror}") from error
 
 
-def _split(content: bytes) -> Iterator[tuple[dict[str, object], bytes, bool]]:
+_Found: TypeAlias = tuple[dict[str, object], bytes, bool]
+
+
+def _split(content: bytes) -> Iterator[_Found | str]:
+    """Body, JSON text and whether it was JSON of each document; of one that can't be read, why."""
     if content.lstrip()[:1] == b"{":
         try:
             body = msgspec.json.decode(content)
         except (msgspec.DecodeError, RecursionError):
             pass  # a flow mapping, or several documents: YAML says it better
         else:
-            yield _mapping(body), content, True
+            yield body, content, True
             return
+    start = 0
+    while start >= 0:
+        # Line numbers in messages are those of the file.
+        rest = b"\n" * start + b"".join(content.splitlines(keepends=True)[start:]) if start else content
+        try:
+            yield from (_converted(body) for body in yaml.load_all(rest, _Loader) if body is not None)
+        except _UNREADABLE as error:
+            start = _after(content, error, start)
+            yield _why_not(error) + ("" if start >= 0 or not _more(error) else _MORE)
+        else:
+            return
+
+
+_UNREADABLE: Final = (yaml.YAMLError, RecursionError, ValueError)  # UnicodeDecodeError is a ValueError
+_MORE: Final = "; the rest of the file is not read"
+
+
+def _why_not(error: Exception) -> str:
+    if isinstance(error, yaml.YAMLError):
+        return f"not YAML: {' '.join(str(error).split())}"
+    return "nested too deeply" if isinstance(error, RecursionError) else f"not YAML of JSON's types: {error}"
+
+
+def _more(error: Exception) -> bool:
+    """Whether something may stand behind the error that is not found again."""
+    return not isinstance(error, yaml.MarkedYAMLError)
+
+
+def _after(content: bytes, error: Exception, start: int) -> int:
+    """The line on which the document after the broken one begins; -1 when there is none, or none is found."""
+    mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
+    if mark is None:
+        return -1
+    lines = content.splitlines()
+    for number in range(max(mark.line, start + 1), len(lines)):
+        # At the beginning of a line it ends a document whatever stands before it. With more on its line, and
+        # the error there too, it is the broken document's own.
+        if lines[number].startswith(b"---") and (number > mark.line or lines[number].strip() == b"---"):
+            return number
+    return -1
+
+
+def _converted(body: object) -> _Found | str:
     try:
-        for body in yaml.load_all(content, _Loader):
-            if body is not None:
-                compact = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
-                yield _mapping(msgspec.json.decode(compact)), compact, False
-    except yaml.YAMLError as error:
-        raise _BrokenError(f"not YAML: {' '.join(str(error).split())}") from None
-    except RecursionError:
-        raise _BrokenError("nested too deeply") from None
-    except (UnicodeDecodeError, TypeError, ValueError) as error:
-        raise _BrokenError(f"not YAML of JSON's types: {error}") from None
+        compact = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
+    except (TypeError, ValueError) as error:
+        return f"not YAML of JSON's types: {error}"
+    decoded = msgspec.json.decode(compact)
+    return (decoded, compact, False) if isinstance(decoded, dict) else _no_object(decoded)
 
 
-def _mapping(body: object) -> dict[str, object]:
-    if not isinstance(body, dict):
-        found = json.dumps(body)[:40]
-        raise _BrokenError(f"an object is wanted, found {found}; the rest of the file is not read")
-    return body
+def _no_object(body: object) -> str:
+    return f"an object is wanted, found {json.dumps(body)[:40]}"
 
 
-def _objects(document: Document) -> Iterator[Document]:
+def _objects(document: Document) -> Iterator[Document | str]:
     items = document.body.get("items")
     if not (document.kind.endswith("List") and isinstance(items, list)):
         yield document
         return
     raws: list[msgspec.Raw] = msgspec.json.decode(document.raw, type=_RawList).items
-    for item, raw in zip(items, raws, strict=True):
-        yield Document(document.file, document.index, _mapping(item), bytes(raw), document.is_json)
+    for number, (item, raw) in enumerate(zip(items, raws, strict=True)):
+        if isinstance(item, dict):
+            yield Document(document.file, document.index, item, bytes(raw), document.is_json)
+        else:
+            yield f"items[{number}]: {_no_object(item)}"
 
 
 class _RawList(msgspec.Struct):

@@ -54,7 +54,7 @@ def findings(reading: Reading) -> Iterator[Finding]:
     """Everything that is wrong or doubtful in what was read."""
     for error in reading.errors:
         for problem in error.problems:
-            yield Finding(error.subject, 0, "", problem)
+            yield Finding(error.file, error.document, "", problem)
     members: list[Member] = []
     for document in reading.documents:
         yield from _check_document(document, members)

@@ -37,7 +37,8 @@ def check(document: Document) -> Checked:
     group, _, version = str(document.body.get("apiVersion", "")).partition("/")
     if group != GROUP or version not in VERSIONS:
         known = ", ".join(f"{GROUP}/{known}" for known in VERSIONS)
-        rule = f"{document.body.get('apiVersion')!r} is not one of {known}"
+        given = document.body.get("apiVersion")
+        rule = f"is missing: one of {known}" if given is None else f"{given!r} is not one of {known}"
         return Checked([Problem("apiVersion", rule)], None)
     try:
         text = document.as_v1()

@@ -1,7 +1,10 @@
 """Opaque parameters that are not written as the API server compares them.
 
-The server compares parameters byte for byte with what Go's encoder would write. kubectl rewrites them on the
-way; a client that sends them as they are makes every later write of the object fail ("field is immutable").
+The server compares parameters byte for byte with what Go's encoder would write. Where a client has sent them
+otherwise, every later write of the object fails ("field is immutable"). kubectl reads a file and writes it
+anew, so that nothing of its form is left; that goes for YAML, which has to be converted anyhow, and for JSON
+that is laid out for people. What may be sent as it is, by a program or `kubectl create --raw`, is JSON on one
+line.
 """
 
 import json
@@ -23,8 +26,10 @@ _Entry = tuple[str, bytes]
 
 def parameter_warnings(document: Document, v1: bytes) -> Iterator[Problem]:
     """A warning for each opaque parameter of the object that is not canonical JSON."""
+    if not document.is_json or b"\n" in document.raw.strip():
+        return
     for path, raw in _PLACES.get(document.kind, _none)(v1):
-        reasons = list(_reasons(raw, as_sent=document.is_json))
+        reasons = list(_reasons(raw))
         if reasons:
             rule = (
                 f"not the JSON that Go writes ({', '.join(reasons)}): kubectl rewrites it, but a client that "
@@ -33,7 +38,7 @@ def parameter_warnings(document: Document, v1: bytes) -> Iterator[Problem]:
             yield Problem(path, rule)
 
 
-def _reasons(raw: bytes, *, as_sent: bool) -> Iterator[str]:
+def _reasons(raw: bytes) -> Iterator[str]:
     wanted = canonical(msgspec.json.decode(raw))
     if raw == wanted:
         return
@@ -42,10 +47,9 @@ def _reasons(raw: bytes, *, as_sent: bool) -> Iterator[str]:
         yield "keys are not sorted"
     if any(number != _as_go(number) for number in _numbers(loose)):
         yield "numbers such as 1.0 or 1e3"
-    if as_sent and any(sign in raw for sign in (b"<", b">", b"&")):
+    if any(sign in raw for sign in (b"<", b">", b"&")):
         yield "'<', '>' or '&' not escaped"
-    # A document over several lines was laid out for people; nobody sends it like that.
-    if as_sent and b"\n" not in raw and raw != _without_spaces(raw):
+    if raw != _without_spaces(raw):
         yield "spaces between the values"
 
 

@@ -158,22 +158,62 @@ def test_more_than_2048_consumed_counters_in_a_slice_is_a_warning(tmp_path: Path
     [
         ({"b": 1, "a": 2}, "keys are not sorted"),
         ({"a": 1.0}, "numbers such as 1.0"),
+        ({"a": "<b>"}, "not escaped"),
     ],
 )
 def test_opaque_parameters_that_are_not_canonical_are_a_warning(
     tmp_path: Path, parameters: object, reason: str
 ) -> None:
     body = class_body(config=[{"opaque": {"driver": "d.example.com", "parameters": parameters}}])
-    (finding,) = found(tmp_path, body)
+    (finding,) = found(tmp_path, body, as_json=True)
     assert "warning: spec.config[0].opaque.parameters" in finding
     assert reason in finding
 
 
-def test_signs_that_go_escapes_are_a_warning_where_the_bytes_are_sent_as_they_are(tmp_path: Path) -> None:
-    body = class_body(config=[{"opaque": {"driver": "d.example.com", "parameters": {"a": "<b>"}}}])
+def test_the_form_of_parameters_does_not_matter_where_kubectl_writes_them_anew(tmp_path: Path) -> None:
+    parameters = {"b": 1.0, "a": "<b>"}
+    body = class_body(config=[{"opaque": {"driver": "d.example.com", "parameters": parameters}}])
     assert found(tmp_path, body) == []
-    (finding,) = found(tmp_path, body, as_json=True)
-    assert "not escaped" in finding
+    path = tmp_path / "laid-out.json"
+    path.write_text(json.dumps(body, indent=2))
+    assert list(findings(read_files([str(path)]))) == []
+
+
+def test_a_version_that_is_missing_is_said(tmp_path: Path) -> None:
+    body = class_body()
+    del body["apiVersion"]
+    (finding,) = found(tmp_path, body)
+    assert "apiVersion: is missing" in finding
+
+
+def test_what_is_no_object_is_said_with_its_number_and_the_rest_is_read(tmp_path: Path) -> None:
+    told = found(tmp_path, class_body(), "words", slice_body(devices=[{"name": "A"}]), [1])
+    assert told[0].startswith('document 2: an object is wanted, found "words"')
+    assert told[1].startswith("document 4: an object is wanted, found [1]")
+    assert told[2].startswith("document 3 (ResourceSlice slice-1): spec.devices[0].name")
+
+
+def test_documents_behind_one_that_is_no_yaml_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "objects.yaml"
+    path.write_text("kind: A\n---\na: [1\n---\nb: {c\n---\n" + yaml.safe_dump(class_body(selectors=1)))
+    told = [str(finding).removeprefix(f"{path}: ") for finding in findings(read_files([str(path)]))]
+    assert [each.partition(" (")[0].partition(":")[0] for each in told] == [
+        "document 2",
+        "document 3",
+        "document 4",
+    ]
+    assert "line 4" in told[0]
+
+
+@pytest.mark.parametrize("content", ["", "# nothing\n---\n"])
+def test_an_empty_file_or_folder_is_an_error(dradriver: Command, tmp_path: Path, content: str) -> None:
+    file, folder = tmp_path / "empty.yaml", tmp_path / "folder"
+    file.write_text(content)
+    folder.mkdir()
+    for name in (file, folder):
+        result = dradriver("validate", "-f", str(name))
+        assert result.exit_code == 1
+        assert result.stdout.startswith(f"{name}: nothing found")
 
 
 def test_v1beta1_devices_are_judged_by_the_rules_of_v1(tmp_path: Path) -> None:
