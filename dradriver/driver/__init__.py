@@ -8,13 +8,14 @@ from dradriver.driver.base import Driver, Inventory
 from dradriver.driver.claim import AllocatedDevice, Claim
 from dradriver.driver.config import Config
 from dradriver.driver.health import DeviceHealth, Health
-from dradriver.driver.prepared import PreparedDevice
+from dradriver.driver.prepared import DeviceMetadata, PreparedDevice
 
 __all__ = [
     "AllocatedDevice",
     "Claim",
     "Config",
     "DeviceHealth",
+    "DeviceMetadata",
     "Driver",
     "Health",
     "Inventory",

@@ -16,12 +16,13 @@ from typing import ClassVar, TypeAlias
 from dradriver.driver.claim import AllocatedDevice, Claim
 from dradriver.driver.config import Config
 from dradriver.driver.health import DeviceHealth
-from dradriver.driver.prepared import PreparedDevice
+from dradriver.driver.prepared import DeviceMetadata, PreparedDevice
+from dradriver.errors import DriverError
 from dradriver.model.cdi import ContainerEdits
 from dradriver.model.device import Device
 from dradriver.model.pool import Pool
 
-__all__ = ["Discovered", "Driver", "Inventory", "Preparation"]
+__all__ = ["Discovered", "Driver", "Inventory", "MetadataUpdate", "Preparation"]
 
 Inventory: TypeAlias = Sequence[Pool]
 """Everything that a driver offers, pool by pool."""
@@ -31,6 +32,9 @@ Discovered: TypeAlias = Inventory | Iterable[Device]
 
 Preparation: TypeAlias = Mapping[AllocatedDevice, PreparedDevice | ContainerEdits]
 """What `prepare()` returns: an answer for every device of the claim."""
+
+MetadataUpdate: TypeAlias = Mapping[AllocatedDevice, DeviceMetadata] | Mapping[tuple[str, str], DeviceMetadata]
+"""What to tell about devices, given as in the claim or as `(pool, name)`; those left out stay as they are."""
 
 
 class Driver(ABC):
@@ -56,6 +60,7 @@ class Driver(ABC):
 
     node_name: str = ""
     _on_rediscover: Callable[[], None] | None = None
+    _on_update_metadata: Callable[[str, MetadataUpdate], Awaitable[None]] | None = None
 
     @abstractmethod
     def discover(self) -> Discovered | Awaitable[Discovered]:
@@ -126,3 +131,26 @@ class Driver(ABC):
         """Asks the SDK to call `discover()` soon, for example after a hot-plug; from any thread or task."""
         if self._on_rediscover is not None:
             self._on_rediscover()
+
+    async def update_metadata(self, claim_uid: str, devices: MetadataUpdate) -> None:
+        """Tells containers more about devices of a prepared claim, such as an address that came later.
+
+        From any task; a thread says `asyncio.run(self.update_metadata(...))`. Returns when it is recorded and
+        on disk: the files of the requests concerned are replaced in one step, with the next
+        `metadata.generation`, and written again if they get lost. Containers that start from now on see it; one
+        that runs already keeps the file that it started with. Addresses also go to the claim's status.
+
+        Not from inside `prepare` or `unprepare` of the same claim: what is known there belongs into its answer.
+
+        Args:
+            claim_uid: the claim.
+            devices: what is to be told, by device.
+
+        Raises:
+            DraError: the claim is not prepared on this node, or it is being worked on; a device is not one of
+                its devices, or `prepare` answered neither `metadata` nor `network` for any device of its
+                request, so that no container reads a file; a value is no attribute; the disk is full.
+        """
+        if self._on_update_metadata is None:
+            raise DriverError(f"driver {self.name} does not run")
+        await self._on_update_metadata(claim_uid, devices)

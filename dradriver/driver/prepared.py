@@ -8,7 +8,20 @@ from dradriver.model.claim import NetworkData
 from dradriver.model.device import AttributeLike
 from dradriver.model.meta import Condition
 
-__all__ = ["PreparedDevice"]
+__all__ = ["DeviceMetadata", "PreparedDevice"]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMetadata:
+    """What containers read about a device (KEP-5304), when it becomes known after `prepare`.
+
+    Attributes:
+        attributes: all of them; they replace those that were told before.
+        network: addresses of a network interface; None takes back those that were told before.
+    """
+
+    attributes: Mapping[str, AttributeLike] = field(default_factory=dict)
+    network: NetworkData | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +30,8 @@ class PreparedDevice:
 
     Attributes:
         edits: what the container runtime adds to each container that uses the device.
-        metadata: attributes that containers read as device metadata (KEP-5304).
+        metadata: attributes that containers read as device metadata (KEP-5304). None, and no `network`: there
+            is nothing to read; an empty mapping: a file that `Driver.update_metadata` fills later.
         data: JSON data for `status.devices[].data`, at most 10 KiB; None writes nothing.
         conditions: conditions for `status.devices[].conditions`, at most 8.
         network: addresses of a network interface, for the status and the metadata.
@@ -26,7 +40,7 @@ class PreparedDevice:
     """
 
     edits: ContainerEdits = field(default_factory=ContainerEdits)
-    metadata: Mapping[str, AttributeLike] = field(default_factory=dict)
+    metadata: Mapping[str, AttributeLike] | None = None
     data: Mapping[str, object] | None = None
     conditions: tuple[Condition, ...] = ()
     network: NetworkData | None = None

@@ -15,7 +15,7 @@ from dradriver.model.device import Device
 from dradriver.node.cdi import usable_uid
 from dradriver.node.records import RecordedAnswer, as_recorded
 
-__all__ = ["listed_claims", "recorded_answers"]
+__all__ = ["listed_claims", "recorded_answer", "recorded_answers"]
 
 _CDI_ID: Final = re.compile(r"[^/=\s]+/[^/=\s]+=[^/=\s]+")
 
@@ -41,14 +41,19 @@ def recorded_answers(
         if not isinstance(answer, PreparedDevice):
             what = f"{type(answer).__name__}" if device in returned else "no answer"
             raise DriverError(f"{told} returned {what} for device {device.pool}/{device.name}")
-        answers.append(_recorded_answer(answer, f"{told} returned for device {device.pool}/{device.name}"))
+        answers.append(recorded_answer(answer, f"{told} returned for device {device.pool}/{device.name}"))
     return answers
 
 
-def _recorded_answer(answer: PreparedDevice, told: str) -> RecordedAnswer:
+def recorded_answer(answer: PreparedDevice, told: str) -> RecordedAnswer:
+    """One device's answer; `told` begins the message about what is wrong with it.
+
+    Raises:
+        DriverError: a value is none of its field's.
+    """
     try:
         # Device is the one place that knows what may stand for an attribute.
-        metadata = Device("any", answer.metadata).attributes
+        metadata = None if answer.metadata is None else Device("any", answer.metadata).attributes
         data = msgspec.UNSET if answer.data is None else msgspec.Raw(canonical(answer.data))
         recorded = RecordedAnswer(
             edits=answer.edits,

@@ -65,6 +65,15 @@ class ClaimFiles:
             self._observe(Step.PREPARE_SPEC_WRITTEN, record.uid)
         return written
 
+    def write_metadata(self, record: ClaimRecord) -> None:
+        """Makes the metadata files what the record says; killed before it, the next prepare or sweep does it.
+
+        Raises:
+            StateError: not written; the old files are untouched, each of them.
+        """
+        with _told(record.ref, "written"):
+            self._metadata.write(record)
+
     def remove(self, ref: ClaimRef) -> None:
         """Removes the files; the spec first, because it mounts the metadata.
 

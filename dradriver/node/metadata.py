@@ -56,32 +56,38 @@ class _DeviceMetadata(Value, frozen=True, kw_only=True):
 def metadata_files(driver: str, record: ClaimRecord) -> dict[str, bytes]:
     """The content of the metadata files of a prepared claim, by request.
 
-    Requests whose devices have neither attributes nor network data get no file.
+    Requests of whose devices the driver tells neither attributes (not even an empty mapping) nor network data
+    get no file.
     """
     found: dict[str, list[tuple[str, _Device]]] = {}
+    described: set[str] = set()
     for device, answer in zip(record.devices, record.answers, strict=True):
-        described = _Device(
+        request = base_request(device.request)
+        if answer.metadata is not None or answer.network:
+            described.add(request)
+        entry = _Device(
             driver=driver,
             pool=device.pool,
             name=device.device,
-            attributes=answer.metadata,
+            attributes=answer.metadata or {},
             network_data=answer.network,
         )
-        found.setdefault(base_request(device.request), []).append((device.request, described))
+        found.setdefault(request, []).append((device.request, entry))
     return {
         request: _stream(record, request_devices)
         for request, request_devices in found.items()
-        if any(device.attributes or device.network_data for _, device in request_devices)
+        if request in described
     }
 
 
 def _stream(record: ClaimRecord, devices: list[tuple[str, _Device]]) -> bytes:
     # All devices of a request come from the same alternative, so they carry the same name.
     request = _Request(devices[0][0], [device for _, device in devices])
+    generation = 1 + record.metadata_updates.get(base_request(request.name), 0)
     latest = _DeviceMetadata(
         api_version=_VERSIONS[0],
         kind="DeviceMetadata",
-        metadata=_Meta(name=record.name, namespace=record.namespace, uid=record.uid),
+        metadata=_Meta(name=record.name, namespace=record.namespace, uid=record.uid, generation=generation),
         pod_claim_name=record.pod_claim or None,
         requests=[request],
     )

@@ -30,6 +30,7 @@ from dradriver.node.errors import RegistrationError, StateError
 from dradriver.node.inventory import Inventory
 from dradriver.node.locks import ClaimLocks
 from dradriver.node.metadata import MetadataDirectory
+from dradriver.node.metadata_updates import MetadataUpdates
 from dradriver.node.metrics import Metrics
 from dradriver.node.pool_news import PoolNews
 from dradriver.node.preparation import Preparation, Stores
@@ -183,6 +184,7 @@ class Plugin:
         self._turns.close()
         await self.preparation.drain(0)  # what the background began meanwhile
         self._driver._on_rediscover = None  # noqa: SLF001 - the loop may be gone when it asks again
+        self._driver._on_update_metadata = None  # noqa: SLF001
         await self._shut_down(max(_SHUTDOWN_SECONDS, until - clock()))
         self.preparation.close()
         self._calls.close()
@@ -229,15 +231,18 @@ class Plugin:
             self._observe,
         )
         self._status = StatusWriter(self._client, driver.name, self.metrics)
+        stores = Stores(self._state, self._files, self._locks)
         self.preparation = Preparation(
             self._calls,
             config.node_name,
             self._inventory,
-            Stores(self._state, self._files, self._locks),
+            stores,
             deadline=config.prepare_deadline,
             observe=self._observe,
             on_prepared=self._status.want,
         )
+        updates = MetadataUpdates(driver.name, stores, self._status.want)
+        driver._on_update_metadata = updates.update  # noqa: SLF001 - the SDK's end of update_metadata()
         self._reconciler = Reconciler(
             self._client,
             self._calls,

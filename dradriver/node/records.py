@@ -93,7 +93,7 @@ class RecordedAnswer(Value, frozen=True, kw_only=True):
 
     edits: ContainerEdits = ContainerEdits()
     cdi_ids: list[str] = []
-    metadata: dict[str, Attribute] = {}
+    metadata: dict[str, Attribute] | None = None
     data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET  # msgspec reads no Raw in a union with None
     conditions: list[Condition] = []
     network: NetworkData | None = None
@@ -107,6 +107,7 @@ class ClaimRecord(Value, frozen=True, kw_only=True):
         pod_claim: the name under which a pod's template made it; empty for claims that users made.
         devices: the devices of this driver, in the allocation's order.
         answers: the driver's answers, one a device in the same order; empty until prepared.
+        metadata_updates: how often the metadata of a request was told anew after prepare, by request.
     """
 
     uid: str
@@ -115,6 +116,7 @@ class ClaimRecord(Value, frozen=True, kw_only=True):
     pod_claim: str = ""
     devices: list[RecordedDevice] = []
     answers: list[RecordedAnswer] = []
+    metadata_updates: dict[str, int] = {}
 
     @property
     def ref(self) -> ClaimRef:

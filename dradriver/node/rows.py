@@ -59,6 +59,14 @@ class Rows:
             )
         return row
 
+    def amend(self, record: ClaimRecord) -> None:
+        """Changes what is recorded of a claim that has a row; nothing happens to the claim.
+
+        Raises:
+            sqlite3.Error: the file can't be written.
+        """
+        self._execute("UPDATE claims SET record = ? WHERE uid = ?", (encode_record(record), record.uid))
+
     def complete(self) -> bool:
         """Whether the file knows every claim that is prepared here: a new one has to be rebuilt first.
 

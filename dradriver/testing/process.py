@@ -14,6 +14,7 @@ from dradriver.node.claim_files import ClaimFiles, DeviceAnswer
 from dradriver.node.inventory import Inventory, as_pools
 from dradriver.node.locks import ClaimLocks
 from dradriver.node.metadata import MetadataDirectory
+from dradriver.node.metadata_updates import MetadataUpdates
 from dradriver.node.preparation import Preparation, Stores
 from dradriver.node.records import ClaimRef, PreparedClaimRecord
 from dradriver.node.state import State
@@ -65,6 +66,8 @@ class NodeProcess:
         files = ClaimFiles(self._cdi, MetadataDirectory(paths.data / "metadata", driver.name), observe)
         stores = Stores(self._state, files, self._locks)
         self._preparation = Preparation(self._calls, node, self._inventory, stores, observe=observe)
+        # The SDK's end of update_metadata(), as in the plugin.
+        driver._on_update_metadata = MetadataUpdates(driver.name, stores).update  # noqa: SLF001
 
     @classmethod
     async def start(cls, make: Callable[[], Driver], node: str, paths: Paths, boot_id: str) -> "NodeProcess":
