@@ -8,6 +8,7 @@ __all__ = [
     "ClaimError",
     "DeviceInUseError",
     "InProgressError",
+    "IncompleteStateError",
     "RegistrationError",
     "StateError",
     "StillRunningError",
@@ -28,6 +29,10 @@ class InProgressError(DraError):
 
 class StateError(DraError):
     """Prepared state, a CDI spec or device metadata can't be read or written: disk full, damaged file."""
+
+
+class IncompleteStateError(StateError):
+    """The state does not know every claim that is prepared here (yet): its file is new."""
 
 
 class RegistrationError(DraError):

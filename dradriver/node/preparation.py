@@ -38,7 +38,7 @@ from dradriver.node.calls import DriverCalls
 from dradriver.node.claim_files import ClaimFiles, DeviceAnswer
 from dradriver.node.claim_states import ClaimEvent, ClaimState, NextStep, next_step
 from dradriver.node.claims import decoded, recorded
-from dradriver.node.errors import StateError
+from dradriver.node.errors import IncompleteStateError, StateError
 from dradriver.node.inventory import Inventory
 from dradriver.node.locks import ClaimLocks
 from dradriver.node.operations import Operations, Progress
@@ -203,7 +203,9 @@ class Preparation:
             StateError: they can't be removed.
         """
         async with self._locks.hold_if_free(uid) as free:
-            if not free or await self._state.read(lambda rows: rows.get(uid)) is not None:
+            # A file that is not complete knows too little to say that nobody owns them.
+            orphaned = await self._state.read(lambda rows: rows.complete() and rows.get(uid) is None)
+            if not (free and orphaned):
                 return False
             await self._in_thread(self._files.remove, ClaimRef(uid))
             return True
@@ -219,7 +221,7 @@ class Preparation:
             while True:
                 wanted = await self._with_inventory(claim, progress)
                 progress.at("recording the claim")
-                step, record = await self._state.write(partial(self._begin, wanted))
+                step, record = await self._begun(wanted, rebuilding=rebuilding)
                 if step is not NextStep.UNPREPARE:
                     break
                 await self._take_back(record, progress)
@@ -255,11 +257,22 @@ class Preparation:
             same_boot=row.boot_id == self._state.boot_id,
         )
 
-    def _begin(self, wanted: ClaimRecord, rows: Rows) -> tuple[NextStep, ClaimRecord]:
+    async def _begun(self, wanted: ClaimRecord, *, rebuilding: bool) -> tuple[NextStep, ClaimRecord]:
+        try:
+            return await self._state.write(partial(self._begin, wanted, rebuilding=rebuilding))
+        except IncompleteStateError:
+            self.complete.clear()  # the next call waits for it; this one has the lock that rebuilding needs
+            raise
+
+    def _begin(self, wanted: ClaimRecord, rows: Rows, *, rebuilding: bool) -> tuple[NextStep, ClaimRecord]:
         """The transaction that begins a prepare."""
         row = rows.get(wanted.uid)
         step = self._next(row, wanted)
         if row is None:
+            if not (rebuilding or rows.complete()):
+                raise IncompleteStateError(
+                    f"prepared state {self._state.path} was replaced and is rebuilt first; call again"
+                )
             self._driver_claim(wanted, strict=True)  # what users sent wrongly must not leave a record
             return step, self._record(self._admission.admitted(wanted, rows), rows)
         if step is NextStep.ADOPT:

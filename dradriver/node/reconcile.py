@@ -71,11 +71,11 @@ class Reconciler:
         self._nudged = asyncio.Event()
 
     async def run(self, collect_seconds: float, sweep_seconds: float) -> None:
-        """Completes the state first, then collects and sweeps for ever."""
-        await self.complete()
+        """Completes the state first, and whenever its file was replaced; collects and sweeps for ever."""
         clock = asyncio.get_running_loop().time
         next_collection = clock()
         while True:
+            await self.complete()
             if clock() >= next_collection or self._nudged.is_set():
                 self._nudged.clear()
                 await self.collect()
@@ -103,6 +103,7 @@ class Reconciler:
         while True:
             try:
                 if not await self._state.read(Rows.complete):
+                    self._preparation.complete.clear()
                     await self._rebuild()
                     await self._state.write(Rows.set_complete)
                 break

@@ -17,7 +17,7 @@ from dradriver.errors import DraError
 from dradriver.node.cdi import usable_uid
 from dradriver.node.claim_files import DeviceAnswer
 from dradriver.node.claims import Getter, look_up
-from dradriver.node.errors import ClaimError, DeviceInUseError, InProgressError
+from dradriver.node.errors import ClaimError, DeviceInUseError, IncompleteStateError, InProgressError
 from dradriver.node.metrics import Metrics
 from dradriver.node.preparation import Preparation
 from dradriver.node.records import ClaimRef
@@ -120,7 +120,7 @@ class ClaimService:
                 return outcome
         except DraError as error:
             call.results[ref.uid] = "in progress" if isinstance(error, InProgressError) else "error"
-            if isinstance(error, DeviceInUseError):
+            if isinstance(error, DeviceInUseError | IncompleteStateError):
                 self._on_conflict()
             _log.warning("%s: %s", call.id, error)
             return str(error)[:_MAX_ERROR] or type(error).__name__

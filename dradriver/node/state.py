@@ -10,7 +10,8 @@ import logging
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import Any, TypeAlias, TypeVar
 from dradriver.node.background import settled
 from dradriver.node.errors import StateError
 from dradriver.node.rows import Rows
-from dradriver.node.state_file import connect
+from dradriver.node.state_file import UNREADABLE, Opened, connect, identity, staying
 
 __all__ = ["State"]
 
@@ -72,7 +73,8 @@ class State:
         self.boot_id = boot_id
         self._jobs: _Queue = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._connection: sqlite3.Connection | None = None
+        self._opened: Opened
+        self._readable = True
 
     async def open(self) -> Path | None:
         """Opens or makes the file.
@@ -83,10 +85,10 @@ class State:
         Raises:
             StateError: the file can't be opened or made.
         """
-        self._connection, aside = await asyncio.to_thread(connect, self.path)
+        self._opened = await asyncio.to_thread(connect, self.path)
         self._thread = threading.Thread(target=self._serve, name="prepared-state", daemon=True)
         self._thread.start()
-        return aside
+        return self._opened.aside
 
     async def close(self) -> None:
         """Ends the thread after what was asked before."""
@@ -123,8 +125,6 @@ class State:
         return await settled(future)
 
     def _serve(self) -> None:
-        assert self._connection is not None  # noqa: S101 - set before the thread starts
-        rows = Rows(self._connection, self.boot_id)
         ended = False
         while not ended:
             batch = [self._jobs.get()]
@@ -132,13 +132,39 @@ class State:
                 batch.append(self._jobs.get())
             jobs = [job for job in batch if job is not None]
             ended = len(jobs) < len(batch)
-            self._run(rows, [job for job in jobs if job.writes])
-            for job in jobs:
-                if not job.writes:
-                    self._attempt(job, partial(job.run, rows))
+            try:
+                with self._file() as rows:
+                    self._work(rows, jobs)
+            except (OSError, StateError) as error:
+                for job in jobs:
+                    job.error = StateError(f"prepared state {self.path}: {error}")
             for job in jobs:
                 self._deliver(job)
-        self._connection.close()
+        self._opened.connection.close()
+
+    @contextmanager
+    def _file(self) -> Iterator[Rows]:
+        """The file that has our name, and keeps it meanwhile.
+
+        Another process may have set it aside, or an admin: what is written into a file of another name is lost.
+        A process that dies in here leaves the file to others: the kernel gives the lock back.
+        """
+        while True:
+            with staying(self.path):
+                if self._readable and identity(self.path) == self._opened.identity:
+                    yield Rows(self._opened.connection, self.boot_id)
+                    return
+            _log.error("prepared state %s was replaced or damaged, opening it again", self.path)
+            opened = connect(self.path)
+            # SQLite looks whether a file was moved before it removes what belongs to its name.
+            self._opened.connection.close()
+            self._opened, self._readable = opened, True
+
+    def _work(self, rows: Rows, jobs: Sequence[_Job]) -> None:
+        self._run(rows, [job for job in jobs if job.writes])
+        for job in jobs:
+            if not job.writes:
+                self._attempt(job, partial(job.run, rows))
 
     def _run(self, rows: Rows, jobs: list[_Job]) -> None:
         """All in one transaction; if the disk or the file fails one of them, each in its own.
@@ -167,12 +193,13 @@ class State:
             job.error = self._unusable(error)
 
     def _unusable(self, error: sqlite3.Error) -> StateError:
+        self._readable = getattr(error, "sqlite_errorcode", 0) & 0xFF not in UNREADABLE
         return StateError(f"prepared state {self.path}: {error}")
 
     def _transaction(self, rows: Rows, jobs: Iterable[_Job]) -> None:
         """A process that dies before COMMIT has returned leaves all or nothing of it."""
-        assert self._connection is not None  # noqa: S101
-        execute = self._connection.execute
+        connection = self._opened.connection
+        execute = connection.execute
         execute("BEGIN IMMEDIATE")
         try:
             for job in jobs:
@@ -184,7 +211,7 @@ class State:
             execute("COMMIT")
         except BaseException:
             # SQLite has rolled back already after some errors, a full disk among them.
-            if self._connection.in_transaction:
+            if connection.in_transaction:
                 execute("ROLLBACK")
             raise
 

@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 from dradriver.errors import DraError
 from dradriver.node.errors import StateError
 from dradriver.node.records import PreparedClaimRecord
 from dradriver.node.rows import Rows
 
-__all__ = ["FILE_NAME", "connect", "read_only"]
+__all__ = ["FILE_NAME", "UNREADABLE", "Identity", "Opened", "connect", "identity", "read_only", "staying"]
 
 _log = logging.getLogger(__name__)
 
@@ -57,30 +57,45 @@ _MIGRATIONS: Final = (
 )
 """What turns version N of the file into N + 1; `user_version` is the version."""
 
-_UNREADABLE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+UNREADABLE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+"""Primary error codes of a file that no new attempt can read."""
+
+Identity: TypeAlias = tuple[int, int]
+"""Device and inode: which file it is, whatever its name."""
 
 
 class _UnreadableError(Exception):
     """The file is no prepared state that this version can read."""
 
 
-def connect(path: Path) -> tuple[sqlite3.Connection, Path | None]:
-    """Opens the file, makes or migrates it; an unreadable one is set aside and a new one made.
+class Opened(NamedTuple):
+    """An open file.
 
-    Returns:
-        The connection, for one thread at a time, and where an unreadable file is now.
+    Attributes:
+        connection: for one thread at a time.
+        identity: which file it is.
+        aside: where an unreadable file is now that was there before.
+    """
+
+    connection: sqlite3.Connection
+    identity: Identity | None
+    aside: Path | None
+
+
+def connect(path: Path) -> Opened:
+    """Opens the file, makes or migrates it; an unreadable one is set aside and a new one made.
 
     Raises:
         StateError: neither the old file nor a new one can be opened.
     """
     try:
-        with _alone(path):
+        with _locked(path, fcntl.LOCK_EX):
             try:
-                return _open(path), None
+                return Opened(_open(path), identity(path), None)
             except _UnreadableError as error:
                 aside = _set_aside(path)
                 _log.error("prepared state %s is unreadable (%s), set aside as %s", path, error, aside)
-                return _open(path), aside
+                return Opened(_open(path), identity(path), aside)
     except (OSError, sqlite3.Error, _UnreadableError) as error:
         raise StateError(f"prepared state {path} can't be opened: {error}") from error
 
@@ -103,12 +118,36 @@ def read_only(path: Path) -> list[PreparedClaimRecord]:
         raise StateError(f"prepared state {path} can't be read: {error}") from error
 
 
+def identity(path: Path) -> Identity | None:
+    """Which file has this name now; None: there is none.
+
+    Raises:
+        OSError: that can't be told.
+    """
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Two processes that start together must not set each other's new file aside."""
+def staying(path: Path) -> Iterator[None]:
+    """No process sets the file aside meanwhile; any number of processes may hold this at once.
+
+    Raises:
+        OSError: the lock file can't be used.
+    """
+    with _locked(path, fcntl.LOCK_SH):
+        yield
+
+
+@contextmanager
+def _locked(path: Path, kind: int) -> Iterator[None]:
+    """Two processes that start together must not set each other's new file aside, nor one that is in use."""
     descriptor = os.open(path.with_name(f"{path.name}.lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        fcntl.flock(descriptor, kind)
         yield
     finally:
         os.close(descriptor)
@@ -120,7 +159,7 @@ def _open(path: Path) -> sqlite3.Connection:
         _prepare(connection)
     except sqlite3.DatabaseError as error:
         connection.close()
-        if error.sqlite_errorcode & 0xFF in _UNREADABLE:
+        if error.sqlite_errorcode & 0xFF in UNREADABLE:
             raise _UnreadableError(str(error)) from error
         raise
     except BaseException:

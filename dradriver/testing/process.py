@@ -17,6 +17,7 @@ from dradriver.node.metadata import MetadataDirectory
 from dradriver.node.metadata_updates import MetadataUpdates
 from dradriver.node.preparation import Preparation, Stores
 from dradriver.node.records import ClaimRef, PreparedClaimRecord
+from dradriver.node.rows import Rows
 from dradriver.node.state import State
 from dradriver.node.state_file import FILE_NAME
 from dradriver.node.steps import Observer, Step
@@ -77,6 +78,7 @@ class NodeProcess:
         process = cls(driver, node, paths, boot_id)
         await process._state.open()
         # The test has no API server from which a lost state could be rebuilt.
+        await process._state.write(Rows.set_complete)
         process._preparation.complete.set()
         await process.discover()
         return process

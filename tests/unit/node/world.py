@@ -270,6 +270,7 @@ class World:
         )
         reconciler = Reconciler(self.api, calls, NODE, state, files, preparation, Metrics(DRIVER))
         if complete:
+            await state.write(Rows.set_complete)
             preparation.complete.set()
         return Process(driver, state, files, locks, preparation, reconciler, calls)
 
