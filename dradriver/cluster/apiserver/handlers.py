@@ -17,18 +17,21 @@ from dradriver.cluster.apiserver.deletion import Deleted, delete, options_of
 from dradriver.cluster.apiserver.faults import Fault, Faults
 from dradriver.cluster.apiserver.identity import Tokens, User
 from dradriver.cluster.apiserver.requests import Request, route
-from dradriver.cluster.apiserver.resources import PODS
+from dradriver.cluster.apiserver.resources import NODES, PODS
 from dradriver.cluster.apiserver.reviews import REVIEWS, review
 from dradriver.cluster.apiserver.status import (
     About,
     StatusError,
     bad_request,
     internal,
+    invalid,
     method_not_allowed,
     no_such_path,
+    not_found,
     success,
     unauthorized,
 )
+from dradriver.cluster.apiserver.validation.field import invalid as field_error
 from dradriver.cluster.apiserver.values import Object, dig, encode
 from dradriver.errors import DraError
 
@@ -36,6 +39,15 @@ PodLogs = Callable[[str, str, str, bool, int | None], Awaitable[AsyncIterator[by
 """Reads a container's log: namespace, pod, container, follow, tail lines."""
 
 _LOG = logging.getLogger(__name__)
+_STREAMS = {"exec": "exec", "attach": "attach", "portforward": "port-forward"}
+"""Streams into a container, by subresource of pods."""
+_NO_LOG_OPTIONS = {
+    "timestamps": "it keeps no times of lines",
+    "sinceTime": "it keeps no times of lines",
+    "sinceSeconds": "it keeps no times of lines",
+    "previous": "only the log of the latest run can be read",
+}
+_SHORTEST_TOKEN = 600  # seconds
 _OPEN = frozenset({"/healthz", "/livez", "/readyz"})
 
 
@@ -91,6 +103,7 @@ class Handler:
         return _json(encode(found))
 
     async def _resource(self, http: web.BaseRequest, user: User) -> web.StreamResponse:
+        _refuse_streams(http.path)
         query = {key: http.query[key] for key in http.query}
         body = await http.read() if http.can_read_body else b""
         if http.path in REVIEWS and http.method == "POST":
@@ -183,9 +196,13 @@ class Handler:
         target = request.target
         self.server.existing(request)
         body = read(request, "authentication.TokenRequest")
+        seconds = dig(body, "spec", "expirationSeconds") or 3600
+        if seconds < _SHORTEST_TOKEN:
+            why = field_error("spec.expirationSeconds", seconds, "may not specify a duration less than 10 minutes")
+            raise invalid(About("authentication.k8s.io", "TokenRequest"), [why])
         node = self._bound_node(target.namespace, dig(body, "spec", "boundObjectRef") or {})
         token = self.tokens.token(f"sa:{target.namespace}:{target.name}{node and ':' + node}")
-        expiry = self.server.now() + timedelta(seconds=dig(body, "spec", "expirationSeconds") or 3600)
+        expiry = self.server.now() + timedelta(seconds=seconds)
         status = {"token": token, "expirationTimestamp": expiry.strftime("%Y-%m-%dT%H:%M:%SZ")}
         answer = {
             "kind": "TokenRequest",
@@ -199,6 +216,8 @@ class Handler:
         """The node that a token is bound to, itself or through a pod; "" for none."""
         name = reference.get("name", "")
         if reference.get("kind") == "Node":
+            if self.server.store.get(NODES, "", name) is None:
+                raise not_found(About("", "nodes", name))
             return str(name)
         pod = self.server.store.get(PODS, namespace, name) if reference.get("kind") == "Pod" else None
         return str(dig(pod.object, "spec", "nodeName") or "") if pod is not None else ""
@@ -217,10 +236,10 @@ class Handler:
         return response
 
     def _delete(self, request: Request) -> web.Response:
-        resource = request.target.resource
+        resource, options = request.target.resource, options_of(request)
         stored = self.server.existing(request)
         admit_pod(request.user, request.target, stored.object, None)
-        done = delete(self.server, resource, stored, options_of(request))
+        done = delete(self.server, resource, stored, options)
         if done.gone and not resource.returns_deleted:
             about = About(
                 resource.group, resource.plural, request.target.name, stored.object["metadata"]["uid"]
@@ -262,6 +281,9 @@ class Handler:
     async def _log(self, http: web.BaseRequest, request: Request) -> web.StreamResponse:
         pod = self.server.existing(request).object
         query = request.query
+        for option, meaning in _NO_LOG_OPTIONS.items():
+            if query.get(option, "false") != "false":
+                raise bad_request(f"the embedded cluster does not offer {option} for logs: {meaning}")
         container = query.get("container") or pod["spec"]["containers"][0]["name"]
         if self.pod_logs is None:
             raise internal("no kubelet serves logs here")
@@ -277,6 +299,13 @@ class Handler:
             async for chunk in chunks:
                 await response.write(chunk)
         return response
+
+
+def _refuse_streams(path: str) -> None:
+    parts = path.strip("/").split("/")
+    if len(parts) == 7 and parts[4] == "pods" and parts[6] in _STREAMS:
+        message = f"the embedded cluster does not offer {_STREAMS[parts[6]]}; kubectl logs works"
+        raise StatusError(405, "MethodNotAllowed", message, About("", "pods", parts[5]))
 
 
 def _status_of(http: web.BaseRequest, error: Exception) -> StatusError:

@@ -1,0 +1,38 @@
+"""`kubectl exec` and its kin are told what is not there, not that nothing was found."""
+
+import pytest
+
+from tests.unit.cluster.apiserver.conftest import Connect, StartServer
+
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "pod"},
+    "spec": {"containers": [{"name": "main", "image": "busybox"}]},
+}
+PODS = "/api/v1/namespaces/default/pods"
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize(
+    ("subresource", "word"), [("exec", "exec"), ("attach", "attach"), ("portforward", "port-forward")]
+)
+async def test_streams_are_not_offered(
+    start_server: StartServer, connect: Connect, method: str, subresource: str, word: str
+) -> None:
+    api = connect(await start_server())
+    await api.make(PODS, POD)
+    answer = await api.call(method, f"{PODS}/pod/{subresource}?container=main")
+    assert (answer.status, answer.json["reason"]) == (405, "MethodNotAllowed")
+    assert answer.json["message"] == f"the embedded cluster does not offer {word}; kubectl logs works"
+
+
+@pytest.mark.parametrize("option", ["timestamps=true", "sinceSeconds=5", "previous=true"])
+async def test_log_options_that_can_not_be_kept_are_refused(
+    start_server: StartServer, connect: Connect, option: str
+) -> None:
+    api = connect(await start_server())
+    await api.make(PODS, POD)
+    answer = await api.call("GET", f"{PODS}/pod/log?{option}")
+    assert answer.status == 400
+    assert f"does not offer {option.partition('=')[0]} for logs" in answer.json["message"]
