@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from dradriver.driver import Claim, Driver
-from dradriver.kube import EVENTS, Client
+from dradriver.driver.base import Preparation
+from dradriver.kube import CLAIMS, EVENTS, Client, PatchKind
+from dradriver.model.claim import DeviceResult, ResourceClaim
 from dradriver.model.pool import Pool
 from dradriver.node import Plugin, PluginConfig
 from dradriver.node.pool_file import KnownPool, read_pools
 from dradriver.publish import PoolState
+from dradriver.testing.builders import allocated, claim
 from tests.unit.node.plugin_world import notify
 from tests.unit.publish.conftest import DRIVER, World
 
@@ -28,7 +31,7 @@ class PoolDriver(Driver):
     def discover(self) -> Sequence[Pool]:
         return self.pools
 
-    def prepare(self, claim: Claim) -> dict[Any, Any]:
+    def prepare(self, claim: Claim) -> Preparation | Awaitable[Preparation]:
         raise NotImplementedError
 
 
@@ -44,10 +47,10 @@ def config(folder: Path, **settings: Any) -> PluginConfig:
 
 
 @asynccontextmanager
-async def registered(world: World, folder: Path, driver: Driver) -> AsyncIterator[Plugin]:
+async def registered(world: World, folder: Path, driver: Driver, **settings: Any) -> AsyncIterator[Plugin]:
     """A plugin that the kubelet has registered."""
     async with await Client.connect(world.kubeconfig) as client:
-        plugin = Plugin(driver, client, config(folder))
+        plugin = Plugin(driver, client, config(folder, **settings))
         await plugin.start()
         try:
             await notify(plugin)
@@ -91,3 +94,17 @@ async def events(world: World, reason: str) -> list[dict[str, Any]]:
 
 def sample(plugin: Plugin, name: str, **labels: str) -> float | None:
     return plugin.metrics.registry.get_sample_value(f"dradriver_node_{name}", {"driver": DRIVER} | labels)
+
+
+async def allocate(client: Client, device: str) -> ResourceClaim:
+    """Allocates a device of the pool `gpus` to the claim `mine`."""
+    wanted = claim(name="mine")
+    request = wanted.spec.devices.requests[0].name
+    result = DeviceResult(request=request, driver=DRIVER, pool="gpus", device=device)
+    wanted = allocated(wanted, result, node_name="node")
+    await client.create(CLAIMS, wanted, "default", into=dict)
+    consumer = {"resource": "pods", "name": "pod", "uid": "pod-uid"}
+    status = {"status": {"allocation": wanted.status.allocation, "reservedFor": [consumer]}}
+    return await client.patch(
+        CLAIMS, "mine", "default", status, PatchKind.MERGE, into=ResourceClaim, subresource="status"
+    )

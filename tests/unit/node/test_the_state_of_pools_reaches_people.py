@@ -5,16 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from dradriver.kube import CLAIMS, Client, PatchKind
-from dradriver.model.claim import DeviceResult
 from dradriver.model.counters import CounterConsumption, CounterSet
 from dradriver.model.device import Device
 from dradriver.model.pool import Pool
 from dradriver.node import Plugin
 from dradriver.node.pool_file import read_pools
 from dradriver.publish import PoolState
-from dradriver.testing.builders import allocated, claim
-from tests.unit.node.published_world import PoolDriver, events, registered, sample, told, until
+from tests.unit.node.published_world import PoolDriver, allocate, events, registered, sample, told, until
 from tests.unit.publish.conftest import DRIVER, World, a_world
 
 SET = CounterSet("gpu", {"memory": 4})
@@ -106,7 +103,7 @@ async def test_a_pool_that_waits_for_a_claim(
     driver = PoolDriver(OLD)
     async with registered(world, tmp_path, driver) as plugin:
         await told(tmp_path, "gpus", PoolState.PUBLISHED)
-        await hold(world.client, "a")
+        await allocate(world.client, "a")
         driver.pools = [NEW]
         driver.rediscover()
         known = await told(tmp_path, "gpus", PoolState.HELD)
@@ -115,13 +112,3 @@ async def test_a_pool_that_waits_for_a_claim(
     assert known.status.held_by == ("default/mine",)
     assert "default/mine" in event["message"]
     assert "held by default/mine" in caplog.text
-
-
-async def hold(client: Client, device: str) -> None:
-    """Allocates a device to the claim `mine`."""
-    wanted = claim(name="mine")
-    request = wanted.spec.devices.requests[0].name
-    wanted = allocated(wanted, DeviceResult(request=request, driver=DRIVER, pool="gpus", device=device))
-    await client.create(CLAIMS, wanted, "default", into=dict)
-    status = {"status": {"allocation": wanted.status.allocation}}
-    await client.patch(CLAIMS, "mine", "default", status, PatchKind.MERGE, into=dict, subresource="status")
