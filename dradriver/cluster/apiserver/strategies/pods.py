@@ -75,6 +75,8 @@ class PodStrategy(Strategy):
         for field in ("extendedResourceClaimStatus", "qosClass"):
             if field not in status and field in before:
                 status[field] = before[field]
+        if not context.gates.enabled("DRAExtendedResource") and "extendedResourceClaimStatus" not in before:
+            status.pop("extendedResourceClaimStatus", None)
 
     def validate_status(self, context: Context, obj: Object, old: Object) -> Causes:
         """See `Strategy`."""
