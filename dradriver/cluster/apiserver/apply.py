@@ -21,7 +21,7 @@ from dradriver.cluster.apiserver.fields import (
     readable,
     to_tree,
 )
-from dradriver.cluster.apiserver.schema.types import Field, Type, struct
+from dradriver.cluster.apiserver.schema.types import Field, Type, struct, zeros
 from dradriver.cluster.apiserver.status import Cause, StatusError
 from dradriver.cluster.apiserver.values import JsonValue, Object
 
@@ -93,9 +93,11 @@ def record_update(
 
     Paths for which `written` says no were not the writer's doing.
     """
-    before = leaves(name, old) if old is not None else {}
+    # A new object is compared with what Go has for one that nobody filled in.
+    blank = zeros(name) if name is not None else {}
+    before = leaves(name, blank if old is None else old)
     after = leaves(name, new)
-    around = containers(name, old) if old is not None else set()
+    around = containers(name, blank if old is None else old)
     standing = containers(name, new)
     always = always_there(name) if name is not None else frozenset()
     added = standing - around - set(before) - always

@@ -8,7 +8,7 @@ resources) maps are granular and lists are atomic.
 """
 
 import json
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from functools import cache
 from typing import TypeAlias
 
@@ -93,6 +93,25 @@ def _walk_items(known: Field, items: list[JsonValue], path: Path, found: Leaves)
         found[(*at, SELF)] = None
         if isinstance(item, dict) and element is not None:
             _walk_members(element, item, at, found)
+
+
+def repeated(name: str, obj: Object) -> Iterator[Path]:
+    """The members of keyed lists that an object has twice, each as the path of its list and its key."""
+
+    def visit(known: Field | None, value: JsonValue, path: Path) -> Iterator[Path]:
+        kind = known.type if known is not None else None
+        if isinstance(value, list) and known is not None and known.list_type == "map":
+            keys = [item_key(item, known.keys) for item in value]
+            yield from ((*path, key) for index, key in enumerate(keys) if key in keys[:index])
+            for key, item in zip(keys, value, strict=True):
+                element = Field(kind.element, omitempty=False) if kind and kind.element else None
+                yield from visit(element, item, (*path, key))
+        elif isinstance(value, dict) and kind is not None and kind.kind == "struct":
+            fields = struct(kind.struct).fields
+            for key, item in value.items():
+                yield from visit(fields.get(key), item, (*path, f"f:{key}"))
+
+    yield from visit(Field(Type("struct", struct=name), omitempty=False), obj, ())
 
 
 def containers(name: str | None, obj: Object) -> set[Path]:

@@ -198,7 +198,9 @@ class Handler:
         body = read(request, "authentication.TokenRequest")
         seconds = dig(body, "spec", "expirationSeconds") or 3600
         if seconds < _SHORTEST_TOKEN:
-            why = field_error("spec.expirationSeconds", seconds, "may not specify a duration less than 10 minutes")
+            why = field_error(
+                "spec.expirationSeconds", seconds, "may not specify a duration less than 10 minutes"
+            )
             raise invalid(About("authentication.k8s.io", "TokenRequest"), [why])
         node = self._bound_node(target.namespace, dig(body, "spec", "boundObjectRef") or {})
         token = self.tokens.token(f"sa:{target.namespace}:{target.name}{node and ':' + node}")

@@ -240,4 +240,20 @@ def _strategic_list(known: Field, present: list[JsonValue], patch: list[JsonValu
             result.append(_strategic(known.type.element, {}, item))
         else:
             result[position] = _strategic(known.type.element, result[position], item)
-    return result
+    return _in_order(merge_key, result, present, patch)
+
+
+def _in_order(
+    key: str, merged: list[JsonValue], present: list[JsonValue], patch: list[JsonValue]
+) -> list[JsonValue]:
+    """The patch's items in its order, put between the others by where they were; new ones come first."""
+    was = {str(item.get(key)): position for position, item in enumerate(present)}
+    wanted = [str(item[key]) for item in patch]
+    found = {str(item.get(key)): item for item in merged}
+    ours = [found[name] for name in dict.fromkeys(wanted) if name in found]
+    others = [item for item in merged if str(item.get(key)) not in wanted]
+    result: list[JsonValue] = []
+    while ours and others:
+        left, right = was.get(str(ours[0].get(key)), -1), was[str(others[0].get(key))]
+        result.append(ours.pop(0) if left < right else others.pop(0))
+    return [*result, *ours, *others]

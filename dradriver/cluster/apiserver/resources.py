@@ -217,6 +217,7 @@ RESOURCES: tuple[Resource, ...] = (
         "devicetaintrules",
         "DeviceTaintRule",
         namespaced=CLUSTER,
+        returns_deleted=False,
         subresources=("status",),
         generation=True,
     ),
@@ -237,6 +238,7 @@ RESOURCES: tuple[Resource, ...] = (
 CRDS = "apiextensions.k8s.io/customresourcedefinitions"
 EVENTS = _EVENT_STORAGE
 NAMESPACES = "/namespaces"
+NODES = "/nodes"
 PODS = "/pods"
 SERVICE_ACCOUNTS = "/serviceaccounts"
 CLAIMS = f"{_DRA}/resourceclaims"

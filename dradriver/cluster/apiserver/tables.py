@@ -52,7 +52,7 @@ def _since(value: JsonValue) -> str:
 def _path(*path: str, missing: str = "") -> Callable[[Object], JsonValue]:
     def cell(obj: Object) -> JsonValue:
         value = dig(obj, *path)
-        return missing if value is None else value
+        return missing if value in (None, "") else value
 
     return cell
 
@@ -159,6 +159,7 @@ def _event_seen(obj: Object) -> str:
 
 
 NAME, AGE = Column("Name", _name), Column("Age", _age)
+_WIDE_NAME = Column("Name", _name, wide=True)
 _COLUMNS: dict[str, Sequence[Column]] = {
     "Pod": (
         NAME, Column("Ready", _pod_ready), Column("Status", _pod_status), Column("Restarts",
@@ -179,14 +180,14 @@ _COLUMNS: dict[str, Sequence[Column]] = {
         missing="<unknown>"), wide=True),
     ),
     "Namespace": (NAME, Column("Status", _path("status", "phase")), AGE),
-    "ServiceAccount": (NAME, Column("Secrets", lambda obj: len(obj.get("secrets") or ()), "integer"), AGE),
+    "ServiceAccount": (NAME, AGE),
     "ConfigMap": (
         NAME, Column("Data",
-        lambda obj: len(obj.get("data") or ()) + len(obj.get("binaryData") or ()), "integer"), AGE,
+        lambda obj: len(obj.get("data") or ()) + len(obj.get("binaryData") or ())), AGE,
     ),
     "Secret": (
         NAME, Column("Type", _path("type")), Column("Data",
-        lambda obj: len(obj.get("data") or ()), "integer"), AGE,
+        lambda obj: len(obj.get("data") or ())), AGE,
     ),
     "Lease": (NAME, Column("Holder", _path("spec", "holderIdentity")), AGE),
     "Event": (
@@ -197,8 +198,8 @@ _COLUMNS: dict[str, Sequence[Column]] = {
         "component") or obj.get("reportingComponent") or "", wide=True),
         Column("Message", _path("message")),
         Column("First Seen", lambda obj: _since(obj.get("firstTimestamp") or obj.get("eventTime")), wide=True),
-        Column("Count", lambda obj: obj.get("count") or dig(obj, "series", "count") or 1, "integer", wide=True),
-        Column("Name", _name, wide=True),
+        Column("Count", lambda obj: obj.get("count") or dig(obj, "series", "count") or 1, wide=True),
+        _WIDE_NAME,
     ),
     "DeviceClass": (NAME, AGE),
     "ResourceClaim": (NAME, Column("State", _claim_state), AGE),
@@ -212,7 +213,7 @@ _COLUMNS: dict[str, Sequence[Column]] = {
         Column("Key", _path("spec", "taint", "key")),
         Column("Value", _path("spec", "taint", "value")),
         Column("Effect", _path("spec", "taint", "effect")),
-        Column("Time-Added", lambda obj: _since(dig(obj, "spec", "taint", "timeAdded"))),
+        Column("TimeAdded", lambda obj: _since(dig(obj, "spec", "taint", "timeAdded"))),
         AGE,
     ),
     "CustomResourceDefinition": (
@@ -256,7 +257,7 @@ def table(
     """
     shown = columns(resource, printer)
     definitions = [
-        {"name": each.name, "type": each.type, "format": "name" if each is NAME else "",
+        {"name": each.name, "type": each.type, "format": "name" if each in (NAME, _WIDE_NAME) else "",
         "description": each.name,
          "priority": 1 if each.wide else 0}
         for each in shown

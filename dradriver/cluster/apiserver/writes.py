@@ -15,6 +15,7 @@ from dradriver.cluster.apiserver import apply as ssa
 from dradriver.cluster.apiserver import ownership, patches
 from dradriver.cluster.apiserver.authorization import admit_pod, admit_slice
 from dradriver.cluster.apiserver.decoding import Decoded, decode, load, media_type, shape, to_view
+from dradriver.cluster.apiserver.fields import readable, repeated
 from dradriver.cluster.apiserver.gates import FeatureGates
 from dradriver.cluster.apiserver.identity import User
 from dradriver.cluster.apiserver.requests import Request
@@ -245,8 +246,8 @@ def _apply(server: Server, request: Request) -> Answer:
     if isinstance(config, dict) and dig(config, "metadata", "managedFields"):
         raise bad_request("metadata.managedFields must be nil")
     partial = shape(request, resource, config, complete=False)
-    if partial.unknown and resource.schema is not None:
-        raise _not_typed(request, config, partial.unknown)
+    if resource.schema is not None and (problems := _not_typed(resource.schema, partial)):
+        raise _untyped(request, config, problems)
     wanted = ownership.scope(request, thaw(partial.object))
     if wanted["metadata"].get("name", target.name) != target.name:
         raise bad_request(
@@ -267,11 +268,18 @@ def _apply(server: Server, request: Request) -> Answer:
     return _update(server, request, old, merged, applied)
 
 
-def _not_typed(request: Request, config: JsonValue, unknown: list[str]) -> StatusError:
+def _not_typed(schema: str, partial: Decoded) -> list[str]:
+    problems = [f".{path}: field not declared in schema" for path in partial.unknown]
+    twice = repeated(schema, thaw(partial.object))
+    return problems + [
+        f"{readable(path[:-1])}: duplicate entries for key {readable(path[-1:])}" for path in twice
+    ]
+
+
+def _untyped(request: Request, config: JsonValue, problems: list[str]) -> StatusError:
     resource, name = request.target.resource, dig(config, "metadata", "name") or ""
     what = f"{dig(config, 'metadata', 'namespace') or ''}/{name}; {resource.api_version}, Kind={resource.kind}"
-    lines = [f".{path}: field not declared in schema" for path in unknown]
-    listed = lines[0] if len(lines) == 1 else "errors:\n" + "\n".join(f"  {line}" for line in lines)
+    listed = problems[0] if len(problems) == 1 else "errors:\n" + "\n".join(f"  {line}" for line in problems)
     return StatusError(500, "", f"failed to create typed patch object ({what}): {listed}")
 
 

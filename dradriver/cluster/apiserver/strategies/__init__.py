@@ -7,7 +7,9 @@ A strategy prepares an object in place (it is a fresh copy) and then names what 
 from dradriver.cluster.apiserver.resources import Resource
 from dradriver.cluster.apiserver.strategies.base import Context, Strategy
 from dradriver.cluster.apiserver.strategies.core import (
+    ConfigMapStrategy,
     EventStrategy,
+    LeaseStrategy,
     NamespaceStrategy,
     NodeStrategy,
     SecretStrategy,
@@ -30,6 +32,8 @@ _STRATEGIES: dict[str, Strategy] = {
     "Pod": PodStrategy(),
     "Event": EventStrategy(),
     "Secret": SecretStrategy(),
+    "ConfigMap": ConfigMapStrategy(),
+    "Lease": LeaseStrategy(),
     "DeviceClass": ClassStrategy(),
     "ResourceClaim": ClaimStrategy(),
     "ResourceClaimTemplate": TemplateStrategy(),

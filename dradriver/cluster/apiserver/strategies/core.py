@@ -1,11 +1,11 @@
 # ruff: noqa: ARG002 -- the methods of all strategies have the same parameters
-"""Namespaces, nodes, events, secrets."""
+"""Namespaces, nodes, events, leases, config maps, secrets."""
 
 import base64
 from ipaddress import ip_network
 
 from dradriver.cluster.apiserver.strategies.base import Context, PathNamed, Strategy, default, keep
-from dradriver.cluster.apiserver.validation.field import Causes, invalid, required
+from dradriver.cluster.apiserver.validation.field import Causes, forbidden, invalid, required
 from dradriver.cluster.apiserver.validation.names import label, label_name, subdomain
 from dradriver.cluster.apiserver.values import Object, dig
 
@@ -85,6 +85,40 @@ class NodeStrategy(Strategy):
         return self.validate_create(context, obj)
 
 
+def _unchanged(obj: Object, old: Object, *fields: str) -> Causes:
+    """What is wrong with a change of an object that says it is immutable."""
+    if not old.get("immutable"):
+        return []
+    detail = "field is immutable when `immutable` is set"
+    return [forbidden(each, detail) for each in ("immutable", *fields) if obj.get(each) != old.get(each)]
+
+
+class ConfigMapStrategy(Strategy):
+    """An immutable one never changes."""
+
+    def validate_update(self, context: Context, obj: Object, old: Object) -> Causes:
+        """See `Strategy`."""
+        return _unchanged(obj, old, "data", "binaryData")
+
+
+class LeaseStrategy(Strategy):
+    """Durations are positive, transitions are counted up."""
+
+    def validate_create(self, context: Context, obj: Object) -> Causes:
+        """See `Strategy`."""
+        seconds, transitions = dig(obj, "spec", "leaseDurationSeconds"), dig(obj, "spec", "leaseTransitions")
+        causes: Causes = []
+        if seconds is not None and seconds <= 0:
+            causes.append(invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0"))
+        if transitions is not None and transitions < 0:
+            causes.append(invalid("spec.leaseTransitions", transitions, "must be greater than or equal to 0"))
+        return causes
+
+    def validate_update(self, context: Context, obj: Object, old: Object) -> Causes:
+        """See `Strategy`."""
+        return self.validate_create(context, obj)
+
+
 class EventStrategy(PathNamed):
     """An event lives where its object lives; cluster-wide objects' events live in `default`."""
 
@@ -120,4 +154,4 @@ class SecretStrategy(Strategy):
         """See `Strategy`."""
         if obj.get("type") != old.get("type"):
             return [invalid("type", obj.get("type"), "field is immutable")]
-        return []
+        return _unchanged(obj, old, "data")

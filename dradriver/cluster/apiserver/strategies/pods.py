@@ -2,7 +2,14 @@
 """Pods: defaults, what may change after creation, graceful deletion."""
 
 from dradriver.cluster.apiserver.strategies.base import Context, Strategy, default, keep
-from dradriver.cluster.apiserver.validation.field import Causes, duplicate, forbidden, invalid, required
+from dradriver.cluster.apiserver.validation.field import (
+    Causes,
+    duplicate,
+    forbidden,
+    invalid,
+    not_found,
+    required,
+)
 from dradriver.cluster.apiserver.validation.names import required_label
 from dradriver.cluster.apiserver.values import Object, copy, dig
 
@@ -27,6 +34,12 @@ class PodStrategy(Strategy):
         """See `Strategy`."""
         spec = obj.setdefault("spec", {})
         obj["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
+        if spec.get("schedulingGates"):
+            obj["status"]["conditions"] = [{
+                "type": "PodScheduled", "status": "False", "lastTransitionTime": context.now,
+                "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+            }]  # fmt: skip
         default(spec, copy(_DEFAULTS))
         _default_tolerations(spec)
         for field in _CONTAINERS:
@@ -195,10 +208,10 @@ def _claims(spec: Object) -> Causes:
         for index, container in enumerate(spec.get(field) or ()):
             for number, used in enumerate(dig(container, "resources", "claims") or ()):
                 if used.get("name") not in names:
-                    at = f"spec.{field}[{index}].resources.claims[{number}].name"
-                    causes += [
-                        invalid(at, used.get("name", ""), "must be one of the names in pod.spec.resourceClaims")
-                    ]
+                    at = f"spec.{field}[{index}].resources.claims[{number}]"
+                    detail = "must be one of the names in pod.spec.resourceClaims"
+                    detail += "" if names else " which is empty"
+                    causes.append(not_found(at, used.get("name", ""), detail))
     return causes
 
 

@@ -55,9 +55,10 @@ def too_many(path: str, count: int, limit: int) -> Cause:
     return Cause("FieldValueTooMany", f"Too many: {count}: must have at most {limit} {items}", path)
 
 
-def not_found(path: str, value: JsonValue) -> Cause:
+def not_found(path: str, value: JsonValue, detail: str = "") -> Cause:
     """The value refers to nothing."""
-    return Cause("FieldValueNotFound", f"Not found: {_shown(value)}", path)
+    said = f"Not found: {_shown(value)}" + (f": {detail}" if detail else "")
+    return Cause("FieldValueNotFound", said, path)
 
 
 def internal(path: str, detail: str) -> Cause:

@@ -109,7 +109,7 @@ async def test_a_pod_without_containers_or_with_unknown_claims_is_refused(api: A
     bad = pod("a", resourceClaims=[{"name": "x"}])
     bad["spec"]["containers"][0]["resources"] = {"claims": [{"name": "other"}]}
     fields = {each["field"] for each in (await api.call("POST", PODS, bad)).json["details"]["causes"]}
-    assert fields == {"spec.resourceClaims[0]", "spec.containers[0].resources.claims[0].name"}
+    assert fields == {"spec.resourceClaims[0]", "spec.containers[0].resources.claims[0]"}
     assert "spec.containers" in (await api.call("POST", PODS, {**pod("a"), "spec": {}})).json["message"]
 
 
