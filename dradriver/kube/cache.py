@@ -82,6 +82,7 @@ class Cache(Generic[T]):
     Attributes:
         items: the objects by `namespace/name` (or name), a live view.
         problem: what keeps the cache from being current at the moment, None while all is well.
+        cuts: how many watches have ended so far, whatever for.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class Cache(Generic[T]):
         labels: str = "",
     ) -> None:
         self.problem: DraError | None = None
+        self.cuts = 0
         self._client = client
         self._resource = resource
         self._into = into
@@ -216,6 +218,7 @@ class Cache(Generic[T]):
         except DraError as error:
             self._failed(error)
         finally:
+            self.cuts += 1
             if time.monotonic() - started > _LASTED_SECONDS:
                 backoff.reset()
         await asyncio.sleep(self._pause(backoff))

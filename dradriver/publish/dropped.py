@@ -1,8 +1,9 @@
 """Fields that the API server drops because a feature gate is off, and what may be published without them.
 
 A server that drops a field stores the rest and says nothing. For some fields that is harmless; without others a
-device is unsafe: a partition without its counters looks like a device of its own. Those devices are left out
-(KEP-4815 Rollback, KEP-5963, KEP-5007: fail closed).
+device is unsafe: a partition without its counters looks like a device of its own, and a device without the
+taint that keeps claims away looks like a good one. Those devices are left out (KEP-4815 Rollback, KEP-5963,
+KEP-5007: fail closed).
 
 Source: `dropDisabledFields` of `pkg/registry/resource/resourceslice`, Kubernetes 1.37.
 """
@@ -160,7 +161,10 @@ def refused_fields(sent: ResourceSliceSpec, refused: Iterable[str]) -> frozenset
 
 
 def unsafe(dropped: Iterable[DroppedField]) -> frozenset[DroppedField]:
-    """Those without which devices are unsafe."""
+    """Those without which a pool is unsafe as it is laid out, so that another layout may be better.
+
+    Taints are not among them: the device is left out while it has one, and the layout stays what it is.
+    """
     guarding = {gated.name for gated in _GATED if gated.guards}
     return frozenset(field for field in dropped if field in guarding)
 
@@ -185,6 +189,8 @@ def safe_part(pool: Pool, dropped: Iterable[DroppedField]) -> Pool | None:
 
 def _is_safe(device: Device, without: frozenset[DroppedField], *, no_counters: bool) -> bool:
     if no_counters and device.consumes_counters:
+        return False
+    if TAINTS in without and any(taint.effect != "None" for taint in device.taints):
         return False
     if GROUPS in without and any(c.compatibility_groups for c in device.consumes_counters):
         return False

@@ -19,6 +19,8 @@ _log = logging.getLogger(__name__)
 
 _PATIENCE_SECONDS: Final = 1.0
 """How long a pool of which nothing is published yet waits for the driver's answer; others never do."""
+_CANCEL_SECONDS: Final = 1.0
+"""What the driver gets to clean up when its answer is not wanted any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,17 @@ class Choice:
     dropped: frozenset[DroppedField] = frozenset()
 
 
+def _untainted(
+    wanted: Pool, unknown: frozenset[DroppedField], message: str, dropped: frozenset[DroppedField]
+) -> Choice:
+    """What to publish when the layout is as good as ever: all but devices whose taints are lost."""
+    safe = safe_part(wanted, unknown)
+    if safe is not None and len(safe.devices) == len(wanted.devices):
+        return Choice(safe, PoolState.PUBLISHED, message, dropped)
+    message += "; devices that taints keep claims away from are withdrawn"
+    return Choice(safe, PoolState.UNSAFE_WITHDRAWN, message, dropped)
+
+
 class FallbackChooser:
     """Decides for one pool; asks the driver at most once for the same pool and the same dropped fields."""
 
@@ -49,10 +62,13 @@ class FallbackChooser:
         self._answer: asyncio.Future[Sequence[Pool] | None] | None = None
 
     async def close(self) -> None:
-        """Stops asking the driver; returns when it has stopped."""
-        if self._answer is not None:
-            self._answer.cancel()
-            await asyncio.wait({self._answer})
+        """Stops asking the driver; returns when it has stopped, or does not want to."""
+        if self._answer is None:
+            return
+        self._answer.cancel()
+        await asyncio.wait({self._answer}, timeout=_CANCEL_SECONDS)
+        if not self._answer.done():
+            _log.error("pool %s: the driver's fallback goes on although it was cancelled", self._name)
 
     async def choose(self, wanted: Pool) -> Choice:
         """What to publish now; the driver's late answer wakes the pool."""
@@ -65,7 +81,7 @@ class FallbackChooser:
             message += f": {features.words}"
         guarding = unsafe(dropped)
         if not guarding:
-            return Choice(safe_part(wanted, features.dropped), PoolState.PUBLISHED, message, dropped)
+            return _untainted(wanted, features.dropped, message, dropped)
         answer = await self._ask(wanted, guarding)
         if not answer.done():
             message += "; waiting for the driver's fallback"

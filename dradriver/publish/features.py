@@ -2,6 +2,8 @@
 
 Gates belong to the server, not to a pool, so all pools share this. It is asked with dry runs: they create
 nothing, and an update would keep a field that the stored object already uses even though its gate is off.
+What it stores is believed until a watch ends: the server that answers next may have been started without the
+gate.
 """
 
 import time
@@ -33,6 +35,7 @@ class Features:
         self.words = ""
         self._client = client
         self._stored: frozenset[DroppedField] = frozenset()
+        self._cuts = 0
         self._asked_at = time.monotonic()
 
     def due(self) -> bool:
@@ -50,12 +53,19 @@ class Features:
         self._stored = (self._stored | gated_fields(sent)) - dropped
         return bool(dropped)
 
-    async def probe(self, specs: Sequence[ResourceSliceSpec]) -> bool:
+    async def probe(self, specs: Sequence[ResourceSliceSpec], cuts: int) -> bool:
         """Finds out about the fields in `specs` that are not known yet; True if any is dropped.
+
+        Args:
+            specs: what is about to be written.
+            cuts: how many watches have ended so far; one more, and nothing is known to be stored any more.
 
         Raises:
             ApiError: the server refuses a spec for a reason that no gate explains.
         """
+        if cuts != self._cuts:
+            self._stored = frozenset()
+            self._cuts = cuts
         dropped, stored = await self._ask(specs, self._stored)
         self._stored |= stored
         self.dropped |= dropped

@@ -84,6 +84,11 @@ class OwnSlices:
         return next((cache.problem for cache in self._caches if cache.problem is not None), None)
 
     @property
+    def cuts(self) -> int:
+        """How many watches have ended so far: after each the server may be another one, or started anew."""
+        return sum(cache.cuts for cache in self._caches)
+
+    @property
     def is_synced(self) -> bool:
         """Whether every open cache has its first list."""
         return bool(self._caches) and all(cache.is_synced for cache in self._caches)

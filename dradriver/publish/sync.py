@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -15,9 +15,9 @@ from dradriver.model.claim import DeviceId
 from dradriver.model.pool import Pool
 from dradriver.model.slices import ResourceSlice, ResourceSliceSpec
 from dradriver.publish.desk import Desk
-from dradriver.publish.dropped import DroppedField
+from dradriver.publish.dropped import DroppedField, safe_part, unsafe
 from dradriver.publish.fallback import Choice, FallbackChooser
-from dradriver.publish.holding import changed_devices, hold_back
+from dradriver.publish.holding import Hold, affected_devices, hold_back
 from dradriver.publish.layout import layout
 from dradriver.publish.plan import Action, Create, Delete, Update, plan, same_spec
 from dradriver.publish.status import PoolState, Writes
@@ -28,6 +28,9 @@ _log = logging.getLogger(__name__)
 
 _HELD_SECONDS: Final = (1.0, 15.0)
 """First and longest wait before it is asked again whether a held device is free."""
+
+
+_FEW: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +110,13 @@ class PoolSync:
         pool: Pool | None = choice.pool
         held_by: tuple[str, ...] = ()
         message = choice.message
-        if not choice.dropped:  # to be safe on this server goes before everything else
-            pool, held_by, message = await self._hold(choice.pool)
+        if not unsafe(choice.dropped):  # to be safe on this server goes before everything else
+            pool, held_by, reason = await self._hold(choice.pool)
+            message = "; ".join(filter(None, (message, reason)))
         if pool is not None and await self._write(wanted, pool):
             return None
         if held_by:
-            return Outcome(PoolState.HELD, message, held_by=held_by, again=self._held.next())
+            return Outcome(PoolState.HELD, message, choice.dropped, held_by, again=self._held.next())
         self._held.reset()
         return self._outcome(choice)
 
@@ -121,25 +125,34 @@ class PoolSync:
         return Outcome(choice.state, choice.message, choice.dropped, again=again)
 
     async def _hold(self, pool: Pool) -> tuple[Pool | None, tuple[str, ...], str]:
-        """The pool with held devices as they are published (None: all of it waits), by whom, and the words."""
+        """The pool with what is held as it is published (None: all of it waits), by whom, and the words."""
         seen = self._desk.slices.of(self._name)
-        changed = changed_devices(pool, seen)
-        if not changed:
+        affected = affected_devices(pool, seen)
+        if not affected:
             return pool, (), ""
-        ids = {DeviceId(self._desk.driver, self._name, device) for device in changed}
         try:
-            holders = await self._desk.holders(ids)
-        except DraError as error:
-            return (
-                hold_back(pool, seen, changed),
-                ("unknown",),
-                f"it can't be told who holds {', '.join(sorted(changed))}: {error}",
+            holders = await self._desk.holders(
+                {DeviceId(self._desk.driver, self._name, device) for device in affected}
             )
-        if not holders:
+        except DraError as error:
+            hold = hold_back(pool, seen, affected)
+            reason = f"it can't be told who holds {_few(hold.held)}: {error}"
+            return self._storable(hold), ("unknown",), reason
+        claims = {device.device: claim for device, claim in holders.items()}
+        hold = hold_back(pool, seen, claims)
+        if not hold.held:
             return pool, (), ""
-        names = sorted(device.device for device in holders)
-        message = f"counters or groups of {', '.join(names)} stay as they are while claims hold them"
-        return hold_back(pool, seen, names), tuple(sorted(set(holders.values()))), message
+        reason = (
+            f"counters or groups of {_few(hold.held)} stay as they are while claims hold them, "
+            "and so does what else is in these counter sets"
+        )
+        if hold.waiting:
+            reason += f"; not published until then: {_few(hold.waiting)}"
+        return self._storable(hold), tuple(sorted({claims[name] for name in hold.held})), reason
+
+    def _storable(self, hold: Hold) -> Pool | None:
+        """What is kept may use fields that the server stored once and drops now."""
+        return safe_part(hold.pool, self._desk.features.dropped) if hold.pool is not None else None
 
     async def _write(self, wanted: Pool, pool: Pool) -> bool:
         """Writes what is different; True when the server dropped something new: then decide again."""
@@ -150,7 +163,7 @@ class PoolSync:
         if all(isinstance(action, Delete) for action in actions):
             return await self._execute(actions)
         # Before anything unsafe is stored, not after.
-        return await self._desk.features.probe(specs) or await self._execute(actions)
+        return await self._desk.features.probe(specs, self._desk.slices.cuts) or await self._execute(actions)
 
     async def _layout(self, pool: Pool) -> list[ResourceSliceSpec]:
         """The slices of a pool. A quarter of a second for 5000 devices, which the loop can't spare."""
@@ -208,3 +221,9 @@ class PoolSync:
     def _as_sent(self, item: ResourceSlice) -> ResourceSlice:
         stored, sent = self._echoes.get(item.metadata.name, (None, item.spec))
         return msgspec.structs.replace(item, spec=sent) if stored == item.spec else item
+
+
+def _few(names: Collection[str]) -> str:
+    """Names for a message; a pool has thousands."""
+    rest = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
+    return ", ".join(sorted(names)[:_FEW]) + rest

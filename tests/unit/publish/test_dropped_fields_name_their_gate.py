@@ -1,5 +1,7 @@
 """What was dropped is told from what was sent and stored; what is safe without it is all that stays."""
 
+from typing import Literal
+
 import pytest
 
 from dradriver.model.counters import CounterConsumption, CounterSet
@@ -115,6 +117,13 @@ def test_what_is_left_does_not_use_the_field(field: DroppedField) -> None:
 def test_a_pool_whose_devices_choose_their_nodes_is_nothing_without_that() -> None:
     pool = Pool("p", (Device("a", all_nodes=True),), per_device_node_selection=True)
     assert safe_part(pool, {PER_DEVICE_NODES}) is None
+
+
+@pytest.mark.parametrize("effect", ["NoSchedule", "NoExecute"])
+def test_a_taint_that_keeps_claims_away_guards_its_device(effect: Literal["NoSchedule", "NoExecute"]) -> None:
+    part = safe_part(Pool("p", (Device("a", taints=[Taint(key="k", effect=effect)]), PLAIN)), {TAINTS})
+    assert part is not None
+    assert part.devices == (PLAIN,)
 
 
 def test_harmless_fields_leave_the_device() -> None:

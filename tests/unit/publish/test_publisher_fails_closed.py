@@ -3,8 +3,10 @@
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import pytest
+from msgspec.structs import replace
 
 from dradriver.kube import SLICES
 from dradriver.model.counters import CounterConsumption, CounterSet
@@ -171,3 +173,50 @@ async def test_when_the_gate_goes_off_the_next_write_withdraws(tmp_path: Path) -
             publisher.want([Pool("gpus", (*BOUND.devices, Device("more")))])
             await publisher.settled(10)
         assert await world.devices() == ["plain", "more"]
+
+
+async def test_a_gate_that_went_off_meanwhile_is_noticed_before_the_first_write(tmp_path: Path) -> None:
+    """What was stored before the watch was cut says nothing of the server that answers after it."""
+    bound = Device("bound", binding_conditions=["x"], binding_failure_conditions=["y"])
+    async with a_world(tmp_path) as world, world.publisher() as publisher:
+        publisher.want([BOUND])
+        await publisher.settled(10)
+        await world.regate(DRADeviceBindingConditions=False)
+        async with Witness(world) as witness:
+            publisher.want([BOUND, Pool("others", (bound, Device("last")))])
+            await world.until(lambda slices: "last" in [d.name for s in slices for d in s.spec.devices])
+            status = (await publisher.settled(10))["others"]
+        assert status.state is PoolState.UNSAFE_WITHDRAWN
+        assert "bound" not in witness.devices
+
+
+@pytest.mark.parametrize("effect", ["NoSchedule", "NoExecute"])
+async def test_a_device_without_the_taint_that_keeps_claims_away_is_withdrawn(
+    effect: Literal["NoSchedule", "NoExecute"], tmp_path: Path
+) -> None:
+    """The layout is as good as ever: the driver is not asked for another one."""
+    asked: list[str] = []
+
+    def fallback(pool: str, dropped: frozenset[DroppedField]) -> Sequence[Pool]:
+        asked.append(pool)
+        return [WHOLE]
+
+    good, bad = Device("good"), Device("bad")
+    tainted = replace(bad, taints=[Taint(key="example.com/broken", effect=effect)])
+    async with (
+        a_world(tmp_path, DRADeviceTaints=False, DRADeviceTaintRules=False) as world,
+        world.publisher(on_dropped=fallback) as publisher,
+    ):
+        publisher.want([Pool("gpus", (good, bad))])
+        await publisher.settled(10)
+        async with Witness(world) as witness:
+            publisher.want([Pool("gpus", (good, tainted))])
+            status = (await publisher.settled(10))["gpus"]
+            assert status.state is PoolState.UNSAFE_WITHDRAWN
+            assert {field.gate for field in status.dropped} == {"DRADeviceTaints"}
+            assert await world.devices() == ["good"]
+        assert witness.devices <= {"good"}
+        publisher.want([Pool("gpus", (good, bad))])
+        assert (await publisher.settled(10))["gpus"].state is PoolState.PUBLISHED
+        assert await world.devices() == ["good", "bad"]
+    assert asked == []

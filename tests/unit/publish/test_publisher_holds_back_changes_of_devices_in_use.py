@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -17,8 +18,8 @@ from dradriver.model.pool import Pool
 from dradriver.model.slices import PoolReference, ResourceSlice, ResourceSliceSpec
 from dradriver.publish import PoolState, sync
 from dradriver.publish.holders import ClaimsOnServer
-from dradriver.publish.holding import changed_devices, hold_back
-from tests.unit.publish.conftest import DRIVER, Reports, World
+from dradriver.publish.holding import Hold, affected_devices, hold_back
+from tests.unit.publish.conftest import DRIVER, Reports, World, a_world
 
 
 def part(name: str, memory: int) -> Device:
@@ -50,36 +51,84 @@ class Claims:
         return {device: f"ns/{device.device}" for device in devices if device.device in self.held}
 
 
-def test_changed_counters_groups_and_counter_sets_count_as_changes() -> None:
-    assert changed_devices(NEW, seen(OLD)) == {"a", "b"}
-    assert changed_devices(OLD, seen(OLD)) == set()
+def test_changed_counters_groups_and_counter_sets_affect_who_holds_them() -> None:
+    assert affected_devices(NEW, seen(OLD)) == {"a", "b"}
+    assert affected_devices(OLD, seen(OLD)) == set()
     grouped = Device("a", consumes_counters=[CounterConsumption("gpu", {"memory": 1}, ["mig"])])
-    assert changed_devices(replace(OLD, devices=(grouped,)), seen(OLD)) == {"a"}
-    assert changed_devices(replace(OLD, counter_sets=(CounterSet("gpu", {"memory": 8}),)), seen(OLD)) == {
-        "a",
-        "b",
-    }
-    assert changed_devices(replace(OLD, devices=()), seen(OLD)) == set()
-    tainted = replace(OLD, devices=(replace(OLD.devices[0], attributes={"x": 1}),))
-    assert changed_devices(tainted, seen(OLD)) == set()
+    assert affected_devices(replace(OLD, devices=(grouped, part("b", 1))), seen(OLD)) == {"a", "b"}
+    larger = replace(OLD, counter_sets=(CounterSet("gpu", {"memory": 8}),))
+    assert affected_devices(larger, seen(OLD)) == {"a", "b"}
+    described = replace(OLD, devices=(replace(OLD.devices[0], attributes={"x": 1}), OLD.devices[1]))
+    assert affected_devices(described, seen(OLD)) == set()
 
 
-def test_the_rest_of_the_pool_goes_on() -> None:
-    merged = hold_back(NEW, seen(OLD), {"a"})
-    assert merged is not None
-    assert merged.devices == (part("a", 1), part("b", 2), Device("c"))
+def test_a_kept_counter_set_is_kept_with_all_that_consumes_from_it() -> None:
+    """A smaller `whole` beside the larger old counter set would fit next to a held partition."""
+    old = Pool("gpus", (part("p0", 1), part("p1", 1), part("whole", 4)), (SET,))
+    smaller = CounterSet("gpu", {"memory": 2})
+    new = Pool("gpus", (part("p0", 1), part("p1", 1), part("whole", 2), part("more", 1)), (smaller,))
+    hold = hold_back(new, seen(old), {"p0"})
+    assert hold.pool == old
+    assert hold.held == {"p0"}
+    assert hold.waiting == {"more"}
+
+
+def test_devices_on_other_counter_sets_go_on() -> None:
+    other = Device("c", consumes_counters=[CounterConsumption("other", {"memory": 1})])
+    changed = Device("c", consumes_counters=[CounterConsumption("other", {"memory": 2})])
+    sets = (SET, CounterSet("other", {"memory": 2}))
+    old = replace(OLD, devices=(*OLD.devices, other), counter_sets=sets)
+    new = replace(NEW, devices=(part("a", 2), part("b", 2), Device("plain"), changed), counter_sets=sets)
+    pool = hold_back(new, seen(old), {"a"}).pool
+    assert pool is not None
+    assert pool.devices == (*OLD.devices, Device("plain"), changed)
+
+
+def test_a_device_that_is_gone_stays_while_it_is_held_and_its_counter_set_in_use() -> None:
+    kept = hold_back(Pool("gpus", (part("b", 1),), (SET,)), seen(OLD), {"a"})
+    assert kept.pool == Pool("gpus", (part("b", 1), part("a", 1)), (SET,))
+    free = hold_back(Pool("gpus", (part("b", 2),), (SET,)), seen(OLD), set())
+    assert free.pool == Pool("gpus", (part("b", 2),), (SET,))
+
+
+def test_what_is_kept_beside_a_held_device_sees_all_that_is_held() -> None:
+    """The counter set goes out of use, but not yet: `a` holds it, `c` is kept with it, and `b` is counted."""
+    old = Pool("gpus", (part("a", 1), part("b", 1), part("c", 3)), (SET,))
+    new = Pool("gpus", (Device("a"), Device("c")))
+    pool = hold_back(new, seen(old), {"a", "b"}).pool
+    assert pool == replace(old, devices=(part("a", 1), part("c", 3), part("b", 1)))
+
+
+def test_a_card_that_is_gone_is_gone_whoever_holds_it() -> None:
+    assert hold_back(Pool("gpus", (Device("c"),)), seen(OLD), {"a"}) == Hold(Pool("gpus", (Device("c"),)))
 
 
 def test_a_counter_set_that_a_held_device_consumes_stays() -> None:
-    merged = hold_back(Pool("gpus", (Device("a"),)), seen(OLD), {"a"})
-    assert merged is not None
-    assert merged.counter_sets == (SET,)
+    hold = hold_back(Pool("gpus", (Device("a"),)), seen(OLD), {"a"})
+    assert hold.pool == Pool("gpus", (part("a", 1),), (SET,))
 
 
 def test_what_does_not_fit_together_waits_as_a_whole() -> None:
-    other = Device("b", consumes_counters=[CounterConsumption("gpu", {"engines": 1})])
-    new = Pool("gpus", (part("a", 1), other), (CounterSet("gpu", {"memory": 4, "engines": 2}),))
-    assert hold_back(new, seen(OLD), {"a"}) is None
+    """A device that is kept says nothing of its nodes; the wanted pool's devices all have to."""
+    nodes = Device("b", consumes_counters=part("b", 1).consumes_counters, all_nodes=True)
+    new = replace(OLD, devices=(nodes,), per_device_node_selection=True)
+    assert hold_back(new, seen(OLD), {"a"}).pool is None
+
+
+def test_what_an_incomplete_new_generation_lacks_is_taken_from_the_one_before() -> None:
+    (before,) = seen(OLD)
+    begun = replace(
+        before,
+        metadata=ObjectMeta(name="00001-d"),
+        spec=replace(
+            before.spec,
+            pool=PoolReference(name="gpus", generation=2, resource_slice_count=2),
+            devices=[],
+        ),
+    )
+    pool = hold_back(NEW, [before, begun], {"a"}).pool
+    assert pool is not None
+    assert part("a", 1) in pool.devices
 
 
 async def test_a_held_device_keeps_its_counters_until_it_is_free(
@@ -95,11 +144,29 @@ async def test_a_held_device_keeps_its_counters_until_it_is_free(
         assert held.held_by == ("ns/a",)
         assert "counters or groups of a stay" in held.message
         devices = {d.name: d for item in await world.slices() for d in item.spec.devices}
-        assert devices == {"a": part("a", 1), "b": part("b", 2), "c": Device("c")}
+        assert devices == {"a": part("a", 1), "b": part("b", 1), "c": Device("c")}
         claims.held.clear()
         await reports.until(lambda status: status.state is PoolState.PUBLISHED)
     devices = {d.name: d for item in await world.slices() for d in item.spec.devices}
     assert devices["a"] == part("a", 2)
+
+
+async def test_harmless_fields_that_are_dropped_do_not_end_the_hold(tmp_path: Path) -> None:
+    def described(pool: Pool) -> Pool:
+        return replace(pool, devices=(replace(pool.devices[0], attributes={"x": [1, 2]}), *pool.devices[1:]))
+
+    async with (
+        a_world(tmp_path, DRAListTypeAttributes=False) as world,
+        world.publisher(holders=Claims("a")) as publisher,
+    ):
+        publisher.want([described(OLD)])
+        await publisher.settled(10)
+        publisher.want([described(NEW)])
+        status = (await publisher.settled(10))["gpus"]
+        devices = {d.name: d for item in await world.slices() for d in item.spec.devices}
+    assert status.state is PoolState.HELD
+    assert {field.gate for field in status.dropped} == {"DRAListTypeAttributes"}
+    assert devices["a"] == part("a", 1)
 
 
 async def test_who_cannot_be_asked_counts_as_holding(world: World) -> None:

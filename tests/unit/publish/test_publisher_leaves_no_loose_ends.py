@@ -16,7 +16,7 @@ from dradriver.model.device import Device
 from dradriver.model.meta import ObjectMeta
 from dradriver.model.pool import Pool
 from dradriver.model.slices import PoolReference, ResourceSlice, ResourceSliceSpec
-from dradriver.publish import DroppedField, PoolState
+from dradriver.publish import DroppedField, PoolState, fallback
 from dradriver.publish.worker import PoolWorker
 from tests.unit.publish.conftest import DRIVER, Reports, World, a_world
 
@@ -122,6 +122,37 @@ async def test_a_fallback_that_is_awaited_at_the_end_is_awaited_to_its_end(
             publisher.want([PARTS])
             await asked.wait()
         assert ended == ["cleaned up"]
+
+
+async def test_a_fallback_that_ignores_its_cancellation_is_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(fallback, "_CANCEL_SECONDS", 0.01)
+    asked, let_go = asyncio.Event(), asyncio.Event()
+    tasks: list[asyncio.Task[Any]] = []
+
+    async def stubborn(_pool: str, _dropped: frozenset[DroppedField]) -> Sequence[Pool]:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.append(task)
+        asked.set()
+        while not let_go.is_set():
+            try:
+                await let_go.wait()
+            except asyncio.CancelledError:
+                continue
+        return ()
+
+    try:
+        async with a_world(tmp_path, DRAPartitionableDevices=False) as world, asyncio.timeout(10):
+            async with world.publisher(on_dropped=stubborn) as publisher:
+                publisher.want([PARTS])
+                await asked.wait()
+            assert not tasks[0].done()
+        assert "goes on although it was cancelled" in caplog.text
+    finally:
+        let_go.set()
+    await tasks[0]
 
 
 async def test_a_server_that_asks_for_time_gets_it_however_often_the_inventory_flips(world: World) -> None:
