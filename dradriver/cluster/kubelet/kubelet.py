@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Coroutine, Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -75,12 +76,13 @@ class Kubelet:
         )
         health = HealthCache()
         self._claims = ClaimManager(client, self._directory / "dra_manager_state", self._plugin_for)
+        self._events = EventRecorder(client, "kubelet", node_name)
         tools = NodeTools(
             client=client,
             claims=self._claims,
             health=health,
             runtime=runtime,
-            events=EventRecorder(client, "kubelet", node_name),
+            events=self._events,
             timings=times,
             owner=self._owner,
             pods_folder=self._pods_folder,
@@ -96,6 +98,7 @@ class Kubelet:
             health_changed=self._pods.health_changed,
         )
         self._tasks: list[asyncio.Task[None]] = []
+        self._stack = AsyncExitStack()
 
     async def start(self) -> None:
         """Makes the folders and the Node, ends what an earlier run left, and begins to work.
@@ -111,6 +114,7 @@ class Kubelet:
         await self._runtime.clean(self._owner)
         await self._claims.load()
         await self._node_object.register()
+        await self._stack.enter_async_context(self._events)
         work: list[tuple[str, Coroutine[Any, Any, None]]] = [
             ("heartbeat", self._node_object.run()),
             # No driver has registered yet, and some may never come back.
@@ -129,6 +133,7 @@ class Kubelet:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
+        await self._stack.aclose()
         await self._store.stop()
         await self._runtime.clean(self._owner)
 

@@ -77,3 +77,14 @@ async def test_logs_of_pods_that_went_meanwhile_are_removed(lab: Lab) -> None:
         return not list(pods.iterdir())
 
     await lab.until("removal of logs", gone)
+
+
+async def test_slow_events_hold_up_no_pod(lab: Lab, api: ApiServer) -> None:
+    """The server never takes an event; written one after the other, they would be waited for."""
+    async with lab.registered():
+        api.faults.add(Fault("create", "events", delay=3600, count=-1))
+        await lab.claim("claim")
+        await lab.pod("pod", "claim")
+        await lab.phase("pod", "Running")
+        await lab.delete_pod("pod")
+        await lab.gone("pod")
