@@ -24,6 +24,12 @@ __all__ = ["Cluster"]
 _NO_NODES: Final = "no node runs containers"
 
 
+def _node_names(nodes: int | str | Sequence[str]) -> tuple[str, ...]:
+    if isinstance(nodes, int):
+        return tuple(f"node-{i + 1}" for i in range(nodes))
+    return (nodes,) if isinstance(nodes, str) else tuple(nodes)
+
+
 class Cluster:
     """An embedded cluster in one folder: `async with Cluster(Path("data")) as cluster`.
 
@@ -39,7 +45,7 @@ class Cluster:
         self,
         directory: Path,
         *,
-        nodes: int | Sequence[str] = ("node-1",),
+        nodes: int | str | Sequence[str] = ("node-1",),
         port: int = 0,
         feature_gates: Mapping[str, bool] | None = None,
         runtime: Runtime | str | None = None,
@@ -49,7 +55,8 @@ class Cluster:
 
         Args:
             directory: where everything is kept; made if missing.
-            nodes: names of nodes, or how many (`node-1` ...); none for a cluster whose nodes are objects only.
+            nodes: the name of a node, names of nodes, or how many (`node-1` ...); none for a cluster whose
+                nodes are objects only.
             port: of the API server, 0 for the one of the last run, or any free one.
             feature_gates: gates that differ from Kubernetes 1.37's defaults.
             runtime: what runs containers, or its name; by default the first that works here.
@@ -59,7 +66,7 @@ class Cluster:
             UsageError: a feature gate is unknown, or needs another that is off.
         """
         self.directory = directory.absolute()
-        self.nodes = tuple(f"node-{i + 1}" for i in range(nodes)) if isinstance(nodes, int) else tuple(nodes)
+        self.nodes = _node_names(nodes)
         self._folder = DataFolder(directory)
         self._gates = FeatureGates(dict(feature_gates or {}))
         self._server = ApiServer(

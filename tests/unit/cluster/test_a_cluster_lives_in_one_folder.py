@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,16 @@ async def test_every_node_has_its_folders_and_its_drivers_an_identity(tmp_path: 
             assert (await driver.get(CLAIMS, "claim-1", "default", into=ResourceClaim)) == claim
             with pytest.raises(Forbidden):
                 await driver.delete(NODES, "node-2")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "names"),
+    [("node-1", ("node-1",)), (["a", "b"], ("a", "b")), (2, ("node-1", "node-2")), (0, ())],
+)
+def test_nodes_are_a_name_names_or_a_number(
+    tmp_path: Path, nodes: int | str | Sequence[str], names: tuple[str, ...]
+) -> None:
+    assert Cluster(tmp_path, nodes=nodes).nodes == names
 
 
 async def test_a_selector_that_does_not_compile_is_refused_on_write(tmp_path: Path) -> None:
