@@ -38,7 +38,7 @@ from dradriver.node.calls import DriverCalls
 from dradriver.node.claim_files import ClaimFiles, DeviceAnswer
 from dradriver.node.claim_states import ClaimEvent, ClaimState, NextStep, next_step
 from dradriver.node.claims import decoded, recorded
-from dradriver.node.errors import IncompleteStateError, StateError
+from dradriver.node.errors import IncompleteStateError, InProgressError, StateError
 from dradriver.node.inventory import Inventory
 from dradriver.node.locks import ClaimLocks
 from dradriver.node.operations import Operations, Progress
@@ -131,10 +131,11 @@ class Preparation:
         wanted = recorded(claim, self._driver.name, self._node, self._inventory)
         if not wanted.devices:
             return []  # all devices belong to other drivers
+        seconds = seconds or self._deadline
+        if not rebuilding:
+            seconds = await self._until_complete("prepare", wanted.ref, seconds)
         work = partial(self._prepare, claim, rebuilding=rebuilding)
-        return await self._operations.run(
-            "prepare", wanted.ref, wanted.allocation, work, seconds or self._deadline
-        )
+        return await self._operations.run("prepare", wanted.ref, wanted.allocation, work, seconds)
 
     async def unprepare(
         self,
@@ -156,10 +157,13 @@ class Preparation:
             InProgressError: it takes longer; call again.
             DraError: what is wrong with the driver or the disk.
         """
-        work = partial(self._unprepare, ref, unless, rebuilding=rebuilding)
+        seconds = seconds or self._deadline
+        if not rebuilding:
+            seconds = await self._until_complete("unprepare", ref, seconds)
+        work = partial(self._unprepare, ref, unless)
         # Who wants it without conditions must not be content with work that may leave the claim alone.
         subject = None if unless is None else "if it is gone"
-        await self._operations.run("unprepare", ref, subject, work, seconds or self._deadline)
+        await self._operations.run("unprepare", ref, subject, work, seconds)
 
     async def hold(self, claim: ResourceClaim) -> None:
         """Records that the claim may be prepared, without asking the driver: its devices are kept from others.
@@ -213,8 +217,6 @@ class Preparation:
     async def _prepare(
         self, claim: ResourceClaim, progress: Progress, *, rebuilding: bool
     ) -> list[DeviceAnswer]:
-        if not rebuilding:
-            await self._until_complete(progress)
         uid = claim.metadata.uid
         progress.at("waiting for the claim's lock")
         async with self._locks.hold(uid):
@@ -231,10 +233,18 @@ class Preparation:
             self._observe(Step.PREPARE_RECORDED, uid)
             return await self._complete(record, progress, strict=step is NextStep.RECORD)
 
-    async def _until_complete(self, progress: Progress) -> None:
-        if not self.complete.is_set():
-            progress.at("rebuilding the prepared state, waiting for the API server")
-            await self.complete.wait()
+    async def _until_complete(self, kind: str, ref: ClaimRef, seconds: float) -> float:
+        """The seconds that are left. Work begins after it: rebuilding must not wait for who waits for it."""
+        clock = asyncio.get_running_loop().time
+        until = clock() + seconds
+        try:
+            async with asyncio.timeout(seconds):
+                await self.complete.wait()
+        except TimeoutError:
+            raise InProgressError(
+                f"{kind} of claim {ref} has to wait: rebuilding the prepared state, waiting for the API server"
+            ) from None
+        return until - clock()
 
     async def _with_inventory(self, claim: ResourceClaim, progress: Progress) -> ClaimRecord:
         """What to record of the claim; waits for the devices unless the claim is answered from the record."""
@@ -315,11 +325,7 @@ class Preparation:
         ref: ClaimRef,
         unless: Callable[[], Awaitable[bool]] | None,
         progress: Progress,
-        *,
-        rebuilding: bool,
     ) -> None:
-        if not rebuilding:
-            await self._until_complete(progress)
         progress.at("waiting for the claim's lock")
         async with self._locks.hold(ref.uid):
             if unless is not None and await unless():

@@ -14,7 +14,7 @@ from dradriver.node.records import ClaimRecord
 from dradriver.node.report import node_status
 from dradriver.node.rows import Rows
 from dradriver.node.state import State
-from tests.unit.node.world import Process, World, allocated
+from tests.unit.node.world import Process, World, allocated, ref
 
 
 async def opened(path: Path) -> State:
@@ -157,3 +157,17 @@ async def test_a_replaced_file_is_rebuilt_without_being_asked(world: World) -> N
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
         assert world.specs()
+
+
+async def test_a_kubelet_that_waits_for_the_rebuilding_does_not_hold_it_up(world: World) -> None:
+    async with world.running() as process:
+        await prepared_then_replaced(world, process)
+        with pytest.raises(IncompleteStateError):
+            await process.preparation.prepare(allocated("rival", "lamp-1"))
+        (claim,) = world.api.claims.values()
+        waiting = asyncio.create_task(process.preparation.prepare(claim, 3600))
+        leaving = asyncio.create_task(process.preparation.unprepare(ref(claim), 3600))
+        await asyncio.sleep(0)
+        await asyncio.wait_for(process.reconciler.complete(), 20)
+        assert await waiting
+        await leaving
