@@ -8,7 +8,7 @@ import math
 from collections.abc import Hashable, Mapping
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
@@ -56,10 +56,34 @@ def decode(wanted: type[T], data: bytes | str, subject: str = "") -> T:
     Raises:
         InvalidObjectError: the text is not JSON or does not fit; the problem names the field.
     """
+    decoder = _decoder(cast(Hashable, wanted))
     try:
-        return cast(T, _decoder(cast(Hashable, wanted)).decode(data))
+        try:
+            return cast(T, decoder.decode(data))
+        except msgspec.ValidationError as error:
+            if "got `null`" not in str(error):
+                raise
+            # Go writes null for some empty lists (`status.devices[].conditions`): null is no value.
+            return cast(T, decoder.decode(_without_nulls(data)))
     except msgspec.DecodeError as error:
         raise InvalidObjectError(subject or wanted.__name__, [_problem(error)]) from None
+
+
+_OPAQUE: Final = frozenset({"parameters", "data"})  # keep the bytes that they have
+
+
+def _without_nulls(data: bytes | str | msgspec.Raw) -> msgspec.Raw:
+    """The same JSON without the members of objects that are null."""
+    first = (data.encode() if isinstance(data, str) else bytes(data)).lstrip()[:1]
+    if first == b"{":
+        members = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+        kept = {key: value for key, value in members.items() if bytes(value).strip() != b"null"}
+        small = {key: value if key in _OPAQUE else _without_nulls(value) for key, value in kept.items()}
+        return msgspec.Raw(msgspec.json.encode(small))
+    if first == b"[":
+        items = msgspec.json.decode(data, type=list[msgspec.Raw])
+        return msgspec.Raw(msgspec.json.encode([_without_nulls(item) for item in items]))
+    return data if isinstance(data, msgspec.Raw) else msgspec.Raw(data)
 
 
 def from_builtins(wanted: type[T], data: object, subject: str = "") -> T:

@@ -1,41 +1,15 @@
 """What a user reads after a mistake is the same from the embedded API server and from kube-apiserver."""
 
 import json
-import ssl
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 import yaml
 
-from dradriver.cluster.apiserver import ApiServer
-from dradriver.cluster.cel_check import cel_problem
 from tests.conformance.apiserver_suite import Api
-from tests.e2e.bed import Bed
 from tests.e2e.mistakes import CLAIMS, CLASSES, OWN_WORDS, SLICES
 
 DRA = "/apis/resource.k8s.io/v1"
-
-
-@pytest.fixture
-async def real(real_control_plane: Bed) -> AsyncIterator[Api]:
-    credentials = real_control_plane.credentials
-    context = ssl.create_default_context(cafile=str(credentials.ca_file))
-    async with aiohttp.ClientSession() as session:
-        yield Api(real_control_plane.url, context, credentials.token("admin"), session)
-
-
-@pytest.fixture
-async def embedded(tmp_path: Path) -> AsyncIterator[Api]:
-    server = ApiServer(tmp_path / "data", cel_check=cel_problem)
-    await server.start()
-    context = ssl.create_default_context(cafile=str(server.ca_file))
-    token = server.kubeconfig()["users"][0]["user"]["token"]
-    async with aiohttp.ClientSession() as session:
-        yield Api(server.url, context, token, session)
-    await server.stop()
 
 
 async def send(api: Api, path: str, manifest: str) -> dict[str, Any]:

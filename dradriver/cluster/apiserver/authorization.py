@@ -50,7 +50,9 @@ def _slices(user: User, target: Target, fields: tuple[FieldRequirement, ...], ex
             )
         return
     named = target.verb in {"update", "patch", "delete"} or (target.verb == "get" and user.is_node)
-    if named and existing is not None and _foreign(user, existing):
+    # What is not there has no relation to a kubelet's node either.
+    hidden = user.is_node if existing is None else _foreign(user, existing)
+    if named and hidden:
         raise denied(user, target, f"no relationship found between node '{user.node}' and this object")
 
 
@@ -129,4 +131,6 @@ def denied(user: User, target: Target, reason: str) -> StatusError:
         f'User "{user.name}" cannot {target.verb} resource "{target.what}" in API group '
         f'"{target.resource.group}" {where}'
     )
-    return forbidden(target.resource.about(target.name), f"{why}: {reason}" if reason else why)
+    if reason:
+        why += f": node: {reason}" if user.is_node else f": {reason}"
+    return forbidden(target.resource.about(target.name), why)

@@ -263,8 +263,11 @@ def _apply(server: Server, request: Request) -> Answer:
         decoded.object["metadata"]["name"] = target.name
         applied = ssa.apply(resource.schema, {"metadata": {}}, wanted, manager, force=True)
         return create(server, request, decoded, applied=applied)
-    applied = ssa.apply(resource.schema, thaw(old.object), wanted, manager, force=request.flag("force"))
-    merged = shape(request, resource, to_view(resource, applied.object))
+    live = thaw(old.object)
+    applied = ssa.apply(resource.schema, live, wanted, manager, force=request.flag("force"))
+    # An apply that only changes owners leaves the stored bytes alone.
+    same = applied.object == live
+    merged = Decoded(old.object) if same else shape(request, resource, to_view(resource, applied.object))
     return _update(server, request, old, merged, applied)
 
 

@@ -1,0 +1,42 @@
+"""The two API servers that are held against each other, as the conformance suite's clients."""
+
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+
+from dradriver.cluster.apiserver import ApiServer, identity
+from dradriver.cluster.cel_check import cel_problem
+from tests.conformance.apiserver_suite import Api
+from tests.e2e.bed import Bed
+
+
+@asynccontextmanager
+async def real(bed: Bed, user: str = "admin") -> AsyncIterator[Api]:
+    """A client of the bed's kube-apiserver."""
+    context = ssl.create_default_context(cafile=str(bed.credentials.ca_file))
+    async with aiohttp.ClientSession() as session:
+        yield Api(bed.url, context, bed.credentials.token(user), session)
+
+
+def token(folder: Path, user: str) -> str:
+    """The token of a user of the embedded server whose state is in a folder."""
+    return identity.Tokens((folder / "token.key").read_bytes()).token(user)
+
+
+@asynccontextmanager
+async def embedded(
+    folder: Path, gates: Mapping[str, bool] | None = None, user: str = "admin"
+) -> AsyncIterator[Api]:
+    """A client of an embedded API server of its own."""
+    server = ApiServer(folder, cel_check=cel_problem, feature_gates=gates)
+    await server.start()
+    context = ssl.create_default_context(cafile=str(server.ca_file))
+    token = server.kubeconfig(user)["users"][0]["user"]["token"]
+    try:
+        async with aiohttp.ClientSession() as session:
+            yield Api(server.url, context, token, session)
+    finally:
+        await server.stop()
