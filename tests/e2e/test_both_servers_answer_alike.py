@@ -97,7 +97,6 @@ LIFE: Final[tuple[Step, ...]] = (
     ("PATCH", CLAIM, {"metadata": {"finalizers": ["e.com/f"], "labels": {"x": "1"}}}, {"content_type": MERGE}),
     ("DELETE", CLAIM, None, {}),
     status(MERGE, "scheduler", reservedFor=[*RESERVED, {"resource": "pods", "name": "z", "uid": "z"}]),
-    status(MERGE, "scheduler", reservedFor=None, allocation=None),
     ("PATCH", CLAIM, {"metadata": {"finalizers": None}}, {"content_type": MERGE}),
     ("GET", CLAIM, None, {}),
 )  # fmt: skip

@@ -301,7 +301,8 @@ def _update(
     if _same(obj, before):
         return Answer(200, old, warnings)
     if _finished(obj):
-        return Answer(200, old if request.dry_run else server.store.delete(old), warnings)
+        gone = old if request.dry_run else server.store.delete(old)
+        return Answer(200, Stored(gone.storage, gone.revision, obj, gone.schema), warnings)
     return Answer(200, _store(server, request, obj), warnings)
 
 

@@ -85,7 +85,7 @@ class ClaimStrategy(Strategy):
             path = f"status.allocation.devices.results[{wanted}].adminAccess"
             causes += _admin_namespace(context, obj, path)
         if context.gates.enabled("DRAResourceClaimGranularStatusAuthorization"):
-            causes += _authorize_status(context, obj.get("status") or {}, old.get("status") or {})
+            causes += _authorize_status(context, obj, old)
         return causes + claims.claim_status(obj, old)
 
 
@@ -100,21 +100,22 @@ def _drop_deallocated(status: Object, old: Object) -> None:
         status.pop("devices", None)
 
 
-def _authorize_status(context: Context, status: Object, old: Object) -> Causes:
+def _authorize_status(context: Context, obj: Object, before: Object) -> Causes:
     """Who may write what of a claim's status.
 
     Admins everything; a driver's service account the device entries of claims that are allocated
     to its node; a kubelet nothing. Source: resource.k8s.io's synthetic subresources `binding` and
     `driver`.
     """
-    user = context.user
+    user, namespace = context.user, obj["metadata"].get("namespace", "")
     if user.is_admin or not user.node:
         return []
+    status, old = obj.get("status") or {}, before.get("status") or {}
     causes: Causes = []
     if any(status.get(field) != old.get(field) for field in ("allocation", "reservedFor")):
         detail = (
             'changing status.allocation or status.reservedFor requires resource="resourceclaims/binding", '
-            f'verb="{context.verb}" permission: {_denied(context, "binding", context.verb, "")}'
+            f'verb="{context.verb}" permission: {_denied(context, "binding", context.verb)}'
         )
         causes.append(forbidden("status.allocation", detail))
     if status.get("allocation") is None:
@@ -124,18 +125,19 @@ def _authorize_status(context: Context, status: Object, old: Object) -> Causes:
         verb = f"arbitrary-node:{context.verb}"
         detail = (
             f'changing status.devices requires resource="resourceclaims/driver", verb="[{verb}]" permission: '
-            f"{_denied(context, 'driver', verb, driver)}"
+            f"{_denied(context, 'driver', verb, driver, namespace)}"
         )
         causes.append(forbidden("status.devices", detail))
     return causes
 
 
-def _denied(context: Context, subresource: str, verb: str, name: str) -> str:
+def _denied(context: Context, subresource: str, verb: str, name: str = "", namespace: str = "") -> str:
+    where = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
     named = f' "{name}"' if name else ""
     return (
         f'resourceclaims.resource.k8s.io{named} is forbidden: User "{context.user.name}" '
         f"cannot {verb} resource "
-        f'"resourceclaims/{subresource}" in API group "resource.k8s.io" at the cluster scope'
+        f'"resourceclaims/{subresource}" in API group "resource.k8s.io" {where}'
     )
 
 
