@@ -226,6 +226,10 @@ class ApiServerSuite:
         assert (answer.status, answer.json["reason"]) == (409, "AlreadyExists")
         assert answer.json["message"] == 'configmaps "a" already exists'
 
+    async def test_a_new_object_has_no_resource_version_yet(self, api: Api, maps: str) -> None:
+        answer = await api.call("POST", maps, config_map("a", resourceVersion="5"))
+        assert answer.json["message"] == "resourceVersion should not be set on objects to be created"
+
     async def test_generate_name_makes_a_new_name_each_time(self, api: Api, maps: str) -> None:
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "g-"}}
         first, second = [(await api.make(maps, body))["metadata"]["name"] for _ in range(2)]
@@ -382,6 +386,17 @@ class ApiServerSuite:
         assert {each["type"] for each in devices[0]["conditions"]} == {"A", "B"}
 
     # --- lists and watches
+
+    async def test_an_apply_names_fields_that_its_kind_does_not_have(self, api: Api, claims: str) -> None:
+        head = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "a"}}
+        answer = await self.apply(api, f"{claims}/a", {**head, "spec": {"nonsense": 1}}, "one")
+        assert answer.status == 500
+        assert ".spec.nonsense: field not declared in schema" in answer.json["message"]
+
+    async def test_who_makes_a_map_owns_the_map_too(self, api: Api, maps: str) -> None:
+        await api.make(maps, config_map("a", labels={"x": "1"}))
+        made = (await api.call("GET", f"{maps}/a")).json["metadata"]["managedFields"][0]["fieldsV1"]
+        assert made["f:metadata"] == {"f:labels": {".": {}, "f:x": {}}}
 
     async def test_lists_are_paged_consistently(self, api: Api, maps: str) -> None:
         for index in range(5):
@@ -646,6 +661,23 @@ class ApiServerSuite:
         devices = [{"driver": "d.example.com", "pool": "p", "device": "dev-0"}]
         answer = await self.write_status(api, f"{claims}/a", way, devices)
         assert answer.status == expected[way], answer.raw
+
+    @pytest.mark.parametrize(("way", "strategic"), [("merge", 200), ("strategic", 200), ("json", 422)], ids=str)
+    async def test_a_patch_that_brings_parameters_decides_over_their_bytes(
+        self, api: Api, claims: str, way: str, strategic: int
+    ) -> None:
+        """A merge sorts their keys, so that later patches pass; a JSON patch keeps the order."""
+        await api.make(claims, claim("a"))
+        value = allocation(b'{"b": 1, "a": "<"}')
+        kind = {"merge": MERGE, "strategic": STRATEGIC, "json": JSON_PATCH}[way]
+        body = b'{"status":{"allocation":' + value + b"}}"
+        if way == "json":
+            body = b'[{"op":"add","path":"/status/allocation","value":' + value + b"}]"
+        answer = await api.call("PATCH", f"{claims}/a/status", body, content_type=kind)
+        stored = b'{"b":1,"a":"\\u003c"}' if way == "json" else b'{"a":"\\u003c","b":1}'
+        assert stored in answer.raw
+        devices = [{"driver": "d.example.com", "pool": "p", "device": "dev-0"}]
+        assert (await self.write_status(api, f"{claims}/a", "strategic", devices)).status == strategic
 
     async def write_status(self, api: Api, path: str, way: str, devices: list[Json]) -> Answer:
         if way == "put":
