@@ -239,9 +239,10 @@ class _Loader(yaml.SafeLoader):
         """A mapping, checked for repeated keys."""
         seen: set[object] = set()
         for key_node, _ in node.value:
-            key = key_node.value
+            key, mark = key_node.value, key_node.start_mark
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(None, None, "a key must be a text", mark)
             if key in seen and key != "<<":
-                mark = key_node.start_mark
                 raise yaml.constructor.ConstructorError(None, None, f"key {key!r} is written twice", mark)
             seen.add(key)
         return dict(super().construct_mapping(node, deep))

@@ -51,6 +51,8 @@ def recorded_answer(answer: PreparedDevice, told: str) -> RecordedAnswer:
     Raises:
         DriverError: a value is none of its field's.
     """
+    if not isinstance(answer.edits, ContainerEdits):
+        raise DriverError(f"{told} {type(answer.edits).__name__} for container edits")
     try:
         # Device is the one place that knows what may stand for an attribute.
         metadata = None if answer.metadata is None else Device("any", answer.metadata).attributes
