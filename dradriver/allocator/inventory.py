@@ -19,6 +19,7 @@ from dradriver.model.claim import DeviceId
 from dradriver.model.counters import CounterSet
 from dradriver.model.device import Device
 from dradriver.model.pool import Pool, problems
+from dradriver.model.rules import node_selector_problems
 from dradriver.model.slices import ResourceSlice
 
 __all__ = ["Inventory", "PoolView", "PooledDevice"]
@@ -126,8 +127,9 @@ class PoolView:
         for source in self.slices:
             by_device[bool(source.spec.per_device_node_selection)] += source.spec.devices
             selector = source.spec.node_selector
-            if selector is not None and len(selector.node_selector_terms) != 1:
-                yield f"slice {source.metadata.name}: nodeSelector: exactly one node selector term is required"
+            if selector is not None:
+                found = node_selector_problems(selector)
+                yield from (f"slice {source.metadata.name}: {problem}" for problem in found)
         for choosing, devices in by_device.items():
             if devices or not choosing:
                 pool = Pool(self.name, tuple(devices), counter_sets, per_device_node_selection=choosing)

@@ -119,10 +119,6 @@ class Store:
         objects = self._shelf(storage).objects
         return [objects[key] for key in sorted(objects)]
 
-    def storages(self) -> list[str]:
-        """Every storage that ever held an object in this process."""
-        return list(self._shelves)
-
     def at(self, storage: str, revision: int) -> list[Stored]:
         """All objects of a storage as they were at a revision.
 
