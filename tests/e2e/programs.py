@@ -1,11 +1,13 @@
 """The programs of a real Kubernetes, built once into a cache folder outside the checkout.
 
 `KUBEBUILDER_ASSETS`, the ecosystem's name for a folder of such programs, is looked into first: what it
-holds is used as it is. Everything else is built from the Go modules in `go/`.
+holds is used as it is. Everything else is built from the Go modules in `go/`, and kept by the version of
+the program itself.
 """
 
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -13,9 +15,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-KUBERNETES: Final = "1.37.0"
-GO: Final = shutil.which("go")
 _SOURCES: Final = Path(__file__).with_name("go")
+
+
+def version(module: str) -> str:
+    """The version that the go.mod of a folder of `go/` asks for in its first requirement."""
+    found = re.search(r"^require \S+ v(\S+)$", (_SOURCES / module / "go.mod").read_text(), re.MULTILINE)
+    assert found is not None, module
+    return found[1]
+
+
+KUBERNETES: Final = version("kubernetes")
+GO: Final = shutil.which("go")
 _VERSION: Final = "k8s.io/component-base/version"
 _MAJOR, _MINOR, _ = KUBERNETES.split(".")
 _KUBERNETES_FLAGS: Final = (
@@ -41,29 +52,47 @@ class Source:
 
 PROGRAMS: Final[Mapping[str, Source]] = {
     "etcd": Source("etcd", "go.etcd.io/etcd/server/v3"),
-    "kube-apiserver": Source("kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver", _KUBERNETES_FLAGS),
+    **{
+        name: Source("kubernetes", f"k8s.io/kubernetes/cmd/{name}", _KUBERNETES_FLAGS)
+        for name in ("kube-apiserver", "kube-scheduler", "kube-controller-manager", "kubelet", "kubectl")
+    },
+    **{
+        name: Source("containerd", f"github.com/containerd/containerd/v2/cmd/{name}")
+        for name in ("containerd", "containerd-shim-runc-v2", "ctr")
+    },
+    "ptp": Source("cni", "github.com/containernetworking/plugins/plugins/main/ptp"),
+    "host-local": Source("cni", "github.com/containernetworking/plugins/plugins/ipam/host-local"),
+    "helm": Source("helm", "helm.sh/helm/v4/cmd/helm"),
 }
 """What can be built: one row a program."""
 
 
-def cache_folder() -> Path:
-    """Where built programs are kept, by version of Kubernetes."""
+CONTROL_PLANE: Final = ("etcd", "kube-apiserver")
+SCHEDULING: Final = ("kube-scheduler", "kube-controller-manager")
+NODE: Final = ("kubelet", "containerd", "containerd-shim-runc-v2", "ctr", "ptp", "host-local")
+_MINUTES: Final = {"kube-apiserver": 5, "etcd": 1, "containerd": 1, "helm": 1.5}
+"""How long a build takes on two cores from empty caches; what is not here takes less than a minute."""
+
+
+def cache_folder(module: str) -> Path:
+    """Where the programs of a folder of `go/` are kept."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "dradriver" / f"kubernetes-{KUBERNETES}"
+    return Path(base) / "dradriver" / f"{module}-{version(module)}"
 
 
 def find(name: str) -> Path | None:
     """The program, if it is there already."""
     folders = [Path(given)] if (given := os.environ.get("KUBEBUILDER_ASSETS")) else []
-    return next((each / name for each in (*folders, cache_folder()) if (each / name).exists()), None)
+    places = (*folders, cache_folder(PROGRAMS[name].module))
+    return next((each / name for each in places if (each / name).exists()), None)
 
 
-def missing() -> str:
-    """Why the programs can't be had here, "" if they can."""
-    absent = [name for name in PROGRAMS if find(name) is None]
+def missing(*names: str) -> str:
+    """Why programs (all, if none is named) can't be had here, "" if they can."""
+    absent = [name for name in names or PROGRAMS if find(name) is None]
     if not absent or GO is not None:
         return ""
-    places = f"neither in {cache_folder()} nor in KUBEBUILDER_ASSETS"
+    places = f"neither below {cache_folder('kubernetes').parent} nor in KUBEBUILDER_ASSETS"
     return f"Go is not installed, and {', '.join(absent)}: {places}"
 
 
@@ -76,7 +105,7 @@ def program(name: str) -> Path:
     found = find(name)
     if found is not None:
         return found
-    folder = cache_folder()
+    folder = cache_folder(PROGRAMS[name].module)
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -84,8 +113,11 @@ def program(name: str) -> Path:
 
 
 def _build(name: str, folder: Path) -> Path:
-    assert GO is not None, missing()
+    assert GO is not None, missing(name)
     source, unfinished = PROGRAMS[name], folder / f"{name}.new"
+    minutes = _MINUTES.get(name, 0.7)
+    about = f"about {minutes:g} minutes" if minutes > 1 else "about a minute"
+    print(f"building {name} {version(source.module)}, {about} on two cores ...", flush=True)
     command = (GO, "build", "-trimpath", "-ldflags", source.ldflags, "-o", str(unfinished), source.package)
     subprocess.run(command, cwd=_SOURCES / source.module, env={**os.environ, "CGO_ENABLED": "0"}, check=True)
     return unfinished.replace(folder / name)
