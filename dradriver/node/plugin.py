@@ -252,7 +252,7 @@ class Plugin:
             self.preparation,
             self.metrics,
         )
-        self.metrics.count_prepared(self._count_devices)
+        self.metrics.show_recorded(self.prepared)
 
     def _add_services(self, server: grpc.aio.Server) -> None:
         claims = service.ClaimService(
@@ -320,9 +320,3 @@ class Plugin:
         except StateError as error:
             _log.warning("statuses of claims prepared before are not written: %s", error)
         await self._status.run()
-
-    def _count_devices(self) -> int:
-        try:
-            return sum(len(row.record.devices) for row in self.prepared())
-        except StateError:
-            return 0

@@ -48,8 +48,8 @@ async def test_a_bad_name_in_one_pool(
         (event,) = await events(world, "PoolRefused")
         assert sample(plugin, "pool_state", pool="bad", state="refused") == 1
         assert sample(plugin, "pool_state", pool="bad", state="published") == 0
-        assert sample(plugin, "slice_writes_total", kind="create") == 1
-        assert sample(plugin, "slice_writes_total", kind="update") == 0
+        assert sample(plugin, "slice_writes_total", operation="create") == 1
+        assert sample(plugin, "slice_writes_total", operation="update") == 0
     assert "Not a label" in bad.status.message
     assert (fine.status.devices, fine.status.slices, fine.status.generation) == (1, 1, 1)
     assert bad.status.message in event["message"]
@@ -78,7 +78,7 @@ async def test_a_pool_that_is_removed_leaves_no_series_and_no_entry(world: World
         await until(gone)
         assert sample(plugin, "pool_state", pool="other", state="published") is None
         assert sample(plugin, "pool_state", pool="fine", state="published") == 1
-        assert sample(plugin, "slice_writes_total", kind="delete") == 1
+        assert sample(plugin, "slice_writes_total", operation="delete") == 1
 
 
 async def test_groups_that_the_api_server_does_not_know(
