@@ -19,6 +19,7 @@ from dradriver.driver import (
     Driver,
     Health,
     Inventory,
+    PoolDriver,
     PreparedDevice,
 )
 from dradriver.errors import DraError, DriverError, InvalidObjectError
@@ -67,6 +68,7 @@ __all__ = [
     "NodeSelectorRequirement",
     "NodeSelectorTerm",
     "Pool",
+    "PoolDriver",
     "PreparedDevice",
     "Quantity",
     "Taint",

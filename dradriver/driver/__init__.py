@@ -1,14 +1,16 @@
-"""The author's side of dradriver: one class to subclass and the values it exchanges with the SDK.
+"""The author's side of dradriver: a class to subclass and the values it exchanges with the SDK.
 
 Law of this package: the contract and nothing else. No I/O, no loop, no Kubernetes client; what is said in
 these docstrings is what an author may rely on, and every sentence of it is tested by `DriverContract`.
 """
 
-from dradriver.driver.base import Driver, Inventory
+from dradriver.driver.base import Driver
 from dradriver.driver.claim import AllocatedDevice, Claim
 from dradriver.driver.config import Config
 from dradriver.driver.health import DeviceHealth, Health
+from dradriver.driver.pools import PoolDriver
 from dradriver.driver.prepared import DeviceMetadata, PreparedDevice
+from dradriver.driver.source import DeviceSource, Inventory
 
 __all__ = [
     "AllocatedDevice",
@@ -16,8 +18,10 @@ __all__ = [
     "Config",
     "DeviceHealth",
     "DeviceMetadata",
+    "DeviceSource",
     "Driver",
     "Health",
     "Inventory",
+    "PoolDriver",
     "PreparedDevice",
 ]

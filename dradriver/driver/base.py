@@ -1,6 +1,6 @@
 """`class Driver`: what an author writes."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -17,18 +17,11 @@ from dradriver.driver.claim import AllocatedDevice, Claim
 from dradriver.driver.config import Config
 from dradriver.driver.health import DeviceHealth
 from dradriver.driver.prepared import DeviceMetadata, PreparedDevice
+from dradriver.driver.source import DeviceSource, Discovered
 from dradriver.errors import DriverError
 from dradriver.model.cdi import ContainerEdits
-from dradriver.model.device import Device
-from dradriver.model.pool import Pool
 
-__all__ = ["Discovered", "Driver", "Inventory", "MetadataUpdate", "Preparation"]
-
-Inventory: TypeAlias = Sequence[Pool]
-"""Everything that a driver offers, pool by pool."""
-
-Discovered: TypeAlias = Inventory | Iterable[Device]
-"""What `discover()` returns: pools, or just the devices of the one pool named after the node."""
+__all__ = ["Driver", "MetadataUpdate", "Preparation"]
 
 Preparation: TypeAlias = Mapping[AllocatedDevice, PreparedDevice | ContainerEdits]
 """What `prepare()` returns: an answer for every device of the claim."""
@@ -37,7 +30,7 @@ MetadataUpdate: TypeAlias = Mapping[AllocatedDevice, DeviceMetadata] | Mapping[t
 """What to tell about devices, given as in the claim or as `(pool, name)`; those left out stay as they are."""
 
 
-class Driver(ABC):
+class Driver(DeviceSource):
     """A DRA node driver: subclass it, name it, and say what to discover and how to prepare.
 
     Any method may be `async def` or plain `def`; a plain one runs in a worker thread, so it may block. The SDK
@@ -54,12 +47,9 @@ class Driver(ABC):
         node_name: the node that the process runs on; set by the SDK before the first call.
     """
 
-    name: ClassVar[str]
     configs: ClassVar[Sequence[type[Config]]] = ()
-    rescan_seconds: ClassVar[float | None] = 60.0
 
     node_name: str = ""
-    _on_rediscover: Callable[[], None] | None = None
     _on_update_metadata: Callable[[str, MetadataUpdate], Awaitable[None]] | None = None
 
     @abstractmethod
@@ -69,6 +59,9 @@ class Driver(ABC):
         Names must be stable over restarts, because claims refer to them. An exception keeps what is published
         and is retried. A device that is in use and not returned any more is withdrawn all the same: its claim
         keeps it until it is unprepared. The SDK checks the result, cuts it into ResourceSlices and publishes.
+
+        Devices that span nodes are a `PoolDriver`'s to publish; a driver that has no others returns an empty
+        list.
         """
 
     @abstractmethod
@@ -88,7 +81,7 @@ class Driver(ABC):
             An answer for every device in `claim.devices`.
         """
 
-    def unprepare(self, claim: Claim) -> Awaitable[None] | None:  # noqa: B027 - optional
+    def unprepare(self, claim: Claim) -> Awaitable[None] | None:
         """Takes back what `prepare` did; the default does nothing.
 
         Must be idempotent and must accept a claim that is half prepared, or of which nothing is known any more;
@@ -105,32 +98,12 @@ class Driver(ABC):
         """
         raise NotImplementedError
 
-    def fallback(self, dropped: Collection[str]) -> Discovered | Awaitable[Discovered | None] | None:  # noqa: ARG002
-        """What to publish where the API server does not store some fields; None withdraws what is unsafe.
-
-        Args:
-            dropped: JSON names of the fields that the server dropped: `consumesCounters`, `sharedCounters`,
-                `compatibilityGroups`, `perDeviceNodeSelection`, `bindingConditions`, ...
-
-        Overlapping devices (partitions) must not be in it when counters are dropped: return a layout that does
-        not overlap, in one mode (KEP-4815, Rollback).
-        """
-        return None
-
     def prepared_claims(self) -> Collection[str] | Awaitable[Collection[str] | None] | None:
         """UIDs of the claims that the hardware itself knows as prepared; None if it keeps no record.
 
         Used to rebuild lost state and to find what was left behind.
         """
         return None
-
-    def shutdown(self) -> Awaitable[None] | None:  # noqa: B027 - optional
-        """Called once at the end of the process, after the last call in flight; claims stay prepared."""
-
-    def rediscover(self) -> None:
-        """Asks the SDK to call `discover()` soon, for example after a hot-plug; from any thread or task."""
-        if self._on_rediscover is not None:
-            self._on_rediscover()
 
     async def update_metadata(self, claim_uid: str, devices: MetadataUpdate) -> None:
         """Tells containers more about devices of a prepared claim, such as an address that came later.

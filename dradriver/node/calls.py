@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar, cast
 
-from dradriver.driver.base import Driver
+from dradriver.driver import DeviceSource, Driver
 from dradriver.errors import DraError, DriverError
 from dradriver.node.errors import StillRunningError
 
-__all__ = ["DriverCalls", "is_being_cancelled"]
+__all__ = ["Calls", "DriverCalls", "is_being_cancelled"]
 
 T = TypeVar("T")
 
@@ -21,10 +21,12 @@ _THREADS: Final = 64
 """Prepares that block side by side; more wait for a thread."""
 
 
-class DriverCalls:
-    """Calls one driver's methods; `close()` when done."""
+class Calls:
+    """Calls the methods of one driver, of whatever kind; `close()` when done."""
 
-    def __init__(self, driver: Driver) -> None:
+    driver: DeviceSource
+
+    def __init__(self, driver: DeviceSource) -> None:
         self.driver = driver
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"driver-{driver.name}")
 
@@ -87,6 +89,15 @@ class DriverCalls:
     def close(self) -> None:
         """Lets go of the threads; one that never returns can't be stopped."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+class DriverCalls(Calls):
+    """Calls the methods of a driver on a node."""
+
+    driver: Driver
+
+    def __init__(self, driver: Driver) -> None:
+        super().__init__(driver)
 
 
 def is_being_cancelled() -> bool:

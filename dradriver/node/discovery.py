@@ -7,7 +7,7 @@ from typing import Final
 
 from dradriver.errors import DraError
 from dradriver.model.pool import Pool
-from dradriver.node.calls import DriverCalls
+from dradriver.node.calls import Calls
 from dradriver.node.inventory import Inventory, as_pools
 from dradriver.node.metrics import Metrics
 from dradriver.publish.dropped import DroppedField
@@ -24,7 +24,7 @@ class Discovery:
 
     Args:
         calls: the driver.
-        node: the node's name.
+        node: the node's name, None in the control plane.
         inventory: is told what was discovered.
         publish: is told too; what is published stays as it is when discovering fails.
         metrics: counts failures.
@@ -33,8 +33,8 @@ class Discovery:
 
     def __init__(
         self,
-        calls: DriverCalls,
-        node: str,
+        calls: Calls,
+        node: str | None,
         inventory: Inventory,
         publish: Callable[[Sequence[Pool]], None],
         metrics: Metrics,

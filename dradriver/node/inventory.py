@@ -14,12 +14,12 @@ from dradriver.node.exclusivity import CounterSets
 __all__ = ["Inventory", "as_pools"]
 
 
-def as_pools(discovered: Iterable[object], node: str, what: str) -> list[Pool]:
+def as_pools(discovered: Iterable[object], node: str | None, what: str) -> list[Pool]:
     """What `discover()` or `fallback()` returned, as pools that all have a name.
 
     Args:
         discovered: pools, or the devices of the node's own pool.
-        node: the node's name, which names that pool.
+        node: the node's name, which names that pool; None in the control plane, where only pools will do.
         what: the method, for messages.
 
     Raises:
@@ -38,11 +38,13 @@ def as_pools(discovered: Iterable[object], node: str, what: str) -> list[Pool]:
         raise DriverError(f"{what} returned {strange!r} among others: devices or pools are wanted")
     if pools and devices:
         raise DriverError(f"{what} returned both pools and devices: put the devices into a pool")
+    if node is None and devices:
+        raise DriverError(f"{what} returned devices: without a node, put them into pools that have a name")
     # No devices: an empty pool, which tells schedulers that there is nothing, not that nobody looked.
-    found = pools or [Pool(name=node, devices=tuple(devices))]
+    found = pools or ([] if node is None else [Pool(name=node, devices=tuple(devices))])
     for pool in found:
         _check_types(pool, what)
-    return [pool if pool.name else msgspec.structs.replace(pool, name=node) for pool in found]
+    return [pool if pool.name or node is None else msgspec.structs.replace(pool, name=node) for pool in found]
 
 
 def _check_types(pool: Pool, what: str) -> None:

@@ -9,6 +9,7 @@ stops another one, and nothing is left published that is unsafe without a field 
 from dradriver.publish.dropped import DroppedField
 from dradriver.publish.holders import Holders
 from dradriver.publish.layout import layout, refusals
+from dradriver.publish.owner import OwnerRef
 from dradriver.publish.publisher import Publisher
 from dradriver.publish.status import NodeRef, PoolState, PoolStatus, Writes
 
@@ -16,6 +17,7 @@ __all__ = [
     "DroppedField",
     "Holders",
     "NodeRef",
+    "OwnerRef",
     "PoolState",
     "PoolStatus",
     "Publisher",

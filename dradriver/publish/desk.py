@@ -10,7 +10,7 @@ from dradriver.publish.dropped import DroppedField
 from dradriver.publish.features import Features
 from dradriver.publish.holders import Holders
 from dradriver.publish.own_slices import OwnSlices
-from dradriver.publish.owner import NodeOwner
+from dradriver.publish.owner import SliceOwner
 from dradriver.publish.status import PoolStatus
 
 __all__ = ["Desk", "OnDropped"]
@@ -43,7 +43,7 @@ class Desk:
     driver: str
     node: str | None
     slices: OwnSlices
-    owner: NodeOwner
+    owner: SliceOwner
     features: Features
     holders: Holders
     on_dropped: OnDropped | None

@@ -47,7 +47,7 @@ def refusals(pool: Pool, node: str | None) -> list[Problem]:
             Problem(
                 "perDeviceNodeSelection",
                 f"is for publishers of the control plane: the plugin of node {node} speaks for its own node "
-                "only; give the pool a nodeSelector or allNodes instead",
+                "only; give the pool a nodeSelector or allNodes instead, or publish it from a PoolDriver",
             )
         )
     return found

@@ -1,60 +1,111 @@
-"""The Node that owns the slices of its plugins: when it goes, they go."""
+"""The object that owns a publisher's slices: when it goes, they go."""
 
 import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
 
-from dradriver.errors import DraError
-from dradriver.kube import NODES, Client, Forbidden, NotFound
+from dradriver.errors import DraError, UsageError
+from dradriver.kube import CLASSES, NAMESPACES, NODES, Client, Forbidden, NotFound, Resource
+from dradriver.model import names
 from dradriver.model.codec import Value
 from dradriver.model.meta import ObjectMeta, OwnerReference
 from dradriver.publish.status import NodeRef
 
-__all__ = ["NodeOwner"]
+__all__ = ["OwnerRef", "SliceOwner"]
+
+_KINDS: Final[Mapping[str, Resource]] = MappingProxyType({"deviceclass": CLASSES, "namespace": NAMESPACES})
 
 
-class _Node(Value, frozen=True):
+@dataclass(frozen=True, slots=True)
+class OwnerRef:
+    """An object that may own slices. With no `uid` it is looked up; one made anew under that name is noticed.
+
+    Slices belong to no namespace, and the garbage collector of Kubernetes never deletes what is owned by an
+    object that does: so a Deployment can't own them.
+    """
+
+    resource: Resource
+    name: str
+    uid: str = ""
+
+    @classmethod
+    def of_node(cls, node: NodeRef) -> "OwnerRef":
+        """The Node of a publisher that runs for one."""
+        return cls(NODES, node.name, node.uid)
+
+    @classmethod
+    def parse(cls, text: str) -> "OwnerRef":
+        """`deviceclass/NAME` or `namespace/NAME`.
+
+        Raises:
+            UsageError: it is neither.
+        """
+        kind, _, name = text.partition("/")
+        resource = _KINDS.get(kind.lower())
+        if resource is None:
+            allowed = " or ".join(f"{kind}/NAME" for kind in _KINDS)
+            raise UsageError(
+                f"{text!r} can't own ResourceSlices: {allowed} is wanted, because an object in a namespace "
+                "can't own what is in none"
+            )
+        if rule := names.dns_subdomain(name):
+            raise UsageError(f"{text!r}: {rule}")
+        return cls(resource, name)
+
+    def __str__(self) -> str:
+        return f"{self.resource.kind.lower()} {self.name}"
+
+
+class _Owner(Value, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
 
 
-class NodeOwner:
+class SliceOwner:
     """The owner reference of the publisher's slices, kept true.
 
-    A Node that is deleted and made anew has another UID; slices that name the old one are collected as garbage,
-    again and again. So the Node is looked at once more whenever slices vanish.
+    An object that is deleted and made anew has another UID; slices that name the old one are collected as
+    garbage, again and again. So the owner is looked at once more whenever slices vanish.
     """
 
-    def __init__(self, client: Client, node: NodeRef | None) -> None:
+    def __init__(self, client: Client, owner: OwnerRef | None) -> None:
         self._client = client
-        self._node = node
-        self._uid = node.uid if node else ""
+        self._owner = owner
+        self._uid = owner.uid if owner else ""
         self._lock = asyncio.Lock()
 
     def doubt(self) -> None:
-        """Slices vanished: look at the Node again before the next write."""
+        """Slices vanished: look at the owner again before the next write."""
         self._uid = ""
 
     async def reference(self) -> OwnerReference | None:
-        """The owner reference, None for a publisher of the control plane.
+        """The owner reference, None for slices that nobody owns.
 
         Raises:
-            DraError: there is no such Node, or it can't be read.
+            DraError: there is no such object, or it can't be read.
         """
-        if self._node is None:
+        owner = self._owner
+        if owner is None:
             return None
         async with self._lock:
             if not self._uid:
-                self._uid = await self._look(self._node)
+                self._uid = await self._look(owner)
         return OwnerReference(
-            api_version="v1", kind="Node", name=self._node.name, uid=self._uid, controller=True
+            api_version=owner.resource.api_version,
+            kind=owner.resource.kind,
+            name=owner.name,
+            uid=self._uid,
+            controller=True,
         )
 
-    async def _look(self, node: NodeRef) -> str:
+    async def _look(self, owner: OwnerRef) -> str:
         try:
-            return (await self._client.get(NODES, node.name, into=_Node)).metadata.uid
+            return (await self._client.get(owner.resource, owner.name, into=_Owner)).metadata.uid
         except NotFound:
-            raise DraError(
-                f"node {node.name}: there is no such Node object, nothing can be published"
-            ) from None
+            kind = owner.resource.kind
+            raise DraError(f"{owner}: there is no such {kind} object, nothing can be published") from None
         except Forbidden:
-            if not node.uid:
+            if not owner.uid:
                 raise
-            return node.uid  # all that is known; the cluster does not let us look
+            return owner.uid  # all that is known; the cluster does not let us look

@@ -14,7 +14,7 @@ from dradriver.publish.desk import Desk, OnDropped
 from dradriver.publish.features import Features
 from dradriver.publish.holders import ClaimsOnServer, Holders
 from dradriver.publish.own_slices import OwnSlices
-from dradriver.publish.owner import NodeOwner
+from dradriver.publish.owner import OwnerRef, SliceOwner
 from dradriver.publish.status import NodeRef, PoolStatus
 from dradriver.publish.worker import PoolWorker
 
@@ -35,6 +35,8 @@ class Publisher:
         driver: the driver's name.
         node: the node that the publisher runs for; None for one of the control plane, whose pools all need a
             node selection of their own.
+        owner: what its slices go with, for a publisher of the control plane; without one they stay until
+            `withdraw()`. A node's publisher has its Node.
         on_dropped: asked for fallback pools when the server drops fields without which a pool is unsafe.
         holders: who holds a device; by default the allocated claims on the server.
         on_status: called on each change of a pool's status.
@@ -46,6 +48,7 @@ class Publisher:
         driver: str,
         *,
         node: NodeRef | None = None,
+        owner: OwnerRef | None = None,
         on_dropped: OnDropped | None = None,
         holders: Holders | None = None,
         on_status: Callable[[PoolStatus], None] | None = None,
@@ -59,7 +62,7 @@ class Publisher:
         self._wanted: dict[str, tuple[Pool, str]] | None = None
         self._running = False
         self._moved = asyncio.Event()
-        self._owner = NodeOwner(client, node)
+        self._owner = SliceOwner(client, OwnerRef.of_node(node) if node else owner)
         self._slices = OwnSlices(client, driver, self._node, self._changed)
         self._desk = Desk(
             client=client,

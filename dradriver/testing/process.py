@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dradriver.driver import Driver
-from dradriver.driver.base import Discovered
+from dradriver.driver.source import Discovered
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.pool import Pool
 from dradriver.node.calls import DriverCalls

@@ -1,0 +1,56 @@
+"""`class DeviceSource`: what a driver says of its devices, on a node or in the control plane."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from typing import ClassVar, TypeAlias
+
+from dradriver.model.device import Device
+from dradriver.model.pool import Pool
+
+__all__ = ["DeviceSource", "Discovered", "Inventory"]
+
+Inventory: TypeAlias = Sequence[Pool]
+"""Everything that a driver offers, pool by pool."""
+
+Discovered: TypeAlias = Inventory | Iterable[Device]
+"""What `discover()` returns: pools, or just the devices of the one pool named after the node."""
+
+
+class DeviceSource(ABC):
+    """Has devices to publish; see `Driver` and `PoolDriver`, which authors subclass.
+
+    Any method may be `async def` or plain `def`; a plain one runs in a worker thread, so it may block.
+
+    Attributes:
+        name: the driver's name in the cluster, a DNS subdomain of at most 63 characters.
+        rescan_seconds: how often `discover()` is called without being asked; None: only when asked.
+    """
+
+    name: ClassVar[str]
+    rescan_seconds: ClassVar[float | None] = 60.0
+
+    _on_rediscover: Callable[[], None] | None = None
+
+    @abstractmethod
+    def discover(self) -> Discovered | Awaitable[Discovered]:
+        """The devices that exist now."""
+
+    def fallback(self, dropped: Collection[str]) -> Discovered | Awaitable[Discovered | None] | None:  # noqa: ARG002
+        """What to publish where the API server does not store some fields; None withdraws what is unsafe.
+
+        Args:
+            dropped: JSON names of the fields that the server dropped: `consumesCounters`, `sharedCounters`,
+                `compatibilityGroups`, `perDeviceNodeSelection`, `bindingConditions`, ...
+
+        Overlapping devices (partitions) must not be in it when counters are dropped: return a layout that does
+        not overlap, in one mode (KEP-4815, Rollback).
+        """
+        return None
+
+    def shutdown(self) -> Awaitable[None] | None:  # noqa: B027 - optional
+        """Called once at the end of the process, after the last call in flight; claims stay prepared."""
+
+    def rediscover(self) -> None:
+        """Asks the SDK to call `discover()` soon, for example after a hot-plug; from any thread or task."""
+        if self._on_rediscover is not None:
+            self._on_rediscover()
