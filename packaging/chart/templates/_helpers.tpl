@@ -1,0 +1,76 @@
+{{/* The prefix of all names: at most 34 characters, so that a driver's key (20) and "-webhook" fit into 63. */}}
+{{- define "dradriver.fullname" -}}
+{{- $chart := default .Chart.Name .Values.nameOverride -}}
+{{- $name := default (ternary .Release.Name (printf "%s-%s" .Release.Name $chart) (contains $chart .Release.Name)) .Values.fullnameOverride -}}
+{{- if gt (len $name) 34 -}}
+{{- printf "%s-%s" ($name | trunc 25 | trimSuffix "-") (sha256sum $name | trunc 8) -}}
+{{- else -}}
+{{- $name -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The enabled drivers, by key, each with the defaults under its own settings; YAML. */}}
+{{- define "dradriver.drivers" -}}
+{{- $drivers := dict -}}
+{{- range $key, $given := .Values.drivers -}}
+{{- $driver := mergeOverwrite (deepCopy $.Values.driverDefaults) (deepCopy $given) -}}
+{{- if $driver.enabled -}}
+{{- $_ := set $drivers $key $driver -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $drivers -}}
+{{- end -}}
+
+{{/*
+The templates below take a scope: dict "root" $ "key" KEY "driver" DRIVER.
+One name for DaemonSet, ServiceAccount, role and policy of a driver: nothing else may compute it.
+*/}}
+{{- define "dradriver.driver.name" -}}
+{{- printf "%s-%s" (include "dradriver.fullname" .root) .key -}}
+{{- end -}}
+
+{{- define "dradriver.webhook.name" -}}
+{{- printf "%s-webhook" (include "dradriver.driver.name" .) -}}
+{{- end -}}
+
+{{/* The user as whom a driver's pods talk to the API server. */}}
+{{- define "dradriver.driver.user" -}}
+{{- printf "system:serviceaccount:%s:%s" .root.Release.Namespace (include "dradriver.driver.name" .) -}}
+{{- end -}}
+
+{{- define "dradriver.selectorLabels" -}}
+app.kubernetes.io/name: {{ default .root.Chart.Name .root.Values.nameOverride }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .key }}{{ if .webhook }}-webhook{{ end }}
+{{- end -}}
+
+{{- define "dradriver.labels" -}}
+{{ include "dradriver.selectorLabels" . }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "dradriver.image" -}}
+{{- $image := mergeOverwrite (deepCopy .root.Values.image) (deepCopy .driver.image) -}}
+{{- $repository := required (printf "image.repository (or drivers.%s.image.repository) is needed: where the driver's image is" .key) $image.repository -}}
+image: {{ if $image.digest -}}
+{{ printf "%s@%s" $repository $image.digest | quote }}
+{{- else -}}
+{{ printf "%s:%s" $repository (default .root.Chart.AppVersion $image.tag) | quote }}
+{{- end }}
+imagePullPolicy: {{ $image.pullPolicy }}
+{{- end -}}
+
+{{/*
+The folder of the kubelet's plugins that a driver gets to see: its own. Its socket goes one level up where the
+path would be too long for a socket (107 bytes, 14 of them for the name), and then it needs the parent.
+*/}}
+{{- define "dradriver.pluginsMount" -}}
+{{- $plugins := printf "%s/plugins" (trimSuffix "/" .root.Values.kubeletRootDir) -}}
+{{- $own := printf "%s/%s" $plugins .driver.driverName -}}
+{{- ternary $own $plugins (le (add (len $own) 14) 107) -}}
+{{- end -}}
