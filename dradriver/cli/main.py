@@ -8,6 +8,7 @@ from dradriver.cli.errors import ErrorGroup
 from dradriver.cli.get import get
 from dradriver.cli.simulation import simulate
 from dradriver.cli.validation import validate
+from dradriver.cli.withdraw import withdraw
 
 __all__ = ["main"]
 
@@ -21,5 +22,5 @@ def main() -> None:
     """
 
 
-for _command in (demo, up.up, run.run, new.new, get, node.node, validate, simulate):
+for _command in (demo, up.up, run.run, new.new, get, node.node, validate, simulate, withdraw):
     main.add_command(_command)

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import click
 
-from dradriver.runner import OPTIONS, driver_names, launch, load_driver
+from dradriver.runner import OPTIONS, driver_names, launch, load_any
 
 __all__ = ["run"]
 
@@ -27,7 +27,7 @@ def _process_options(command: F) -> F:
 
 
 @click.command(
-    short_help="Run a driver beside the kubelet of this node.",
+    short_help="Run a driver beside the kubelet of this node, or a pool driver.",
     epilog=f"Installed drivers: {', '.join(driver_names()) or 'none'}.",
 )
 @click.argument("name")
@@ -36,7 +36,7 @@ def _process_options(command: F) -> F:
 def run(ctx: click.Context, /, name: str, **given: str | None) -> None:
     """Run the driver NAME beside the kubelet of this node until SIGTERM or SIGINT.
 
-    Drivers are found by the entry-point group dradriver.drivers. Exit codes: 0 stopped as asked, 1 failed,
-    2 used wrongly.
+    A pool driver runs anywhere, once in the cluster, and takes none of the kubelet's options. Drivers are found
+    by the entry-point group dradriver.drivers. Exit codes: 0 stopped as asked, 1 failed, 2 used wrongly.
     """
-    ctx.exit(launch(load_driver(name), given))
+    ctx.exit(launch(load_any(name), given))

@@ -5,8 +5,8 @@ stop and errors into one line each. What a node plugin does is `dradriver.node`'
 before a driver is really run, because `import dradriver` passes through here.
 """
 
-from dradriver.runner.catalog import driver_names, load_driver
+from dradriver.runner.catalog import driver_names, load_any, load_driver
 from dradriver.runner.entry import launch, run
 from dradriver.runner.settings import OPTIONS, Option, Settings
 
-__all__ = ["OPTIONS", "Option", "Settings", "driver_names", "launch", "load_driver", "run"]
+__all__ = ["OPTIONS", "Option", "Settings", "driver_names", "launch", "load_any", "load_driver", "run"]

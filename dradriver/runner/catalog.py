@@ -3,10 +3,10 @@
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
-from dradriver.driver import Driver
+from dradriver.driver import Driver, PoolDriver
 from dradriver.errors import DriverError, NotFoundError
 
-__all__ = ["GROUP", "driver_names", "load_driver"]
+__all__ = ["GROUP", "driver_names", "load_any", "load_driver"]
 
 GROUP: Final = "dradriver.drivers"
 
@@ -21,11 +21,24 @@ def driver_names() -> list[str]:
 
 
 def load_driver(name: str) -> type[Driver]:
-    """The class of an installed driver.
+    """The class of an installed driver of nodes; the rest is as with `load_any`.
+
+    Raises:
+        NotFoundError: no driver of this name is installed.
+        DriverError: as `load_any`, or it is a `PoolDriver`.
+    """
+    loaded = load_any(name)
+    if not issubclass(loaded, Driver):
+        raise DriverError(f"driver {name!r} is a pool driver: it prepares nothing, and reads no configuration")
+    return loaded
+
+
+def load_any(name: str) -> type[Driver | PoolDriver]:
+    """The class of an installed driver, of a node or of the control plane.
 
     Raises:
         NotFoundError: no driver of this name is installed; the message lists those that are.
-        DriverError: its package can't be imported, or the entry point is no `Driver` class.
+        DriverError: its package can't be imported, or the entry point is no `Driver` or `PoolDriver` class.
     """
     point = _entry_points().get(name)
     if point is None:
@@ -38,6 +51,8 @@ def load_driver(name: str) -> type[Driver]:
         loaded: object = point.load()
     except Exception as error:
         raise DriverError(f"driver {name!r} ({point.value}) can't be imported: {error!r}") from error
-    if not (isinstance(loaded, type) and issubclass(loaded, Driver)):
-        raise DriverError(f"driver {name!r}: {point.value} is not a subclass of dradriver.Driver")
+    if not (isinstance(loaded, type) and issubclass(loaded, Driver | PoolDriver)):
+        raise DriverError(
+            f"driver {name!r}: {point.value} is not a subclass of dradriver.Driver or dradriver.PoolDriver"
+        )
     return loaded

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final, NoReturn
 
-from dradriver.driver import Driver
+from dradriver.driver import Driver, PoolDriver
 from dradriver.errors import DraError, DriverError, UsageError
 from dradriver.model import names
 from dradriver.runner.logs import start_log
@@ -25,8 +25,10 @@ _THREAD_SECONDS: Final = 0.5
 _log = logging.getLogger("dradriver.runner")
 
 
-def run(driver: type[Driver], arguments: Sequence[str] | None = None) -> NoReturn:
-    """Runs a driver on this node until SIGTERM or SIGINT, then ends the process.
+def run(driver: type[Driver | PoolDriver], arguments: Sequence[str] | None = None) -> NoReturn:
+    """Runs a driver until SIGTERM or SIGINT, then ends the process.
+
+    A `Driver` runs beside the kubelet of this node, a `PoolDriver` anywhere, once in the cluster.
 
     Settings come from the command line, else from the environment, else they are the kubelet's usual paths;
     `--help` lists them. Exit codes: 0 stopped as asked, 1 failed, 2 used wrongly.
@@ -37,6 +39,8 @@ def run(driver: type[Driver], arguments: Sequence[str] | None = None) -> NoRetur
     """
     parser = argparse.ArgumentParser(description=f"Kubernetes DRA driver {getattr(driver, 'name', '')}")
     for option in OPTIONS:
+        if option.only not in {"", _kind(driver)}:
+            continue
         variables = ", ".join(f"${name}" for name in option.environment)
         default = f"; default {option.default}" if option.default else ""
         parser.add_argument(
@@ -45,7 +49,7 @@ def run(driver: type[Driver], arguments: Sequence[str] | None = None) -> NoRetur
     sys.exit(launch(driver, vars(parser.parse_args(arguments))))
 
 
-def launch(driver: type[Driver], given: Mapping[str, str | None]) -> int:
+def launch(driver: type[Driver | PoolDriver], given: Mapping[str, str | None]) -> int:
     """Runs a driver with the settings given on the command line; returns the exit code.
 
     A `DraError` becomes one line on stderr; where the author's code raised, its traceback is logged at debug.
@@ -56,8 +60,14 @@ def launch(driver: type[Driver], given: Mapping[str, str | None]) -> int:
     return code
 
 
-def _launch(driver: type[Driver], given: Mapping[str, str | None]) -> int:
+def _kind(driver: type[Driver | PoolDriver]) -> str:
+    """The kind of driver, as `Option.only` has it."""
+    return "pool" if issubclass(driver, PoolDriver) else "node"
+
+
+def _launch(driver: type[Driver | PoolDriver], given: Mapping[str, str | None]) -> int:
     try:
+        _refuse_misplaced(driver, given)
         settings = Settings.read(given, os.environ)
         start_log(settings.log_format, settings.log_level)
         instance = _instantiate(driver, settings)
@@ -75,6 +85,14 @@ def _launch(driver: type[Driver], given: Mapping[str, str | None]) -> int:
     return OK
 
 
+def _refuse_misplaced(driver: type[Driver | PoolDriver], given: Mapping[str, str | None]) -> None:
+    kind = _kind(driver)
+    for option in OPTIONS:
+        if given.get(option.name) is not None and option.only not in {"", kind}:
+            is_a = "a pool driver, which runs beside no kubelet" if kind == "pool" else "no pool driver"
+            raise UsageError(f"{option.flag} is not for {driver.__name__}: it is {is_a}")
+
+
 def _end_threads(prefix: str, code: int) -> None:
     """Python waits for threads without end; what they were doing is taken up as after a kill."""
     threads = [thread for thread in threading.enumerate() if thread.name.startswith(prefix)]
@@ -87,7 +105,7 @@ def _end_threads(prefix: str, code: int) -> None:
         os._exit(code)
 
 
-def _instantiate(driver: type[Driver], settings: Settings) -> Driver:
+def _instantiate(driver: type[Driver | PoolDriver], settings: Settings) -> Driver | PoolDriver:
     name: object = getattr(driver, "name", None)
     if not isinstance(name, str):
         raise DriverError(f'{driver.__name__} has no name: set `name = "kind.example.com"` in the class')
@@ -99,7 +117,8 @@ def _instantiate(driver: type[Driver], settings: Settings) -> Driver:
         raise
     except Exception as error:
         raise DriverError(f"{driver.__name__}() raised {error!r}") from error
-    instance.node_name = settings.node_name
+    if isinstance(instance, Driver):
+        instance.node_name = settings.node_name
     return instance
 
 

@@ -1,4 +1,4 @@
-"""The life of a driver's process: connect, serve the kubelet until a signal, stop gracefully."""
+"""The life of a driver's process: connect, serve the kubelet or publish until a signal, stop gracefully."""
 
 import asyncio
 import logging
@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from dradriver.driver import Driver
+from dradriver.driver import Driver, PoolDriver
 from dradriver.errors import UsageError
 from dradriver.kube import Client
 from dradriver.node import Plugin, PluginConfig
+from dradriver.publish import OwnerRef
+from dradriver.runner.pools import PoolProcess
 from dradriver.runner.settings import Settings
 
 __all__ = ["GRACE", "serve"]
@@ -21,7 +23,7 @@ GRACE: Final = 25.0
 _log = logging.getLogger("dradriver.runner")
 
 
-async def serve(driver: Driver, settings: Settings) -> None:
+async def serve(driver: Driver | PoolDriver, settings: Settings) -> None:
     """Runs the driver until SIGTERM or SIGINT.
 
     Claims stay prepared; a process that is killed instead leaves what the next one picks up.
@@ -36,23 +38,36 @@ async def serve(driver: Driver, settings: Settings) -> None:
     kubeconfig = str(settings.kubeconfig) if settings.kubeconfig else None
     agent = f"dradriver/{driver.name}"
     async with await Client.connect(kubeconfig, settings.context or None, user_agent=agent) as client:
-        plugin = Plugin(driver, client, _plugin_config(settings))
-        with _metrics(plugin, settings.metrics_port):
-            _log.info("driver %s starts on node %s", driver.name, settings.node_name)
-            await plugin.run(stop, GRACE)
+        process = _process(driver, client, settings)
+        with _metrics(process, settings.metrics_port):
+            await process.run(stop, GRACE)
     _log.info("driver %s stopped", driver.name)
 
 
+def _process(driver: Driver | PoolDriver, client: Client, settings: Settings) -> Plugin | PoolProcess:
+    if isinstance(driver, PoolDriver):
+        owner = OwnerRef.parse(settings.owner) if settings.owner else None
+        stay = (
+            f"its ResourceSlices go with {owner}"
+            if owner
+            else "its ResourceSlices stay until they are withdrawn"
+        )
+        _log.info("pool driver %s starts; %s", driver.name, stay)
+        return PoolProcess(driver, client, owner)
+    _log.info("driver %s starts on node %s", driver.name, settings.node_name)
+    return Plugin(driver, client, _plugin_config(settings))
+
+
 @contextmanager
-def _metrics(plugin: Plugin, port: int) -> Iterator[None]:
-    """Serves the plugin's metrics on all addresses, from a thread of its own; port 0 serves none."""
+def _metrics(process: Plugin | PoolProcess, port: int) -> Iterator[None]:
+    """Serves the process's metrics on all addresses, from a thread of its own; port 0 serves none."""
     if not port:
         yield
         return
     from prometheus_client import start_http_server  # noqa: PLC0415 - most processes on laptops serve none
 
     try:
-        server, thread = start_http_server(port, registry=plugin.metrics.registry)
+        server, thread = start_http_server(port, registry=process.metrics.registry)
     except OSError as error:
         raise UsageError(f"--metrics-port {port}: {error.strerror}") from error
     try:

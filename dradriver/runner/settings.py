@@ -22,6 +22,7 @@ class Option:
         default: the value when nothing gives it.
         help: what it is, for `--help` and the documentation.
         choices: the values that are allowed; none: any.
+        only: the kind of driver that it is for: `node` or `pool`; empty: for both.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Option:
     default: str
     help: str
     choices: tuple[str, ...] = ()
+    only: str = ""
 
     @property
     def flag(self) -> str:
@@ -51,30 +53,43 @@ OPTIONS: Final = (
         ("DRADRIVER_NODE_NAME", "NODE_NAME"),
         "",
         "name of the node that this process runs on; without one: the host name",
+        only="node",
     ),
     Option(
         "plugins_dir",
         ("DRADRIVER_PLUGINS_DIR",),
         "/var/lib/kubelet/plugins",
         "the kubelet's folder of plugins; socket and state live in a folder of it named after the driver",
+        only="node",
     ),
     Option(
         "registry_dir",
         ("DRADRIVER_REGISTRY_DIR",),
         "/var/lib/kubelet/plugins_registry",
         "the folder in which the kubelet looks for plugins",
+        only="node",
     ),
     Option(
         "cdi_dir",
         ("DRADRIVER_CDI_DIR",),
         "/var/run/cdi",
         "the folder in which the container runtime looks for CDI specs",
+        only="node",
     ),
     Option(
         "pod_uid",
         ("DRADRIVER_POD_UID", "POD_UID"),
         "",
         "UID of the pod that this process runs in; with one, two versions can run side by side in an update",
+        only="node",
+    ),
+    Option(
+        "owner",
+        ("DRADRIVER_OWNER",),
+        "",
+        "what the slices of a pool driver go with: deviceclass/NAME or namespace/NAME; without one they stay "
+        "until `dradriver withdraw`",
+        only="pool",
     ),
     Option(
         "metrics_port",
@@ -105,6 +120,7 @@ class Settings:
     registry_dir: Path
     cdi_dir: Path
     pod_uid: str
+    owner: str
     metrics_port: int
     log_format: str
     log_level: str
@@ -132,6 +148,7 @@ class Settings:
             registry_dir=Path(values["registry_dir"]).expanduser(),
             cdi_dir=Path(values["cdi_dir"]).expanduser(),
             pod_uid=values["pod_uid"],
+            owner=values["owner"],
             metrics_port=_port(values["metrics_port"]),
             log_format=values["log_format"],
             log_level=values["log_level"],

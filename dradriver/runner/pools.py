@@ -1,0 +1,92 @@
+"""A pool driver at work: discovers, and keeps published what it has, beside no kubelet.
+
+One instance runs at a time: two that offer the same write nothing against each other, two versions of a driver
+would, so its Deployment has one replica and the strategy Recreate. Nothing is taken back at the end: the next
+process goes on from the slices that it finds, also after a kill between any two writes.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from dradriver.driver import PoolDriver
+from dradriver.kube import Client
+from dradriver.model.pool import Pool
+from dradriver.node.background import Background, end
+from dradriver.node.calls import Calls
+from dradriver.node.discovery import Discovery
+from dradriver.node.inventory import Inventory
+from dradriver.node.metrics import Metrics
+from dradriver.publish import OwnerRef, PoolStatus, Publisher
+
+__all__ = ["PoolProcess"]
+
+_log = logging.getLogger("dradriver.runner")
+
+_REDISCOVER_DELAY: Final = 0.1
+
+
+class PoolProcess:
+    """Runs one pool driver: `await run(stop)`, once.
+
+    Args:
+        driver: the author's driver.
+        client: the API server.
+        owner: what the slices go with; without one they stay until they are withdrawn.
+
+    Attributes:
+        metrics: what is counted; those of claims stay empty.
+    """
+
+    def __init__(self, driver: PoolDriver, client: Client, owner: OwnerRef | None = None) -> None:
+        self.metrics = Metrics(driver.name)
+        self._driver = driver
+        self._client = client
+        self._owner = owner
+        self._statuses: dict[str, PoolStatus] = {}
+
+    async def run(self, stop: asyncio.Event, grace: float = 30.0) -> None:
+        """Publishes until `stop` is set; `shutdown()` then gets `grace` seconds.
+
+        Raises:
+            Exception: a background task met a defect; the process should end and be started again.
+        """
+        calls, background = Calls(self._driver), Background()
+        discovery = Discovery(calls, None, Inventory(), self._want, self.metrics, _REDISCOVER_DELAY)
+        self._publisher = publisher = Publisher(
+            self._client,
+            self._driver.name,
+            owner=self._owner,
+            on_dropped=discovery.fallback,
+            on_status=self._took,
+        )
+        self._driver._on_rediscover = discovery.rediscover  # noqa: SLF001 - the SDK's end of rediscover()
+        background.start("discover", discovery.run())
+        background.start("publish", publisher.run())
+        waiting = asyncio.create_task(stop.wait(), name="wait for stop")
+        failing = asyncio.create_task(background.failure(), name="wait for failure")
+        try:
+            await asyncio.wait({waiting, failing}, return_when=asyncio.FIRST_COMPLETED)
+            if failing.done():
+                await failing
+        finally:
+            await end({waiting, failing})
+            await background.stop()
+            self._driver._on_rediscover = None  # noqa: SLF001 - the loop may be gone when it asks again
+            await self._shut_down(calls, grace)
+            calls.close()
+
+    async def _shut_down(self, calls: Calls, grace: float) -> None:
+        last = asyncio.create_task(calls.call(self._driver.shutdown), name="shutdown()")
+        await end({last}, grace)
+        if last.done() and not last.cancelled() and (error := last.exception()):
+            _log.error("%s", error)
+
+    def _want(self, pools: Sequence[Pool]) -> None:
+        self._publisher.want(pools)
+
+    def _took(self, status: PoolStatus) -> None:
+        """The publisher tried a pool; it logs what became of it."""
+        self.metrics.pool(self._statuses.get(status.pool), status)
+        self._statuses[status.pool] = status
