@@ -1,0 +1,79 @@
+"""The chart in `packaging/chart`, and helm to render and install it."""
+
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from tests.e2e.programs import program
+
+CHART: Final = Path(__file__).parents[2] / "packaging" / "chart"
+VALUES: Final = sorted((CHART / "ci").glob("*-values.yaml"))
+"""Files of values that the checks go through; `foreign-apis` needs APIs that Kubernetes itself lacks."""
+
+Json = dict[str, Any]
+Manifests = list[Json]
+
+
+class HelmError(Exception):
+    """Helm failed; the message is what it said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Helm:
+    """Helm on a cluster, or without one for what needs none.
+
+    Attributes:
+        kubeconfig: whose cluster; None: none.
+        namespace: where releases go.
+    """
+
+    kubeconfig: Path | None = None
+    namespace: str = "dradriver"
+
+    def lint(self, *arguments: str) -> str:
+        """`helm lint --strict`."""
+        return self._run("lint", "--strict", str(CHART), *arguments)
+
+    def template(self, *arguments: str, release: str = "release") -> Manifests:
+        """The objects that a release would have."""
+        text = self._run("template", release, str(CHART), *arguments)
+        return [document for document in yaml.safe_load_all(text) if document]
+
+    def install(self, release: str, *arguments: str) -> str:
+        """Installs a release, in a namespace that is made if need be."""
+        return self._run("install", release, str(CHART), "--create-namespace", *arguments)
+
+    def upgrade(self, release: str, *arguments: str) -> str:
+        """Upgrades a release."""
+        return self._run("upgrade", release, str(CHART), *arguments)
+
+    def uninstall(self, release: str) -> str:
+        """Removes a release; no error if there is none."""
+        return self._run("uninstall", release, "--ignore-not-found", "--wait")
+
+    def _run(self, *arguments: str) -> str:
+        access = [f"--kubeconfig={self.kubeconfig}"] if self.kubeconfig else ["--kubeconfig=/nonexistent"]
+        command = [str(program("helm")), *arguments, f"--namespace={self.namespace}", *access]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise HelmError(f"{' '.join(arguments)}:\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+
+def set_values(values: Mapping[str, object]) -> list[str]:
+    """Values as options of helm, by their dotted names; dots in a name are escaped by the caller."""
+    return [
+        option for name, value in values.items() for option in ("--set-json", f"{name}={json.dumps(value)}")
+    ]
+
+
+def named(manifests: Sequence[Json], kind: str, name: str = "") -> Json:
+    """The one object of a kind, or of that name."""
+    found = [each for each in manifests if each["kind"] == kind and name in ("", each["metadata"]["name"])]
+    assert len(found) == 1, f"{kind} {name}: {[each['metadata']['name'] for each in found]}"
+    return found[0]

@@ -1,0 +1,149 @@
+"""What every rendering of the chart has, whatever the values."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.helm import VALUES, Helm, Manifests, named
+
+pytestmark = pytest.mark.e2e
+
+
+def images(manifests: Manifests, key: str) -> str:
+    return str(driver_pod(named(manifests, "DaemonSet", f"release-dradriver-{key}"))["containers"][0]["image"])
+
+
+def driver_pod(workload: dict[str, Any]) -> dict[str, Any]:
+    return dict(workload["spec"]["template"]["spec"])
+
+
+def pods(manifests: Manifests) -> Iterator[dict[str, Any]]:
+    for each in manifests:
+        if each["kind"] in {"DaemonSet", "Deployment"}:
+            yield driver_pod(each)
+
+
+def loop(helm: Helm, *arguments: str, release: str = "release") -> Manifests:
+    given = ("--set", "drivers.loop.enabled=true", "--set", "image.repository=registry.example.com/d")
+    return helm.template(*given, *arguments, release=release)
+
+
+@pytest.fixture(params=VALUES, ids=lambda path: path.name.removesuffix("-values.yaml"))
+def values(request: pytest.FixtureRequest) -> Path:
+    return Path(request.param)
+
+
+@pytest.fixture
+def manifests(helm: Helm, values: Path) -> Manifests:
+    return helm.template("-f", str(values))
+
+
+def test_it_passes_helms_own_checks(helm: Helm, values: Path) -> None:
+    assert "0 chart(s) failed" in helm.lint("-f", str(values))
+
+
+def test_without_a_driver_it_has_no_objects(helm: Helm) -> None:
+    assert "0 chart(s) failed" in helm.lint()
+    assert helm.template() == []
+
+
+def test_no_object_is_there_twice(manifests: Manifests) -> None:
+    names = [(each["kind"], each["metadata"].get("namespace"), each["metadata"]["name"]) for each in manifests]
+    assert len(set(names)) == len(names)
+
+
+def test_every_probe_has_a_time_limit(manifests: Manifests) -> None:
+    for pod in pods(manifests):
+        for kind in ("startupProbe", "livenessProbe", "readinessProbe"):
+            assert pod["containers"][0][kind]["timeoutSeconds"] > 0
+
+
+def test_what_runs_is_bound_to_limits(manifests: Manifests) -> None:
+    for pod in pods(manifests):
+        container = pod["containers"][0]
+        assert container["resources"]["limits"]["memory"]
+        assert pod["priorityClassName"]
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+
+
+def test_a_new_driver_runs_before_the_old_one_goes(helm: Helm) -> None:
+    spec = named(loop(helm), "DaemonSet")["spec"]
+    assert spec["updateStrategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    env = {each["name"]: each for each in driver_pod({"spec": spec})["containers"][0]["env"]}
+    assert env["POD_UID"]["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.uid"
+    assert env["NODE_NAME"]["valueFrom"]["fieldRef"]["fieldPath"] == "spec.nodeName"
+
+
+def test_two_drivers_never_share_a_port_of_the_host(helm: Helm) -> None:
+    spec = named(loop(helm, "--set", "drivers.loop.hostNetwork=true"), "DaemonSet")["spec"]
+    assert spec["updateStrategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+
+
+def test_a_driver_has_no_rights_on_its_node_unless_its_values_say_so(helm: Helm) -> None:
+    pod = driver_pod(named(loop(helm), "DaemonSet"))
+    assert pod["containers"][0]["securityContext"] == {
+        "privileged": False,
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert not pod.get("hostNetwork")
+    assert not pod.get("hostPID")
+
+
+@pytest.mark.parametrize("release", ["release", "other", "dradriver-of-the-laboratory-for-hardware-tests"])
+def test_the_policy_is_for_the_very_account_of_the_pods(helm: Helm, release: str) -> None:
+    manifests = loop(helm, release=release)
+    account = driver_pod(named(manifests, "DaemonSet"))["serviceAccountName"]
+    assert named(manifests, "ServiceAccount", account)["metadata"]["namespace"] == "devices"
+    condition = named(manifests, "ValidatingAdmissionPolicy")["spec"]["matchConditions"][0]["expression"]
+    assert condition == f'request.userInfo.username == "system:serviceaccount:devices:{account}"'
+    subject = named(manifests, "ClusterRoleBinding")["subjects"][0]
+    assert (subject["name"], subject["namespace"]) == (account, "devices")
+    assert len(account) <= 55
+
+
+def test_the_kubelets_folders_follow_its_root(helm: Helm) -> None:
+    pod = driver_pod(named(loop(helm, "--set", "kubeletRootDir=/k/"), "DaemonSet"))
+    paths = {each["name"]: each["hostPath"]["path"] for each in pod["volumes"]}
+    mounts = {each["name"]: each["mountPath"] for each in pod["containers"][0]["volumeMounts"]}
+    assert paths == mounts
+    assert paths["plugins"] == "/k/plugins/loop.example.com"
+    assert paths["registry"] == "/k/plugins_registry"
+    env = {each["name"]: each.get("value") for each in pod["containers"][0]["env"]}
+    assert (env["DRADRIVER_PLUGINS_DIR"], env["DRADRIVER_REGISTRY_DIR"]) == (
+        "/k/plugins",
+        "/k/plugins_registry",
+    )
+
+
+def test_a_driver_whose_folder_is_too_long_for_a_socket_gets_the_parent(helm: Helm) -> None:
+    root = "/var/" + "long" * 20
+    pod = driver_pod(named(loop(helm, "--set", f"kubeletRootDir={root}"), "DaemonSet"))
+    paths = {each["name"]: each["hostPath"]["path"] for each in pod["volumes"]}
+    assert paths["plugins"] == f"{root}/plugins"
+
+
+def test_a_driver_may_have_an_image_of_its_own(helm: Helm) -> None:
+    manifests = helm.template("-f", str(next(path for path in VALUES if path.name.startswith("everything"))))
+    assert images(manifests, "loop") == "registry.example.com/dradriver:1.2.3"
+    assert images(manifests, "other").startswith("registry.example.com/other@sha256:")
+
+
+def test_the_webhook_trusts_the_certificate_that_it_shows(helm: Helm) -> None:
+    manifests = loop(helm, "--set", "drivers.loop.webhook.enabled=true")
+    secret = named(manifests, "Secret")
+    webhook = named(manifests, "ValidatingWebhookConfiguration")["webhooks"][0]
+    assert webhook["clientConfig"]["caBundle"] == secret["data"]["ca.crt"]
+    service = named(manifests, "Service")["metadata"]["name"]
+    assert webhook["clientConfig"]["service"]["name"] == service
+    volumes = driver_pod(named(manifests, "Deployment"))["volumes"]
+    assert volumes[0]["secret"]["secretName"] == secret["metadata"]["name"]
+
+
+def test_the_webhook_gets_no_token(helm: Helm) -> None:
+    pod = driver_pod(named(loop(helm, "--set", "drivers.loop.webhook.enabled=true"), "Deployment"))
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["securityContext"]["runAsNonRoot"] is True
