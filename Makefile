@@ -29,6 +29,7 @@ interop: $(VENV)/.developer ## against programs of the Go ecosystem (skipped wit
 	$(BIN)/python -m pytest -m interop --timeout 900
 
 e2e: $(VENV)/.developer ## on a real Kubernetes (builds it once, for minutes; skipped without Go)
+	@$(BIN)/python -m tests.e2e.host
 	$(BIN)/python -m pytest -m e2e --timeout 1800
 
 faults: $(VENV)/.developer ## kill -9 a driver at 200 random moments (KILLS=n, SEED=n)

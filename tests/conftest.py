@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e import control_plane, programs
+from tests.e2e import control_plane, host, programs
 from tests.e2e.bed import Bed
+from tests.e2e.cluster import Cluster, start_cluster
 
 TIERS = ("interop", "e2e")
 """Folders whose tests have a marker of that name, and run only when it is asked for."""
@@ -54,8 +55,18 @@ def no_task_is_left_behind(request: pytest.FixtureRequest) -> None:
 @pytest.fixture(scope="session")
 def real_control_plane() -> Iterator[Bed]:
     """A real etcd and kube-apiserver, shared by all tests that are marked `e2e`."""
-    if reason := programs.missing():
+    if reason := programs.missing(*programs.CONTROL_PLANE):
         pytest.skip(reason)
     with Bed() as bed:
         control_plane.start(bed)
         yield bed
+
+
+@pytest.fixture(scope="session")
+def real_cluster() -> Iterator[Cluster]:
+    """A real Kubernetes with one node, and more as they are asked for, shared by all tests that want it."""
+    if reason := host.missing():
+        pytest.skip(reason)
+    with start_cluster() as cluster:
+        cluster.node()
+        yield cluster

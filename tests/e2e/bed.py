@@ -6,18 +6,24 @@ etcd and kube-apiserver. What else a cluster needs comes the same way, each in a
 
 import contextlib
 import ctypes
-import shutil
+import json
+import os
 import signal
 import socket
+import ssl
 import subprocess
-import tempfile
 import time
-from collections.abc import Callable
+import urllib.request
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
+from tests.e2e.changes import Changes
 from tests.e2e.credentials import Credentials
+from tests.e2e.network import Network
 from tests.e2e.programs import program
 
 _PR_SET_PDEATHSIG = 1
@@ -45,16 +51,22 @@ class Bed:
 
     Attributes:
         folder: holds all state and logs; removed at the end.
+        changes: what the bed changes on the machine.
+        network: its addresses.
         credentials: certificates and tokens of the cluster.
         url: where the API server listens, "" before there is one.
     """
 
     def __init__(self) -> None:
-        # Under /tmp: sockets need short paths.
-        self.folder = Path(tempfile.mkdtemp(prefix="dradriver-bed-", dir="/tmp"))
-        self.credentials = Credentials(self.folder / "credentials")
+        self.changes = Changes.begin()
+        self.folder = self.changes.folder
+        self.network = Network()
+        self.credentials = Credentials(self.folder / "credentials", self.network.api)
         self.url = ""
-        self._processes: list[tuple[str, subprocess.Popen[bytes]]] = []
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._ends = ExitStack()
+        # A child dies with the *thread* that started it: this one lives as long as the bed.
+        self._starter = ThreadPoolExecutor(1, thread_name_prefix="bed")
 
     def __enter__(self) -> Self:
         return self
@@ -66,13 +78,54 @@ class Bed:
 
     def run(self, name: str, *arguments: str) -> None:
         """Start a program, built if need be. It is killed with this process, however that ends."""
+        self.spawn(name, str(program(name)), *arguments)
+
+    def spawn(self, name: str, *command: str, environment: Mapping[str, str] | None = None) -> int:
+        """Start a command that the bed ends; its process ID. A name can be used again when it has ended."""
+        process = self._starter.submit(self._spawn, name, command, environment or {}).result()
+        self._running[name] = process
+        self._ends.callback(self.end, name)
+        return process.pid
+
+    def _spawn(
+        self, name: str, command: tuple[str, ...], environment: Mapping[str, str]
+    ) -> subprocess.Popen[bytes]:
         with self.log(name).open("ab") as log:
-            process = subprocess.Popen(
-                (str(program(name)), *arguments), cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log,
-                stderr=log, start_new_session=True,
+            return subprocess.Popen(
+                command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                env={**os.environ, **environment}, start_new_session=True,
                 preexec_fn=_die_with_parent,  # noqa: PLW1509 -- one system call that takes no lock
             )  # fmt: skip
-        self._processes.append((name, process))
+
+    def end(self, name: str, how: signal.Signals = signal.SIGTERM) -> None:
+        """End a process of the bed and wait for it; one that takes too long is killed. Safe to call twice."""
+        process = self._running.pop(name, None)
+        if process is None:
+            return
+        process.send_signal(how)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_STOP_SECONDS)
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+    def at_end(self, action: Callable[[], None]) -> None:
+        """Have something done when the bed stops, before what was started or asked for earlier."""
+        self._ends.callback(action)
+
+    def get(self, path: str) -> dict[str, Any]:
+        """An object of the API server, as admin.
+
+        Raises:
+            OSError: no answer, or not with the object.
+        """
+        request = urllib.request.Request(
+            f"{self.url}{path}", headers={"Authorization": f"Bearer {self.credentials.token('admin')}"}
+        )
+        context = ssl.create_default_context(cafile=str(self.credentials.ca_file))
+        with urllib.request.urlopen(request, timeout=5, context=context) as response:
+            answer: dict[str, Any] = json.load(response)
+        return answer
 
     def log(self, name: str) -> Path:
         """Where a program writes."""
@@ -86,7 +139,7 @@ class Bed:
         """
         deadline = time.monotonic() + seconds
         while not ready():
-            ended = [each for each, process in self._processes if process.poll() is not None]
+            ended = [each for each, process in self._running.items() if process.poll() is not None]
             if ended or time.monotonic() > deadline:
                 what = f"{ended[0]} ended" if ended else f"{name} was not ready after {seconds:.0f} s"
                 log = self.log(ended[0] if ended else name).read_text(errors="replace")
@@ -94,13 +147,7 @@ class Bed:
             time.sleep(0.05)
 
     def stop(self) -> None:
-        """Stop everything in reverse order and remove the folder. Safe to call twice."""
-        while self._processes:
-            _, process = self._processes.pop()
-            process.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(_STOP_SECONDS)
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """Stop everything in reverse order and take back what was changed. Safe to call twice."""
+        self._ends.close()
+        self._starter.shutdown()
+        self.changes.undo()

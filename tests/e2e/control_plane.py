@@ -1,10 +1,11 @@
-"""etcd and kube-apiserver on a bed."""
+"""The control plane on a bed: etcd and kube-apiserver, and scheduler and controllers if they are wanted."""
 
 import http.client
+import json
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tests.e2e.bed import Bed, free_port
@@ -43,7 +44,12 @@ def start_etcd(bed: Bed) -> str:
 
 
 def start_apiserver(
-    bed: Bed, etcd: str, gates: Mapping[str, bool] | None = None, *, emulated_version: str = ""
+    bed: Bed,
+    etcd: str,
+    gates: Mapping[str, bool] | None = None,
+    *,
+    emulated_version: str = "",
+    whole: bool = False,
 ) -> None:
     """Start kube-apiserver and wait until it is ready.
 
@@ -52,31 +58,98 @@ def start_apiserver(
         etcd: the address of its etcd.
         gates: feature gates that differ from the version's defaults.
         emulated_version: an older minor (`1.35`) to behave as.
+        whole: listen where pods find it too, which takes root.
     """
-    port, credentials = free_port(), bed.credentials
-    bed.url = f"https://127.0.0.1:{port}"
+    address, port = (bed.network.api, 443) if whole else ("127.0.0.1", free_port())
+    if whole:
+        bed.changes.add_address(address)
+    credentials = bed.credentials
+    bed.url = f"https://{address}:{port}"
     enabled = ",".join(f"resource.k8s.io/{version}=true" for version in _VERSIONS)
-    optional = []
-    if gates:
-        optional.append("--feature-gates=" + ",".join(f"{k}={str(v).lower()}" for k, v in gates.items()))
-    if emulated_version:
-        optional.append(f"--emulated-version={emulated_version}")
     bed.run(
-        "kube-apiserver", f"--etcd-servers={etcd}", f"--secure-port={port}", "--bind-address=127.0.0.1",
-        "--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
-        "--service-cluster-ip-range=10.0.0.0/24",
+        "kube-apiserver", f"--etcd-servers={etcd}", f"--secure-port={port}", f"--bind-address={address}",
+        f"--advertise-address={address}", "--endpoint-reconciler-type=none",
+        f"--service-cluster-ip-range={bed.network.services}",
         f"--cert-dir={bed.folder / 'apiserver'}", f"--tls-cert-file={credentials.server_cert}",
         f"--tls-private-key-file={credentials.server_key}", f"--token-auth-file={credentials.token_file}",
         "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-account-key-file={credentials.account_key}",
         f"--service-account-signing-key-file={credentials.account_key}", "--authorization-mode=Node,RBAC",
         "--enable-admission-plugins=NodeRestriction", "--disable-admission-plugins=TaintNodesByCondition",
-        f"--runtime-config={enabled}", "--shutdown-delay-duration=0s", *optional,
+        f"--runtime-config={enabled}", "--shutdown-delay-duration=0s", "--allow-privileged=true",
+        f"--kubelet-client-certificate={credentials.kubelet_client_cert}",
+        f"--kubelet-client-key={credentials.kubelet_client_key}",
+        "--kubelet-preferred-address-types=InternalIP",
+        # Webhooks are reached at their pods' addresses: there is no proxy for those of Services.
+        "--enable-aggregator-routing=true",
+        *_versioned(gates, emulated_version),
     )  # fmt: skip
     context = ssl.create_default_context(cafile=str(credentials.ca_file))
     bed.wait("kube-apiserver", lambda: _answers(f"{bed.url}/readyz", context))
 
 
-def start(bed: Bed, gates: Mapping[str, bool] | None = None) -> None:
-    """Start a control plane without controllers."""
-    start_apiserver(bed, start_etcd(bed), gates)
+def _versioned(gates: Mapping[str, bool] | None, emulated_version: str) -> list[str]:
+    """The options that all of a control plane's programs get alike."""
+    options = []
+    if gates:
+        options.append("--feature-gates=" + ",".join(f"{k}={str(v).lower()}" for k, v in gates.items()))
+    if emulated_version:
+        options.append(f"--emulated-version={emulated_version}")
+    return options
+
+
+def start_scheduler(bed: Bed, versioned: Sequence[str]) -> None:
+    """Start kube-scheduler, not held back by its own limits on requests."""
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        "clientConnection": {
+            "kubeconfig": str(bed.credentials.write_kubeconfig(bed.url, "scheduler")),
+            "qps": 5000, "burst": 5000,
+        },
+    }  # fmt: skip
+    path = bed.folder / "scheduler.json"
+    path.write_text(json.dumps(config))
+    _start_beside(bed, "kube-scheduler", f"--config={path}", *versioned)
+
+
+def start_controller_manager(bed: Bed, versioned: Sequence[str]) -> None:
+    """Start kube-controller-manager; Nodes that nobody keeps alive stay as they were made."""
+    credentials = bed.credentials
+    kubeconfig = credentials.write_kubeconfig(bed.url, "controller-manager")
+    _start_beside(
+        bed, "kube-controller-manager", f"--kubeconfig={kubeconfig}", "--leader-elect=false",
+        "--use-service-account-credentials=true", "--controllers=*,-node-lifecycle-controller",
+        f"--service-account-private-key-file={credentials.account_key}",
+        f"--root-ca-file={credentials.ca_file}", "--kube-api-qps=1000", "--kube-api-burst=1000", *versioned,
+    )  # fmt: skip
+
+
+def _start_beside(bed: Bed, name: str, *options: str) -> None:
+    """Start a program that has health endpoints on a port of its own."""
+    port = free_port()
+    bed.run(
+        name, f"--secure-port={port}", "--bind-address=127.0.0.1", f"--cert-dir={bed.folder / name}",
+        "--authorization-always-allow-paths=/healthz,/readyz,/livez", *options,
+    )  # fmt: skip
+    unverified = ssl._create_unverified_context()  # it signs its certificate itself
+    bed.wait(name, lambda: _answers(f"https://127.0.0.1:{port}/healthz", unverified))
+
+
+def start(
+    bed: Bed, gates: Mapping[str, bool] | None = None, *, emulated_version: str = "", scheduling: bool = False
+) -> None:
+    """Start a control plane.
+
+    Args:
+        bed: where.
+        gates: feature gates that differ from the version's defaults, for all of its programs.
+        emulated_version: an older minor (`1.35`) for all of its programs to behave as.
+        scheduling: with scheduler and controllers, ready for nodes; takes root.
+    """
+    start_apiserver(bed, start_etcd(bed), gates, emulated_version=emulated_version, whole=scheduling)
+    if scheduling:
+        versioned = _versioned(gates, emulated_version)
+        start_controller_manager(bed, versioned)
+        start_scheduler(bed, versioned)

@@ -31,22 +31,31 @@ class Credentials:
         ca_file: the certificate that everyone trusts the API server by.
         server_cert, server_key: the API server's.
         account_key: signs service accounts' tokens.
+        kubelet_client_cert, kubelet_client_key: the API server's, as a client of kubelets.
         token_file: the tokens of `USERS`, as `--token-auth-file` wants them.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, address: str) -> None:
         folder.mkdir(mode=0o700)
         self._folder = folder
         self.ca_file = folder / "ca.crt"
         self.server_cert, self.server_key = folder / "server.crt", folder / "server.key"
         self.account_key = folder / "service-accounts.key"
+        self.kubelet_client_cert, self.kubelet_client_key = (
+            folder / "kubelet-client.crt",
+            folder / "kubelet-client.key",
+        )
         self.token_file = folder / "tokens.csv"
         self._tokens = {user: secrets.token_urlsafe() for user in USERS}
         authority = ec.generate_private_key(ec.SECP256R1())
-        server = ec.generate_private_key(ec.SECP256R1())
         self.ca_file.write_bytes(_certificate("bed", authority, authority, ca=True))
-        self.server_cert.write_bytes(_certificate("kube-apiserver", server, authority, ca=False))
-        self.server_key.write_bytes(_private(server))
+        for certificate, key_file, name in (
+            (self.server_cert, self.server_key, "kube-apiserver"),
+            (self.kubelet_client_cert, self.kubelet_client_key, "kube-apiserver-kubelet-client"),
+        ):
+            key = ec.generate_private_key(ec.SECP256R1())
+            certificate.write_bytes(_certificate(name, key, authority, address))
+            key_file.write_bytes(_private(key))
         self.account_key.write_bytes(_private(ec.generate_private_key(ec.SECP256R1())))
         self.token_file.write_text(
             "".join(f'{self._tokens[user]},{name},{name},"{group}"\n' for user, (name, group) in USERS.items())
@@ -81,10 +90,17 @@ def _name(text: str) -> x509.Name:
 
 
 def _certificate(
-    name: str, key: ec.EllipticCurvePrivateKey, authority: ec.EllipticCurvePrivateKey, *, ca: bool
+    name: str,
+    key: ec.EllipticCurvePrivateKey,
+    authority: ec.EllipticCurvePrivateKey,
+    address: str = "127.0.0.1",
+    *,
+    ca: bool = False,
 ) -> bytes:
     now = datetime.now(UTC)
-    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    addresses = [x509.IPAddress(ipaddress.ip_address(each)) for each in {"127.0.0.1", address}]
+    services = ["kubernetes", "kubernetes.default", "kubernetes.default.svc", "localhost"]
+    names = [*(x509.DNSName(each) for each in services), *addresses]
     builder = (
         x509.CertificateBuilder()
         .subject_name(_name(name)).issuer_name(_name("bed")).public_key(key.public_key())

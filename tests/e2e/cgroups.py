@@ -1,0 +1,69 @@
+"""A bed's control groups: what runs in them is the bed's, whoever started it."""
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path("/sys/fs/cgroup")
+_KILL_SECONDS: Final = 20.0
+
+
+def _hierarchies() -> list[Path]:
+    if (ROOT / "cgroup.procs").exists():
+        return [ROOT]
+    return [each for each in ROOT.glob("*") if not each.is_symlink() and (each / "cgroup.procs").exists()]
+
+
+def _groups(name: str) -> Iterator[Path]:
+    """The groups below a name in every hierarchy, the innermost first."""
+    for hierarchy in _hierarchies():
+        yield from (Path(path) for path, _, _ in os.walk(hierarchy / name, topdown=False))
+
+
+def make(name: str) -> None:
+    """Make a group in every hierarchy."""
+    for hierarchy in _hierarchies():
+        (hierarchy / name).mkdir(parents=True, exist_ok=True)
+
+
+def joining(name: str) -> str:
+    """The shell command that moves the shell into a group; of a hierarchy that sets no limits."""
+    group = (ROOT if (ROOT / "cgroup.procs").exists() else ROOT / "pids") / name
+    group.mkdir(parents=True, exist_ok=True)
+    return f"echo 0 > {group}/cgroup.procs"
+
+
+def processes(name: str) -> set[int]:
+    """The processes of a group and of those below it."""
+    found = set()
+    for group in _groups(name):
+        with contextlib.suppress(OSError):
+            found |= {int(pid) for pid in (group / "cgroup.procs").read_text().split()}
+    return found
+
+
+def kill(name: str) -> None:
+    """Kill every process of a group, those too that are started meanwhile."""
+    deadline = time.monotonic() + _KILL_SECONDS
+    while (left := processes(name)) and time.monotonic() < deadline:
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.02)
+
+
+def remove(name: str) -> None:
+    """Remove a group whose processes are gone."""
+    deadline = time.monotonic() + _KILL_SECONDS
+    while left := list(_groups(name)):
+        for group in left:
+            # A process that has just ended holds its group for a moment.
+            with contextlib.suppress(OSError):
+                group.rmdir()
+        if time.monotonic() > deadline:
+            return
+        time.sleep(0.02)

@@ -1,0 +1,81 @@
+"""containerd's configuration for one node: everything in the node's folder, nothing of the machine's own."""
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.e2e import images
+from tests.e2e.programs import program
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Where a node keeps what is containerd's.
+
+    Attributes:
+        data: images and containers; outlives a reboot.
+        state: what runs; does not.
+        network: the configuration of pods' networks.
+        cdi: what drivers write.
+    """
+
+    data: Path
+    state: Path
+    network: Path
+    cdi: Path
+
+    @property
+    def socket(self) -> Path:
+        """Where the kubelet finds it."""
+        return self.state / "c.sock"
+
+
+def write_network(folders: Folders, pods: str) -> None:
+    """Configure pods' networks: a pair of links and a route for each pod, no bridge, no packet filter."""
+    network = {
+        "cniVersion": "1.0.0", "name": "bed",
+        "plugins": [{
+            "type": "ptp", "ipMasq": False,
+            "ipam": {"type": "host-local", "dataDir": str(folders.state / "addresses"),
+                     "ranges": [[{"subnet": pods}]], "routes": [{"dst": "0.0.0.0/0"}]},
+        }],
+    }  # fmt: skip
+    (folders.network / "bed.conflist").write_text(json.dumps(network))
+
+
+def config(folders: Folders) -> str:
+    """The configuration file of containerd."""
+    plugins = sorted({str(program(name).parent) for name in ("ptp", "host-local")})
+    # The out-of-memory score can't be lowered where CAP_SYS_RESOURCE is missing.
+    return f"""\
+version = 3
+root = "{folders.data}"
+state = "{folders.state}"
+disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.internal.v1.tracing"]
+[grpc]
+address = "{folders.socket}"
+[ttrpc]
+address = "{folders.socket}.ttrpc"
+[plugins."io.containerd.cri.v1.images"]
+snapshotter = "overlayfs"
+[plugins."io.containerd.cri.v1.images".pinned_images]
+sandbox = "{images.PAUSE}"
+[plugins."io.containerd.cri.v1.runtime"]
+restrict_oom_score_adj = true
+netns_mounts_under_state_dir = true
+enable_cdi = true
+cdi_spec_dirs = ["{folders.cdi}"]
+[plugins."io.containerd.cri.v1.runtime".cni]
+bin_dirs = {json.dumps(plugins)}
+conf_dir = "{folders.network}"
+use_internal_loopback = true
+[plugins."io.containerd.cri.v1.runtime".containerd]
+default_runtime_name = "runc"
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+runtime_path = "{program("containerd-shim-runc-v2")}"
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
+BinaryName = "{shutil.which("runc")}"
+SystemdCgroup = false
+"""

@@ -1,0 +1,69 @@
+"""What a node needs of the machine it runs on, and how to get it there.
+
+`python -m tests.e2e.host` prepares a machine: it installs Debian's packages where it may, and builds
+the programs.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from typing import Final
+
+from tests.e2e import cgroups, images, programs
+
+PACKAGES: Final = {
+    "runc": "runc", "ip": "iproute2", "mount": "mount", "unshare": "util-linux", "nsenter": "util-linux",
+    "busybox": "busybox-static",
+}  # fmt: skip
+"""Program -> the Debian package that has it."""
+
+
+def _absent() -> list[str]:
+    """The programs that are not installed."""
+    return [
+        name
+        for name in PACKAGES
+        if (images.busybox_program() if name == "busybox" else shutil.which(name)) is None
+    ]
+
+
+def missing() -> str:
+    """Why no real node can run here, "" if one can."""
+    if not sys.platform.startswith("linux") or os.geteuid() != 0:
+        return "a real node takes root on Linux"
+    if not (cgroups.ROOT / "pids").exists() and not (cgroups.ROOT / "cgroup.procs").exists():
+        return f"a real node takes control groups, and {cgroups.ROOT} has none"
+    if subprocess.run(("unshare", "--mount", "true"), check=False, capture_output=True).returncode != 0:
+        return "a real node takes a mount namespace, and unshare could not make one"
+    if absent := _absent():
+        packages = " ".join(sorted({PACKAGES[name] for name in absent}))
+        return f"not installed: {', '.join(absent)} (Debian: apt-get install {packages})"
+    return programs.missing(*programs.CONTROL_PLANE, *programs.SCHEDULING, *programs.NODE, "kubectl")
+
+
+def install() -> None:
+    """Install what is missing, where this is Debian and root asks; otherwise `missing` says what to do."""
+    absent = _absent()
+    if not absent or os.geteuid() != 0 or shutil.which("apt-get") is None:
+        return
+    packages = sorted({PACKAGES[name] for name in absent})
+    print(f"installing {' '.join(packages)}, which a real node needs", flush=True)
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    get = ("apt-get", "-qq")
+    for command in ((*get, "update"), (*get, "install", "--yes", "--no-install-recommends", *packages)):
+        subprocess.run(command, env=environment, check=False, stdout=subprocess.DEVNULL)
+
+
+def main() -> None:
+    """Prepare the machine, and say what the tests will have to do without."""
+    install()
+    if programs.GO is not None:
+        for name in programs.PROGRAMS:
+            programs.program(name)
+    if reason := missing():
+        print(f"without a real node: {reason}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

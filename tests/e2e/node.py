@@ -1,0 +1,171 @@
+"""A real node on a bed: containerd and kubelet, in a mount namespace and control groups of their own.
+
+Several run side by side: each has its own address, and sees its own /var/lib/kubelet, /run/cdi and so on.
+Whatever a node mounts, and every network namespace and link of its pods, ends with its last process.
+"""
+
+import json
+import shlex
+import shutil
+import signal
+import subprocess
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.e2e import cgroups, containerd, images, kubelet
+from tests.e2e.bed import Bed, BedError
+from tests.e2e.programs import program
+
+
+class Node:
+    """One node; it is up when it is made.
+
+    Attributes:
+        name: the Node object's name.
+        address: the Node object's InternalIP.
+        root: the kubelet's folder.
+        registry, plugins: where drivers put their sockets.
+        cdi: where drivers put their CDI specs.
+    """
+
+    def __init__(self, bed: Bed, index: int, gates: Mapping[str, bool]) -> None:
+        self._bed, self.name, self.address = bed, f"node-{index}", bed.network.node(index)
+        folder = bed.folder / self.name
+        self.root, self.cdi, self._log = folder / "kubelet", folder / "cdi", folder / "log"
+        self.registry, self.plugins = self.root / "plugins_registry", self.root / "plugins"
+        self._run, self._config = folder / "run", folder / "config.json"
+        self._containerd = containerd.Folders(
+            folder / "containerd", folder / "state", folder / "network", self.cdi
+        )
+        self._group = f"{bed.changes.group}/{self.name}"
+        self._pid = 0
+        for each in (self.root, self.registry, self.plugins, self.cdi, self._log / "pods", self._run,
+                     self._containerd.data, self._containerd.state, self._containerd.network):  # fmt: skip
+            each.mkdir(parents=True)
+        bed.changes.prepare_for_nodes()
+        bed.changes.add_address(self.address)
+        containerd.write_network(self._containerd, bed.network.pods(index))
+        (folder / "containerd.toml").write_text(containerd.config(self._containerd))
+        self._toml = folder / "containerd.toml"
+        self._config.write_text(json.dumps(kubelet.config(
+            address=self.address, group=f"/{self._group}/pods", logs=self._log / "pods",
+            socket=self._containerd.socket, ca_file=bed.credentials.ca_file, gates=gates,
+        )))  # fmt: skip
+        self._start_containerd()
+        archive = folder / "busybox.tar"
+        images.busybox(archive)
+        self.import_image(archive)
+        self.start()
+
+    # --- containerd ---------------------------------------------------------------------------
+
+    def _start_containerd(self) -> None:
+        """Start it in namespaces of its own, with this node's folders where pods and programs expect them."""
+        places = {"/var/lib/kubelet": self.root, "/var/log": self._log, "/run/containerd": self._run,
+                  "/run/cdi": self.cdi, "/etc/cdi": self.cdi}  # fmt: skip
+        cgroups.make(f"{self._group}/pods")
+        script = [
+            cgroups.joining(f"{self._group}/system"),
+            # Volumes with mount propagation ask for it; the way out of the namespace was cut before.
+            "mount --make-rshared /",
+            *(f"mount --bind {inside} {Path(place).resolve()}" for place, inside in places.items()),
+            f"exec {program('containerd')} --config {self._toml}",
+        ]
+        self._pid = self._bed.spawn(
+            f"{self.name}-containerd",
+            "unshare",
+            "--mount",
+            "--propagation",
+            "private",
+            "sh",
+            "-ec",
+            "\n".join(script),
+        )
+        self._bed.wait(f"{self.name}-containerd", self._containerd_answers)
+
+    def _containerd_answers(self) -> bool:
+        if not self._containerd.socket.exists():
+            return False
+        return (
+            subprocess.run(self._ctr("plugins", "ls", "id==cri"), check=False, capture_output=True).returncode
+            == 0
+        )
+
+    def _ctr(self, *arguments: str) -> tuple[str, ...]:
+        return (
+            str(program("ctr")),
+            "--address",
+            str(self._containerd.socket),
+            "--namespace",
+            "k8s.io",
+            *arguments,
+        )
+
+    def ctr(self, *arguments: str) -> str:
+        """What containerd's own client prints.
+
+        Raises:
+            BedError: it failed; with what it said.
+        """
+        done = subprocess.run(self._ctr(*arguments), check=False, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise BedError(f"ctr {shlex.join(arguments)}: {done.stderr.strip()}")
+        return done.stdout
+
+    def import_image(self, archive: Path) -> None:
+        """Import a tar in OCI or Docker format."""
+        self.ctr("images", "import", "--local", str(archive))
+
+    # --- the kubelet --------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the kubelet; returns when the node is ready."""
+        credentials, namespace = self._bed.credentials, f"--mount=/proc/{self._pid}/ns/mnt"
+        command = (
+            str(program("kubelet")), f"--config={self._config}", f"--root-dir={self.root}",
+            f"--hostname-override={self.name}", f"--node-ip={self.address}", f"--cert-dir={self.root / 'pki'}",
+            f"--kubeconfig={credentials.write_kubeconfig(self._bed.url, f'node:{self.name}')}", "--v=2",
+        )  # fmt: skip
+        script = [cgroups.joining(f"{self._group}/system"), f"exec {shlex.join(command)}"]
+        self._bed.spawn(f"{self.name}-kubelet", "nsenter", namespace, "sh", "-ec", "\n".join(script))
+        self._bed.wait(f"{self.name}-kubelet", self._ready)
+
+    def _ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://{self.address}:10248/healthz", timeout=2):
+                pass
+            conditions = self._bed.get(f"/api/v1/nodes/{self.name}")["status"]["conditions"]
+        except (OSError, KeyError):
+            return False
+        return any((each["type"], each["status"]) == ("Ready", "True") for each in conditions)
+
+    def stop(self) -> None:
+        """End the kubelet in good order; containers go on."""
+        self._bed.end(f"{self.name}-kubelet")
+
+    def kill(self) -> None:
+        """Kill the kubelet; containers go on."""
+        self._bed.end(f"{self.name}-kubelet", signal.SIGKILL)
+
+    def reboot(self, *, start: bool = True) -> None:
+        """Lose what a machine loses when it starts again: every process, mounts, and what is kept in memory.
+
+        Args:
+            start: start the kubelet too; without, containerd alone is up.
+        """
+        for each in ("kubelet", "containerd"):
+            self._bed.end(f"{self.name}-{each}", signal.SIGKILL)
+        cgroups.kill(self._group)
+        cgroups.remove(self._group)
+        for folder in (self._containerd.state, self._run, self.cdi):
+            shutil.rmtree(folder)
+            folder.mkdir()
+        self._start_containerd()
+        if start:
+            self.start()
+
+    def get(self) -> dict[str, Any]:
+        """The Node object."""
+        return self._bed.get(f"/api/v1/nodes/{self.name}")
