@@ -14,8 +14,10 @@ T = TypeVar("T")
 class Api(Getter, Protocol):
     """Looks objects up, lists them, and patches them; see `dradriver.kube.Client`."""
 
-    async def list(self, resource: Resource, namespace: str = "", *, into: type[T]) -> Listing[T]:
-        """All objects of a collection."""
+    async def list(
+        self, resource: Resource, namespace: str = "", *, into: type[T], fields: str = ""
+    ) -> Listing[T]:
+        """The objects of a collection that a field selector selects."""
         ...
 
     async def patch(  # noqa: PLR0913 - as the client has it

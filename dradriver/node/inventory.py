@@ -1,7 +1,10 @@
-"""What the driver offers, as it last said: devices to look up and counter sets to check against."""
+"""What the driver offers, as it last said: devices to look up and counter sets to check against.
+
+Also what a driver of the same name publishes from the control plane, as far as claims came for it.
+"""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -61,6 +64,7 @@ class Inventory:
     def __init__(self, pools: Iterable[Pool] | None = None) -> None:
         self._discovered: Sequence[Pool] = ()
         self._fallback: Sequence[Pool] = ()
+        self._shared: Mapping[str, Pool] = {}
         self._devices: Mapping[tuple[str, str], Device] = {}
         self.counter_sets: CounterSets = {}
         self._known = asyncio.Event()
@@ -78,6 +82,17 @@ class Inventory:
         """The driver offers these instead, where the API server drops fields."""
         self._fallback = pools
         self._index()
+
+    def set_shared(self, pools: Iterable[Pool]) -> None:
+        """These pools are published elsewhere; those told before stay."""
+        shared = {**self._shared, **{pool.name: pool for pool in pools}}
+        if shared != self._shared:
+            self._shared = shared
+            self._index()
+
+    def elsewhere(self, pools: Iterable[str]) -> Collection[str]:
+        """Those of the pools that this driver offers nothing in."""
+        return frozenset(pools) - {pool.name for pool in (*self._fallback, *self._discovered)}
 
     def failed(self, error: DraError) -> None:
         """The driver could not discover; what is known stays."""
@@ -111,8 +126,8 @@ class Inventory:
         return self._devices
 
     def _index(self) -> None:
-        # What was discovered wins over the fallback where both have a name.
-        pools = [*self._fallback, *self._discovered]
+        # What was discovered wins over the fallback where both have a name, and our own over what is shared.
+        pools = [*self._shared.values(), *self._fallback, *self._discovered]
         self.counter_sets = {
             (pool.name, counter_set.name): counter_set for pool in pools for counter_set in pool.counter_sets
         }

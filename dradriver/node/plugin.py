@@ -40,6 +40,7 @@ from dradriver.node.records import PreparedClaimRecord
 from dradriver.node.registration import HEALTH_VERSIONS, PLUGIN_VERSIONS, Registration
 from dradriver.node.rows import Rows
 from dradriver.node.servers import Probe, SocketServer
+from dradriver.node.shared_pools import look_up_pools
 from dradriver.node.sockets import Sockets
 from dradriver.node.state import State
 from dradriver.node.state_file import FILE_NAME, read_only
@@ -240,6 +241,7 @@ class Plugin:
             deadline=config.prepare_deadline,
             observe=self._observe,
             on_prepared=self._status.want,
+            look_up_pools=look_up_pools(self._client, driver.name),
         )
         updates = MetadataUpdates(driver.name, stores, self._status.want)
         driver._on_update_metadata = updates.update  # noqa: SLF001 - the SDK's end of update_metadata()

@@ -19,7 +19,7 @@ claims can't both pass it, not even in two processes.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -44,6 +44,7 @@ from dradriver.node.locks import ClaimLocks
 from dradriver.node.operations import Operations, Progress
 from dradriver.node.records import ClaimRecord, ClaimRef, PreparedClaimRecord, RecordedDevice
 from dradriver.node.rows import Rows
+from dradriver.node.shared_pools import LookUpPools, nowhere
 from dradriver.node.state import State
 from dradriver.node.steps import Observer, Step, unobserved
 
@@ -78,6 +79,7 @@ class Preparation:
         deadline: seconds after which a call is answered even if its work goes on.
         observe: is told of each side effect.
         on_prepared: is told of each claim that the driver has just prepared.
+        look_up_pools: finds pools of this driver that are published elsewhere.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class Preparation:
         deadline: float = 40.0,
         observe: Observer = unobserved,
         on_prepared: Callable[[ClaimRecord], None] = _nobody,
+        look_up_pools: LookUpPools = nowhere,
     ) -> None:
         self._calls = calls
         self._driver = calls.driver
@@ -100,6 +103,7 @@ class Preparation:
         self._deadline = deadline
         self._observe = observe
         self._on_prepared = on_prepared
+        self._look_up_pools = look_up_pools
         self._operations = Operations()
         self._threads = ThreadPoolExecutor(_FILE_THREADS, thread_name_prefix="claim-files")
         self.complete = asyncio.Event()
@@ -174,6 +178,10 @@ class Preparation:
         """
         await self._inventory.ready(self._deadline)
         wanted = recorded(claim, self._driver.name, self._node, self._inventory)
+        if self._elsewhere(wanted):
+            with suppress(DraError):  # what is not known keeps others away
+                await self._look_up_shared(wanted)
+            wanted = recorded(claim, self._driver.name, self._node, self._inventory)
 
         def work(rows: Rows) -> None:
             if rows.get(wanted.uid) is None:
@@ -249,14 +257,24 @@ class Preparation:
     async def _with_inventory(self, claim: ResourceClaim, progress: Progress) -> ClaimRecord:
         """What to record of the claim; waits for the devices unless the claim is answered from the record."""
         wanted = recorded(claim, self._driver.name, self._node, self._inventory)
-        if self._inventory.known:
+        if self._inventory.known and not self._elsewhere(wanted):
             return wanted
         row = await self._state.read(lambda rows: rows.get(wanted.uid))
         if self._next(row, wanted) is NextStep.ANSWER:
             return wanted
         progress.at("waiting for driver.discover")
         await self._inventory.ready(self._deadline)
+        if self._elsewhere(wanted):
+            progress.at("looking up the pool")
+            await self._look_up_shared(wanted)
         return recorded(claim, self._driver.name, self._node, self._inventory)
+
+    def _elsewhere(self, wanted: ClaimRecord) -> Collection[str]:
+        return self._inventory.elsewhere(device.pool for device in wanted.devices)
+
+    async def _look_up_shared(self, wanted: ClaimRecord) -> None:
+        """Learns what is published elsewhere; anew for each claim, because nobody tells of changes."""
+        self._inventory.set_shared(await self._look_up_pools(self._elsewhere(wanted)))
 
     def _next(self, row: PreparedClaimRecord | None, wanted: ClaimRecord) -> NextStep:
         if row is None:

@@ -13,7 +13,7 @@ import msgspec
 from dradriver.driver import AllocatedDevice, Claim, Config, Driver, PreparedDevice
 from dradriver.kube.client import Listing, PatchKind
 from dradriver.kube.errors import NotFound
-from dradriver.kube.resources import Resource
+from dradriver.kube.resources import EVENTS, SLICES, Resource
 from dradriver.model.cdi import ContainerEdits
 from dradriver.model.claim import (
     Allocation,
@@ -30,6 +30,7 @@ from dradriver.model.device import Device
 from dradriver.model.meta import ObjectMeta
 from dradriver.model.nodes import NodeSelector
 from dradriver.model.pool import Pool
+from dradriver.model.slices import ResourceSlice
 from dradriver.node.calls import DriverCalls
 from dradriver.node.cdi import CdiDirectory, CdiNames
 from dradriver.node.claim_files import ClaimFiles
@@ -41,6 +42,7 @@ from dradriver.node.preparation import Preparation, Stores
 from dradriver.node.reconcile import Reconciler
 from dradriver.node.records import ClaimRef, PreparedClaimRecord
 from dradriver.node.rows import Rows
+from dradriver.node.shared_pools import look_up_pools
 from dradriver.node.state import State
 from dradriver.node.steps import Observer, unobserved
 
@@ -103,9 +105,12 @@ class FakeApi:
 
     def __init__(self) -> None:
         self.claims: dict[tuple[str, str], ResourceClaim] = {}
+        self.slices: list[ResourceSlice] = []
         self.failure: Exception | None = None
         self.failures: dict[str, Exception] = {}
         self.patches: list[tuple[PatchKind, Any]] = []
+        self.events: list[dict[str, Any]] = []
+        self.event_came = asyncio.Event()
         self.patch_failures: list[Exception] = []
 
     def add(self, claim: ResourceClaim) -> ResourceClaim:
@@ -125,11 +130,33 @@ class FakeApi:
             raise NotFound(f"{name} not found", status=404) from None
         return cast(T, builtins(claim) if into is dict else claim)
 
-    async def list(self, resource: Resource, namespace: str = "", *, into: type[T]) -> Listing[T]:
+    async def list(
+        self, resource: Resource, namespace: str = "", *, into: type[T], fields: str = ""
+    ) -> Listing[T]:
         await asyncio.sleep(0)
         if self.failure is not None:
             raise self.failure
+        if resource is SLICES:
+            assert fields == f"spec.driver={DRIVER},spec.nodeName="
+            return Listing(cast(list[T], self.slices), "1")
         return Listing(cast(list[T], list(self.claims.values())), "1")
+
+    async def create(self, resource: Resource, body: object, namespace: str = "", *, into: type[T]) -> T:
+        """Events only."""
+        assert resource is EVENTS
+        event = builtins(body)
+        assert event["metadata"]["namespace"] == namespace
+        self.events.append(event)
+        self.event_came.set()
+        return into()
+
+    async def event(self, reason: str) -> dict[str, Any]:
+        """The first event with this reason, as soon as there is one."""
+        while True:
+            if found := [event for event in self.events if event["reason"] == reason]:
+                return found[0]
+            self.event_came.clear()
+            await self.event_came.wait()
 
     async def patch(
         self,
@@ -145,6 +172,10 @@ class FakeApi:
         force: bool = False,
     ) -> T:
         await asyncio.sleep(0)
+        if resource is EVENTS:
+            (event,) = (each for each in self.events if each["metadata"]["name"] == name)
+            event |= cast(dict[str, Any], body)
+            return into()
         self.patches.append((kind, body))
         if self.patch_failures:
             raise self.patch_failures.pop(0)
@@ -266,7 +297,13 @@ class World:
         )
         locks = ClaimLocks(self.root / "claims.lock")
         preparation = Preparation(
-            calls, NODE, inventory, Stores(state, files, locks), observe=observe, deadline=deadline
+            calls,
+            NODE,
+            inventory,
+            Stores(state, files, locks),
+            observe=observe,
+            deadline=deadline,
+            look_up_pools=look_up_pools(self.api, DRIVER),
         )
         reconciler = Reconciler(self.api, calls, NODE, state, files, preparation, Metrics(DRIVER))
         if complete:
