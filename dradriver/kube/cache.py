@@ -77,7 +77,8 @@ class Cache(Generic[T]):
     """The objects of one collection: `async with Cache(client, SLICES, ResourceSlice) as cache`.
 
     One task, owned by the `async with`, keeps it current for as long as that lasts; failures of the API server
-    are waited out. An object that can't be read is left out and logged; the rest goes on.
+    are waited out. An object that can't be read is left out and logged; the rest goes on. `on_cut` is called
+    whenever a watch ends, whatever for.
 
     Attributes:
         items: the objects by `namespace/name` (or name), a live view.
@@ -94,6 +95,7 @@ class Cache(Generic[T]):
         *,
         fields: str = "",
         labels: str = "",
+        on_cut: Callable[[], None] = lambda: None,
     ) -> None:
         self.problem: DraError | None = None
         self.cuts = 0
@@ -103,6 +105,7 @@ class Cache(Generic[T]):
         self._namespace = namespace
         self._fields = fields
         self._labels = labels
+        self._on_cut = on_cut
         self._items: dict[str, T] = {}
         self._deleted: set[str] = set()  # UIDs that we deleted and the watch may still show
         self._seen = 0  # everything up to this resource version has been delivered
@@ -219,6 +222,7 @@ class Cache(Generic[T]):
             self._failed(error)
         finally:
             self.cuts += 1
+            self._on_cut()
             if time.monotonic() - started > _LASTED_SECONDS:
                 backoff.reset()
         await asyncio.sleep(self._pause(backoff))

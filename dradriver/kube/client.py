@@ -79,7 +79,9 @@ class Client:
 
     Objects are given and taken as values of `dradriver.model` (or any type that msgspec decodes); `into=dict`
     gives plain builtins and `into=bytes` the JSON text. Callers see `resource.k8s.io/v1` whatever the server
-    speaks: the client asks once and converts. Which requests are sent again is said in `transport`.
+    speaks: the client asks once and converts. It asks again when the version is gone (the server went back to
+    an older release), and while it speaks an older one than v1 whenever a watch ends (an upgrade ends all).
+    Which requests are sent again is said in `transport`.
     """
 
     def __init__(self, transport: Transport, namespace: str = "default") -> None:
@@ -123,7 +125,7 @@ class Client:
         await self.close()
 
     async def served(self) -> str:
-        """The version of `resource.k8s.io` that is spoken: the best that the server has. Asked once.
+        """The version of `resource.k8s.io` that is spoken: the best that the server has.
 
         Raises:
             ApiError: the server did not answer.
@@ -376,9 +378,11 @@ class Client:
                         yield event
         except msgspec.DecodeError as error:
             raise Unavailable(f"{request}: broken event: {error}") from error
-        except NotFound:
-            self._served = ""
-            raise
+        except NotFound as error:
+            raise self._absent(resource, error) from error
+        finally:
+            if self._served != versions.VERSIONS[0]:
+                self._served = ""
 
     async def _at(self, resource: Resource) -> Resource:
         return resource.at(await self.served()) if resource.group == DRA_GROUP else resource
@@ -387,9 +391,19 @@ class Client:
         try:
             return await self._transport.request(request)
         except NotFound as error:
-            if resource.group == DRA_GROUP and not error.details.name:
-                self._served = ""  # the version itself may be gone after an upgrade: ask again next time
-            raise
+            raise self._absent(resource, error) from error
+
+    def _absent(self, resource: Resource, error: NotFound) -> ApiError:
+        """What a 404 means: an object that is not there, or a server without the version that is spoken.
+
+        The latter says nothing of the object: whoever took it for gone would unprepare a claim in use.
+        """
+        if resource.group != DRA_GROUP or error.details.name:
+            return error
+        spoken, self._served = self._served or "no version", ""
+        unavailable = Unavailable(f"the API server does not serve {DRA_GROUP} in {spoken} any more: {error}")
+        unavailable.sent = False
+        return unavailable
 
 
 def _query(labels: str, fields: str, limit: int) -> dict[str, str]:

@@ -3,11 +3,11 @@
 Gates belong to the server, not to a pool, so all pools share this. It is asked with dry runs: they create
 nothing, and an update would keep a field that the stored object already uses even though its gate is off.
 What it stores is believed until a watch ends: the server that answers next may have been started without the
-gate.
+gate. What it drops is asked about again then too, for it may have been started with it, and every five minutes.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from dradriver.kube import SLICES, Client, Invalid
@@ -36,19 +36,29 @@ class Features:
         self._client = client
         self._stored: frozenset[DroppedField] = frozenset()
         self._cuts = 0
-        self._asked_at = time.monotonic()
+        self._asked: dict[DroppedField, tuple[float, int]] = {}
 
-    def due(self) -> bool:
-        """Whether it is time to ask again about what was dropped."""
-        return bool(self.dropped) and self.due_in() <= 0
+    def due(self, fields: Iterable[DroppedField], cuts: int) -> bool:
+        """Whether it is time to ask again about those of the fields that were dropped.
 
-    def due_in(self) -> float:
-        """Seconds until then."""
-        return max(0.0, self._asked_at + PROBE_SECONDS - time.monotonic())
+        Args:
+            fields: what a pool uses.
+            cuts: how many watches have ended so far.
+        """
+        dropped = self.dropped.intersection(fields)
+        return any(self._asked[field][1] != cuts for field in dropped) or (
+            bool(dropped) and self.due_in(dropped) <= 0
+        )
+
+    def due_in(self, fields: Iterable[DroppedField]) -> float:
+        """Seconds until one of these dropped fields is asked about again, if no watch ends before."""
+        first = min(self._asked[field][0] for field in fields)
+        return max(0.0, first + PROBE_SECONDS - time.monotonic())
 
     def learn(self, sent: ResourceSliceSpec, stored: ResourceSliceSpec) -> bool:
         """Takes note of a write's answer; True if it dropped something."""
         dropped = dropped_fields(sent, stored)
+        self._note(gated_fields(sent))
         self.dropped |= dropped
         self._stored = (self._stored | gated_fields(sent)) - dropped
         return bool(dropped)
@@ -63,16 +73,23 @@ class Features:
         Raises:
             ApiError: the server refuses a spec for a reason that no gate explains.
         """
-        if cuts != self._cuts:
-            self._stored = frozenset()
-            self._cuts = cuts
+        self._cut(cuts)
         dropped, stored = await self._ask(specs, self._stored)
         self._stored |= stored
         self.dropped |= dropped
         return bool(dropped)
 
-    async def probe_again(self, specs: Sequence[ResourceSliceSpec]) -> bool:
-        """Asks anew about everything that `specs` use; True if the server stores now what it dropped before."""
+    async def probe_again(self, specs: Sequence[ResourceSliceSpec], cuts: int) -> bool:
+        """Asks anew about everything that `specs` use; True if the server stores now what it dropped before.
+
+        Args:
+            specs: a pool that uses fields which were dropped.
+            cuts: how many watches have ended so far.
+
+        Raises:
+            ApiError: the server refuses a spec for a reason that no gate explains.
+        """
+        self._cut(cuts)
         dropped, stored = await self._ask(specs, frozenset())
         recovered = self.dropped & stored
         self.dropped -= recovered
@@ -83,10 +100,19 @@ class Features:
         self.dropped |= dropped
         return bool(recovered)
 
+    def _cut(self, cuts: int) -> None:
+        """Forgets what is stored if a watch has ended since."""
+        if cuts != self._cuts:
+            self._stored = frozenset()
+            self._cuts = cuts
+
+    def _note(self, fields: Iterable[DroppedField]) -> None:
+        """The server has just shown what it does with these."""
+        self._asked |= dict.fromkeys(fields, (time.monotonic(), self._cuts))
+
     async def _ask(
         self, specs: Sequence[ResourceSliceSpec], known: frozenset[DroppedField]
     ) -> tuple[frozenset[DroppedField], frozenset[DroppedField]]:
-        self._asked_at = time.monotonic()
         dropped: frozenset[DroppedField] = frozenset()
         stored: frozenset[DroppedField] = frozenset()
         for spec in specs:
@@ -94,6 +120,7 @@ class Features:
             if used <= known | stored | dropped:
                 continue
             missing = await self._missing(spec)
+            self._note(used)
             dropped |= missing
             stored |= used - missing
         return dropped, stored - dropped

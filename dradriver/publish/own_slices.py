@@ -26,12 +26,18 @@ class OwnSlices:
     """
 
     def __init__(
-        self, client: Client, driver: str, node: str | None, on_change: Callable[[str, ChangeKind], None]
+        self,
+        client: Client,
+        driver: str,
+        node: str | None,
+        on_change: Callable[[str, ChangeKind], None],
+        on_cut: Callable[[], None],
     ) -> None:
         self._client = client
         self._driver = driver
         self._node = node
         self._on_change = on_change
+        self._on_cut = on_cut
         self._stack = AsyncExitStack()
         self._caches: list[Cache[ResourceSlice]] = []
         self._pools: dict[str, dict[str, ResourceSlice]] = {}
@@ -145,7 +151,7 @@ class OwnSlices:
         return self._caches[0] if self._node is None or item.spec.node_name else self._caches[-1]
 
     async def _open(self, fields: str) -> None:
-        cache = Cache(self._client, SLICES, ResourceSlice, fields=fields)
+        cache = Cache(self._client, SLICES, ResourceSlice, fields=fields, on_cut=self._on_cut)
         cache.subscribe(self._changed)
         self._caches.append(await self._stack.enter_async_context(cache))
 

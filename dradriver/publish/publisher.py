@@ -63,7 +63,7 @@ class Publisher:
         self._running = False
         self._moved = asyncio.Event()
         self._owner = SliceOwner(client, OwnerRef.of_node(node) if node else owner)
-        self._slices = OwnSlices(client, driver, self._node, self._changed)
+        self._slices = OwnSlices(client, driver, self._node, self._changed, self._watch_ended)
         self._desk = Desk(
             client=client,
             driver=driver,
@@ -190,6 +190,12 @@ class Publisher:
             self._workers[pool].touched()
         else:
             self._worker(pool).want(None)
+
+    def _watch_ended(self) -> None:
+        """The server that answers next may have been started with the gates of what was dropped."""
+        for worker in self._workers.values():
+            if worker.status.dropped:
+                worker.wake()
 
     def _wake_all(self) -> None:
         for worker in self._workers.values():

@@ -15,7 +15,7 @@ from dradriver.model.claim import DeviceId
 from dradriver.model.pool import Pool
 from dradriver.model.slices import ResourceSlice, ResourceSliceSpec
 from dradriver.publish.desk import Desk
-from dradriver.publish.dropped import DroppedField, safe_part, unsafe
+from dradriver.publish.dropped import DroppedField, fields_of, safe_part, unsafe
 from dradriver.publish.fallback import Choice, FallbackChooser
 from dradriver.publish.holding import Hold, affected_devices, hold_back
 from dradriver.publish.layout import layout
@@ -91,9 +91,9 @@ class PoolSync:
         if not wanted.node_local:
             await self._desk.slices.open_shared()
             await self._desk.slices.synced()
-        if features.due():
+        if features.due(fields_of(wanted), self._desk.slices.cuts):
             specs = await self._layout(wanted)
-            if await features.probe_again(specs):
+            if await features.probe_again(specs, self._desk.slices.cuts):
                 _log.info("pool %s: the API server stores now what it dropped before", self._name)
                 self._desk.wake_all()
         while True:
@@ -121,7 +121,7 @@ class PoolSync:
         return self._outcome(choice)
 
     def _outcome(self, choice: Choice) -> Outcome:
-        again = self._desk.features.due_in() if choice.dropped else None
+        again = self._desk.features.due_in(choice.dropped) if choice.dropped else None
         return Outcome(choice.state, choice.message, choice.dropped, again=again)
 
     async def _hold(self, pool: Pool) -> tuple[Pool | None, tuple[str, ...], str]:

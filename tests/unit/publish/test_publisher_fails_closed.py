@@ -13,7 +13,7 @@ from dradriver.model.counters import CounterConsumption, CounterSet
 from dradriver.model.device import Device, Taint
 from dradriver.model.pool import Pool
 from dradriver.model.slices import ResourceSlice
-from dradriver.publish import DroppedField, PoolState, features
+from dradriver.publish import DroppedField, PoolState, Publisher, features
 from dradriver.publish.dropped import CONSUMES_COUNTERS, SHARED_COUNTERS
 from tests.unit.publish.conftest import Reports, World, a_world
 
@@ -148,10 +148,8 @@ async def test_harmless_fields_are_reported_and_the_devices_stay(tmp_path: Path)
     assert item.spec.devices == [Device("a", {"one": 1})]
 
 
-async def test_when_the_gate_comes_on_the_whole_pool_is_published(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(features, "PROBE_SECONDS", 0.05)
+async def test_when_the_gate_comes_on_the_whole_pool_is_published(tmp_path: Path) -> None:
+    """A gate takes a restart of the server, and that ends its watches."""
     reports = Reports()
     async with a_world(tmp_path, DRAPartitionableDevices=False) as world:
         async with world.publisher(on_status=reports) as publisher:
@@ -160,6 +158,37 @@ async def test_when_the_gate_comes_on_the_whole_pool_is_published(
             await world.regate()
             await reports.until(lambda status: status.state is PoolState.PUBLISHED)
         assert await world.devices() == ["plain", "part-0", "part-1"]
+
+
+async def test_a_gate_that_comes_on_behind_a_watch_that_lasts_is_noticed_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind a load balancer the server that stores is not always the one that is watched."""
+    monkeypatch.setattr(features, "PROBE_SECONDS", 0.05)
+    monkeypatch.setattr(Publisher, "_watch_ended", lambda self: None)
+    reports = Reports()
+    async with a_world(tmp_path, DRAPartitionableDevices=False) as world:
+        async with world.publisher(on_status=reports) as publisher:
+            publisher.want([PARTS])
+            await reports.until(lambda status: status.state is PoolState.UNSAFE_WITHDRAWN)
+            await world.regate()
+            await reports.until(lambda status: status.state is PoolState.PUBLISHED)
+        assert await world.devices() == ["plain", "part-0", "part-1"]
+
+
+async def test_every_pool_asks_again_about_its_own_fields(tmp_path: Path) -> None:
+    """One gate stays off: the pool that needs it does not keep the other one from coming back."""
+    reports = Reports()
+    off = {"DRAPartitionableDevices": False, "DRADeviceBindingConditions": False}
+    fabric = replace(BOUND, name="fabric")
+    async with a_world(tmp_path, **off) as world, world.publisher(on_status=reports) as publisher:
+        publisher.want([PARTS, fabric])
+        await publisher.settled(10)
+        for gate, pool in (("DRADeviceBindingConditions", "fabric"), ("DRAPartitionableDevices", "gpus")):
+            off[gate] = True
+            await world.regate(**off)
+            wanted = (pool, PoolState.PUBLISHED)
+            await reports.until(lambda status, wanted=wanted: (status.pool, status.state) == wanted)
 
 
 async def test_when_the_gate_goes_off_the_next_write_withdraws(tmp_path: Path) -> None:
