@@ -1,0 +1,262 @@
+"""The role of the chart is what a driver's process asks of a real API server: all of it, and nothing else."""
+
+import asyncio
+import json
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, cast
+
+import grpc
+import pytest
+
+import dradriver as dra
+from dradriver.kube import Client, EventRecorder
+from dradriver.kube.connection import find_connection
+from dradriver.kube.transport import Request, Transport
+from dradriver.model.meta import ObjectReference
+from dradriver.node import Plugin, PluginConfig
+from dradriver.wire import dra_v1, dra_v1_grpc, registration_v1, registration_v1_grpc
+from tests.conformance.apiserver_suite import MERGE, Api, Json
+from tests.e2e.bed import Bed
+from tests.e2e.helm import Helm, set_values
+from tests.e2e.pod_tokens import DRA_API, ensure_node, plain_token, pod_token
+
+NODE: Final = "rights-node"
+DRIVER: Final = "rights.example.com"
+NAMESPACE: Final = "rights"
+ACCOUNT: Final = "dradriver-rights"
+CLAIMS: Final = f"{DRA_API}/namespaces/default/resourceclaims"
+SLICES: Final = f"{DRA_API}/resourceslices"
+VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+Right = tuple[str, str, str]
+"""API group, resource with its subresource, verb."""
+
+
+def right(request: Request, *, watch: bool) -> Right | None:
+    """The right that a request needs; None for discovery, which everybody has."""
+    parts = request.path.strip("/").split("/")
+    group = "" if parts[0] == "api" else parts[1]
+    rest = parts[2:] if parts[0] == "api" else parts[3:]
+    if rest[:1] == ["namespaces"]:
+        rest = rest[2:]
+    if not rest:
+        return None
+    resource, name, *sub = [*rest, ""] if len(rest) == 1 else rest
+    read = "watch" if watch else "get" if name else "list"
+    return group, "/".join([resource, *sub]), VERBS.get(request.method, read)
+
+
+@dataclass
+class Recorded:
+    """A transport that notes which rights its requests need, and lets another writer in before an update."""
+
+    inner: Transport
+    used: set[Right] = field(default_factory=set)
+    meddle: Callable[[str], Awaitable[None]] | None = None
+
+    async def request(self, request: Request) -> bytes:
+        self.note(request, watch=False)
+        if request.method == "PUT" and self.meddle is not None:
+            meddle, self.meddle = self.meddle, None
+            await meddle(request.path)
+        return await self.inner.request(request)
+
+    def stream(self, request: Request, silence: float) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        self.note(request, watch=True)
+        return self.inner.stream(request, silence)
+
+    def note(self, request: Request, *, watch: bool) -> None:
+        if (needed := right(request, watch=watch)) is not None:
+            self.used.add(needed)
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+
+class RightsDriver(dra.Driver):
+    """Some devices; says something of each that it prepares, and remembers a claim that never was."""
+
+    name = DRIVER
+
+    def __init__(self) -> None:
+        self.devices = 2
+
+    def discover(self) -> list[dra.Device]:
+        return [dra.Device(f"device-{index}") for index in range(self.devices)]
+
+    def prepare(self, claim: dra.Claim) -> Mapping[dra.AllocatedDevice, dra.PreparedDevice]:
+        return {device: dra.PreparedDevice(data={"told": "by the driver"}) for device in claim.devices}
+
+    def prepared_claims(self) -> Collection[str]:
+        return [str(uuid.uuid4())]
+
+
+@pytest.fixture(scope="module")
+def chart(real_control_plane: Bed) -> Iterator[Helm]:
+    helm = Helm(real_control_plane.credentials.write_kubeconfig(real_control_plane.url, "admin"), NAMESPACE)
+    driver = {"enabled": True, "driverName": DRIVER}
+    values = {"image.repository": "registry.example.com/d", "drivers.rights": driver}
+    helm.install("dradriver", *set_values(values))
+    yield helm
+    helm.uninstall("dradriver")
+
+
+@pytest.fixture
+async def token(chart: Helm, real: Api) -> str:
+    return await pod_token(real, NAMESPACE, ACCOUNT, NODE)
+
+
+@pytest.fixture
+async def recorded(chart: Helm, token: str, tmp_path: Path) -> AsyncIterator[Recorded]:
+    """Requests as the pod of the driver makes them."""
+    assert chart.kubeconfig is not None
+    document = json.loads(chart.kubeconfig.read_text())
+    document["users"][0]["user"] = {"token": token}
+    own = tmp_path / "pod.kubeconfig"
+    own.write_text(json.dumps(document))
+    recorded = Recorded(Transport(await find_connection(str(own), None), "dradriver/rights", 30))
+    yield recorded
+    await recorded.close()
+
+
+@asynccontextmanager
+async def registered(plugin: Plugin) -> AsyncIterator[dra_v1_grpc.DRAPluginStub]:
+    """The part of a kubelet that this test needs."""
+    await plugin.start()
+    try:
+        async with grpc.aio.insecure_channel(f"unix:{plugin.sockets.registrar}") as channel:
+            stub = registration_v1_grpc.RegistrationStub(channel)
+            await stub.GetInfo(registration_v1.InfoRequest(), timeout=5)
+            status = registration_v1.RegistrationStatus(plugin_registered=True)
+            await stub.NotifyRegistrationStatus(status, timeout=5)
+        async with grpc.aio.insecure_channel(f"unix:{plugin.sockets.service}") as channel:
+            yield dra_v1_grpc.DRAPluginStub(channel)
+    finally:
+        await plugin.stop(1)
+
+
+async def published(api: Api, devices: int) -> list[Json]:
+    """Waits until the driver's slices have so many devices."""
+    async with asyncio.timeout(20):
+        while True:
+            answer = await api.call("GET", SLICES, params={"fieldSelector": f"spec.driver={DRIVER}"})
+            items = list(answer.json["items"])
+            if sum(len(item["spec"].get("devices", [])) for item in items) == devices:
+                return items
+            await asyncio.sleep(0.02)
+
+
+async def prepared_claim(api: Api, stub: dra_v1_grpc.DRAPluginStub) -> None:
+    """A claim on this node is prepared, and its status says what the driver said."""
+    name = f"claim-{uuid.uuid4().hex[:8]}"
+    request = {"name": "r", "exactly": {"deviceClassName": DRIVER}}
+    made = await api.make(CLAIMS, {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}})
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [NODE]}]}
+    result = {"request": "r", "driver": DRIVER, "pool": NODE, "device": "device-0"}
+    allocation = {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": [term]}}
+    body = {"status": {"allocation": allocation}}
+    assert (await api.call("PATCH", f"{CLAIMS}/{name}/status", body, content_type=MERGE)).status == 200
+    claim = dra_v1.Claim(namespace="default", name=name, uid=made["metadata"]["uid"])
+    answer = await stub.NodePrepareResources(dra_v1.NodePrepareResourcesRequest(claims=[claim]), timeout=20)
+    assert answer.claims[claim.uid].error == ""
+    async with asyncio.timeout(20):
+        status: Json = {}
+        while not status.get("devices"):
+            status = (await api.call("GET", f"{CLAIMS}/{name}")).json["status"]
+    assert status["devices"][0]["data"] == {"told": "by the driver"}
+    unprepare = dra_v1.NodeUnprepareResourcesRequest(claims=[claim])
+    assert (await stub.NodeUnprepareResources(unprepare, timeout=20)).claims[claim.uid].error == ""
+    await api.call("DELETE", f"{CLAIMS}/{name}")
+
+
+async def all_that_a_driver_does(api: Api, recorded: Recorded, folder: Path) -> None:
+    """Publishes, changes and withdraws devices, prepares a claim, meets another writer, tells events."""
+    client = Client(cast(Transport, recorded))
+    driver = RightsDriver()
+
+    async def annotate(path: str) -> None:
+        body = {"metadata": {"annotations": {"example.com/by": "another writer"}}}
+        assert (await api.call("PATCH", path, body, content_type=MERGE)).status == 200
+
+    config = PluginConfig(NODE, folder / "plugins", folder / "registry", folder / "cdi", collect_seconds=0.1)
+    async with registered(Plugin(driver, client, config)) as stub:
+        (item,) = await published(api, 2)
+        await prepared_claim(api, stub)
+        # Somebody else takes a device away: it is written again, after a conflict with a third writer.
+        recorded.meddle = annotate
+        item["spec"]["devices"] = item["spec"]["devices"][:1]
+        assert (await api.call("PUT", f"{SLICES}/{item['metadata']['name']}", item)).status == 200
+        await published(api, 2)
+        driver.devices = 200
+        driver.rediscover()
+        assert len(await published(api, 200)) == 2
+        driver.devices = 2
+        driver.rediscover()
+        await published(api, 2)
+    node = ObjectReference(kind="Node", name=NODE, uid=await ensure_node(api, NODE), api_version="v1")
+    recorder = EventRecorder(client, DRIVER, NODE)
+    for regarding in (node, node, ObjectReference(kind="Pod", name="pod", namespace=NAMESPACE, uid="u")):
+        await recorder.emit(regarding, "Warning", "Tested", "an event")
+    for namespace in ("default", NAMESPACE):
+        events = (await api.call("GET", f"/api/v1/namespaces/{namespace}/events")).json["items"]
+        assert [each["message"] for each in events if each["source"].get("component") == DRIVER]
+
+
+async def role(api: Api) -> set[Right]:
+    """The rights in the role that the chart made."""
+    answer = await api.call("GET", f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{ACCOUNT}")
+    return rights(answer.json["rules"])
+
+
+def rights(rules: list[dict[str, Any]]) -> set[Right]:
+    return {
+        (group, resource, verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+async def may(api: Api, token: str, namespace: str) -> set[Right]:
+    """What the API server says that the token's owner may do."""
+    path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
+    answer = await api.call("POST", path, {"spec": {"namespace": namespace}}, token=token)
+    return rights(answer.json["status"]["resourceRules"])
+
+
+async def test_all_that_a_driver_does_works_and_uses_the_whole_role(
+    real: Api, recorded: Recorded, tmp_path: Path
+) -> None:
+    await all_that_a_driver_does(real, recorded, tmp_path)
+    synthetic = {("resource.k8s.io", "resourceclaims/driver", "associated-node:patch")}
+    assert recorded.used | synthetic == await role(real)
+
+
+async def test_the_account_may_do_nothing_else(real: Api, token: str) -> None:
+    accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
+    await real.call("POST", accounts, {"metadata": {"name": "nobody"}})
+    nobody = await plain_token(real, NAMESPACE, "nobody")
+    for namespace in ("default", NAMESPACE, "kube-system"):
+        everyone = await may(real, nobody, namespace)
+        assert await may(real, token, namespace) - everyone == await role(real)
+
+
+async def test_status_of_claims_on_other_nodes_is_refused(real: Api, token: str) -> None:
+    name = f"claim-{uuid.uuid4().hex[:8]}"
+    request = {"name": "r", "exactly": {"deviceClassName": DRIVER}}
+    await real.make(CLAIMS, {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}})
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["elsewhere"]}]}
+    result = {"request": "r", "driver": DRIVER, "pool": "elsewhere", "device": "device-0"}
+    allocation = {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": [term]}}
+    path = f"{CLAIMS}/{name}/status"
+    await real.call("PATCH", path, {"status": {"allocation": allocation}}, content_type=MERGE)
+    told = {"driver": DRIVER, "pool": "elsewhere", "device": "device-0", "data": {}}
+    answer = await real.call("PATCH", path, {"status": {"devices": [told]}}, content_type=MERGE, token=token)
+    assert answer.status == 422
+    assert "cannot arbitrary-node:patch resource" in answer.json["message"]
+    await real.call("DELETE", f"{CLAIMS}/{name}")
