@@ -22,10 +22,12 @@ _log = logging.getLogger(__name__)
 
 _MAX_REMEMBERED: Final = 256
 _MAX_WAITING: Final = 1000
-_LAST_SECONDS: Final = 1.0
+_LAST_SECONDS: Final = 0.8
 _SERIES_SECONDS: Final = 600.0
 """A repetition within this time counts up the first event, a later one is a new event (as client-go does)."""
 _MESSAGE_BYTES: Final = 1024
+_REFILL_SECONDS: Final = 300.0
+_MAX_OBJECTS: Final = 4096
 
 
 class _Said(NamedTuple):
@@ -45,21 +47,46 @@ class _Series:
     last: float
 
 
+class _Allowance:
+    """How many events about one object may be written: some at once, then one in five minutes."""
+
+    def __init__(self, burst: int) -> None:
+        self._burst = float(burst)
+        self._left: OrderedDict[ObjectReference, tuple[float, float]] = OrderedDict()
+
+    def take(self, regarding: ObjectReference) -> bool:
+        """Whether one more may be written now."""
+        now = time.monotonic()
+        left, then = self._left.pop(regarding, (self._burst, now))
+        left = min(self._burst, left + (now - then) / _REFILL_SECONDS)
+        self._left[regarding] = (left - 1 if left >= 1 else left, now)
+        while len(self._left) > _MAX_OBJECTS:
+            self._left.popitem(last=False)
+        return left >= 1
+
+
 class EventRecorder:
     """Writes events of one component (core `v1`, which every `kubectl` shows); repetitions are counted.
 
     Used as `async with recorder`, `emit` returns at once and one task writes in the background, so that nobody
     waits for news: events that come faster than the server takes them are dropped (as client-go does), and at
-    the end those that are left have a second. If the process dies, they are lost.
+    the end those that are left have a moment. If the process dies, they are lost. A server that refuses them is
+    said once, until it takes one again.
 
-    Attributes:
+    Args:
+        client: the API server.
         component: who says it, for example the driver's name.
         host: the node it runs on, if any.
+        burst: how many events about one object may be written at once; then one in five minutes, and what is
+            not written is in the next one's count (client-go has 25). None: all are written.
     """
 
-    def __init__(self, client: Client, component: str, host: str = "") -> None:
+    def __init__(self, client: Client, component: str, host: str = "", burst: int | None = None) -> None:
         self.component = component
         self.host = host
+        self._allowance = _Allowance(burst) if burst else None
+        self._problem: tuple[type[DraError], int] | None = None
+        self._lost = 0
         self._client = client
         self._series: OrderedDict[_Said, _Series] = OrderedDict()
         self._lock = asyncio.Lock()
@@ -100,14 +127,23 @@ class EventRecorder:
             reason: a CamelCase word for programs.
             message: a sentence for people; cut at 1024 bytes.
         """
-        message = message.encode()[:_MESSAGE_BYTES].decode(errors="ignore")
-        said = _Said(regarding, type, reason, message)
         if self._task is None:
-            await self._write(said)
-        elif self._waiting.full():
-            _log.warning("event %s of %s %s is lost: too many wait", reason, regarding.kind, regarding.name)
+            await self._write(_said(regarding, type, reason, message))
         else:
-            self._waiting.put_nowait(said)
+            self.post(regarding, type, reason, message)
+
+    def post(
+        self,
+        regarding: ObjectReference,
+        type: Literal["Normal", "Warning"],  # noqa: A002 - the field's name
+        reason: str,
+        message: str,
+    ) -> None:
+        """The same in the background, as soon as the recorder runs; from its loop."""
+        try:
+            self._waiting.put_nowait(_said(regarding, type, reason, message))
+        except asyncio.QueueFull:
+            _log.warning("event %s of %s %s is lost: too many wait", reason, regarding.kind, regarding.name)
 
     async def _write_waiting(self) -> None:
         while True:
@@ -120,30 +156,50 @@ class EventRecorder:
                 self._waiting.task_done()
 
     async def _write(self, said: _Said) -> None:
-        regarding = said.regarding
         try:
             async with self._lock:
                 await self._emit(said)
         except DraError as error:
-            _log.warning("event %s of %s %s is lost: %s", said.reason, regarding.kind, regarding.name, error)
+            self._failed(said, error)
+        else:
+            self._recovered()
+
+    def _failed(self, said: _Said, error: DraError) -> None:
+        self._lost += 1
+        problem = (type(error), getattr(error, "status", 0))
+        if problem != self._problem:
+            what = f"event {said.reason} of {said.regarding.kind} {said.regarding.name}"
+            _log.warning("%s is lost, and so are others while this lasts: %s", what, error)
+        self._problem = problem
+
+    def _recovered(self) -> None:
+        if self._problem is not None:
+            _log.info("events are written again, %d were lost", self._lost)
+        self._problem, self._lost = None, 0
 
     async def _emit(self, said: _Said) -> None:
         known = self._series.get(said)
+        allowed = self._allowance is None or self._allowance.take(said.regarding)
         if known is not None and time.monotonic() - known.last < _SERIES_SECONDS:
+            known.count += 1
+            if not allowed:
+                return
             try:
                 await self._count_up(known)
             except NotFound:
                 pass  # it expired on the server: begin again
             else:
                 return
+        if not allowed:
+            _log.debug("event %s of %s is one too many", said.reason, said.regarding.name)
+            return
         self._series[said] = await self._begin(said)
         while len(self._series) > _MAX_REMEMBERED:
             self._series.popitem(last=False)
 
     async def _count_up(self, series: _Series) -> None:
-        body = {"count": series.count + 1, "lastTimestamp": rfc3339(datetime.now(UTC))}
+        body = {"count": series.count, "lastTimestamp": rfc3339(datetime.now(UTC))}
         await self._client.patch(EVENTS, series.name, series.namespace, body, PatchKind.MERGE, into=bytes)
-        series.count += 1
         series.last = time.monotonic()
 
     async def _begin(self, said: _Said) -> _Series:
@@ -167,3 +223,12 @@ class EventRecorder:
         }
         await self._client.create(EVENTS, body, namespace, into=bytes)
         return _Series(name, namespace, 1, time.monotonic())
+
+
+def _said(
+    regarding: ObjectReference,
+    type: Literal["Normal", "Warning"],  # noqa: A002 - the field's name
+    reason: str,
+    message: str,
+) -> _Said:
+    return _Said(regarding, type, reason, message.encode()[:_MESSAGE_BYTES].decode(errors="ignore"))

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from dradriver.driver.config import Config, decode_config
-from dradriver.errors import DraError
+from dradriver.errors import DraError, InvalidObjectError
 from dradriver.kube.errors import ApiError, NotFound
 from dradriver.kube.resources import CLAIMS, Resource
 from dradriver.model.claim import POD_CLAIM_ANNOTATION, AllocationConfig, DeviceResult, ResourceClaim
 from dradriver.model.names import dns_label
-from dradriver.node.errors import ClaimError
+from dradriver.node.errors import ClaimError, InvalidConfigError
 from dradriver.node.inventory import Inventory
 from dradriver.node.records import ClaimRecord, ClaimRef, RecordedDevice
 
@@ -125,7 +125,10 @@ def decoded(
         strict: unknown fields are errors: for what users sent, not for what was stored by another version.
 
     Raises:
-        InvalidObjectError: the configuration is not one that the driver knows; the message names the field.
+        InvalidConfigError: the configuration is not one that the driver knows; the message names the field.
     """
     subject = f"claim {ref}: opaque parameters for request {device.request}"
-    return [decode_config(text.encode(), known, subject, strict=strict) for text in device.parameters]
+    try:
+        return [decode_config(text.encode(), known, subject, strict=strict) for text in device.parameters]
+    except InvalidObjectError as error:
+        raise InvalidConfigError(error.subject, error.problems) from error.__cause__

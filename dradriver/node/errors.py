@@ -2,13 +2,14 @@
 
 import asyncio
 
-from dradriver.errors import DraError
+from dradriver.errors import DraError, InvalidObjectError
 
 __all__ = [
     "ClaimError",
     "DeviceInUseError",
     "InProgressError",
     "IncompleteStateError",
+    "InvalidConfigError",
     "RegistrationError",
     "StateError",
     "StillRunningError",
@@ -21,6 +22,10 @@ class ClaimError(DraError):
 
 class DeviceInUseError(ClaimError):
     """The claim's devices collide with those of another prepared claim; the message names both claims."""
+
+
+class InvalidConfigError(InvalidObjectError):
+    """The opaque configuration of the claim, or of its class, is not one that the driver takes."""
 
 
 class InProgressError(DraError):

@@ -99,6 +99,11 @@ class Inventory:
         self._failure = error
 
     @property
+    def failure(self) -> str:
+        """Why the driver has not discovered yet, if it tried."""
+        return "" if self._failure is None else str(self._failure)
+
+    @property
     def known(self) -> bool:
         """Whether the driver has discovered once."""
         return self._known.is_set()

@@ -11,9 +11,11 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from dradriver.errors import DraError
 from dradriver.node.background import end
 from dradriver.node.errors import InProgressError
 from dradriver.node.records import ClaimRef
+from dradriver.node.redaction import where
 
 __all__ = ["Operations", "Progress"]
 
@@ -126,7 +128,8 @@ class Operations:
         if error is None:
             self._forget(operation)
         else:
-            _log.warning("%s of claim %s failed in the background: %s", operation.kind, operation.ref, error)
+            told = error if isinstance(error, DraError) else where(error)
+            _log.warning("%s of claim %s failed in the background: %s", operation.kind, operation.ref, told)
 
     def _forget(self, operation: _Operation) -> None:
         if self._current.get(operation.ref.uid) is operation:

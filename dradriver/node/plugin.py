@@ -9,6 +9,8 @@ taken back: the next instance takes over.
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 import grpc
@@ -18,6 +20,7 @@ from dradriver.errors import UsageError
 from dradriver.model.names import driver_name
 from dradriver.model.pool import Pool
 from dradriver.node import health, service
+from dradriver.node.announcements import Announcements
 from dradriver.node.api import Api
 from dradriver.node.background import Background, end
 from dradriver.node.boot import current_boot_id
@@ -32,9 +35,11 @@ from dradriver.node.locks import ClaimLocks
 from dradriver.node.metadata import MetadataDirectory
 from dradriver.node.metadata_updates import MetadataUpdates
 from dradriver.node.metrics import Metrics
+from dradriver.node.outcomes import Outcomes
 from dradriver.node.pool_news import PoolNews
 from dradriver.node.preparation import Preparation, Stores
 from dradriver.node.publishing import PublisherMaker, Publishing, publisher_of, recorder_of
+from dradriver.node.readiness import Readiness
 from dradriver.node.reconcile import Reconciler
 from dradriver.node.records import PreparedClaimRecord
 from dradriver.node.registration import HEALTH_VERSIONS, PLUGIN_VERSIONS, Registration
@@ -99,7 +104,14 @@ class Plugin:
         self._observe = observe
         self._data_dir = config.data_dir(driver.name)
         self._background = Background()
+        self._serving = False
         self._stopped = False
+        self.announcements = Announcements(recorder_of(client, driver.name, config.node_name), config.node_name)
+        self._readiness = Readiness(
+            lambda: self._registration.missing,
+            lambda: self._inventory.failure,
+            lambda: self._turns.waiting,
+        )
 
     async def start(self) -> None:
         """Opens the state, listens, and begins to discover, to collect and, once registered, to publish.
@@ -133,9 +145,25 @@ class Plugin:
             await self._probe.serving()
             self._start_background()
             await self._registrar_server.start()
+            self._serving = True
         except BaseException:
             await self.stop(0)
             raise
+
+    @property
+    def readiness(self) -> str:
+        """What keeps pods that are sent here from being prepared; empty when nothing does."""
+        if not (self._serving or self._stopped):
+            return "the driver is starting"
+        return self._readiness.missing
+
+    async def liveness(self) -> str:
+        """What only another start would help against; empty when nothing is wrong. Waits for no claim."""
+        if self._stopped or not self._serving:
+            return ""
+        paths = (self.sockets.service, self.sockets.registrar)
+        gone = await asyncio.to_thread(lambda: [str(path) for path in paths if not path.exists()])
+        return f"the kubelet can't call: {' and '.join(gone)} is gone" if gone else ""
 
     async def wait_registered(self, timeout: float) -> None:
         """Waits until the kubelet has accepted the driver.
@@ -173,6 +201,7 @@ class Plugin:
         if self._stopped:
             return
         self._stopped = True
+        self._readiness.stopping()
         clock = asyncio.get_running_loop().time
         until = clock() + grace
         await self._registrar_server.stop(0)
@@ -222,7 +251,9 @@ class Plugin:
 
     async def _open_stores(self) -> None:
         config, driver = self.config, self._driver
-        self._state = State(self._data_dir / FILE_NAME, config.boot_id or current_boot_id())
+        self._loop = asyncio.get_running_loop()
+        boot_id = config.boot_id or current_boot_id()
+        self._state = State(self._data_dir / FILE_NAME, boot_id, self._set_aside)
         await self._state.open()
         self._locks = ClaimLocks(self._data_dir / _LOCK_FILE)
         self._turns = Turns(self._data_dir / TURNS_FILE)
@@ -231,7 +262,9 @@ class Plugin:
             MetadataDirectory(self._data_dir / _METADATA_DIR, driver.name),
             self._observe,
         )
-        self._status = StatusWriter(self._client, driver.name, self.metrics)
+        self._status = StatusWriter(
+            self._client, driver.name, self.metrics, self._status_refused
+        )
         stores = Stores(self._state, self._files, self._locks)
         self.preparation = Preparation(
             self._calls,
@@ -261,6 +294,7 @@ class Plugin:
             self._client,
             self.preparation,
             self.metrics,
+            Outcomes(self.announcements),
             self.config.prepare_deadline,
             self._reconciler.nudge,
         )
@@ -270,12 +304,7 @@ class Plugin:
 
     def _start_background(self) -> None:
         config = self.config
-        news = PoolNews(
-            config.node_name,
-            self._data_dir,
-            self.metrics,
-            recorder_of(self._client, self._driver.name, config.node_name),
-        )
+        news = PoolNews(self._data_dir, self.metrics, self._readiness, self.announcements)
         discovery = Discovery(
             self._calls,
             config.node_name,
@@ -290,13 +319,14 @@ class Plugin:
         start("discover", discovery.run())
         start("reconcile", self._reconciler.run(config.collect_seconds, config.sweep_seconds))
         start("claim status", self._write_statuses())
-        start("events", news.write_events())
+        start("events", self._write_events())
         start("publish", self._publish_when_registered())
         if self._health.supported:
             start("health", self._health.run())
 
     def _want(self, pools: Sequence[Pool]) -> None:
         self._publishing.want(pools)
+        self._readiness.want([pool.name for pool in pools])
 
     def _registered(self, accepted: bool) -> None:  # noqa: FBT001 - a callback
         self.metrics.set_registered(registered=accepted)
@@ -304,12 +334,27 @@ class Plugin:
             self._turns.join()
         else:
             self._turns.leave()
+            self.announcements.of_node("RegistrationRefused", self._registration.missing)
+
+    def _set_aside(self, path: Path) -> None:
+        """From the state's thread."""
+        told = f"the prepared state was unreadable, set aside as {path}, and is rebuilt"
+        with suppress(RuntimeError):  # the loop may be gone
+            self._loop.call_soon_threadsafe(self.announcements.of_node, "StateSetAside", told)
+
+    def _status_refused(self, message: str) -> None:
+        self.announcements.of_node("DeviceStatusRefused", message)
+
+    async def _write_events(self) -> None:
+        async with self.announcements.recorder:
+            await asyncio.Event().wait()
 
     async def _publish_when_registered(self) -> None:
         try:
             await self._registration.wait(_PATIENCE_SECONDS)
         except RegistrationError as error:
             _log.warning("%s (nothing is published until then)", error)
+            self.announcements.of_node("NotRegistered", f"{error} (nothing is published until then)")
             await self._registration.accepted.wait()
         await self._turns.run(self._publishing.turn)
 

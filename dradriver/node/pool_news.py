@@ -12,11 +12,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from dradriver.kube.events import EventRecorder
-from dradriver.model.meta import ObjectReference
+from dradriver.node.announcements import Announcements, Reason
 from dradriver.node.background import settled
 from dradriver.node.metrics import Metrics
 from dradriver.node.pool_file import KnownPool, write_pools
+from dradriver.node.readiness import Readiness
 from dradriver.publish.status import PoolState, PoolStatus
 
 __all__ = ["PoolNews"]
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 _GATHER_SECONDS: Final = 0.05
 """Pools come in bursts; the file is written once for all of them."""
 
-_REASONS: Final[Mapping[PoolState, str]] = MappingProxyType(
+_REASONS: Final[Mapping[PoolState, Reason]] = MappingProxyType(
     {
         PoolState.REFUSED: "PoolRefused",
         PoolState.HELD: "PoolHeld",
@@ -40,31 +40,31 @@ _REASONS: Final[Mapping[PoolState, str]] = MappingProxyType(
 class PoolNews:
     """Takes each status of a publisher: call it, from the loop.
 
-    The slow parts run until cancelled: `write_events()` as long as the plugin does, `keep_file()` only while
-    this instance publishes, because another one writes the same file in its turn.
+    `keep_file()` runs only while this instance publishes, because another one writes the same file in its turn.
 
     Args:
-        node: the Node object that events are about.
         data_dir: where the file is written.
         metrics: counts and shows.
-        recorder: writes the events; not running yet.
+        readiness: is told too.
+        announcements: writes the events.
     """
 
-    def __init__(self, node: str, data_dir: Path, metrics: Metrics, recorder: EventRecorder) -> None:
-        # kubectl looks for events of a node by its name in the place of the UID, as the kubelet writes them.
-        self._node = ObjectReference(api_version="v1", kind="Node", name=node, uid=node)
+    def __init__(
+        self, data_dir: Path, metrics: Metrics, readiness: Readiness, announcements: Announcements
+    ) -> None:
         self._data_dir = data_dir
         self._metrics = metrics
-        self._recorder = recorder
+        self._readiness = readiness
+        self._announcements = announcements
         self._pools: dict[str, KnownPool] = {}
         self._said: dict[str, tuple[PoolState, str]] = {}
-        self._events: asyncio.Queue[PoolStatus] = asyncio.Queue()
         self._changed = asyncio.Event()
 
     def __call__(self, status: PoolStatus) -> None:
         """A pool was tried; its status may be the same as before."""
         name, known = status.pool, self._pools.get(status.pool)
         self._metrics.pool(known.status if known else None, status)
+        self._readiness.tried(status)
         if status.state is PoolState.REMOVED:
             self._pools.pop(name, None)
             self._said.pop(name, None)
@@ -96,20 +96,12 @@ class PoolNews:
                 _log.warning("the status of pools can't be written for `dradriver node status`: %s", error)
                 self._metrics.background_error("pool status")
 
-    async def write_events(self) -> None:
-        """Writes an event for each change that is worth one, until cancelled."""
-        async with self._recorder:
-            while True:
-                status = await self._events.get()
-                held = f" (held by {', '.join(status.held_by)})" if status.held_by else ""
-                message = f"pool {status.pool} of driver {self._recorder.component}: {status.message}{held}"
-                await self._recorder.emit(self._node, "Warning", _REASONS[status.state], message)
-
     def _say(self, status: PoolStatus) -> None:
         """One event a change; a state that comes back after another try of the same is none."""
         news = (status.state, status.message)
         if status.state is PoolState.PENDING or self._said.get(status.pool) == news:
             return
         self._said[status.pool] = news
-        if status.state in _REASONS:
-            self._events.put_nowait(status)
+        if reason := _REASONS.get(status.state):
+            held = f" (held by {', '.join(status.held_by)})" if status.held_by else ""
+            self._announcements.of_node(reason, f"pool {status.pool}: {status.message}{held}")

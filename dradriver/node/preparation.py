@@ -43,6 +43,7 @@ from dradriver.node.inventory import Inventory
 from dradriver.node.locks import ClaimLocks
 from dradriver.node.operations import Operations, Progress
 from dradriver.node.records import ClaimRecord, ClaimRef, PreparedClaimRecord, RecordedDevice
+from dradriver.node.redaction import redacted
 from dradriver.node.rows import Rows
 from dradriver.node.shared_pools import LookUpPools, nowhere
 from dradriver.node.state import State
@@ -138,7 +139,7 @@ class Preparation:
         seconds = seconds or self._deadline
         if not rebuilding:
             seconds = await self._until_complete("prepare", wanted.ref, seconds)
-        work = partial(self._prepare, claim, rebuilding=rebuilding)
+        work = partial(self._prepare, claim, wanted, rebuilding=rebuilding)
         return await self._operations.run("prepare", wanted.ref, wanted.allocation, work, seconds)
 
     async def unprepare(
@@ -223,8 +224,18 @@ class Preparation:
             return True
 
     async def _prepare(
+        self, claim: ResourceClaim, wanted: ClaimRecord, progress: Progress, *, rebuilding: bool
+    ) -> list[DeviceAnswer]:
+        try:
+            return await self._prepare_openly(claim, progress, rebuilding=rebuilding)
+        except DraError as error:
+            redacted(error, wanted)
+            raise
+
+    async def _prepare_openly(
         self, claim: ResourceClaim, progress: Progress, *, rebuilding: bool
     ) -> list[DeviceAnswer]:
+        """Its errors may quote what the claim is configured with."""
         uid = claim.metadata.uid
         progress.at("waiting for the claim's lock")
         async with self._locks.hold(uid):
@@ -319,7 +330,11 @@ class Preparation:
         claim = self._driver_claim(record, strict=strict)
         progress.at(f"driver.prepare of {_devices(record)}")
         returned = await self._calls.call(self._driver.prepare, claim, about=f" of claim {record.ref}")
-        answers = recorded_answers(self._driver.name, claim, returned)
+        try:
+            answers = recorded_answers(self._driver.name, claim, returned)
+        except DraError as error:
+            redacted(error, record, returned)
+            raise
         self._observe(Step.PREPARE_DRIVER_DONE, record.uid)
         prepared = msgspec.structs.replace(record, answers=answers)
         try:
@@ -365,7 +380,11 @@ class Preparation:
             # Stored by a version that knew this configuration; giving a device back must not depend on it.
             bare = [msgspec.structs.replace(device, parameters=[]) for device in record.devices]
             claim = self._driver_claim(msgspec.structs.replace(record, devices=bare), strict=False)
-        await self._calls.call(self._driver.unprepare, claim, about=f" of claim {record.ref}")
+        try:
+            await self._calls.call(self._driver.unprepare, claim, about=f" of claim {record.ref}")
+        except DraError as error:
+            redacted(error, record)
+            raise
         self._observe(Step.UNPREPARE_DRIVER_DONE, record.uid)
         progress.at("removing the CDI spec")
         await self._in_thread(self._files.remove, record.ref)

@@ -7,6 +7,7 @@ from typing import Protocol, TypeAlias, cast
 from dradriver.kube.client import Client
 from dradriver.kube.events import EventRecorder
 from dradriver.model.pool import Pool
+from dradriver.node.announcements import BURST
 from dradriver.node.api import Api
 from dradriver.node.background import end
 from dradriver.node.pool_news import PoolNews
@@ -55,7 +56,7 @@ def publisher_of(client: Api, driver: str, node: str) -> PublisherMaker:
 
 def recorder_of(client: Api, driver: str, node: str) -> EventRecorder:
     """Writes a driver's events; it needs the real client, which can create."""
-    return EventRecorder(cast(Client, client), driver, node)
+    return EventRecorder(cast(Client, client), driver, node, BURST)
 
 
 class Publishing:

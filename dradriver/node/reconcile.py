@@ -24,6 +24,7 @@ from dradriver.node.errors import ClaimError
 from dradriver.node.metrics import Metrics
 from dradriver.node.preparation import Preparation
 from dradriver.node.records import ClaimRef, PreparedClaimRecord
+from dradriver.node.repeats import Repeats
 from dradriver.node.rows import Rows
 from dradriver.node.state import State
 
@@ -68,6 +69,7 @@ class Reconciler:
         self._files = files
         self._preparation = preparation
         self._metrics = metrics
+        self._repeats = Repeats()
         self._nudged = asyncio.Event()
 
     async def run(self, collect_seconds: float, sweep_seconds: float) -> None:
@@ -239,4 +241,5 @@ class Reconciler:
 
     def _failed(self, source: str, what: str, error: DraError) -> None:
         self._metrics.background_error(source)
-        _log.warning("%s: %s", what, error)
+        if news := self._repeats.news(f"{source} {what}", f"{what}: {error}"):
+            _log.warning("%s", news)

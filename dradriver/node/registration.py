@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -44,6 +45,7 @@ class Registration(registration_v1_grpc.RegistrationServicer):
         self._on_status = on_status
         self._asked = False
         self._refusal = ""
+        self._since = time.monotonic()
         self.accepted = asyncio.Event()
         """Set while the kubelet's last word was yes."""
 
@@ -73,9 +75,10 @@ class Registration(registration_v1_grpc.RegistrationServicer):
             self.accepted.set()
             _log.info("the kubelet has registered driver %s", self._driver)
         else:
-            self._refusal = request.error or "no reason given"
+            before, self._refusal = self._refusal, request.error or "no reason given"
             self.accepted.clear()
-            _log.error("the kubelet refused driver %s: %s", self._driver, self._refusal)
+            if self._refusal != before:  # the kubelet tries again and again
+                _log.error("the kubelet refused driver %s: %s", self._driver, self._refusal)
         self._on_status(request.plugin_registered)
         return registration_v1.RegistrationStatusResponse()
 
@@ -90,6 +93,11 @@ class Registration(registration_v1_grpc.RegistrationServicer):
                 await self.accepted.wait()
         except TimeoutError:
             raise RegistrationError(self._reason(timeout)) from None
+
+    @property
+    def missing(self) -> str:
+        """Why the driver is not registered now; empty when it is."""
+        return "" if self.accepted.is_set() else self._reason(round(time.monotonic() - self._since))
 
     def _reason(self, timeout: float) -> str:
         if self._refusal:

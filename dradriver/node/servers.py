@@ -65,7 +65,8 @@ class Probe:
 
     async def serving(self) -> None:
         """The plugin works."""
-        await self._servicer.set("", health_pb2.HealthCheckResponse.SERVING)
+        for service in ("", "liveness"):  # the second is what probes of other DRA drivers ask for
+            await self._servicer.set(service, health_pb2.HealthCheckResponse.SERVING)
 
     async def stopping(self) -> None:
         """The plugin is about to end."""

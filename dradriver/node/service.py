@@ -18,7 +18,9 @@ from dradriver.node.cdi import usable_uid
 from dradriver.node.claim_files import DeviceAnswer
 from dradriver.node.claims import Getter, look_up
 from dradriver.node.errors import ClaimError, DeviceInUseError, IncompleteStateError, InProgressError
+from dradriver.node.log_fields import now_about, now_for
 from dradriver.node.metrics import Metrics
+from dradriver.node.outcomes import Outcomes
 from dradriver.node.preparation import Preparation
 from dradriver.node.records import ClaimRef
 from dradriver.wire import dra_v1, dra_v1_grpc, dra_v1beta1, dra_v1beta1_grpc
@@ -44,6 +46,7 @@ class ClaimService:
         client: looks claims up.
         preparation: does the work.
         metrics: counts it.
+        outcomes: tells people.
         deadline: seconds within which a request is answered, lookups included.
         on_conflict: is told when a claim was refused because of another prepared one.
     """
@@ -53,12 +56,14 @@ class ClaimService:
         client: Getter,
         preparation: Preparation,
         metrics: Metrics,
+        outcomes: Outcomes,
         deadline: float,
         on_conflict: Callable[[], None],
     ) -> None:
         self._client = client
         self._preparation = preparation
         self._metrics = metrics
+        self._outcomes = outcomes
         self._deadline = deadline
         self._on_conflict = on_conflict
         self._requests = itertools.count(1)
@@ -87,6 +92,7 @@ class ClaimService:
                 claim = await look_up(self._client, ref)
         except TimeoutError:
             raise ClaimError(f"claim {ref} can't be looked up: the API server does not answer") from None
+        now_for(claim.status.reserved_for)
         return await self._preparation.prepare(claim, max(until - clock(), 0.1))
 
     async def _unprepare(self, ref: ClaimRef) -> None:
@@ -112,23 +118,30 @@ class ClaimService:
         self, operation: str, ref: ClaimRef, work: Callable[[ClaimRef], Awaitable[T]], call: "_Call"
     ) -> T | str:
         """One claim's outcome or its error: no exception of one claim reaches another, or the server."""
+        now_about(call.id, ref)
+        began = time.perf_counter()
         try:
             with self._metrics.observed(operation):
                 _check(ref)
                 outcome = await work(ref)
-                call.results[ref.uid] = "ok"
-                return outcome
-        except DraError as error:
-            call.results[ref.uid] = "in progress" if isinstance(error, InProgressError) else "error"
-            if isinstance(error, DeviceInUseError | IncompleteStateError):
-                self._on_conflict()
-            _log.warning("%s: %s", call.id, error)
-            return str(error)[:_MAX_ERROR] or type(error).__name__
         except Exception as error:
+            self._outcomes.failed(operation, ref, time.perf_counter() - began, error)
+            return self._answer(operation, ref, error, call)
+        call.results[ref.uid] = "ok"
+        self._outcomes.succeeded(operation, ref, time.perf_counter() - began)
+        return outcome
+
+    def _answer(self, operation: str, ref: ClaimRef, error: Exception, call: "_Call") -> str:
+        """What the kubelet is told: nothing that a defect says, which may quote what is secret."""
+        if not isinstance(error, DraError):
             call.results[ref.uid] = "internal error"
-            _log.exception("%s: %s of claim %s: a defect of dradriver", call.id, operation, ref)
             self._metrics.background_error(operation)
-            return f"{operation} of claim {ref}: internal error: {type(error).__name__}: {error}"[:_MAX_ERROR]
+            told = f"{type(error).__name__}; the driver's log says where"
+            return f"{operation} of claim {ref}: internal error: {told}"[:_MAX_ERROR]
+        call.results[ref.uid] = "in progress" if isinstance(error, InProgressError) else "error"
+        if isinstance(error, DeviceInUseError | IncompleteStateError):
+            self._on_conflict()
+        return str(error)[:_MAX_ERROR] or type(error).__name__
 
 
 class _Call:

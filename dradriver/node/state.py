@@ -66,11 +66,13 @@ class State:
     Args:
         path: the SQLite file.
         boot_id: the current boot; every row that is written carries it.
+        on_aside: is told where an unreadable file was set aside, in whatever thread found that out.
     """
 
-    def __init__(self, path: Path, boot_id: str) -> None:
+    def __init__(self, path: Path, boot_id: str, on_aside: Callable[[Path], None] = lambda _: None) -> None:
         self.path = path
         self.boot_id = boot_id
+        self._on_aside = on_aside
         self._jobs: _Queue = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._opened: Opened
@@ -85,7 +87,7 @@ class State:
         Raises:
             StateError: the file can't be opened or made.
         """
-        self._opened = await asyncio.to_thread(connect, self.path)
+        self._opened = await asyncio.to_thread(self._connect)
         self._thread = threading.Thread(target=self._serve, name="prepared-state", daemon=True)
         self._thread.start()
         return self._opened.aside
@@ -155,10 +157,16 @@ class State:
                     yield Rows(self._opened.connection, self.boot_id)
                     return
             _log.error("prepared state %s was replaced or damaged, opening it again", self.path)
-            opened = connect(self.path)
+            opened = self._connect()
             # SQLite looks whether a file was moved before it removes what belongs to its name.
             self._opened.connection.close()
             self._opened, self._readable = opened, True
+
+    def _connect(self) -> Opened:
+        opened = connect(self.path)
+        if opened.aside is not None:
+            self._on_aside(opened.aside)
+        return opened
 
     def _work(self, rows: Rows, jobs: Sequence[_Job]) -> None:
         self._run(rows, [job for job in jobs if job.writes])

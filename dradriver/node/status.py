@@ -8,7 +8,7 @@ now, bound to the resource version.
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ import msgspec
 
 from dradriver.errors import DraError
 from dradriver.kube.client import PatchKind
-from dradriver.kube.errors import ApiError, Conflict, Invalid, NotFound
+from dradriver.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
 from dradriver.kube.resources import CLAIMS
 from dradriver.model.claim import AllocatedDeviceStatus
 from dradriver.model.codec import builtins, rfc3339
@@ -24,6 +24,8 @@ from dradriver.model.meta import Condition
 from dradriver.node.api import Api
 from dradriver.node.metrics import Metrics
 from dradriver.node.records import ClaimRecord
+from dradriver.node.redaction import hidden
+from dradriver.node.repeats import Repeats
 
 __all__ = ["StatusWriter", "device_statuses", "merged"]
 
@@ -114,13 +116,23 @@ class StatusWriter:
         client: the API server.
         driver: whose devices they are.
         metrics: counts failures.
+        on_refused: is told when the API server begins to refuse what is written.
     """
 
-    def __init__(self, client: Api, driver: str, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        client: Api,
+        driver: str,
+        metrics: Metrics,
+        on_refused: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self._client = client
         self._driver = driver
         self._manager = f"dradriver/{driver}"[:_MAX_MANAGER]
         self._metrics = metrics
+        self._on_refused = on_refused
+        self._refused = False
+        self._repeats = Repeats()
         self._wanted: dict[str, ClaimRecord] = {}
         self._wake = asyncio.Event()
 
@@ -159,11 +171,18 @@ class StatusWriter:
         except DraError as error:
             self._report(record, error)
             return False
+        self._refused = False
+        self._repeats.over(record.uid)
         return True
 
     def _report(self, record: ClaimRecord, error: DraError) -> None:
         self._metrics.background_error("status")
-        _log.warning("claim %s: status.devices was not written: %s", record.ref, error)
+        text = f"claim {record.ref}: status.devices was not written: {hidden(str(error), record)}"
+        if news := self._repeats.news(record.uid, text):
+            _log.warning("%s", news)
+        if isinstance(error, Forbidden | Invalid) and not self._refused:
+            self._refused = True  # most likely for all claims, and for one reason
+            self._on_refused(text)
 
     async def _write(self, record: ClaimRecord) -> None:
         now = datetime.now(UTC)

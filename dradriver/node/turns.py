@@ -46,6 +46,8 @@ class Turns:
         self._ticket: int | None = None
         self._wants_ticket = False
         self._news = asyncio.Event()
+        self.waiting = False
+        """Whether another instance publishes, and this one will after it."""
 
     def join(self) -> None:
         """The kubelet has registered this instance now, later than all others."""
@@ -85,12 +87,12 @@ class Turns:
                 _log.info("another instance of the driver was registered later: it publishes from now on")
 
     async def _my_turn(self) -> None:
-        told = False
         while not (self._is_first() and ofd.take(self._file, _PUBLISHING)):
-            if self._ticket is not None and not told:
+            if self._ticket is not None and not self.waiting:
                 _log.info("another instance of the driver publishes: waiting for its end")
-                told = True
+                self.waiting = True
             await self._pause()
+        self.waiting = False
 
     async def _pause(self) -> None:
         try:

@@ -342,4 +342,6 @@ async def test_the_metrics_say_what_happened(node: Node) -> None:
         assert sample("dradriver_node_prepared_devices") == 2
         assert sample("dradriver_node_requests_inflight", operation="prepare") == 0
         for result in ("ok", "error"):
-            assert sample("dradriver_node_request_duration_seconds_count", operation="prepare", result=result) == 1
+            assert (
+                sample("dradriver_node_request_duration_seconds_count", operation="prepare", result=result) == 1
+            )

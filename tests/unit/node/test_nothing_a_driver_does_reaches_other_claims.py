@@ -16,11 +16,14 @@ from dradriver.model.counters import Counter, CounterConsumption
 from dradriver.model.device import Device
 from dradriver.model.meta import Condition
 from dradriver.model.quantity import Quantity
+from dradriver.node.announcements import Announcements
 from dradriver.node.background import Background
 from dradriver.node.calls import DriverCalls
 from dradriver.node.discovery import Discovery
 from dradriver.node.inventory import Inventory
 from dradriver.node.metrics import Metrics
+from dradriver.node.outcomes import Outcomes
+from dradriver.node.publishing import recorder_of
 from dradriver.node.service import ClaimService
 from tests.unit.node.world import DRIVER, NODE, LampDriver, World, allocated, ref
 
@@ -223,7 +226,8 @@ async def test_an_error_as_long_as_a_book_is_cut(world: World) -> None:
     claim = world.api.add(allocated("claim", "lamp-0"))
     async with world.running() as process:
         process.driver.failure = OSError("x" * 5_000_000)
-        service = ClaimService(world.api, process.preparation, Metrics(DRIVER), 40, lambda: None)
+        outcomes = Outcomes(Announcements(recorder_of(world.api, DRIVER, NODE), NODE))
+        service = ClaimService(world.api, process.preparation, Metrics(DRIVER), outcomes, 40, lambda: None)
         outcome = (await service.prepare([ref(claim)]))[claim.metadata.uid]
     assert isinstance(outcome, str)
     assert len(outcome) < 10_000

@@ -46,7 +46,9 @@ async def published(world: World, pool: Pool) -> None:
 
 def writes(*plugins: Plugin) -> float:
     kinds = ("create", "update", "delete")
-    return sum(sample(plugin, "slice_writes_total", operation=kind) or 0 for plugin in plugins for kind in kinds)
+    return sum(
+        sample(plugin, "slice_writes_total", operation=kind) or 0 for plugin in plugins for kind in kinds
+    )
 
 
 def publishing(plugin: Plugin) -> bool:
