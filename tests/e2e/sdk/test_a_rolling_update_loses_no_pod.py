@@ -1,0 +1,36 @@
+"""Two instances of the driver side by side, one after another, while pods start and stop all the while."""
+
+import asyncio
+
+from tests.e2e.sdk.site import CARDS, Site
+
+UPDATES = 3
+
+
+async def test_pods_start_and_stop_throughout_three_updates(site: Site) -> None:
+    driver = await site.start_driver(pod_uid="instance-0")
+    done = asyncio.Event()
+    rounds = [asyncio.create_task(_pods_come_and_go(site, slot, done)) for slot in range(CARDS // 2)]
+    for update in range(1, UPDATES + 1):
+        successor = await site.start_driver(pod_uid=f"instance-{update}")
+        await driver.end()
+        driver = successor
+    done.set()
+    started = sum(await asyncio.gather(*rounds))
+    assert started >= UPDATES
+    assert not [event for event in await site.all_events() if "FailedPrepare" in event]
+    await site.all_views_are(set())
+
+
+async def _pods_come_and_go(site: Site, slot: int, done: asyncio.Event) -> int:
+    count = 0
+    while not done.is_set() or count == 0:
+        name = f"pod-{slot}-{count}"
+        await site.claim(name)
+        await site.pod(name, name, "true")
+        await site.phase(name, "Succeeded")
+        await site.delete_pod(name)
+        await site.gone(name)
+        await site.release_claim(name)
+        count += 1
+    return count
