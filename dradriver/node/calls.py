@@ -7,6 +7,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Final, TypeVar, cast
 
 from dradriver.driver import DeviceSource, Driver
@@ -67,7 +68,7 @@ class Calls:
     async def _in_thread(
         self, method: Callable[..., T | Awaitable[T]], arguments: Sequence[object], about: str
     ) -> T | Awaitable[T]:
-        running = self._threads.submit(self._run, method, arguments, about)
+        running = self._threads.submit(copy_context().run, self._run, method, arguments, about)
         try:
             return await asyncio.wrap_future(running)
         except asyncio.CancelledError:

@@ -1,19 +1,72 @@
-"""The log of a driver's process, on stderr, as text for people or as JSON for collectors."""
+"""The log of a driver's process, on stderr, as text for people or as JSON for collectors.
+
+A line carries what the process is at: the call of the kubelet, its claim and pods. `docs/observe.md` lists the
+fields.
+"""
 
 import json
 import logging
 import sys
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Final
 
-__all__ = ["JsonFormatter", "start_log"]
+__all__ = ["JsonFormatter", "TextFormatter", "carry", "start_log"]
 
 _OWN: Final = frozenset(vars(logging.makeLogRecord({})))
 """Attributes that every record has; all others were given with `extra=`."""
 
+_HIDDEN: Final = _OWN | {"message", "asctime", "carried", "constant"}
+
+_NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
+
+
+class _Carrier(logging.Filter):
+    """Gives each record what the process is at, in the thread and the task that logs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.constant = _NOTHING
+        self.current: Callable[[], Mapping[str, object]] = lambda: _NOTHING
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.constant = self.constant
+        record.carried = self.current()
+        return True
+
+
+_carrier = _Carrier()
+
+
+def carry(constant: Mapping[str, object], current: Callable[[], Mapping[str, object]]) -> None:
+    """Puts fields on each line from now on.
+
+    Args:
+        constant: the same for all lines; JSON only, the process is known to who reads its text.
+        current: asked for each line.
+    """
+    _carrier.constant, _carrier.current = constant, current
+
+
+class TextFormatter(logging.Formatter):
+    """One line: time, level, logger, message, and in brackets what is carried; a traceback below."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        """The line without the traceback: whatever a message quotes, it does not end the line."""
+        line = super().formatMessage(record)
+        if carried := _carried(record):
+            line += f" [{' '.join(f'{key}={_text(value)}' for key, value in carried.items())}]"
+        if line.isprintable():
+            return line
+        return "".join(each if each.isprintable() else repr(each)[1:-1] for each in line)
+
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, what came with `extra=`, and the traceback."""
+    """One JSON object a line: time, level, logger, message, what is carried, came with `extra=`, traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line for one record."""
@@ -23,11 +76,9 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        fields |= {
-            key: value
-            for key, value in vars(record).items()
-            if key not in _OWN and key not in {"message", "asctime"}
-        }
+        fields |= vars(record).get("constant", _NOTHING)
+        fields |= _carried(record)
+        fields |= {key: value for key, value in vars(record).items() if key not in _HIDDEN}
         if record.exc_info:
             fields["traceback"] = self.formatException(record.exc_info)
         return json.dumps(fields, default=str, ensure_ascii=False)
@@ -36,10 +87,19 @@ class JsonFormatter(logging.Formatter):
 def start_log(form: str, level: str) -> None:
     """Sends the process's log to stderr; a library's chatter below WARNING only at level debug."""
     handler = logging.StreamHandler(sys.stderr)
-    text = logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
-    handler.setFormatter(JsonFormatter() if form == "json" else text)
+    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
+    handler.addFilter(_carrier)
     wanted = getattr(logging, level.upper())
     logging.basicConfig(handlers=[handler], level=max(wanted, logging.WARNING), force=True)
     if wanted == logging.DEBUG:
         logging.getLogger().setLevel(logging.INFO)
     logging.getLogger("dradriver").setLevel(wanted)
+
+
+def _carried(record: logging.LogRecord) -> Mapping[str, object]:
+    carried: Mapping[str, object] = vars(record).get("carried", _NOTHING)
+    return carried
+
+
+def _text(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)

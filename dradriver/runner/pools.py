@@ -18,6 +18,7 @@ from dradriver.node.calls import Calls
 from dradriver.node.discovery import Discovery
 from dradriver.node.inventory import Inventory
 from dradriver.node.metrics import Metrics
+from dradriver.node.readiness import Readiness
 from dradriver.publish import OwnerRef, PoolStatus, Publisher
 
 __all__ = ["PoolProcess"]
@@ -45,6 +46,17 @@ class PoolProcess:
         self._client = client
         self._owner = owner
         self._statuses: dict[str, PoolStatus] = {}
+        self._inventory = Inventory()
+        self._readiness = Readiness(discovery=lambda: self._inventory.failure)
+
+    @property
+    def readiness(self) -> str:
+        """Why its pools are not published yet; empty when they are."""
+        return self._readiness.missing
+
+    async def liveness(self) -> str:
+        """Nothing that another start would help against is known here but that the loop turns."""
+        return ""
 
     async def run(self, stop: asyncio.Event, grace: float = 30.0) -> None:
         """Publishes until `stop` is set; `shutdown()` then gets `grace` seconds.
@@ -53,7 +65,7 @@ class PoolProcess:
             Exception: a background task met a defect; the process should end and be started again.
         """
         calls, background = Calls(self._driver), Background()
-        discovery = Discovery(calls, None, Inventory(), self._want, self.metrics, _REDISCOVER_DELAY)
+        discovery = Discovery(calls, None, self._inventory, self._want, self.metrics, _REDISCOVER_DELAY)
         self._publisher = publisher = Publisher(
             self._client,
             self._driver.name,
@@ -71,6 +83,7 @@ class PoolProcess:
             if failing.done():
                 await failing
         finally:
+            self._readiness.stopping()
             await end({waiting, failing})
             await background.stop()
             self._driver._on_rediscover = None  # noqa: SLF001 - the loop may be gone when it asks again
@@ -85,8 +98,10 @@ class PoolProcess:
 
     def _want(self, pools: Sequence[Pool]) -> None:
         self._publisher.want(pools)
+        self._readiness.want([pool.name for pool in pools])
 
     def _took(self, status: PoolStatus) -> None:
         """The publisher tried a pool; it logs what became of it."""
         self.metrics.pool(self._statuses.get(status.pool), status)
+        self._readiness.tried(status)
         self._statuses[status.pool] = status

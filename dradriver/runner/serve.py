@@ -3,15 +3,15 @@
 import asyncio
 import logging
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
 from dradriver.driver import Driver, PoolDriver
-from dradriver.errors import UsageError
 from dradriver.kube import Client
 from dradriver.node import Plugin, PluginConfig
+from dradriver.node.log_fields import log_fields
 from dradriver.publish import OwnerRef
+from dradriver.runner.endpoints import Endpoints
+from dradriver.runner.logs import carry
 from dradriver.runner.pools import PoolProcess
 from dradriver.runner.settings import Settings
 
@@ -31,6 +31,7 @@ async def serve(driver: Driver | PoolDriver, settings: Settings) -> None:
     Raises:
         DraError: the process can't start, or the plugin gave up.
     """
+    carry({"driver": driver.name}, log_fields)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -39,7 +40,7 @@ async def serve(driver: Driver | PoolDriver, settings: Settings) -> None:
     agent = f"dradriver/{driver.name}"
     async with await Client.connect(kubeconfig, settings.context or None, user_agent=agent) as client:
         process = _process(driver, client, settings)
-        with _metrics(process, settings.metrics_port):
+        async with Endpoints(process, settings.metrics_host, settings.metrics_port):
             await process.run(stop, GRACE)
     _log.info("driver %s stopped", driver.name)
 
@@ -56,25 +57,6 @@ def _process(driver: Driver | PoolDriver, client: Client, settings: Settings) ->
         return PoolProcess(driver, client, owner)
     _log.info("driver %s starts on node %s", driver.name, settings.node_name)
     return Plugin(driver, client, _plugin_config(settings))
-
-
-@contextmanager
-def _metrics(process: Plugin | PoolProcess, port: int) -> Iterator[None]:
-    """Serves the process's metrics on all addresses, from a thread of its own; port 0 serves none."""
-    if not port:
-        yield
-        return
-    from prometheus_client import start_http_server  # noqa: PLC0415 - most processes on laptops serve none
-
-    try:
-        server, thread = start_http_server(port, registry=process.metrics.registry)
-    except OSError as error:
-        raise UsageError(f"--metrics-port {port}: {error.strerror}") from error
-    try:
-        yield
-    finally:
-        server.shutdown()
-        thread.join()
 
 
 def _ask_to_stop(stop: asyncio.Event, number: signal.Signals) -> None:

@@ -95,7 +95,13 @@ OPTIONS: Final = (
         "metrics_port",
         ("DRADRIVER_METRICS_PORT",),
         "0",
-        "port for Prometheus metrics; 0 serves none",
+        "port for /metrics (Prometheus), /healthz and /readyz; 0 serves none",
+    ),
+    Option(
+        "metrics_host",
+        ("DRADRIVER_METRICS_HOST",),
+        "",
+        "address for them, IPv4 or IPv6; without one: all",
     ),
     Option("log_format", ("DRADRIVER_LOG_FORMAT",), "text", "form of the log on stderr", ("text", "json")),
     Option(
@@ -122,6 +128,7 @@ class Settings:
     pod_uid: str
     owner: str
     metrics_port: int
+    metrics_host: str
     log_format: str
     log_level: str
 
@@ -150,6 +157,7 @@ class Settings:
             pod_uid=values["pod_uid"],
             owner=values["owner"],
             metrics_port=_port(values["metrics_port"]),
+            metrics_host=values["metrics_host"],
             log_format=values["log_format"],
             log_level=values["log_level"],
         )

@@ -23,6 +23,7 @@ def node(tmp_path: Path) -> Node:
 @pytest.fixture(autouse=True)
 def debug(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, "dradriver")  # another test may have started a log
 
 
 def lines(caplog: pytest.LogCaptureFixture, end: str) -> list[str]:
