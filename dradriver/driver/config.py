@@ -4,13 +4,14 @@ Decoding is strict for what users send (an unknown field is an error that names 
 that was stored before an upgrade or downgrade (unknown fields are ignored).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, cast
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
 
 import msgspec
 
+from dradriver.driver.mistakes import fitting, mistakes
 from dradriver.errors import InvalidObjectError, Problem
-from dradriver.model.codec import decode, from_builtins
+from dradriver.model.codec import decode
 from dradriver.model.strict import unknown_fields
 
 __all__ = ["Config", "decode_config"]
@@ -47,18 +48,31 @@ def decode_config(parameters: bytes, known: Sequence[type[Config]], subject: str
         strict: whether an unknown field is an error.
 
     Raises:
-        InvalidObjectError: not JSON, of a kind that is not known, a wrong type, or an unknown field.
+        InvalidObjectError: not JSON, of a kind that is not known, or with unknown fields, wrong types and
+            broken rules; all of them are listed.
     """
+    try:
+        return _decoded(parameters, known, subject, strict=strict)
+    except RecursionError:
+        raise InvalidObjectError(subject, [Problem("", "nested too deeply")]) from None
+
+
+def _decoded(parameters: bytes, known: Sequence[type[Config]], subject: str, *, strict: bool) -> Config:
     meta = decode(_TypeMeta, parameters, subject)
     wanted = next((c for c in known if (c.api_version, c.kind) == (meta.api_version, meta.kind)), None)
     if wanted is None:
         raise InvalidObjectError(subject, [Problem("kind", _unknown_kind(meta, known))])
-    body = cast(Mapping[str, object], msgspec.json.decode(parameters))
+    body: dict[str, object] = decode(dict[str, Any], parameters, subject)
     fields = {key: value for key, value in body.items() if key not in {"apiVersion", "kind"}}
-    if strict and (unknown := unknown_fields(wanted, fields)):
-        problems = [Problem(path, f"{wanted.kind} has no such field") for path in unknown]
+    unknown = unknown_fields(wanted, fields) if strict else []
+    problems = [Problem(path, f"{wanted.kind} has no such field") for path in unknown]
+    try:
+        config = fitting(wanted, fields)
+    except InvalidObjectError as error:
+        raise InvalidObjectError(subject, problems + (mistakes(wanted, fields) or [*error.problems])) from None
+    if problems:
         raise InvalidObjectError(subject, problems)
-    return from_builtins(wanted, fields, subject)
+    return config
 
 
 def _unknown_kind(meta: _TypeMeta, known: Iterable[type[Config]]) -> str:

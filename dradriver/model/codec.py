@@ -67,6 +67,8 @@ def decode(wanted: type[T], data: bytes | str, subject: str = "") -> T:
             return cast(T, decoder.decode(_without_nulls(data)))
     except msgspec.DecodeError as error:
         raise InvalidObjectError(subject or wanted.__name__, [_problem(error)]) from None
+    except UnicodeDecodeError:
+        raise InvalidObjectError(subject or wanted.__name__, [Problem("", "is not UTF-8")]) from None
 
 
 _OPAQUE: Final = frozenset({"parameters", "data"})  # keep the bytes that they have

@@ -25,13 +25,7 @@ def _info(wanted: type) -> msgspec.inspect.Type:
 def _walk(info: msgspec.inspect.Type, data: object, path: str) -> Iterator[str]:
     match info:
         case msgspec.inspect.StructType() if isinstance(data, Mapping):
-            fields = {field.encode_name: field.type for field in info.fields}
-            for key, value in data.items():
-                where = f"{path}.{key}" if path else str(key)
-                if key in fields:
-                    yield from _walk(fields[key], value, where)
-                else:
-                    yield where
+            yield from _walk_struct(info, data, path)
         case msgspec.inspect.DictType() if isinstance(data, Mapping):
             for key, value in data.items():
                 yield from _walk(info.value_type, value, f"{path}[{key}]")
@@ -40,6 +34,24 @@ def _walk(info: msgspec.inspect.Type, data: object, path: str) -> Iterator[str]:
                 yield from _walk(info.item_type, item, f"{path}[{index}]")
         case msgspec.inspect.UnionType():
             for option in info.types:
-                yield from _walk(option, data, path)
+                if not _excluded_by_tag(option, data):
+                    yield from _walk(option, data, path)
         case _:
             return
+
+
+def _walk_struct(info: msgspec.inspect.StructType, data: Mapping[str, object], path: str) -> Iterator[str]:
+    fields = {field.encode_name: field.type for field in info.fields}
+    for key, value in data.items():
+        where = f"{path}.{key}" if path else str(key)
+        if key in fields:
+            yield from _walk(fields[key], value, where)
+        elif key != info.tag_field:
+            yield where
+
+
+def _excluded_by_tag(option: msgspec.inspect.Type, data: object) -> bool:
+    """Whether a union's option is a struct whose tag says that the data is of another one."""
+    if not (isinstance(option, msgspec.inspect.StructType) and isinstance(data, Mapping)):
+        return False
+    return option.tag_field is not None and bool(data.get(option.tag_field) != option.tag)

@@ -1,5 +1,6 @@
 """The drivers that are installed: entry points of the group `dradriver.drivers`."""
 
+import re
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
@@ -9,6 +10,7 @@ from dradriver.errors import DriverError, NotFoundError
 __all__ = ["GROUP", "driver_names", "load_any", "load_driver"]
 
 GROUP: Final = "dradriver.drivers"
+_CLASS: Final = re.compile(r"[\w.]+:[\w.]+")
 
 
 def _entry_points() -> dict[str, EntryPoint]:
@@ -36,16 +38,21 @@ def load_driver(name: str) -> type[Driver]:
 def load_any(name: str) -> type[Driver | PoolDriver]:
     """The class of an installed driver, of a node or of the control plane.
 
+    Args:
+        name: of an entry point, or `module:Class` for a driver that has none.
+
     Raises:
         NotFoundError: no driver of this name is installed; the message lists those that are.
         DriverError: its package can't be imported, or the entry point is no `Driver` or `PoolDriver` class.
     """
     point = _entry_points().get(name)
+    if point is None and _CLASS.fullmatch(name):
+        point = EntryPoint(name, name, GROUP)
     if point is None:
         known = ", ".join(driver_names()) or "none"
         raise NotFoundError(
             f"no driver {name!r} is installed (installed: {known}); "
-            f"a package offers one by an entry point of the group {GROUP!r}"
+            f"a package offers one by an entry point of the group {GROUP!r}, any other is named as module:Class"
         )
     try:
         loaded: object = point.load()

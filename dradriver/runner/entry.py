@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NoReturn
 
 from dradriver.driver import Driver, PoolDriver
+from dradriver.driver.named import name_of
 from dradriver.errors import DraError, DriverError, UsageError
-from dradriver.model import names
 from dradriver.runner.logs import start_log
 from dradriver.runner.settings import OPTIONS, Settings
 
@@ -106,11 +106,7 @@ def _end_threads(prefix: str, code: int) -> None:
 
 
 def _instantiate(driver: type[Driver | PoolDriver], settings: Settings) -> Driver | PoolDriver:
-    name: object = getattr(driver, "name", None)
-    if not isinstance(name, str):
-        raise DriverError(f'{driver.__name__} has no name: set `name = "kind.example.com"` in the class')
-    if rule := names.driver_name(name):
-        raise DriverError(f"{driver.__name__}.name: {rule}")
+    name_of(driver)
     try:
         instance = driver()
     except DraError:

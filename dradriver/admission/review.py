@@ -1,0 +1,172 @@
+"""One AdmissionReview (`admission.k8s.io/v1`) to its answer.
+
+An object is refused for new mistakes in its spec only. Whatever an object holds, it can be deleted, its status
+and metadata can be written, and its finalizers removed: else claims could never be cleaned up.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from dradriver.admission.configs import Known, mistakes_in, stored_configs
+from dradriver.errors import DraError, InvalidObjectError, Problem
+from dradriver.model.codec import Value, decode
+from dradriver.model.meta import ObjectMeta
+from dradriver.model.opaque import OPAQUE_KINDS
+from dradriver.model.versions import GROUP, VERSIONS
+
+__all__ = ["MalformedReviewError", "Outcome", "Verdict", "review"]
+
+_API_VERSION: Final = "admission.k8s.io/v1"
+_NULL: Final = msgspec.Raw(b"null")
+
+Outcome: TypeAlias = Literal["allowed", "denied"]
+
+
+class MalformedReviewError(DraError):
+    """What came is no AdmissionReview that can be answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was decided.
+
+    Attributes:
+        answer: the AdmissionReview to answer with, as JSON text.
+        outcome: whether the request may go on.
+        operation: what was asked for: `CREATE`, `UPDATE`, ...
+        subject: kind, namespace and name of the object.
+        mistakes: how many were found.
+        warning: what the client was warned of, "" for nothing.
+    """
+
+    answer: bytes
+    outcome: Outcome
+    operation: str
+    subject: str
+    mistakes: int
+    warning: str
+
+
+class _Kind(Value, frozen=True):
+    group: str = ""
+    version: str = ""
+    kind: str = ""
+
+
+class _Request(Value, frozen=True, kw_only=True):
+    uid: str = ""
+    kind: _Kind = _Kind()
+    operation: str = ""
+    sub_resource: str = ""
+    name: str = ""
+    namespace: str = ""
+    object: msgspec.Raw = _NULL
+    old_object: msgspec.Raw = _NULL
+
+
+class _Review(Value, frozen=True):
+    api_version: str = ""
+    kind: str = ""
+    request: _Request = _Request()
+
+
+class _Named(Value, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+
+
+def review(body: bytes, known: Known) -> Verdict:
+    """Decides on one request.
+
+    Args:
+        body: the AdmissionReview as JSON text.
+        known: what the drivers know.
+
+    Raises:
+        MalformedReviewError: it can't be decided on; the message says why.
+    """
+    try:
+        request = _request(body)
+        subject = _subject(request)
+        problems = list(_mistakes(request, known))
+    except InvalidObjectError as error:
+        raise MalformedReviewError(f"no AdmissionReview: {error}") from None
+    except RecursionError:
+        raise MalformedReviewError("nested too deeply") from None
+    warning = _warning(request)
+    return Verdict(
+        answer=_answer(request, subject, problems, warning),
+        outcome="denied" if problems else "allowed",
+        operation=request.operation,
+        subject=subject,
+        mistakes=len(problems),
+        warning=warning,
+    )
+
+
+def _request(body: bytes) -> _Request:
+    got = decode(_Review, body, "AdmissionReview")
+    if (got.api_version, got.kind) != (_API_VERSION, "AdmissionReview"):
+        given = f"{got.api_version or '(no apiVersion)'} {got.kind or '(no kind)'}"
+        raise MalformedReviewError(f"{_API_VERSION} AdmissionReview is wanted, found {given}")
+    if not got.request.uid:
+        raise MalformedReviewError("request.uid: is missing, so that no answer could be matched with it")
+    return got.request
+
+
+def _mistakes(request: _Request, known: Known) -> list[Problem]:
+    if request.operation not in {"CREATE", "UPDATE"} or request.sub_resource or not _is_ours(request.kind):
+        return []
+    kind = request.kind.kind
+    if bytes(request.object) == b"null":
+        raise MalformedReviewError("request.object: is missing")
+    stored = stored_configs(kind, bytes(request.old_object)) if request.operation == "UPDATE" else ()
+    return list(mistakes_in(kind, bytes(request.object), known, stored))
+
+
+def _is_ours(kind: _Kind) -> bool:
+    return kind.group == GROUP and kind.version in VERSIONS and kind.kind in OPAQUE_KINDS
+
+
+def _warning(request: _Request) -> str:
+    """Said, not refused: a rule that sends too much must not stop the writes of a cluster."""
+    if _is_ours(request.kind):
+        return ""
+    kind = request.kind
+    return (
+        f"{kind.group}/{kind.version} {kind.kind} is not checked by the webhook for opaque configuration, "
+        f"which knows {', '.join(OPAQUE_KINDS)} of {GROUP} {', '.join(VERSIONS)}"
+    )
+
+
+def _subject(request: _Request) -> str:
+    name = request.name
+    if not name and bytes(request.object) != b"null":
+        metadata = decode(_Named, bytes(request.object), "request.object").metadata
+        name = metadata.name or f"{metadata.generate_name}*"
+    return f"{request.kind.kind} {f'{request.namespace}/' if request.namespace else ''}{name}"
+
+
+def _answer(request: _Request, subject: str, problems: Sequence[Problem], warning: str) -> bytes:
+    response: dict[str, object] = {"uid": request.uid, "allowed": not problems}
+    if problems:
+        response["status"] = {
+            "status": "Failure",
+            "code": 422,
+            "reason": "Invalid",
+            "message": str(InvalidObjectError(subject, problems)),
+            "details": {
+                "group": request.kind.group,
+                "kind": request.kind.kind,
+                "name": request.name,
+                "causes": [
+                    {"reason": "FieldValueInvalid", "field": problem.path, "message": problem.rule}
+                    for problem in problems
+                ],
+            },
+        }
+    if warning:
+        response["warnings"] = [warning]
+    return msgspec.json.encode({"apiVersion": _API_VERSION, "kind": "AdmissionReview", "response": response})

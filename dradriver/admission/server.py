@@ -1,0 +1,123 @@
+"""The webhook's HTTPS server.
+
+It keeps nothing: a process that dies in the middle of a request has decided nothing, and the API server treats
+the request as its `failurePolicy` says.
+"""
+
+import asyncio
+import errno
+import logging
+import ssl
+import time
+from typing import Final
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
+
+from dradriver.admission.configs import Known
+from dradriver.admission.review import MalformedReviewError, review
+from dradriver.errors import UsageError
+
+__all__ = ["LARGEST_BODY", "PATH", "Webhook"]
+
+PATH: Final = "/validate-resource-claim-parameters"
+LARGEST_BODY: Final = 8 * 1024 * 1024
+"""Bytes: an object and its predecessor, 3 MiB each at most, and what is around them."""
+
+_log = logging.getLogger("dradriver.admission")
+
+
+class Webhook:
+    """Answers the reviews of API servers.
+
+    Args:
+        known: what drivers know.
+        context: the TLS to listen with.
+        host: the address to listen on; "": all of them.
+        port: the port; 0: any free one.
+
+    Attributes:
+        port: where it listens, once started.
+    """
+
+    def __init__(self, known: Known, context: ssl.SSLContext, *, host: str = "", port: int = 0) -> None:
+        self.port = port
+        self._known, self._context, self._host = known, context, host
+        self._stopping = False
+        self._runner: web.AppRunner | None = None
+        self._registry = CollectorRegistry()
+        self._reviews = Counter(
+            "dradriver_webhook_reviews_total",
+            "Admission reviews, by what became of them: allowed, denied or malformed.",
+            ["outcome"],
+            registry=self._registry,
+        )
+        self._seconds = Histogram(
+            "dradriver_webhook_review_seconds", "Time to decide on a review.", registry=self._registry
+        )
+
+    async def start(self) -> None:
+        """Listens.
+
+        Raises:
+            UsageError: the address can't be used.
+        """
+        app = web.Application(client_max_size=LARGEST_BODY)
+        app.router.add_post(PATH, self._review)
+        app.router.add_get("/healthz", self._healthz)
+        app.router.add_get("/readyz", self._readyz)
+        app.router.add_get("/metrics", self._metrics)
+        # No access log: it would have a line for every probe.
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=10.0)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, self._host or None, self.port, ssl_context=self._context)
+        try:
+            await site.start()
+        except OSError as error:
+            await self._runner.cleanup()
+            taken = error.errno == errno.EADDRINUSE
+            words = "another process listens there" if taken else error.strerror
+            raise UsageError(f"can't listen on {self._host or 'port'}:{self.port}: {words}") from error
+        self.port = self._runner.addresses[0][1]
+
+    def drain(self) -> None:
+        """Lets `/readyz` say no, and answers on: it takes a moment until no API server sends anything."""
+        self._stopping = True
+
+    async def stop(self) -> None:
+        """Ends what is under way and closes the socket."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _review(self, request: web.Request) -> web.Response:
+        body = await request.read()
+        begun = time.monotonic()
+        try:
+            # In a thread: authors' rules are code that we do not know, and may take their time.
+            verdict = await asyncio.to_thread(review, body, self._known)
+        except MalformedReviewError as error:
+            self._reviews.labels("malformed").inc()
+            _log.warning("a request that is no AdmissionReview was answered 400")
+            raise web.HTTPBadRequest(text=f"{error}\n") from None
+        self._seconds.observe(time.monotonic() - begun)
+        self._reviews.labels(verdict.outcome).inc()
+        if verdict.mistakes:
+            # How many, not which: a message would hold parts of the configuration.
+            count = f"{verdict.mistakes} mistake{'s' if verdict.mistakes > 1 else ''}"
+            _log.info("%s %s is denied: %s", verdict.operation, verdict.subject, count)
+        if verdict.warning:
+            _log.warning("%s: %s", verdict.subject, verdict.warning)
+        return web.Response(body=verdict.answer, content_type="application/json")
+
+    async def _healthz(self, _request: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def _readyz(self, _request: web.Request) -> web.Response:
+        if self._stopping:
+            return web.Response(status=503, text="stopping\n")
+        return web.Response(text="ok\n")
+
+    async def _metrics(self, _request: web.Request) -> web.Response:
+        body = generate_latest(self._registry)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -1,0 +1,111 @@
+"""An AdmissionReview is answered: only new mistakes in a spec are refused."""
+
+import json
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from dradriver.admission.review import MalformedReviewError, review
+from tests.unit.admission.leds import GOOD, KNOWN, WRONG, claim, device_class, led, paths, review_of
+
+
+def answer(body: bytes) -> Any:
+    reply = json.loads(review(body, KNOWN).answer)
+    assert (reply["apiVersion"], reply["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+    assert reply["response"]["uid"] == "4711"
+    return reply["response"]
+
+
+def test_a_good_claim_is_allowed_without_a_word() -> None:
+    assert answer(review_of(claim(GOOD))) == {"uid": "4711", "allowed": True}
+
+
+def test_a_wrong_claim_is_refused_with_one_message_for_all_mistakes() -> None:
+    refusal = answer(review_of(claim(WRONG, led(colour="red"))))
+    assert refusal["allowed"] is False
+    status = refusal["status"]
+    assert (status["code"], status["reason"], status["details"]["name"]) == (422, "Invalid", "desk")
+    assert status["message"] == (
+        "ResourceClaim default/desk: "
+        "spec.devices.config[0].opaque.parameters: brightness must be between 0 and 100; "
+        "spec.devices.config[1].opaque.parameters.colour: LedConfig has no such field"
+    )
+    assert paths(status["details"]["causes"]) == [
+        "spec.devices.config[0].opaque.parameters",
+        "spec.devices.config[1].opaque.parameters.colour",
+    ]
+
+
+def test_a_claim_without_a_name_yet_is_named_by_its_prefix() -> None:
+    body = claim(WRONG) | {"metadata": {"generateName": "desk-"}}
+    assert answer(review_of(body, name=""))["status"]["message"].startswith("ResourceClaim default/desk-*: ")
+
+
+def test_a_stored_claim_stays_writable_when_the_rules_became_stricter() -> None:
+    old = claim(WRONG)
+    new = deepcopy(old) | {"metadata": {"name": "desk", "labels": {"a": "b"}}}
+    assert answer(review_of(new, old))["allowed"] is True
+
+
+def test_a_stored_mistake_is_not_held_against_a_change_elsewhere() -> None:
+    assert answer(review_of(device_class(WRONG, GOOD), device_class(WRONG)))["allowed"] is True
+
+
+def test_a_new_mistake_in_a_stored_object_is_refused() -> None:
+    refusal = answer(review_of(device_class(WRONG, led(brightness=-1)), device_class(WRONG)))
+    assert paths(refusal["status"]["details"]["causes"]) == ["spec.config[1].opaque.parameters"]
+
+
+@pytest.mark.parametrize(("old", "new"), [(1, True), (0, False), (1, "1")])
+def test_values_that_differ_in_type_only_are_a_change(old: object, new: object) -> None:
+    assert answer(review_of(device_class(led(x=new)), device_class(led(x=old))))["allowed"] is False
+
+
+def test_the_order_of_keys_is_no_change() -> None:
+    old, new = device_class(led(x=1, y=2)), device_class(led(y=2, x=1))
+    assert answer(review_of(new, old))["allowed"] is True
+
+
+def test_deletion_is_never_blocked() -> None:
+    assert answer(review_of(None, claim(WRONG)))["allowed"] is True
+
+
+def test_writes_of_the_status_are_never_blocked() -> None:
+    assert answer(review_of(claim(WRONG), claim(GOOD), subResource="status"))["allowed"] is True
+
+
+@pytest.mark.parametrize("version", ["v1alpha3", "v2"])
+def test_what_is_not_known_passes_with_a_warning(version: str) -> None:
+    allowed = answer(review_of(claim(WRONG, version=version)))
+    assert allowed["allowed"] is True
+    assert allowed["warnings"] == [
+        f"resource.k8s.io/{version} ResourceClaim is not checked by the webhook for opaque configuration, "
+        "which knows DeviceClass, ResourceClaim, ResourceClaimTemplate of resource.k8s.io v1, v1beta2, v1beta1"
+    ]
+
+
+_HEAD = '"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"'
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"", "no AdmissionReview"),
+        (b"[]", "no AdmissionReview"),
+        (b'{"request":{"uid":"1"}}', r"found \(no apiVersion\) \(no kind\)"),
+        (
+            b'{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview"}',
+            "found admission.k8s.io/v1beta1",
+        ),
+        (f"{{{_HEAD}}}".encode(), "request.uid: is missing"),
+        (f'{{{_HEAD},"request":{{"uid":1}}}}'.encode(), "request.uid: Expected `str`"),
+        (review_of(claim(GOOD), object=None), "request.object: is missing"),
+        (review_of(claim(GOOD), object={"spec": []}), "spec: Expected `object`"),
+        (review_of(claim(GOOD)).replace(b'"desk"', b'"\xff"'), "no AdmissionReview"),
+        (review_of(claim(GOOD)).replace(b'"led"', b"[" * 9000 + b"]" * 9000), "nested too deeply"),
+    ],
+)
+def test_what_is_no_review_is_refused_in_words(body: bytes, words: str) -> None:
+    with pytest.raises(MalformedReviewError, match=words):
+        review(body, KNOWN)

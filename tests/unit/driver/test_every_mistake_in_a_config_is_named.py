@@ -1,0 +1,138 @@
+"""A refused configuration lists all its mistakes, each with its field."""
+
+import json
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dradriver as dra
+from dradriver.driver.config import decode_config
+from dradriver.errors import Problem
+
+
+class TimeSlicing(msgspec.Struct, tag="TimeSlicing", tag_field="strategy"):
+    interval: Literal["Short", "Long"] = "Short"
+
+
+class Processes(msgspec.Struct, tag="Processes", tag_field="strategy", rename="camel"):
+    max_clients: Annotated[int, msgspec.Meta(ge=1)]
+
+
+class Route(msgspec.Struct):
+    to: str
+    metric: int = 0
+
+    def __post_init__(self) -> None:
+        if self.metric < 0:
+            raise ValueError("metric must not be negative")
+
+
+class NetConfig(dra.Config):
+    api_version = "net.example.com/v1"
+    kind = "NetConfig"
+    mtu: int = 1500
+    mode: Literal["bridge", "l2"] | None = None
+    sharing: TimeSlicing | Processes | None = None
+    routes: list[Route] = []
+    tables: dict[str, Route] = {}
+    ports: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.mtu == 13:
+            raise KeyError("unlucky")
+        if self.mtu > 9000 and self.mode == "bridge":
+            raise ValueError("a bridge carries at most 9000 bytes")
+
+
+def refused(**fields: object) -> list[str]:
+    body = {"apiVersion": "net.example.com/v1", "kind": "NetConfig"} | fields
+    with pytest.raises(dra.InvalidObjectError) as caught:
+        decode_config(json.dumps(body).encode(), [NetConfig], "config", strict=True)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_wrong_types_and_unknown_fields_are_told_together() -> None:
+    assert refused(mtu="big", mode="l3", mut=1) == [
+        "mut: NetConfig has no such field",
+        "mtu: Expected `int`, got `str`",
+        "mode: Invalid enum value 'l3'",
+    ]
+
+
+def test_each_item_of_a_list_and_each_value_of_a_map_is_looked_at() -> None:
+    assert refused(
+        routes=[{"to": 1}, {"to": "a"}, {"metric": -1}],
+        tables={"main": {"to": "b", "metric": -1}},
+        ports=[1, "2"],
+    ) == [
+        "routes[0].to: Expected `str`, got `int`",
+        "routes[2].to: is missing: Route requires it",
+        "tables[main]: metric must not be negative",
+        "ports[1]: Expected `int`, got `str`",
+    ]
+
+
+def test_the_alternative_that_the_tag_names_is_the_one_that_is_checked() -> None:
+    assert refused(sharing={"strategy": "Processes", "maxClients": 0, "interval": "Short"}) == [
+        "sharing.interval: NetConfig has no such field",
+        "sharing.maxClients: Expected `int` >= 1",
+    ]
+
+
+def test_a_tag_that_is_not_known_is_a_mistake() -> None:
+    assert refused(sharing={"strategy": "None"}) == ["sharing.strategy: Invalid value 'None'"]
+
+
+def test_a_rule_over_several_fields_is_asked_when_each_of_them_is_good() -> None:
+    assert refused(mtu=9001, mode="bridge") == ["a bridge carries at most 9000 bytes"]
+
+
+def test_a_defect_in_a_rule_refuses_and_says_whose_it_is() -> None:
+    """A node would fail on it with a device already taken."""
+    assert refused(mtu=13) == [
+        "can't be checked: the driver's rule raised KeyError('unlucky'), which is a defect of the driver"
+    ]
+
+
+def test_what_is_no_text_is_refused_in_words() -> None:
+    body = b'{"apiVersion":"net.example.com/v1","kind":"NetConfig","mode":"\xff"}'
+    with pytest.raises(dra.InvalidObjectError, match="config: is not UTF-8"):
+        decode_config(body, [NetConfig], "config", strict=True)
+
+
+def test_parameters_that_are_nested_too_deeply_are_refused_in_words() -> None:
+    body = b'{"apiVersion":"net.example.com/v1","kind":"NetConfig","mtu":' + b"[" * 4000 + b"]" * 4000 + b"}"
+    with pytest.raises(dra.InvalidObjectError, match="nested too deeply"):
+        decode_config(body, [NetConfig], "config", strict=True)
+
+
+_scalars = st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from(["bridge", "l3", "Short"])
+_route = st.dictionaries(st.sampled_from(["to", "metric", "x"]), _scalars)
+_sharing = st.dictionaries(st.sampled_from(["strategy", "interval", "maxClients"]), _scalars)
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "mtu": _scalars,
+            "mode": _scalars,
+            "sharing": _scalars | _sharing,
+            "routes": _scalars | st.lists(_route),
+            "tables": _scalars | st.dictionaries(st.text(), _route),
+            "ports": st.lists(_scalars),
+        },
+    )
+)
+def test_a_refusal_always_has_a_reason_and_never_another_error(fields: dict[str, object]) -> None:
+    body = json.dumps({"apiVersion": "net.example.com/v1", "kind": "NetConfig"} | fields).encode()
+    problems: Sequence[Problem] | None = None
+    try:
+        decode_config(body, [NetConfig], "config", strict=True)
+    except dra.InvalidObjectError as error:
+        problems = error.problems
+    assert problems is None or problems
