@@ -11,26 +11,26 @@ What is sent again, always before a deadline:
 
 Repeatable writes are those whose second run changes nothing that the first did not: server-side apply, and
 a delete that names the UID. A create may have made an object whose name we don't know; a replace may have
-moved the resource version: for these the caller looks first. (aiohttp itself repeats a PUT or DELETE at
-once, one time, when its connection closes without an answer; resource version and UID make that second one
-a conflict.)
+moved the resource version: for these the caller looks first.
 """
 
 import asyncio
 import os
-import socket
+import re
+import ssl
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
+from urllib.parse import quote, urlencode
 
+from dradriver.errors import DraError
 from dradriver.kube.backoff import Backoff
 from dradriver.kube.connection import Connection
 from dradriver.kube.errors import ApiError, TooManyRequests, Unauthorized, Unavailable, error_from
-
-if TYPE_CHECKING:
-    import aiohttp
+from dradriver.kube.http import Answer, HttpConnection, head_of_request
+from dradriver.kube.session import Session
 
 __all__ = ["Request", "Transport"]
 
@@ -63,20 +63,25 @@ class Request:
 
 
 class Transport:
-    """The session with one API server; close it when done."""
+    """The session with one API server; close it when done.
+
+    Raises:
+        DraError: the server's or its proxy's address can't be used.
+    """
 
     def __init__(self, connection: Connection, user_agent: str, timeout: float) -> None:
-        import aiohttp  # noqa: PLC0415 - a sixth of a second that other commands need not wait
-
-        self._aiohttp = aiohttp
         self._connection = connection
         self._timeout = timeout
-        self._session = aiohttp.ClientSession(
+        try:
             # The server limits us (429), a queue of our own would only hide it.
-            connector=aiohttp.TCPConnector(ssl=connection.tls or False, limit=0),
-            headers={"User-Agent": user_agent, "Accept": "application/json"},
-            read_bufsize=2**21,
-        )
+            self._session = Session(connection)
+        except ValueError as error:
+            raise DraError(f"{connection.source}: {error}") from None
+        self._headers = {
+            "Host": self._session.host,
+            "User-Agent": user_agent,
+            "Accept": "application/json",
+        }
 
     async def close(self) -> None:
         """Closes all connections; running watches end with `Unavailable`."""
@@ -105,9 +110,15 @@ class Transport:
                 await asyncio.sleep(wait)
 
     async def _once(self, request: Request, seconds: float) -> bytes:
-        timeout = self._aiohttp.ClientTimeout(total=max(seconds, 0.1), sock_connect=_CONNECT_SECONDS)
-        async with self._open(request, timeout) as response:
-            return await response.read()
+        seconds = max(seconds, 0.1)
+        try:
+            async with (
+                asyncio.timeout(seconds),
+                self._open(request, seconds, {"Accept-Encoding": "gzip"}) as answer,
+            ):
+                return await answer.read()
+        except TimeoutError as error:
+            raise self._unavailable(request, error, sent=True) from error
 
     @asynccontextmanager
     async def stream(self, request: Request, silence: float) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -120,61 +131,86 @@ class Transport:
         Raises:
             ApiError: no success, or the connection broke later on.
         """
-        timeout = self._aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=silence)
-        async with self._open(request, timeout) as response:
-            _keep_alive(response)
-            yield response.content.iter_any()
+        async with self._open(request, silence, {}) as answer:
+            yield _heard(answer.chunks(), silence)
 
     @asynccontextmanager
     async def _open(
-        self, request: Request, timeout: "aiohttp.ClientTimeout"
-    ) -> "AsyncIterator[aiohttp.ClientResponse]":
-        """The response, after its status was checked; every failure of the connection is `Unavailable`."""
-        connection, http = self._connection, self._aiohttp
-        headers = {"Content-Type": request.content_type} if request.body is not None else {}
-        if authorization := await connection.credentials.header():
-            headers["Authorization"] = authorization
+        self, request: Request, seconds: float, headers: Mapping[str, str]
+    ) -> AsyncIterator[Answer]:
+        """The answer, after its status was checked; every failure of the connection is `Unavailable`."""
+        head = await self._head(request, headers)
+        connection = await self._connected(request, min(seconds, _CONNECT_SECONDS))
+        usable = False
         try:
-            async with self._session.request(
-                request.method,
-                connection.server + request.path,
-                params={key: value for key, value in request.query.items() if value},
-                data=request.body,
-                headers=headers,
-                timeout=timeout,
-                proxy=connection.proxy,
-                server_hostname=connection.server_hostname,
-            ) as response:
-                if response.status == 401:
-                    connection.credentials.expire()
-                if response.status >= 300:
-                    body = await response.read()
-                    retry_after = response.headers.get("Retry-After", "")
-                    raise error_from(response.status, body, str(request), retry_after)
-                yield response
-        except http.ClientSSLError as error:
-            # Waiting does not mend a certificate, so this is not `Unavailable`.
-            raise ApiError(f"{request} at {connection.server} ({connection.source}): {error}") from error
-        except (http.ClientConnectorError, http.ConnectionTimeoutError) as error:
-            raise self._unavailable(request, error, sent=False) from error
-        except (http.ClientError, TimeoutError, OSError) as error:
+            async with asyncio.timeout(seconds):
+                answer = await connection.exchange(head, request.body or b"")
+            if answer.status == 401:
+                self._connection.credentials.expire()
+            if answer.status >= 300:
+                body = await answer.read()
+                usable = answer.leaves_connection_usable
+                raise error_from(answer.status, body, str(request), answer.headers.get("retry-after", ""))
+            yield answer
+            usable = answer.leaves_connection_usable
+        except OSError as error:  # a TimeoutError is one
             raise self._unavailable(request, error, sent=True) from error
+        finally:
+            self._session.give(connection, usable=usable)
 
-    def _unavailable(self, request: Request, error: Exception, *, sent: bool) -> Unavailable:
+    async def _connected(self, request: Request, seconds: float) -> HttpConnection:
+        try:
+            return await self._session.take(seconds)
+        except ssl.SSLError as error:
+            # Waiting does not mend a certificate, so this is not `Unavailable`.
+            at = f"{self._connection.server} ({self._connection.source})"
+            raise ApiError(f"{request} at {at}: {error}") from error
+        except OSError as error:
+            raise self._unavailable(request, error, sent=False) from error
+
+    async def _head(self, request: Request, headers: Mapping[str, str]) -> bytes:
+        query = urlencode({key: value for key, value in request.query.items() if value}, quote_via=quote)
+        all_headers = {**self._headers, **headers}
+        if request.body is not None:
+            all_headers |= {"Content-Type": request.content_type, "Content-Length": str(len(request.body))}
+        if authorization := await self._connection.credentials.header():
+            all_headers["Authorization"] = authorization
+        target = self._session.target(request.path) + (f"?{query}" if query else "")
+        try:
+            return head_of_request(request.method, target, all_headers)
+        except ValueError as error:
+            raise DraError(f"{self._connection.source}: {error}") from None
+
+    def _unavailable(self, request: Request, error: OSError, *, sent: bool) -> Unavailable:
         unavailable = Unavailable(f"{request} at {self._connection.server}: {_words(error)}")
         unavailable.sent = sent
         return unavailable
 
 
-def _words(error: Exception) -> str:
+async def _heard(chunks: AsyncGenerator[bytes, None], silence: float) -> AsyncGenerator[bytes, None]:
+    """The chunks; raises TimeoutError when none comes for `silence` seconds."""
+    async with aclosing(chunks):
+        while True:
+            async with asyncio.timeout(silence):
+                chunk = await anext(chunks, None)
+            if chunk is None:
+                return
+            yield chunk
+
+
+def _words(error: OSError) -> str:
     """What went wrong with a connection, in the system's words where there are any."""
     if isinstance(error, TimeoutError):
         return "no answer in time"
-    cause = getattr(error, "os_error", None)
-    if isinstance(cause, OSError) and cause.errno:
-        # Below zero are the resolver's errors, which only know their own words.
-        return os.strerror(cause.errno) if cause.errno > 0 else str(cause.strerror)
-    return str(error) or type(error).__name__
+    if isinstance(error, ssl.SSLError):
+        return str(error)  # its number is OpenSSL's, not the system's
+    number = error.errno
+    if number is None and (first := re.search(r"\[Errno (\d+)\]", str(error))):
+        number = int(first[1])  # asyncio tells of all addresses that it tried in one text
+    if number is not None and number > 0:
+        return os.strerror(number)
+    # Below zero are the resolver's errors, which only know their own words.
+    return error.strerror or str(error) or type(error).__name__
 
 
 def _retry_wait(request: Request, error: ApiError, backoff: Backoff) -> float | None:
@@ -186,14 +222,3 @@ def _retry_wait(request: Request, error: ApiError, backoff: Backoff) -> float | 
             return backoff.next()
         case _:
             return None
-
-
-def _keep_alive(response: "aiohttp.ClientResponse") -> None:
-    """Makes the kernel notice a peer that is gone without a word; a watch sends nothing that would."""
-    transport = response.connection.transport if response.connection else None
-    sock: socket.socket | None = transport.get_extra_info("socket") if transport else None
-    if sock is not None and sock.family in {socket.AF_INET, socket.AF_INET6}:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 15)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)

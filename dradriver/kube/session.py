@@ -1,0 +1,170 @@
+"""The open HTTP connections to one API server: made when needed, kept for a while, never queued for."""
+
+import asyncio
+import base64
+import socket
+from typing import Final
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from dradriver.kube.connection import Connection
+from dradriver.kube.http import HttpConnection, Reader, head_of_request
+
+__all__ = ["Session"]
+
+_IDLE_SECONDS: Final = 60.0
+"""kube-apiserver closes a connection that was idle for 90 s; a request must not meet that."""
+_HAPPY_EYEBALLS_SECONDS: Final = 0.25
+_LONGEST_HEAD: Final = 2**14
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+class Session:
+    """Connections to one server; `close()` when done.
+
+    Args:
+        at: the server, TLS, and a proxy on the way.
+
+    Raises:
+        ValueError: the server's or the proxy's address is no URL that can be used.
+    """
+
+    def __init__(self, at: Connection) -> None:
+        self._at = at
+        self._url = _split(at.server, ("http", "https"))
+        self._proxy = _split(at.proxy, ("http",)) if at.proxy else None
+        self._idle: list[HttpConnection] = []
+        self._all: set[HttpConnection] = set()
+        self._closed = False
+        self.host = self._url.netloc.rpartition("@")[2]
+        """The `Host` header."""
+
+    def target(self, path: str) -> str:
+        """What the request line has for a path below the server's URL."""
+        target = self._url.path + path
+        return f"http://{self.host}{target}" if self._proxy and self._url.scheme == "http" else target
+
+    async def take(self, seconds: float) -> HttpConnection:
+        """A connection that nobody uses; it belongs to the caller until `give`.
+
+        Raises:
+            OSError: the server can't be reached.
+            TimeoutError: not within `seconds`.
+            ssl.SSLError: one side does not accept the other's certificate.
+        """
+        if self._closed:
+            raise RuntimeError("the client is closed")
+        oldest = asyncio.get_running_loop().time() - _IDLE_SECONDS
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.idle_since > oldest and connection.is_usable:
+                return connection
+            self._cut(connection)
+        async with asyncio.timeout(seconds):
+            connection = await self._open()
+        self._all.add(connection)
+        return connection
+
+    def give(self, connection: HttpConnection, *, usable: bool) -> None:
+        """The caller needs the connection no more."""
+        if usable and not self._closed and connection.is_usable:
+            connection.idle_since = asyncio.get_running_loop().time()
+            self._idle.append(connection)
+        else:
+            self._cut(connection)
+
+    async def close(self) -> None:
+        """Cuts all connections, those in use too."""
+        self._closed = True
+        for connection in list(self._all):
+            self._cut(connection)
+        await asyncio.sleep(0)  # the transports end in the loop's next round
+
+    def _cut(self, connection: HttpConnection) -> None:
+        self._all.discard(connection)
+        connection.cut()
+
+    async def _open(self) -> HttpConnection:
+        loop = asyncio.get_running_loop()
+        reader = Reader()
+        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+        host, port = self._url.hostname or "", self._url.port or _PORTS[self._url.scheme]
+        tls = self._at.tls if self._url.scheme == "https" else None
+        name = (self._at.server_hostname or host) if tls else None
+        if self._proxy is None or tls is None:
+            via = self._proxy or self._url
+            transport, _ = await loop.create_connection(
+                lambda: protocol,
+                via.hostname or "",
+                via.port or _PORTS[via.scheme],
+                ssl=tls,
+                server_hostname=name,
+                happy_eyeballs_delay=_HAPPY_EYEBALLS_SECONDS,
+            )
+        else:
+            tunnel = await _tunnel(self._proxy, f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+            try:
+                transport, _ = await loop.create_connection(
+                    lambda: protocol, ssl=tls, server_hostname=name, sock=tunnel
+                )
+            except BaseException:
+                tunnel.close()
+                raise
+        _keep_alive(transport)
+        return HttpConnection(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
+
+
+def _split(url: str, schemes: tuple[str, ...]) -> SplitResult:
+    split = urlsplit(url)
+    if split.scheme not in schemes or not split.hostname:
+        raise ValueError(f"{url} is no URL that begins with {' or '.join(f'{each}://' for each in schemes)}")
+    return split
+
+
+async def _tunnel(proxy: SplitResult, authority: str) -> socket.socket:
+    """A socket that a proxy has connected with the server."""
+    loop = asyncio.get_running_loop()
+    headers = {"Host": authority}
+    if proxy.username:
+        user = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+        headers["Proxy-Authorization"] = "Basic " + base64.b64encode(user.encode()).decode()
+    found = await loop.getaddrinfo(proxy.hostname or "", proxy.port or _PORTS["http"], type=socket.SOCK_STREAM)
+    family, kind, protocol, _, address = found[0]
+    tunnel = socket.socket(family, kind, protocol)
+    try:
+        tunnel.setblocking(False)  # noqa: FBT003 - the API's own argument
+        await loop.sock_connect(tunnel, address)
+        await loop.sock_sendall(tunnel, head_of_request("CONNECT", authority, headers))
+        _check_tunnel(await _head_of_answer(tunnel), f"proxy {proxy.hostname}", authority)
+    except BaseException:
+        tunnel.close()
+        raise
+    return tunnel
+
+
+async def _head_of_answer(tunnel: socket.socket) -> bytes:
+    """What the proxy says, byte by byte: what follows belongs to TLS."""
+    head = b""
+    while not head.endswith(b"\r\n\r\n") and len(head) < _LONGEST_HEAD:
+        byte = await asyncio.get_running_loop().sock_recv(tunnel, 1)
+        if not byte:
+            break
+        head += byte
+    return head
+
+
+def _check_tunnel(head: bytes, proxy: str, authority: str) -> None:
+    line = head.split(b"\r\n", 1)[0].decode("latin-1")
+    if line.split(" ")[1:2] != ["200"]:
+        raise ConnectionError(
+            f"{proxy} does not connect to {authority}: {line[:80] or 'it closed the connection'}"
+        )
+
+
+def _keep_alive(transport: asyncio.BaseTransport) -> None:
+    """Makes the kernel notice a peer that is gone without a word: a watch sends nothing that would."""
+    sock: socket.socket | None = transport.get_extra_info("socket")
+    if sock is not None and sock.family in {socket.AF_INET, socket.AF_INET6}:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 15)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)

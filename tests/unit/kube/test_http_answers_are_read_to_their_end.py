@@ -1,0 +1,227 @@
+"""How answers are framed, and when a connection is used again."""
+
+import asyncio
+import gzip
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dradriver.errors import DraError
+from dradriver.kube import PODS, Client, PatchKind, Unavailable
+from dradriver.kube.http import head_of_request
+from tests.unit.kube.scripted import kubeconfig
+
+POD = b'{"metadata":{"name":"p"}}'
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
+
+
+class Raw:
+    """A server that sends the bytes it is given, one answer a request, and counts connections."""
+
+    def __init__(self, *answers: bytes) -> None:
+        self.answers = list(answers)
+        self.asked: list[str] = []
+        self.connections = 0
+        self.url = ""
+        self.then_close = False
+
+    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        while self.answers:
+            try:
+                head = await reader.readuntil(b"\r\n\r\n")
+            except asyncio.IncompleteReadError:
+                break
+            self.asked.append(head.decode())
+            writer.write(self.answers.pop(0) if self.answers else b"")
+            if self.then_close:
+                break
+        writer.close()
+
+
+@asynccontextmanager
+async def serving(handler: Handler) -> AsyncIterator[str]:
+    server = await asyncio.start_server(handler, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+
+
+@pytest.fixture
+async def stack() -> AsyncIterator[AsyncExitStack]:
+    async with AsyncExitStack() as stack:
+        yield stack
+
+
+async def client_of(stack: AsyncExitStack, server: Raw, folder: Path, timeout: float = 10) -> Client:
+    server.url = await stack.enter_async_context(serving(server.handle))
+    return await stack.enter_async_context(
+        await Client.connect(kubeconfig(folder, server.url), timeout=timeout)
+    )
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(OK % (len(POD), POD), id="with a length"),
+        pytest.param(b"HTTP/1.1 100 Continue\r\n\r\n" + OK % (len(POD), POD), id="after an interim answer"),
+        pytest.param(
+            CHUNKED + b"5;x=y\r\n" + POD[:5] + b"\r\n14\r\n" + POD[5:] + b"\r\n0\r\n\r\n", id="in chunks"
+        ),
+        pytest.param(CHUNKED + b"19\r\n" + POD + b"\r\n0\r\nTrailer: x\r\n\r\n", id="with a trailer"),
+        pytest.param(
+            b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\nContent-Length: %d\r\n\r\n"
+            % len(gzip.compress(POD, mtime=0))
+            + gzip.compress(POD, mtime=0),
+            id="packed",
+        ),
+    ],
+)
+async def test_a_whole_answer_leaves_the_connection_to_the_next_request(
+    answer: bytes, stack: AsyncExitStack, tmp_path: Path
+) -> None:
+    server = Raw(answer, answer)
+    client = await client_of(stack, server, tmp_path)
+    for _ in range(2):
+        assert await client.get(PODS, "p", "n", into=bytes) == POD
+    assert server.connections == 1
+
+
+async def test_an_answer_without_a_length_ends_with_its_connection(
+    stack: AsyncExitStack, tmp_path: Path
+) -> None:
+    server = Raw(*[b"HTTP/1.1 200 OK\r\n\r\n" + POD] * 2)
+    server.then_close = True
+    client = await client_of(stack, server, tmp_path)
+    for _ in range(2):
+        assert await client.get(PODS, "p", "n", into=bytes) == POD
+    assert server.connections == 2
+
+
+async def test_a_connection_that_the_server_wants_closed_is_not_used_again(
+    stack: AsyncExitStack, tmp_path: Path
+) -> None:
+    answer = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 25\r\n\r\n" + POD
+    server = Raw(answer, answer)
+    client = await client_of(stack, server, tmp_path)
+    for _ in range(2):
+        await client.get(PODS, "p", "n", into=bytes)
+    assert server.connections == 2
+
+
+async def test_what_a_server_says_unasked_is_no_answer_to_the_next_request(
+    stack: AsyncExitStack, tmp_path: Path
+) -> None:
+    late = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n"
+    server = Raw(OK % (len(POD), POD) + late, OK % (len(POD), POD))
+    client = await client_of(stack, server, tmp_path)
+    for _ in range(2):
+        assert await client.get(PODS, "p", "n", into=bytes) == POD
+        await asyncio.sleep(0)
+    assert server.connections == 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"SSH-2.0-OpenSSH\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+        CHUNKED + b"+5\r\nhello\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nX: " + b"x" * 2**18,
+        b"",
+    ],
+)
+async def test_what_is_no_answer_is_told_as_unavailable(
+    answer: bytes, stack: AsyncExitStack, tmp_path: Path
+) -> None:
+    server = Raw(answer)
+    server.then_close = True
+    client = await client_of(stack, server, tmp_path)
+    with pytest.raises(Unavailable) as caught:
+        await client.patch(PODS, "p", "n", {}, PatchKind.MERGE, into=bytes)
+    assert caught.value.sent
+
+
+async def test_a_request_that_was_given_up_takes_its_connection_with_it(
+    stack: AsyncExitStack, tmp_path: Path
+) -> None:
+    server = Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 25\r\n\r\n", OK % (len(POD), POD))
+    client = await client_of(stack, server, tmp_path)
+    asking = asyncio.create_task(client.get(PODS, "p", "n", into=bytes))
+    while not server.asked:
+        await asyncio.sleep(0.001)
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+    assert await client.get(PODS, "p", "n", into=bytes) == POD
+    assert server.connections == 2
+
+
+async def test_a_server_that_is_silent_is_given_up_in_time(stack: AsyncExitStack, tmp_path: Path) -> None:
+    server = Raw(b"", b"", b"")
+    client = await client_of(stack, server, tmp_path, timeout=0.2)
+    with pytest.raises(Unavailable, match="no answer in time"):
+        await client.get(PODS, "p", "n", into=bytes)
+
+
+async def test_closing_the_client_ends_its_watches(stack: AsyncExitStack, tmp_path: Path) -> None:
+    server = Raw(CHUNKED, b"")
+    client = await client_of(stack, server, tmp_path)
+    watching = asyncio.ensure_future(anext(client.watch(PODS, into=dict, resource_version="1")))
+    while not server.asked:
+        await asyncio.sleep(0.001)
+    await client.close()
+    with pytest.raises(Unavailable):
+        await watching
+
+
+async def test_a_plain_request_goes_through_a_proxy_with_its_whole_address(
+    stack: AsyncExitStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Raw(OK % (len(POD), POD))
+    url = await stack.enter_async_context(serving(server.handle))
+    monkeypatch.setenv("http_proxy", url)
+    monkeypatch.delenv("no_proxy", raising=False)
+    path = kubeconfig(tmp_path, "http://kubernetes.example.com:8080/base")
+    client = await stack.enter_async_context(await Client.connect(path))
+    assert await client.get(PODS, "p", "n", into=bytes) == POD
+    [asked] = server.asked
+    assert asked.startswith(
+        "GET http://kubernetes.example.com:8080/base/api/v1/namespaces/n/pods/p HTTP/1.1\r\n"
+    )
+    assert "\r\nHost: kubernetes.example.com:8080\r\n" in asked
+
+
+async def test_a_proxy_that_refuses_to_connect_is_told(
+    stack: AsyncExitStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Raw(*[b"HTTP/1.1 403 Forbidden\r\n\r\n"] * 99)
+    url = await stack.enter_async_context(serving(server.handle))
+    monkeypatch.setenv("https_proxy", url.replace("//", "//user:p%40ss@"))
+    monkeypatch.delenv("no_proxy", raising=False)
+    path = kubeconfig(tmp_path, "https://kubernetes.example.com")
+    client = await stack.enter_async_context(await Client.connect(path, timeout=0.2))
+    with pytest.raises(Unavailable, match=r"kubernetes.example.com:443: HTTP/1.1 403 Forbidden"):
+        await client.get(PODS, "p", "n", into=bytes)
+    assert server.asked[0].startswith("CONNECT kubernetes.example.com:443 HTTP/1.1\r\n")
+    assert "Proxy-Authorization: Basic dXNlcjpwQHNz\r\n" in server.asked[0]
+
+
+async def test_a_proxy_of_another_kind_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", "socks5://proxy.example.com")
+    monkeypatch.delenv("no_proxy", raising=False)
+    with pytest.raises(DraError, match=r"kubeconfig .*: socks5://proxy.example.com is no URL"):
+        await Client.connect(kubeconfig(tmp_path, "https://kubernetes.example.com"))
+
+
+def test_a_header_can_not_begin_another_one() -> None:
+    with pytest.raises(ValueError, match="Authorization"):
+        head_of_request("GET", "/", {"Authorization": "Bearer a\r\nX: y"})
