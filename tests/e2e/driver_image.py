@@ -1,0 +1,116 @@
+"""An image of the driver without a registry: this Python, what dradriver depends on, and this tree.
+
+It stands for the image of `packaging/Containerfile`, whose base can't be fetched where there is no network:
+the command is the same, the paths in it are not.
+"""
+
+import hashlib
+import importlib.metadata
+import re
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from tests.e2e import images, programs
+
+IMAGE: Final = "bed.example/dradriver"
+TAGS: Final = ("one", "two")
+"""Two names of the same image: an upgrade from one to the other is an upgrade."""
+ROOT: Final = Path(__file__).parents[2]
+_PYTHON: Final = Path("opt/python")
+_LIBRARY: Final = f"lib/python{sys.version_info.major}.{sys.version_info.minor}"
+_NOT_NEEDED: Final = {
+    "__pycache__", "config", "distutils", "ensurepip", "idlelib", "lib2to3", "pydoc_data", "site-packages",
+    "test", "tests", "tkinter", "turtledemo",
+}  # fmt: skip
+_CLIENTS: Final = re.compile(r"kubernetes/(client|test|e2e_test)/")
+"""Models of every API: most of the size of the client, and only needed for its plugins of credentials."""
+
+
+def archive() -> Path:
+    """The OCI archive with `IMAGE` in each of `TAGS`; made anew only when something in it has changed."""
+    files = dict(sorted(_files()))
+    state = hashlib.sha256(Path(__file__).read_bytes())
+    for target, source in files.items():
+        status = source.stat()
+        state.update(f"{target} {source} {status.st_size} {status.st_mtime_ns}\n".encode())
+    folder = programs.cache_folder("helm").parent / "images"
+    made = folder / f"dradriver-{state.hexdigest()[:16]}.tar"
+    if not made.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        for old in folder.glob("dradriver-*"):
+            old.unlink(missing_ok=True)
+        unfinished = made.with_suffix(".new")
+        _write(unfinished, files)
+        unfinished.replace(made)
+    return made
+
+
+def _write(path: Path, files: Mapping[str, Path]) -> None:
+    contents = {target: source.read_bytes() for target, source in files.items()}
+    command = f"#!/{_PYTHON}/bin/python3\nfrom dradriver.cli import main\nmain()\n"
+    contents[f"{_PYTHON}/bin/dradriver"] = command.encode()
+    config = {
+        "Entrypoint": ["dradriver"], "User": "65532:65532",
+        "Env": [f"PATH=/{_PYTHON}/bin", f"LD_LIBRARY_PATH=/{_PYTHON}/lib", "PYTHONDONTWRITEBYTECODE=1"],
+    }  # fmt: skip
+    images.write_image(path, [images.layer(contents)], {f"{IMAGE}:{tag}": config for tag in TAGS})
+
+
+def _files() -> Iterator[tuple[str, Path]]:
+    """Paths in the image, and what is there."""
+    yield f"{_PYTHON}/bin/python3", Path(sys.executable).resolve()
+    found = [*_standard_library(), *_dependencies(), *_project()]
+    yield from found
+    programs_and_libraries = [Path(sys.executable), *(source for _, source in found if ".so" in source.name)]
+    yield from _shared_libraries(programs_and_libraries)
+
+
+def _standard_library() -> Iterator[tuple[str, Path]]:
+    folder = Path(sysconfig.get_path("stdlib"))
+    for source in folder.rglob("*"):
+        relative = source.relative_to(folder)
+        unneeded = any(part in _NOT_NEEDED or part.startswith("config-") for part in relative.parts)
+        if source.is_file() and not unneeded:
+            yield f"{_PYTHON}/{_LIBRARY}/{relative}", source
+
+
+def _dependencies() -> Iterator[tuple[str, Path]]:
+    """The files of every distribution that dradriver needs at run time."""
+    names, seen = ["dradriver"], set[str]()
+    while names:
+        name = names.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        try:
+            distribution = importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue  # for another version of Python
+        required = (each for each in distribution.requires or () if "extra ==" not in each)
+        names += [re.split(r"[\s<>=!~;\[(]", each)[0] for each in required]
+        for file in distribution.files or ():
+            inside = file.parts[0] != ".." and "__pycache__" not in file.parts
+            if inside and file.suffix != ".pth" and not _CLIENTS.match(file.as_posix()):
+                yield f"{_PYTHON}/{_LIBRARY}/site-packages/{file.as_posix()}", Path(str(file.locate()))
+
+
+def _project() -> Iterator[tuple[str, Path]]:
+    """This tree, as its wheel has it."""
+    for folder in (ROOT / "dradriver", ROOT / "drivers", ROOT / "examples" / "loop" / "dradriver_loop"):
+        for source in folder.rglob("*"):
+            if source.is_file() and "__pycache__" not in source.parts:
+                yield f"{_PYTHON}/{_LIBRARY}/site-packages/{source.relative_to(folder.parent)}", source
+
+
+def _shared_libraries(binaries: list[Path]) -> Iterator[tuple[str, Path]]:
+    """What the loader would load, the loader itself among it."""
+    listed = subprocess.run(("ldd", *map(str, binaries)), check=False, capture_output=True, text=True).stdout
+    for path in {Path(each) for each in re.findall(r"(/\S+) \(0x", listed)}:
+        if path.name.startswith("ld-linux"):
+            yield str(path).lstrip("/"), path.resolve()
+        else:
+            yield f"{_PYTHON}/lib/{path.name}", path.resolve()
