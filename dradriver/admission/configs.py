@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from dradriver.driver import Config, Driver, PoolDriver
+from dradriver.driver import Config, Driver
 from dradriver.driver.config import decode_config
 from dradriver.driver.named import name_of
 from dradriver.errors import InvalidObjectError, Problem, UsageError
@@ -22,19 +22,16 @@ Stored: TypeAlias = Collection[tuple[str, bytes]]
 """Configurations that an object has already: driver and canonical parameters."""
 
 
-def known_configs(drivers: Iterable[type[Driver | PoolDriver]]) -> Known:
+def known_configs(drivers: Iterable[type[Driver]]) -> Known:
     """What the drivers declare; they are not instantiated, for a webhook runs where no device is.
 
     Raises:
         DriverError: a class has no name, or none that a driver may have.
-        UsageError: two drivers have the same name, or one is a pool driver.
+        UsageError: two drivers have the same name.
     """
     known: dict[str, Sequence[type[Config]]] = {}
     for driver in drivers:
         name = name_of(driver)
-        if not issubclass(driver, Driver):
-            rule = "a pool driver reads no configuration: name the driver of the nodes instead"
-            raise UsageError(f"--driver: {driver.__name__} ({name}) is {rule}")
         if name in known:
             raise UsageError(f"--driver: two drivers are called {name}")
         known[name] = driver.configs

@@ -2,7 +2,7 @@
 
 import click
 
-from dradriver.cli import new, node, run, up
+from dradriver.cli import new, node, run, up, webhook
 from dradriver.cli.demonstration import demo
 from dradriver.cli.errors import ErrorGroup
 from dradriver.cli.get import get
@@ -22,5 +22,5 @@ def main() -> None:
     """
 
 
-for _command in (demo, up.up, run.run, new.new, get, node.node, validate, simulate, withdraw):
+for _command in (demo, up.up, run.run, new.new, get, node.node, validate, simulate, withdraw, webhook.webhook):
     main.add_command(_command)

@@ -69,7 +69,8 @@ def _decoded(parameters: bytes, known: Sequence[type[Config]], subject: str, *, 
     try:
         config = fitting(wanted, fields)
     except InvalidObjectError as error:
-        raise InvalidObjectError(subject, problems + (mistakes(wanted, fields) or [*error.problems])) from None
+        found = mistakes(wanted, fields) or error.problems
+        raise InvalidObjectError(subject, [*problems, *found]) from error.__cause__  # the author's, if any
     if problems:
         raise InvalidObjectError(subject, problems)
     return config

@@ -1,9 +1,11 @@
 """The command itself: files in, findings out."""
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import click
 
+from dradriver.admission import Known, known_configs, mistakes_in
 from dradriver.cli.errors import FAILED
 from dradriver.cli.files import Document, Reading, read_files
 from dradriver.cli.output import document as print_document
@@ -16,8 +18,11 @@ from dradriver.cli.validation.pools import Member, check_pools
 from dradriver.errors import InvalidObjectError, Problem
 from dradriver.model.codec import builtins, decode
 from dradriver.model.slices import ResourceSlice
+from dradriver.runner import load_driver
 
 __all__ = ["findings", "validate"]
+
+_NO_DRIVERS: Final[Known] = {}
 
 
 @click.command()
@@ -29,16 +34,23 @@ __all__ = ["findings", "validate"]
     required=True,
     help="File or folder, - for stdin; may be repeated.",
 )
+@click.option(
+    "--driver",
+    "drivers",
+    multiple=True,
+    metavar="NAME",
+    help="Also check opaque configuration as this driver reads it, installed or module:Class; may be repeated.",
+)
 @output_option
 @click.pass_context
-def validate(ctx: click.Context, files: Sequence[str], output: str) -> None:
+def validate(ctx: click.Context, files: Sequence[str], drivers: Sequence[str], output: str) -> None:
     """Check slices, classes, claims, templates and CDI specs offline.
 
     Says what an API server would refuse, what no allocator could use, and what may go wrong later (warnings).
     Other kinds are skipped. Exits with 1 when anything is invalid.
     """
     reading = read_files(files)
-    found = list(findings(reading))
+    found = list(findings(reading, known_configs(map(load_driver, drivers))))
     errors = sum(finding.severity == "error" for finding in found)
     if output == "table":
         for finding in found:
@@ -50,18 +62,18 @@ def validate(ctx: click.Context, files: Sequence[str], output: str) -> None:
         ctx.exit(FAILED)
 
 
-def findings(reading: Reading) -> Iterator[Finding]:
-    """Everything that is wrong or doubtful in what was read."""
+def findings(reading: Reading, known: Known = _NO_DRIVERS) -> Iterator[Finding]:
+    """Everything that is wrong or doubtful in what was read, `known` being what may be configured."""
     for error in reading.errors:
         for problem in error.problems:
             yield Finding(error.file, error.document, "", problem)
     members: list[Member] = []
     for document in reading.documents:
-        yield from _check_document(document, members)
+        yield from _check_document(document, members, known)
     yield from check_pools(members)
 
 
-def _check_document(document: Document, members: list[Member]) -> Iterator[Finding]:
+def _check_document(document: Document, members: list[Member], known: Known) -> Iterator[Finding]:
     if document.kind == "CDI spec":
         yield from problems_of(document, check_cdi(document))
     elif not document.kind:
@@ -70,7 +82,17 @@ def _check_document(document: Document, members: list[Member]) -> Iterator[Findi
         checked = check(document)
         yield from problems_of(document, checked.problems)
         if checked.v1 is not None:
-            yield from _check_values(document, checked.v1, members, sound=not checked.problems)
+            sound = not checked.problems
+            yield from _check_values(document, checked.v1, members, sound=sound)
+            yield from _check_configs(document, checked.v1, known, sound=sound)
+
+
+def _check_configs(document: Document, v1: bytes, known: Known, *, sound: bool) -> Iterator[Finding]:
+    try:
+        yield from problems_of(document, mistakes_in(document.kind, v1, known))
+    except InvalidObjectError as error:
+        if sound:
+            yield from problems_of(document, error.problems)
 
 
 def _check_values(document: Document, v1: bytes, members: list[Member], *, sound: bool) -> Iterator[Finding]:

@@ -8,28 +8,25 @@ line.
 """
 
 import json
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Iterator
 
 import msgspec
 
 from dradriver.cli.files import Document
 from dradriver.errors import Problem
-from dradriver.model.claim import ResourceClaim, ResourceClaimTemplate
+from dradriver.model.claim import OpaqueConfig, ResourceClaim
 from dradriver.model.codec import canonical, decode
-from dradriver.model.deviceclass import DeviceClass
+from dradriver.model.opaque import opaque_configs
 
 __all__ = ["parameter_warnings"]
-
-_Entry = tuple[str, bytes]
 
 
 def parameter_warnings(document: Document, v1: bytes) -> Iterator[Problem]:
     """A warning for each opaque parameter of the object that is not canonical JSON."""
     if not document.is_json or b"\n" in document.raw.strip():
         return
-    for path, raw in _PLACES.get(document.kind, _none)(v1):
-        reasons = list(_reasons(raw))
+    for path, opaque in _entries(document.kind, v1):
+        reasons = list(_reasons(bytes(opaque.parameters)))
         if reasons:
             rule = (
                 f"not the JSON that Go writes ({', '.join(reasons)}): kubectl rewrites it, but a client that "
@@ -88,35 +85,9 @@ def _without_spaces(raw: bytes) -> bytes:
     return msgspec.json.format(raw, indent=-1)
 
 
-def _of_class(v1: bytes) -> Iterator[_Entry]:
-    for index, entry in enumerate(decode(DeviceClass, v1).spec.config):
-        if entry.opaque is not None:
-            yield f"spec.config[{index}].opaque.parameters", bytes(entry.opaque.parameters)
-
-
-def _of_claim(v1: bytes) -> Iterator[_Entry]:
-    claim = decode(ResourceClaim, v1)
-    for index, entry in enumerate(claim.spec.devices.config):
-        if entry.opaque is not None:
-            yield f"spec.devices.config[{index}].opaque.parameters", bytes(entry.opaque.parameters)
-    for index, given in enumerate(claim.allocation.devices.config if claim.allocation else ()):
-        if given.opaque is not None:
-            path = f"status.allocation.devices.config[{index}].opaque.parameters"
-            yield path, bytes(given.opaque.parameters)
-
-
-def _of_template(v1: bytes) -> Iterator[_Entry]:
-    for index, entry in enumerate(decode(ResourceClaimTemplate, v1).spec.spec.devices.config):
-        if entry.opaque is not None:
-            yield f"spec.spec.devices.config[{index}].opaque.parameters", bytes(entry.opaque.parameters)
-
-
-def _none(_v1: bytes) -> Iterator[_Entry]:
-    return iter(())
-
-
-_PLACES: Final[dict[str, Callable[[bytes], Iterator[_Entry]]]] = {
-    "DeviceClass": _of_class,
-    "ResourceClaim": _of_claim,
-    "ResourceClaimTemplate": _of_template,
-}
+def _entries(kind: str, v1: bytes) -> Iterator[tuple[str, OpaqueConfig]]:
+    yield from opaque_configs(kind, v1)
+    if kind == "ResourceClaim" and (allocation := decode(ResourceClaim, v1).allocation) is not None:
+        for index, given in enumerate(allocation.devices.config):
+            if given.opaque is not None:
+                yield f"status.allocation.devices.config[{index}].opaque.parameters", given.opaque

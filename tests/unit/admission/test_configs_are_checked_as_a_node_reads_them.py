@@ -6,7 +6,6 @@ import pytest
 
 import dradriver as dra
 from dradriver.admission import known_configs, mistakes_in
-from dradriver.driver import PoolDriver
 from dradriver.errors import UsageError
 from tests.unit.admission import leds
 from tests.unit.admission.leds import GOOD, KNOWN, WRONG, LedDriver, PlainDriver, led
@@ -76,14 +75,3 @@ def test_drivers_are_known_by_their_class_alone() -> None:
 def test_a_name_is_taken_once() -> None:
     with pytest.raises(UsageError, match=r"two drivers are called led\.example\.com"):
         known_configs([LedDriver, LedDriver])
-
-
-def test_a_pool_driver_has_no_configuration() -> None:
-    class Fabric(PoolDriver):
-        name = "led.example.com"
-
-        def discover(self) -> list[dra.Pool]:
-            return []
-
-    with pytest.raises(UsageError, match="name the driver of the nodes instead"):
-        known_configs([Fabric])

@@ -1,0 +1,99 @@
+"""`dradriver webhook`: opaque configuration is checked when it is written, not when a pod starts."""
+
+import asyncio
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+
+from dradriver.admission import Known, known_configs
+from dradriver.runner import load_driver
+
+__all__ = ["webhook"]
+
+_RELOAD_SECONDS: Final = 10.0
+_DRAIN_SECONDS: Final = 3.0
+
+
+@click.command(short_help="Serve the admission webhook for drivers' opaque configuration.")
+@click.option(
+    "--driver",
+    "drivers",
+    multiple=True,
+    required=True,
+    metavar="NAME",
+    help="A driver whose configuration is checked, installed or module:Class; may be repeated.",
+)
+@click.option("--host", default="", help="Address to listen on.  [default: all]")
+@click.option("--port", type=click.IntRange(0, 65535), default=9443, show_default=True, help="Port.")
+@click.option(
+    "--tls-cert-file",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Certificate (PEM); read again when it changes.",
+)
+@click.option(
+    "--tls-private-key-file",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Its private key (PEM); read again when it changes.",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(("text", "json")),
+    default="text",
+    envvar="DRADRIVER_LOG_FORMAT",
+    show_default=True,
+    help="Form of the log on stderr.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(("debug", "info", "warning", "error")),
+    default="info",
+    envvar="DRADRIVER_LOG_LEVEL",
+    show_default=True,
+    help="Least important message that is logged.",
+)
+def webhook(  # one parameter an option
+    drivers: Sequence[str],
+    host: str,
+    port: int,
+    tls_cert_file: Path,
+    tls_private_key_file: Path,
+    log_format: str,
+    log_level: str,
+) -> None:
+    """Serve the validating admission webhook for drivers' opaque configuration until SIGTERM or SIGINT.
+
+    ResourceClaims, ResourceClaimTemplates and DeviceClasses whose configuration a driver would not take are
+    refused, with every mistake named. Paths: /validate-resource-claim-parameters, /healthz, /readyz, /metrics.
+    """
+    from dradriver.runner.logs import start_log  # noqa: PLC0415 - of all the CLI only this and `run` keep a log
+
+    start_log(log_format, log_level)
+    known = known_configs(map(load_driver, drivers))
+    asyncio.run(_serve(known, host, port, tls_cert_file, tls_private_key_file))
+
+
+async def _serve(known: Known, host: str, port: int, cert_file: Path, key_file: Path) -> None:
+    from dradriver.admission.certificate import Certificate  # noqa: PLC0415 - slow to import
+    from dradriver.admission.server import Webhook  # noqa: PLC0415 - slow to import
+
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    certificate = await asyncio.to_thread(Certificate, cert_file, key_file)
+    server = Webhook(known, certificate.context, host=host, port=port)
+    await server.start()
+    following = asyncio.create_task(certificate.follow(_RELOAD_SECONDS), name="certificate")
+    try:
+        click.echo(f"Checking the configuration of {', '.join(sorted(known))} on port {server.port}.", err=True)
+        await stop.wait()
+        server.drain()
+        await asyncio.sleep(_DRAIN_SECONDS)
+    finally:
+        await server.stop()
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
