@@ -10,6 +10,7 @@ import pytest
 from tests.e2e import control_plane, host, programs
 from tests.e2e.bed import Bed
 from tests.e2e.cluster import Cluster, start_cluster
+from tests.e2e.leftovers import Machine
 
 TIERS = ("interop", "e2e")
 """Folders whose tests have a marker of that name, and run only when it is asked for."""
@@ -53,7 +54,16 @@ def no_task_is_left_behind(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture(scope="session")
-def real_control_plane() -> Iterator[Bed]:
+def machine_as_found() -> Iterator[None]:
+    """Fails the run when a bed has left something: processes, mounts, links, packet filters, sysctls, ..."""
+    machine = Machine()
+    yield
+    if left := machine.differences():
+        pytest.fail("the machine is not as it was found:\n" + "\n".join(left), pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def real_control_plane(machine_as_found: None) -> Iterator[Bed]:
     """A real etcd and kube-apiserver, shared by all tests that are marked `e2e`."""
     if reason := programs.missing(*programs.CONTROL_PLANE):
         pytest.skip(reason)
@@ -63,7 +73,7 @@ def real_control_plane() -> Iterator[Bed]:
 
 
 @pytest.fixture(scope="session")
-def real_cluster() -> Iterator[Cluster]:
+def real_cluster(machine_as_found: None) -> Iterator[Cluster]:
     """A real Kubernetes with one node, and more as they are asked for, shared by all tests that want it."""
     if reason := host.missing():
         pytest.skip(reason)

@@ -25,7 +25,7 @@ SYSCTLS: Final = (
     "net.ipv4.ip_forward", "vm.overcommit_memory", "vm.panic_on_oom",
 )  # fmt: skip
 """What the kubelet and the network plugin set."""
-FOLDERS: Final = ("/etc/cdi", "/run/cdi", "/run/containerd", "/var/lib/kubelet")
+FOLDERS: Final = ("/etc/cdi", "/run/cdi", "/run/containerd", "/var/lib/cni", "/var/lib/kubelet")
 """What a node mounts over, in a mount namespace of its own, and has to exist for that."""
 
 
@@ -50,6 +50,23 @@ def _sysctl(name: str) -> Path:
     return Path("/proc/sys", *name.split("."))
 
 
+def living() -> list[Path]:
+    """The folders of the beds that are up."""
+    return [each.folder for each in Changes.others() if each.alive()]
+
+
+def sweep() -> None:
+    """Take back what beds of dead processes have left."""
+    with _lock():
+        _sweep()
+
+
+def _sweep() -> None:
+    for each in Changes.others():
+        if not each.alive():
+            each._undo()
+
+
 class Changes:
     """The record of one bed.
 
@@ -65,9 +82,7 @@ class Changes:
     def begin(cls) -> "Changes":
         """A folder for a new bed, after those of dead processes were removed; short, for sockets' sake."""
         with _lock():
-            for stale in cls._others(None):
-                if not stale.alive():
-                    stale._undo()
+            _sweep()
             changes = cls(Path(tempfile.mkdtemp(prefix=PREFIX, dir=PLACE)))
             changes._write(
                 {"pid": os.getpid(), "started": _started(os.getpid()), "addresses": [], "shared": None}
@@ -75,7 +90,8 @@ class Changes:
             return changes
 
     @classmethod
-    def _others(cls, mine: Path | None) -> list["Changes"]:
+    def others(cls, mine: Path | None = None) -> list["Changes"]:
+        """The records of all beds, or of those but one."""
         found = [cls(each.parent) for each in PLACE.glob(f"{PREFIX}*/changes.json")]
         return [each for each in found if each.folder != mine]
 
@@ -106,7 +122,7 @@ class Changes:
             if record["shared"] is not None:
                 return
             # What another bed found is what was there before both.
-            known = [shared for each in self._others(self.folder) if (shared := each._read()["shared"])]
+            known = [shared for each in self.others(self.folder) if (shared := each._read()["shared"])]
             record["shared"] = known[0] if known else {
                 "sysctls": {name: _sysctl(name).read_text() for name in SYSCTLS},
                 "folders": [each for each in FOLDERS if not Path(each).exists()],
@@ -136,7 +152,7 @@ class Changes:
                 ("ip", "address", "delete", f"{address}/32", "dev", "lo"), check=False, capture_output=True
             )
         shared = record["shared"]
-        if shared and not any(each._read()["shared"] for each in self._others(self.folder)):
+        if shared and not any(each._read()["shared"] for each in self.others(self.folder)):
             for name, value in shared["sysctls"].items():
                 _sysctl(name).write_text(value)
             for each in shared["folders"]:

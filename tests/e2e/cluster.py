@@ -1,7 +1,7 @@
 """A whole cluster: a control plane, and real nodes as they are asked for."""
 
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,9 +52,12 @@ class Cluster:
 
 @contextmanager
 def start_cluster(
-    gates: Mapping[str, bool] = control_plane.ALL_GATES, *, emulated_version: str = ""
+    gates: Mapping[str, bool] = control_plane.ALL_GATES,
+    *,
+    emulated_version: str = "",
+    without: Sequence[str] = (),
 ) -> Iterator[Cluster]:
-    """A cluster of one's own; nodes come when they are asked for."""
+    """A cluster of one's own, without some controllers; nodes come when they are asked for."""
     with Bed() as bed:
-        control_plane.start(bed, gates, emulated_version=emulated_version, scheduling=True)
+        control_plane.start(bed, gates, emulated_version=emulated_version, scheduling=True, without=without)
         yield Cluster(bed, gates)

@@ -1,4 +1,4 @@
-"""Both API servers, side by side."""
+"""Both API servers side by side, on a machine that is left as it was found."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -8,6 +8,11 @@ import pytest
 from tests.conformance.apiserver_suite import Api
 from tests.e2e import servers
 from tests.e2e.bed import Bed
+
+
+@pytest.fixture(scope="session", autouse=True)
+def first_of_all(machine_as_found: None) -> None:
+    """Beds that a test starts itself are looked after too."""
 
 
 @pytest.fixture

@@ -14,21 +14,60 @@ class Folders:
     """Where a node keeps what is containerd's.
 
     Attributes:
-        data: images and containers; outlives a reboot.
-        state: what runs; does not.
-        network: the configuration of pods' networks.
-        cdi: what drivers write.
+        node: the node's folder.
     """
 
-    data: Path
-    state: Path
-    network: Path
-    cdi: Path
+    node: Path
+
+    @property
+    def data(self) -> Path:
+        """Images and containers; outlives a reboot."""
+        return self.node / "containerd"
+
+    @property
+    def state(self) -> Path:
+        """What runs."""
+        return self.node / "state"
+
+    @property
+    def network(self) -> Path:
+        """The configuration of pods' networks."""
+        return self.node / "network"
+
+    @property
+    def addresses(self) -> Path:
+        """Which pod has which address."""
+        return self.node / "addresses"
+
+    @property
+    def shims(self) -> Path:
+        """The sockets of what stands between containerd and a container."""
+        return self.node / "shims"
+
+    @property
+    def cdi(self) -> Path:
+        """What drivers write."""
+        return self.node / "cdi"
 
     @property
     def socket(self) -> Path:
         """Where the kubelet finds it."""
         return self.state / "c.sock"
+
+    @property
+    def file(self) -> Path:
+        """The configuration file."""
+        return self.node / "containerd.toml"
+
+    @property
+    def lost(self) -> tuple[Path, ...]:
+        """What a reboot empties."""
+        return (self.state, self.addresses, self.shims, self.cdi)
+
+    @property
+    def all(self) -> tuple[Path, ...]:
+        """Every folder."""
+        return (self.data, self.network, *self.lost)
 
 
 def write_network(folders: Folders, pods: str) -> None:
@@ -37,7 +76,7 @@ def write_network(folders: Folders, pods: str) -> None:
         "cniVersion": "1.0.0", "name": "bed",
         "plugins": [{
             "type": "ptp", "ipMasq": False,
-            "ipam": {"type": "host-local", "dataDir": str(folders.state / "addresses"),
+            "ipam": {"type": "host-local", "dataDir": str(folders.addresses),
                      "ranges": [[{"subnet": pods}]], "routes": [{"dst": "0.0.0.0/0"}]},
         }],
     }  # fmt: skip

@@ -114,13 +114,17 @@ def start_scheduler(bed: Bed, versioned: Sequence[str]) -> None:
     _start_beside(bed, "kube-scheduler", f"--config={path}", *versioned)
 
 
-def start_controller_manager(bed: Bed, versioned: Sequence[str]) -> None:
-    """Start kube-controller-manager; Nodes that nobody keeps alive stay as they were made."""
+def start_controller_manager(bed: Bed, versioned: Sequence[str], without: Sequence[str] = ()) -> None:
+    """Start kube-controller-manager, without some controllers.
+
+    Nodes that nobody keeps alive stay as they were made.
+    """
+    controllers = ",".join(["*", "-node-lifecycle-controller", *(f"-{each}" for each in without)])
     credentials = bed.credentials
     kubeconfig = credentials.write_kubeconfig(bed.url, "controller-manager")
     _start_beside(
         bed, "kube-controller-manager", f"--kubeconfig={kubeconfig}", "--leader-elect=false",
-        "--use-service-account-credentials=true", "--controllers=*,-node-lifecycle-controller",
+        "--use-service-account-credentials=true", f"--controllers={controllers}",
         f"--service-account-private-key-file={credentials.account_key}",
         f"--root-ca-file={credentials.ca_file}", "--kube-api-qps=1000", "--kube-api-burst=1000", *versioned,
     )  # fmt: skip
@@ -138,7 +142,12 @@ def _start_beside(bed: Bed, name: str, *options: str) -> None:
 
 
 def start(
-    bed: Bed, gates: Mapping[str, bool] | None = None, *, emulated_version: str = "", scheduling: bool = False
+    bed: Bed,
+    gates: Mapping[str, bool] | None = None,
+    *,
+    emulated_version: str = "",
+    scheduling: bool = False,
+    without: Sequence[str] = (),
 ) -> None:
     """Start a control plane.
 
@@ -147,9 +156,10 @@ def start(
         gates: feature gates that differ from the version's defaults, for all of its programs.
         emulated_version: an older minor (`1.35`) for all of its programs to behave as.
         scheduling: with scheduler and controllers, ready for nodes; takes root.
+        without: controllers that are left out.
     """
     start_apiserver(bed, start_etcd(bed), gates, emulated_version=emulated_version, whole=scheduling)
     if scheduling:
         versioned = _versioned(gates, emulated_version)
-        start_controller_manager(bed, versioned)
+        start_controller_manager(bed, versioned, without)
         start_scheduler(bed, versioned)

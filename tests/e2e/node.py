@@ -33,25 +33,19 @@ class Node:
     def __init__(self, bed: Bed, index: int, gates: Mapping[str, bool]) -> None:
         self._bed, self.name, self.address = bed, f"node-{index}", bed.network.node(index)
         folder = bed.folder / self.name
-        self.root, self.cdi, self._log = folder / "kubelet", folder / "cdi", folder / "log"
+        self._folders, self._log = containerd.Folders(folder), folder / "log"
+        self.root, self.cdi = folder / "kubelet", self._folders.cdi
         self.registry, self.plugins = self.root / "plugins_registry", self.root / "plugins"
-        self._run, self._config = folder / "run", folder / "config.json"
-        self._containerd = containerd.Folders(
-            folder / "containerd", folder / "state", folder / "network", self.cdi
-        )
-        self._group = f"{bed.changes.group}/{self.name}"
-        self._pid = 0
-        for each in (self.root, self.registry, self.plugins, self.cdi, self._log / "pods", self._run,
-                     self._containerd.data, self._containerd.state, self._containerd.network):  # fmt: skip
+        self._config, self._group, self._pid = folder / "kubelet.json", f"{bed.changes.group}/{self.name}", 0
+        for each in (*self._folders.all, self.registry, self.plugins, self._log / "pods"):
             each.mkdir(parents=True)
         bed.changes.prepare_for_nodes()
         bed.changes.add_address(self.address)
-        containerd.write_network(self._containerd, bed.network.pods(index))
-        (folder / "containerd.toml").write_text(containerd.config(self._containerd))
-        self._toml = folder / "containerd.toml"
+        containerd.write_network(self._folders, bed.network.pods(index))
+        self._folders.file.write_text(containerd.config(self._folders))
         self._config.write_text(json.dumps(kubelet.config(
             address=self.address, group=f"/{self._group}/pods", logs=self._log / "pods",
-            socket=self._containerd.socket, ca_file=bed.credentials.ca_file, gates=gates,
+            socket=self._folders.socket, ca_file=bed.credentials.ca_file, gates=gates,
         )))  # fmt: skip
         self._start_containerd()
         archive = folder / "busybox.tar"
@@ -63,15 +57,16 @@ class Node:
 
     def _start_containerd(self) -> None:
         """Start it in namespaces of its own, with this node's folders where pods and programs expect them."""
-        places = {"/var/lib/kubelet": self.root, "/var/log": self._log, "/run/containerd": self._run,
-                  "/run/cdi": self.cdi, "/etc/cdi": self.cdi}  # fmt: skip
+        folders = self._folders
+        places = {"/var/lib/kubelet": self.root, "/var/log": self._log, "/run/containerd": folders.shims,
+                  "/var/lib/cni": folders.addresses, "/run/cdi": self.cdi, "/etc/cdi": self.cdi}  # fmt: skip
         cgroups.make(f"{self._group}/pods")
         script = [
             cgroups.joining(f"{self._group}/system"),
             # Volumes with mount propagation ask for it; the way out of the namespace was cut before.
             "mount --make-rshared /",
             *(f"mount --bind {inside} {Path(place).resolve()}" for place, inside in places.items()),
-            f"exec {program('containerd')} --config {self._toml}",
+            f"exec {program('containerd')} --config {folders.file}",
         ]
         self._pid = self._bed.spawn(
             f"{self.name}-containerd",
@@ -86,7 +81,7 @@ class Node:
         self._bed.wait(f"{self.name}-containerd", self._containerd_answers)
 
     def _containerd_answers(self) -> bool:
-        if not self._containerd.socket.exists():
+        if not self._folders.socket.exists():
             return False
         return (
             subprocess.run(self._ctr("plugins", "ls", "id==cri"), check=False, capture_output=True).returncode
@@ -94,14 +89,8 @@ class Node:
         )
 
     def _ctr(self, *arguments: str) -> tuple[str, ...]:
-        return (
-            str(program("ctr")),
-            "--address",
-            str(self._containerd.socket),
-            "--namespace",
-            "k8s.io",
-            *arguments,
-        )
+        connection = ("--address", str(self._folders.socket), "--namespace", "k8s.io")
+        return (str(program("ctr")), *connection, *arguments)
 
     def ctr(self, *arguments: str) -> str:
         """What containerd's own client prints.
@@ -159,7 +148,7 @@ class Node:
             self._bed.end(f"{self.name}-{each}", signal.SIGKILL)
         cgroups.kill(self._group)
         cgroups.remove(self._group)
-        for folder in (self._containerd.state, self._run, self.cdi):
+        for folder in self._folders.lost:
             shutil.rmtree(folder)
             folder.mkdir()
         self._start_containerd()
