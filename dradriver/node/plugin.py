@@ -51,6 +51,7 @@ from dradriver.node.state import State
 from dradriver.node.state_file import FILE_NAME, read_only
 from dradriver.node.status import StatusWriter
 from dradriver.node.steps import Observer, unobserved
+from dradriver.node.traffic import Traffic
 from dradriver.node.turns import FILE_NAME as TURNS_FILE
 from dradriver.node.turns import Turns
 from dradriver.wire import registration_v1_grpc
@@ -64,6 +65,9 @@ _PATIENCE_SECONDS: Final = 15.0
 
 _METADATA_DIR: Final = "dra-device-metadata"
 _LOCK_FILE: Final = "claims.lock"
+_QUIET_SECONDS: Final = 1.0
+"""Longer than a kubelet takes from picking an instance to calling it."""
+
 _SHUTDOWN_SECONDS: Final = 1.0
 """What shutdown() gets when calls in flight have used up the grace."""
 
@@ -104,6 +108,7 @@ class Plugin:
         self._observe = observe
         self._data_dir = config.data_dir(driver.name)
         self._background = Background()
+        self._traffic = Traffic()
         self._serving = False
         self._stopped = False
         self.announcements = Announcements(recorder_of(client, driver.name, config.node_name), config.node_name)
@@ -194,9 +199,10 @@ class Plugin:
             await self.stop(grace)
 
     async def stop(self, grace: float = 30.0) -> None:
-        """Ends the plugin: no new calls, those in flight end within `grace` seconds; claims stay prepared.
+        """Ends the plugin: calls in flight end within `grace` seconds; claims stay prepared.
 
-        What has not ended by then is adopted by the next instance.
+        It serves until the kubelet has turned to another instance, where there is one (rolling update). What
+        has not ended by then is adopted by the next instance.
         """
         if self._stopped:
             return
@@ -204,11 +210,12 @@ class Plugin:
         self._readiness.stopping()
         clock = asyncio.get_running_loop().time
         until = clock() + grace
+        await self._traffic.quiet(_QUIET_SECONDS if self._turns.succeeded else 0.0, until)
         await self._registrar_server.stop(0)
         self._turns.leave()
         await self._probe.stopping()
         self._health.close()
-        await self._service_server.stop(grace)
+        await self._service_server.stop(max(0.0, until - clock()))
         await self.preparation.drain(max(0.0, until - clock()))
         await self._background.stop()
         self._turns.close()
@@ -297,6 +304,7 @@ class Plugin:
             Outcomes(self.announcements),
             self.config.prepare_deadline,
             self._reconciler.nudge,
+            self._traffic,
         )
         service.add_to_server(claims, server)
         health.add_to_server(self._health, self.config.node_name, server)

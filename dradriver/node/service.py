@@ -23,6 +23,7 @@ from dradriver.node.metrics import Metrics
 from dradriver.node.outcomes import Outcomes
 from dradriver.node.preparation import Preparation
 from dradriver.node.records import ClaimRef
+from dradriver.node.traffic import Traffic
 from dradriver.wire import dra_v1, dra_v1_grpc, dra_v1beta1, dra_v1beta1_grpc
 
 __all__ = ["ClaimService", "MalformedRequestError", "add_to_server"]
@@ -49,6 +50,7 @@ class ClaimService:
         outcomes: tells people.
         deadline: seconds within which a request is answered, lookups included.
         on_conflict: is told when a claim was refused because of another prepared one.
+        traffic: counts the calls.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class ClaimService:
         outcomes: Outcomes,
         deadline: float,
         on_conflict: Callable[[], None],
+        traffic: Traffic,
     ) -> None:
         self._client = client
         self._preparation = preparation
@@ -66,6 +69,7 @@ class ClaimService:
         self._outcomes = outcomes
         self._deadline = deadline
         self._on_conflict = on_conflict
+        self._traffic = traffic
         self._requests = itertools.count(1)
 
     async def prepare(self, refs: Sequence[ClaimRef]) -> dict[str, list[DeviceAnswer] | str]:
@@ -104,7 +108,8 @@ class ClaimService:
         call = _Call(f"{operation}-{next(self._requests)}", refs)
         try:
             _check_told_apart(refs)
-            outcomes = await asyncio.gather(*(self._one(operation, ref, work, call) for ref in refs))
+            with self._traffic.call():
+                outcomes = await asyncio.gather(*(self._one(operation, ref, work, call) for ref in refs))
         except MalformedRequestError as error:
             call.log(f"refused: {error}")
             raise

@@ -62,6 +62,11 @@ class Turns:
             self._ticket = None
         self._news.set()
 
+    @property
+    def succeeded(self) -> bool:
+        """Whether another instance was registered later than this one."""
+        return self._ticket is not None and ofd.next_locked(self._file, self._ticket + 1) is not None
+
     def close(self) -> None:
         """Leaves the place to others."""
         os.close(self._file)
@@ -105,7 +110,7 @@ class Turns:
     def _is_first(self) -> bool:
         if self._wants_ticket:
             self._take_ticket()
-        return self._ticket is not None and ofd.next_locked(self._file, self._ticket + 1) is None
+        return self._ticket is not None and not self.succeeded
 
     def _take_ticket(self) -> None:
         """A ticket higher than all that are held; the old one is given back after that."""

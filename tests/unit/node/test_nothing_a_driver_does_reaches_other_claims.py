@@ -25,6 +25,7 @@ from dradriver.node.metrics import Metrics
 from dradriver.node.outcomes import Outcomes
 from dradriver.node.publishing import recorder_of
 from dradriver.node.service import ClaimService
+from dradriver.node.traffic import Traffic
 from tests.unit.node.world import DRIVER, NODE, LampDriver, World, allocated, ref
 
 WRONG: dict[str, Any] = {
@@ -227,7 +228,9 @@ async def test_an_error_as_long_as_a_book_is_cut(world: World) -> None:
     async with world.running() as process:
         process.driver.failure = OSError("x" * 5_000_000)
         outcomes = Outcomes(Announcements(recorder_of(world.api, DRIVER, NODE), NODE))
-        service = ClaimService(world.api, process.preparation, Metrics(DRIVER), outcomes, 40, lambda: None)
+        service = ClaimService(
+            world.api, process.preparation, Metrics(DRIVER), outcomes, 40, lambda: None, Traffic()
+        )
         outcome = (await service.prepare([ref(claim)]))[claim.metadata.uid]
     assert isinstance(outcome, str)
     assert len(outcome) < 10_000

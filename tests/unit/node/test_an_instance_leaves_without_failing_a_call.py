@@ -1,0 +1,82 @@
+"""An instance that is told to end takes its registration away only when no call of the kubelet can need it."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from dradriver.driver import Claim
+from dradriver.node import plugin as plugin_module
+from dradriver.node.traffic import Traffic
+from tests.unit.node.plugin_world import Node, notify, prepare
+from tests.unit.node.world import Answers, LampDriver, allocated
+
+FOREVER = 1e9
+
+
+class Slow(LampDriver):
+    """Its prepare ends when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.begun, self.may_end = asyncio.Event(), asyncio.Event()
+
+    async def prepare(self, claim: Claim) -> Answers:
+        self.begun.set()
+        await self.may_end.wait()
+        return await super().prepare(claim)
+
+
+async def test_the_registration_socket_is_there_while_a_call_is_in_flight(tmp_path: Path) -> None:
+    """The kubelet drops the connection, and the call on it, when that socket goes."""
+    node, driver = Node(tmp_path), Slow()
+    plugin = node.plugin(driver)
+    await plugin.start()
+    calling = asyncio.create_task(prepare(plugin, node.api.add(allocated("claim", "lamp-0"))))
+    await driver.begun.wait()
+    stopping = asyncio.create_task(plugin.stop(20))
+    done, _ = await asyncio.wait({stopping}, timeout=0.05)
+    assert not done
+    assert plugin.sockets.registrar.exists()
+    driver.may_end.set()
+    answers = await calling
+    await stopping
+    assert [answer.error for answer in answers.values()] == [""]
+    assert not plugin.sockets.registrar.exists()
+
+
+async def test_it_serves_until_the_kubelet_has_turned_to_its_successor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plugin_module, "_QUIET_SECONDS", FOREVER)
+    node = Node(tmp_path)
+    async with node.running(pod_uid="old") as old, node.running(pod_uid="new") as new:
+        await notify(old)
+        await notify(new)
+        while not old._turns.succeeded:
+            await asyncio.sleep(0)
+        stopping = asyncio.create_task(old.stop(2))
+        answers = await prepare(old, node.api.add(allocated("claim", "lamp-0")))
+        assert [answer.error for answer in answers.values()] == [""]
+        assert not stopping.done()
+        await stopping
+
+
+async def test_no_call_for_the_time_asked_is_quiet() -> None:
+    assert await Traffic().quiet(0, asyncio.get_running_loop().time() + 20)
+
+
+async def test_a_call_that_does_not_end_is_waited_for_no_longer_than_until() -> None:
+    traffic = Traffic()
+    with traffic.call():
+        assert not await traffic.quiet(0, asyncio.get_running_loop().time() + 0.02)
+
+
+async def test_a_call_that_comes_begins_the_time_anew() -> None:
+    traffic = Traffic()
+    waiting = asyncio.create_task(traffic.quiet(0.05, asyncio.get_running_loop().time() + 20))
+    await asyncio.sleep(0)
+    with traffic.call():
+        await asyncio.sleep(0.1)
+        assert not waiting.done()
+    assert await waiting
