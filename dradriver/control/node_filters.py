@@ -1,7 +1,7 @@
 """Whether a node suits a pod, devices aside: readiness, cordon, selector and affinity, taints.
 
 The part of kube-scheduler's filters that a pod with devices can't do without. Resources other than devices are
-not counted, and pods are not kept together or apart.
+not counted; pods are kept apart by `pod_anti_affinity`, and never kept together.
 """
 
 from dradriver.model.nodes import NodeSelector

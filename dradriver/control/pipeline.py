@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 
 from dradriver.allocator import Node as AllocationNode
 from dradriver.allocator import Refusal, allocate
-from dradriver.control import node_filters
+from dradriver.control import node_filters, pod_anti_affinity
 from dradriver.control.pod_claims import NotCreatedYet, Unusable, claims_of, reserved_for, used_names
 from dradriver.control.snapshot import Plan, Snapshot, Unschedulable
 from dradriver.model.claim import MAX_RESERVED_FOR, Allocation, ResourceClaim
@@ -136,12 +136,18 @@ def available(cycle: Cycle, node: Node) -> str | None:
     """What is allocated already can be used on the node."""
     name, labels = node.metadata.name, node.metadata.labels
     off = {
-        claim.metadata.uid
+        claim.metadata.uid: claim.ref
         for claim in cycle.claims
         if claim.allocation and (where := claim.allocation.node_selector) and not where.matches(name, labels)
     }
-    cycle.unavailable |= off
-    return "resourceclaim not available on the node" if off else None
+    cycle.unavailable |= off.keys()
+    # kube-scheduler leaves the names out; with several claims of different nodes they are what matters.
+    return f"resourceclaim not available on the node ({', '.join(off.values())})" if off else None
+
+
+def apart(cycle: Cycle, node: Node) -> str | None:
+    """The pod is not put near pods that it, or they, want to be kept apart from."""
+    return pod_anti_affinity.refusal(cycle.pod, node, cycle.snapshot)
 
 
 def devices(cycle: Cycle, node: Node) -> str | None:
@@ -229,6 +235,7 @@ FILTER: Final[tuple[_Filter, ...]] = (
     _plain(node_filters.ready),
     _plain(node_filters.affinity),
     _plain(node_filters.taints),
+    apart,
     available,
     devices,
 )

@@ -9,7 +9,7 @@ Only the plans live in memory. A process that dies loses them, and nothing else:
 
 import asyncio
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from types import MappingProxyType, TracebackType
@@ -35,6 +35,9 @@ from dradriver.model.workload import Node, Pod
 __all__ = ["Scheduler"]
 
 DEFAULT_NAME: Final = "default-scheduler"
+
+_DISTANCE: Final = "wants distance"
+"""The trait of pods that have anti-affinity."""
 
 
 class Scheduler:
@@ -77,6 +80,7 @@ class Scheduler:
         self._turn = asyncio.Lock()
         self._running = Index(caches.pods, _place)
         self._users = Index(caches.pods, used_names)
+        self._apart = Index(caches.pods, _wants_distance)
         queue = WorkQueue[str](first_backoff, longest_backoff)
         self._loop = Loop("scheduler", self, executor.execute, workers=workers, queue=queue)
         self._stack = AsyncExitStack()
@@ -137,7 +141,7 @@ class Scheduler:
             await self._take_inventory()
             # What is promised and what is written are looked at together, or a device could be in neither.
             # All that takes long happens in the thread.
-            verdict = await asyncio.to_thread(_plan, pod, self._view())
+            verdict = await asyncio.to_thread(_plan, pod, self._view(pod))
             if isinstance(verdict, Plan):
                 self._plans[key] = verdict
                 self._waiting.discard(key)
@@ -164,7 +168,7 @@ class Scheduler:
             self._inventory = await asyncio.to_thread(Inventory.of, slices, self._inventory)
             self._inventory_of = changes
 
-    def _view(self) -> tuple[Snapshot, Mapping[str, Plan]]:
+    def _view(self, pod: Pod) -> tuple[Snapshot, Mapping[str, Plan]]:
         """The cluster without what is in use, and the plans by the claims that they will allocate."""
         promised = {uid: plan for plan in self._plans.values() for uid in plan.allocations}
         nodes = sorted(self._caches.nodes.items.values(), key=lambda node: node.metadata.name)
@@ -175,6 +179,7 @@ class Scheduler:
             inventory=self._inventory,
             in_flight=promised.keys(),
             pods_on=self._pods_on(nodes),
+            pods=self._neighbors(nodes) if pod.kept_apart_from or self._apart.of(_DISTANCE) else {},
             features=self._features,
             now=datetime.now(UTC).replace(microsecond=0),
         )
@@ -186,6 +191,14 @@ class Scheduler:
             counts[plan.node] = counts.get(plan.node, 0) + 1
         return MappingProxyType(counts)
 
+    def _neighbors(self, nodes: list[Node]) -> Mapping[str, Sequence[Pod]]:
+        found = {node.metadata.name: list(self._running.of(node.metadata.name)) for node in nodes}
+        for key, plan in self._plans.items():
+            pod = self._caches.pods.items.get(key)
+            if pod is not None and not pod.spec.node_name:
+                found.setdefault(plan.node, []).append(pod)
+        return found
+
     def _wake(self) -> None:
         for key in self._waiting:
             self._loop.queue.add_later(key)
@@ -194,6 +207,8 @@ class Scheduler:
         pod = new or old
         if pod is None or (old is not None and new is not None and _asks(old) == _asks(new)):
             return  # what we reported ourselves, or what only its kubelet says
+        if old is not None and holds(old) and self._apart.of(_DISTANCE) and (new is None or not holds(new)):
+            self._wake()  # who had to keep its distance may come
         if new is None or not self._mine(new):
             self._forget(pod.ref)  # at once: what the plan held may be what others wait for
         # Also then: the queue forgets a key when it is done with it.
@@ -238,6 +253,10 @@ def _with_promises(claim: ResourceClaim, promised: Mapping[str, Plan]) -> Resour
         return claim
     allocation = plan.allocations[claim.metadata.uid]
     return replace(claim, status=replace(claim.status, allocation=allocation))
+
+
+def _wants_distance(pod: Pod) -> tuple[str, ...]:
+    return (_DISTANCE,) if pod.kept_apart_from else ()
 
 
 def _place(pod: Pod) -> tuple[str, ...]:

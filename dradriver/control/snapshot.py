@@ -24,6 +24,7 @@ class Snapshot:
         in_use: the devices of allocated claims, and of those that plans in flight will allocate.
         in_flight: UIDs of claims that a plan in flight will allocate.
         pods_on: how many pods that may run each node has, plans in flight included.
+        pods: these pods themselves, by node; none where no pod has anti-affinity.
         features: what the allocator may use.
         now: the timestamp of new allocations.
     """
@@ -35,6 +36,7 @@ class Snapshot:
     in_use: InUse = field(default_factory=InUse)
     in_flight: Collection[str] = ()
     pods_on: Mapping[str, int] = field(default_factory=dict)
+    pods: Mapping[str, Sequence[Pod]] = field(default_factory=dict)
     features: Features = field(default_factory=Features)
     now: datetime | None = None
 

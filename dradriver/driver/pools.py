@@ -37,7 +37,8 @@ class PoolDriver(DeviceSource):
         """What to publish where the API server does not store some fields; None withdraws what is unsafe.
 
         Args:
-            dropped: JSON names of the fields that the server dropped, such as `perDeviceNodeSelection`: without
-                it devices of several hosts must be left out, or be in a pool for each of them.
+            dropped: JSON names of the fields that the server dropped, such as `perDeviceNodeSelection`. A pool
+                is replaced by the one of its name in the answer. Devices in it must not overlap when counters
+                are dropped, and are reached from the pool's nodes when their own are.
         """
         return None

@@ -1,11 +1,12 @@
 """The few fields of Pod and Node that dynamic resource allocation reads."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from dradriver.model.codec import Value
 from dradriver.model.meta import Condition, ObjectMeta
-from dradriver.model.nodes import NodeSelector
+from dradriver.model.nodes import NodeSelector, NodeSelectorRequirement
 from dradriver.model.quantity import Quantity
 
 __all__ = [
@@ -13,11 +14,14 @@ __all__ = [
     "Container",
     "ContainerResources",
     "EnvVar",
+    "LabelSelector",
     "Node",
     "NodeAffinity",
     "NodeSpec",
     "NodeStatus",
     "Pod",
+    "PodAffinityTerm",
+    "PodAntiAffinity",
     "PodClaim",
     "PodClaimStatus",
     "PodCondition",
@@ -78,10 +82,50 @@ class NodeAffinity(Value, frozen=True, kw_only=True):
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
 
 
+class LabelSelector(Value, frozen=True, kw_only=True):
+    """Labels that an object must have; an empty selector selects everything."""
+
+    match_labels: dict[str, str] = {}
+    match_expressions: list[NodeSelectorRequirement] = []
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether an object with these labels is selected."""
+        given = all(labels.get(key) == value for key, value in self.match_labels.items())
+        return given and all(requirement.matches(labels) for requirement in self.match_expressions)
+
+
+class PodAffinityTerm(Value, frozen=True, kw_only=True):
+    """Pods, and how near is near: nodes that have the same value of the label `topology_key`."""
+
+    label_selector: LabelSelector | None = None
+    topology_key: str = ""
+    namespaces: list[str] = []
+    namespace_selector: LabelSelector | None = None
+
+    def selects(self, pod: "Pod", namespace: str) -> bool:
+        """Whether the term, of a pod in that namespace, means this pod.
+
+        Namespaces are not looked at: one that is given by its labels means every namespace.
+        """
+        somewhere = self.namespace_selector is not None or pod.metadata.namespace in (
+            self.namespaces or [namespace]
+        )
+        return (
+            somewhere and self.label_selector is not None and self.label_selector.matches(pod.metadata.labels)
+        )
+
+
+class PodAntiAffinity(Value, frozen=True, kw_only=True):
+    """Which pods a pod must not be near, the binding half of `v1.PodAntiAffinity`."""
+
+    required_during_scheduling_ignored_during_execution: list[PodAffinityTerm] = []
+
+
 class Affinity(Value, frozen=True, kw_only=True):
     """What a pod wants to be near to or far from."""
 
     node_affinity: NodeAffinity | None = None
+    pod_anti_affinity: PodAntiAffinity | None = None
 
 
 class Taint(Value, frozen=True, kw_only=True):
@@ -173,6 +217,12 @@ class Pod(Value, frozen=True, kw_only=True):
     def finished(self) -> bool:
         """Whether no container of the pod will run again."""
         return self.status.phase in {"Succeeded", "Failed"}
+
+    @property
+    def kept_apart_from(self) -> list[PodAffinityTerm]:
+        """Pods that must not be near it."""
+        apart = self.spec.affinity.pod_anti_affinity if self.spec.affinity else None
+        return apart.required_during_scheduling_ignored_during_execution if apart else []
 
     def claim_name(self, claim: PodClaim) -> str | None:
         """The ResourceClaim behind one of the pod's claims, None while it is not known yet."""
