@@ -76,6 +76,7 @@ class LampDriver(Driver):
             ContainerEdits(env={f"LAMP_{device.name.replace('-', '_').upper()}": "on"})
         )
         self.gate: asyncio.Event | None = None
+        self.entered = asyncio.Event()
         self.failure: Exception | None = None
 
     def discover(self) -> Sequence[Pool]:
@@ -83,6 +84,7 @@ class LampDriver(Driver):
 
     async def prepare(self, claim: Claim) -> Answers:
         self.calls.append(f"prepare {claim.name}")
+        self.entered.set()
         if self.gate is not None:
             await self.gate.wait()
         if self.failure is not None:
