@@ -379,7 +379,7 @@ class Client:
         except msgspec.DecodeError as error:
             raise Unavailable(f"{request}: broken event: {error}") from error
         except NotFound as error:
-            raise self._absent(resource, error) from error
+            raise self._absent(resource, request, error) from error
         finally:
             if self._served != versions.VERSIONS[0]:
                 self._served = ""
@@ -391,17 +391,18 @@ class Client:
         try:
             return await self._transport.request(request)
         except NotFound as error:
-            raise self._absent(resource, error) from error
+            raise self._absent(resource, request, error) from error
 
-    def _absent(self, resource: Resource, error: NotFound) -> ApiError:
+    def _absent(self, resource: Resource, request: Request, error: NotFound) -> ApiError:
         """What a 404 means: an object that is not there, or a server without the version that is spoken.
 
         The latter says nothing of the object: whoever took it for gone would unprepare a claim in use.
         """
         if resource.group != DRA_GROUP or error.details.name:
             return error
-        spoken, self._served = self._served or "no version", ""
-        unavailable = Unavailable(f"the API server does not serve {DRA_GROUP} in {spoken} any more: {error}")
+        if request.path.startswith(f"/apis/{DRA_GROUP}/{self._served}/"):
+            self._served = ""
+        unavailable = Unavailable(f"{request}: the API server does not serve this version any more: {error}")
         unavailable.sent = False
         return unavailable
 

@@ -1,0 +1,210 @@
+"""A driver for tests against API servers, its plugin on a node without kubelet, and what can be seen of it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from dradriver import AllocatedDevice, Claim, Config, ContainerEdits, Driver, PreparedDevice
+from dradriver.kube import CLAIMS, EVENTS, NODES, SLICES, AlreadyExists, Client, PatchKind
+from dradriver.model.claim import DeviceResult, ResourceClaim
+from dradriver.model.counters import CounterConsumption, CounterSet
+from dradriver.model.device import Capacity, CapacityRequestPolicy, Device, Taint
+from dradriver.model.pool import Pool
+from dradriver.model.quantity import Quantity
+from dradriver.model.slices import ResourceSlice
+from dradriver.node import Plugin, PluginConfig
+from dradriver.node.pool_file import read_pools
+from dradriver.publish import PoolState, PoolStatus
+from dradriver.testing.builders import allocated, claim
+from tests.e2e.api_servers import NODE, ApiServerBed
+from tests.unit.node.plugin_world import notify, prepare
+
+DRIVER: Final = "rack.example.com"
+ONE, TEN = Quantity("1"), Quantity("10")
+COUNTERS: Final = CounterSet("gpu", {"memory": 4})
+PARTS: Final = Pool(
+    "parts",
+    (
+        *(Device(f"part-{n}", consumes_counters=[CounterConsumption("gpu", {"memory": 1})]) for n in range(2)),
+        Device("plain"),
+    ),
+    (COUNTERS,),
+)
+GROUPED: Final = Pool(
+    "grouped",
+    (Device("mig", consumes_counters=[CounterConsumption("gpu", {"memory": 1}, ["mig"])]), Device("plain")),
+    (COUNTERS,),
+)
+BOUND: Final = Pool(
+    "bound",
+    (Device("fabric", binding_conditions=["Ready"], binding_failure_conditions=["Failed"]), Device("plain")),
+)
+TAINTED: Final = Pool(
+    "tainted", (Device("bad", taints=[Taint(key="example.com/broken", effect="NoSchedule")]), Device("plain"))
+)
+SHARED: Final = Pool(
+    "shared",
+    (
+        Device(
+            "nic",
+            capacity={"bandwidth": Capacity(TEN, CapacityRequestPolicy(default=ONE, valid_values=[ONE, TEN]))},
+            allow_multiple_allocations=True,
+        ),
+    ),
+)
+LISTED: Final = Pool("listed", (Device("numa", {"nodes": [0, 1], "model": "x"}),))
+POOLS: Final = (PARTS, GROUPED, BOUND, TAINTED, SHARED, LISTED)
+
+
+class Mode(Config):
+    """How a device is meant to be used."""
+
+    api_version = "rack.example.com/v1"
+    kind = "Mode"
+    words: list[str] = []
+
+
+class RackDriver(Driver):
+    """Offers what the test says."""
+
+    name = DRIVER
+    rescan_seconds = None
+    configs = (Mode,)
+
+    def __init__(self, *pools: Pool, fallback: Sequence[Pool] | None = None) -> None:
+        self.pools = pools
+        self.asked: list[Collection[str]] = []
+        self._fallback = fallback
+
+    def discover(self) -> Sequence[Pool]:
+        """The pools."""
+        return self.pools
+
+    def fallback(self, dropped: Collection[str]) -> Sequence[Pool] | None:
+        """What the test says."""
+        self.asked.append(dropped)
+        return self._fallback
+
+    def prepare(self, claim: Claim) -> Mapping[AllocatedDevice, PreparedDevice]:
+        """Variables for the container, and data for the claim's status."""
+        return {device: self._prepared(device) for device in claim.devices}
+
+    def _prepared(self, device: AllocatedDevice) -> PreparedDevice:
+        mode = device.config(Mode) or Mode()
+        return PreparedDevice(
+            ContainerEdits(env={"DEVICE": device.name, "WORDS": " ".join(mode.words)}),
+            data={"name": device.name},
+        )
+
+
+@dataclass
+class Rack:
+    """A plugin that the kubelet has registered, and an administrator's view of the cluster.
+
+    Attributes:
+        plugin: the plugin.
+        driver: its driver.
+        own: its client.
+        client: the administrator, who reads and writes in the version that the client chooses.
+        folder: the node's folders.
+    """
+
+    plugin: Plugin
+    driver: RackDriver
+    own: Client
+    client: Client
+    folder: Path
+
+    async def told(self, pool: str, state: PoolState) -> PoolStatus:
+        """The pool's status as `dradriver node status` shows it, as soon as it is in this state."""
+        found: list[PoolStatus] = []
+
+        async def there() -> bool:
+            known = [each.status for each in read_pools(self.folder / "p" / DRIVER)]
+            found[:] = [status for status in known if (status.pool, status.state) == (pool, state)]
+            return bool(found)
+
+        await until(there)
+        return found[0]
+
+    def offer(self, *pools: Pool) -> None:
+        """The driver offers these from now on."""
+        self.driver.pools = pools
+        self.driver.rediscover()
+
+    def prepared(self) -> set[str]:
+        """The names of the claims that are prepared."""
+        return {row.record.name for row in self.plugin.prepared()}
+
+    async def prepare(self, claim: ResourceClaim) -> str:
+        """Prepares a claim as the kubelet does; what is wrong, or nothing."""
+        return str((await prepare(self.plugin, claim))[claim.metadata.uid].error)
+
+    async def devices(self, pool: str) -> dict[str, Device]:
+        """The devices of a pool on the server, without the times of taints."""
+        listed = (await self.client.list(SLICES, into=ResourceSlice)).items
+        return {d.name: d for item in listed if item.spec.pool.name == pool for d in item.spec.devices}
+
+    async def until_devices(self, pool: str, *names: str) -> None:
+        """Returns when the server has these devices of a pool, and no other."""
+        await until(lambda: self._has(pool, set(names)))
+
+    async def _has(self, pool: str, names: set[str]) -> bool:
+        return set(await self.devices(pool)) == names
+
+    async def events(self, reason: str) -> list[str]:
+        """The messages of the Node's events with this reason, as soon as there are any."""
+        found: list[str] = []
+
+        async def there() -> bool:
+            listed = (await self.client.list(EVENTS, "default", into=dict)).items
+            found[:] = [event["message"] for event in listed if event["reason"] == reason]
+            return bool(found)
+
+        await until(there)
+        return found
+
+    async def allocated(self, pool: str, device: str, name: str = "mine") -> ResourceClaim:
+        """A claim that has been given a device of a pool."""
+        wanted = claim(name=name)
+        request = wanted.spec.devices.requests[0].name
+        result = DeviceResult(request=request, driver=DRIVER, pool=pool, device=device)
+        wanted = allocated(wanted, result, node_name=NODE)
+        await self.client.create(CLAIMS, wanted, "default", into=dict)
+        consumer = {"resource": "pods", "name": "pod", "uid": "pod-uid"}
+        status = {"status": {"allocation": wanted.status.allocation, "reservedFor": [consumer]}}
+        return await self.client.patch(
+            CLAIMS, name, "default", status, PatchKind.MERGE, into=ResourceClaim, subresource="status"
+        )
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Returns when the condition holds."""
+    async with asyncio.timeout(20):
+        while not await condition():
+            await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def rack(
+    bed: ApiServerBed, folder: Path, driver: RackDriver, *, patience: float = 30, **settings: Any
+) -> AsyncIterator[Rack]:
+    """A rack on a bed whose server runs; `patience` is the client's time limit in seconds."""
+    async with AsyncExitStack() as stack:
+        admin, own = [
+            await stack.enter_async_context(await Client.connect(bed.kubeconfig(), timeout=seconds))
+            for seconds in (30, patience)
+        ]
+        with suppress(AlreadyExists):
+            await admin.create(NODES, {"metadata": {"name": NODE}}, into=dict)
+        folders = {"plugins_dir": folder / "p", "registry_dir": folder / "r", "cdi_dir": folder / "cdi"}
+        plugin = Plugin(driver, own, PluginConfig(NODE, boot_id="boot-1", **folders, **settings))
+        await plugin.start()
+        try:
+            await notify(plugin)
+            yield Rack(plugin, driver, own, admin, folder)
+        finally:
+            await plugin.stop(1)
