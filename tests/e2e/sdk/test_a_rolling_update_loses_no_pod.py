@@ -18,8 +18,16 @@ async def test_pods_start_and_stop_throughout_three_updates(site: Site) -> None:
     done.set()
     started = sum(await asyncio.gather(*rounds))
     assert started >= UPDATES
-    assert not [event for event in await site.all_events() if "FailedPrepare" in event]
+    assert [event for event in await site.all_events() if _is_a_failure(event)] == []
     await site.all_views_are(set())
+
+
+def _is_a_failure(event: str) -> bool:
+    """Whether a prepare failed, other than by the kubelet's own race with the API server.
+
+    The Node authorizer may learn of a pod after the kubelet: then it forbids the kubelet to read the claim.
+    """
+    return "FailedPrepare" in event and "no relationship found between node" not in event
 
 
 async def _pods_come_and_go(site: Site, slot: int, done: asyncio.Event) -> int:
