@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 import yaml
 
-from tests.e2e.programs import program
+from tests.e2e.bed import Bed
+from tests.e2e.programs import missing, program
 
 CHART: Final = Path(__file__).parents[2] / "packaging" / "chart"
 VALUES: Final = sorted((CHART / "ci").glob("*-values.yaml"))
@@ -77,3 +79,10 @@ def named(manifests: Sequence[Json], kind: str, name: str = "") -> Json:
     found = [each for each in manifests if each["kind"] == kind and name in ("", each["metadata"]["name"])]
     assert len(found) == 1, f"{kind} {name}: {[each['metadata']['name'] for each in found]}"
     return found[0]
+
+
+def on_bed(bed: Bed, namespace: str) -> Helm:
+    """Helm for tests on a cluster; they are skipped where it can't be had."""
+    if reason := missing("helm"):
+        pytest.skip(reason)
+    return Helm(bed.credentials.write_kubeconfig(bed.url, "admin"), namespace)

@@ -21,7 +21,7 @@ from dradriver.node import Plugin, PluginConfig
 from dradriver.wire import dra_v1, dra_v1_grpc, registration_v1, registration_v1_grpc
 from tests.conformance.apiserver_suite import MERGE, Api, Json
 from tests.e2e.bed import Bed
-from tests.e2e.helm import Helm, set_values
+from tests.e2e.helm import Helm, on_bed, set_values
 from tests.e2e.pod_tokens import DRA_API, ensure_node, plain_token, pod_token
 
 NODE: Final = "rights-node"
@@ -97,7 +97,7 @@ class RightsDriver(dra.Driver):
 
 @pytest.fixture(scope="module")
 def chart(real_control_plane: Bed) -> Iterator[Helm]:
-    helm = Helm(real_control_plane.credentials.write_kubeconfig(real_control_plane.url, "admin"), NAMESPACE)
+    helm = on_bed(real_control_plane, NAMESPACE)
     driver = {"enabled": True, "driverName": DRIVER}
     values = {"image.repository": "registry.example.com/d", "drivers.rights": driver}
     helm.install("dradriver", *set_values(values))

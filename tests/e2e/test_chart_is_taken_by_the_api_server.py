@@ -12,7 +12,7 @@ from cryptography import x509
 
 from tests.conformance.apiserver_suite import Api, Json
 from tests.e2e.bed import Bed
-from tests.e2e.helm import VALUES, Helm, named, set_values
+from tests.e2e.helm import VALUES, Helm, named, on_bed, set_values
 
 NAMESPACE: Final = "devices"
 OWN: Final = [path for path in VALUES if "foreign-apis" not in path.name]
@@ -22,7 +22,7 @@ WEBHOOK: Final = {"drivers.loop.webhook": {"enabled": True}}
 
 @pytest.fixture(scope="module")
 def helm(real_control_plane: Bed) -> Iterator[Helm]:
-    helm = Helm(real_control_plane.credentials.write_kubeconfig(real_control_plane.url, "admin"), NAMESPACE)
+    helm = on_bed(real_control_plane, NAMESPACE)
     yield helm
     helm.uninstall("dradriver")
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conformance.apiserver_suite import Answer, Api, Json, resource_slice
 from tests.e2e.bed import Bed
-from tests.e2e.helm import Helm, set_values
+from tests.e2e.helm import Helm, on_bed, set_values
 from tests.e2e.pod_tokens import DRA_API, ensure_node, plain_token, pod_token
 
 NODE, OTHER_NODE = "policy-node-1", "policy-node-2"
@@ -48,7 +48,7 @@ class Release:
 
 @pytest.fixture(scope="module")
 def chart(real_control_plane: Bed) -> Helm:
-    return Helm(real_control_plane.credentials.write_kubeconfig(real_control_plane.url, "admin"), "policy")
+    return on_bed(real_control_plane, "policy")
 
 
 @pytest.fixture(scope="module", params=["dradriver", "laboratory"])

@@ -9,6 +9,6 @@ from tests.e2e.helm import Helm
 @pytest.fixture(scope="session")
 def helm() -> Helm:
     """Helm without a cluster."""
-    if reason := programs.missing():
+    if reason := programs.missing("helm"):
         pytest.skip(reason)
     return Helm(namespace="devices")

@@ -55,7 +55,8 @@ def test_image_chart_and_project_are_of_one_version() -> None:
 
 
 def test_every_dependency_is_pinned() -> None:
-    pinned = {line.partition("==")[0].lower().replace("_", "-") for line in (ROOT / "constraints.txt").read_text().split()}
+    lines = (ROOT / "constraints.txt").read_text().split()
+    pinned = {line.partition("==")[0].lower().replace("_", "-") for line in lines}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert {re.split("[>=]", each)[0].strip() for each in project["dependencies"]} <= pinned
 
