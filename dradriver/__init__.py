@@ -39,6 +39,7 @@ from dradriver.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSel
 from dradriver.model.pool import Pool
 from dradriver.model.quantity import Quantity
 from dradriver.runner.entry import run
+from dradriver.sysfs import numa_attribute, numa_node_of_cpu, pci_attributes
 
 __all__ = [
     "AllocatedDevice",
@@ -73,5 +74,8 @@ __all__ = [
     "Quantity",
     "Taint",
     "Version",
+    "numa_attribute",
+    "numa_node_of_cpu",
+    "pci_attributes",
     "run",
 ]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         pod,
         slice_,
     )
+    from dradriver.testing.configs import config_mistakes
     from dradriver.testing.contract import DriverContract
     from dradriver.testing.harness import Harness, PreparedClaim
     from dradriver.testing.process import ProcessDiedError
@@ -34,6 +35,7 @@ __all__ = [
     "Step",
     "allocated",
     "claim",
+    "config_mistakes",
     "device",
     "device_class",
     "device_request",
@@ -49,6 +51,7 @@ _HOMES = {
     "PreparedClaim": "dradriver.testing.harness",
     "ProcessDiedError": "dradriver.testing.process",
     "Step": "dradriver.node.steps",
+    "config_mistakes": "dradriver.testing.configs",
 }
 
 

@@ -31,7 +31,9 @@ def _described(module: ModuleType, name: str) -> Iterator[str]:
         yield f"{full}: {', '.join(member.name for member in value)}"
         return
     yield full + _signature(value)
-    for attribute, member in sorted(vars(value).items()):
+    own = [each for each in reversed(value.__mro__) if each.__module__.startswith("dradriver.")]
+    members = {name: member for each in own for name, member in vars(each).items()}
+    for attribute, member in sorted(members.items()):
         if attribute.startswith("_") or attribute in getattr(value, "__struct_fields__", ()):
             continue
         described = _member(member)
