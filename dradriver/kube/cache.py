@@ -77,13 +77,14 @@ class Cache(Generic[T]):
     """The objects of one collection: `async with Cache(client, SLICES, ResourceSlice) as cache`.
 
     One task, owned by the `async with`, keeps it current for as long as that lasts; failures of the API server
-    are waited out. An object that can't be read is left out and logged; the rest goes on. `on_cut` is called
-    whenever a watch ends, whatever for.
+    are waited out. An object that can't be read is left out and logged; the rest goes on. `on_reopen` is called
+    whenever the server, or the next one, has accepted another watch.
 
     Attributes:
         items: the objects by `namespace/name` (or name), a live view.
         problem: what keeps the cache from being current at the moment, None while all is well.
-        cuts: how many watches have ended so far, whatever for.
+        cuts: how many watches have ended so far, whatever for, or were opened again: the server that answers is
+            another one when this has grown.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class Cache(Generic[T]):
         *,
         fields: str = "",
         labels: str = "",
-        on_cut: Callable[[], None] = lambda: None,
+        on_reopen: Callable[[], None] = lambda: None,
     ) -> None:
         self.problem: DraError | None = None
         self.cuts = 0
@@ -105,7 +106,7 @@ class Cache(Generic[T]):
         self._namespace = namespace
         self._fields = fields
         self._labels = labels
-        self._on_cut = on_cut
+        self._on_reopen = on_reopen
         self._items: dict[str, T] = {}
         self._deleted: set[str] = set()  # UIDs that we deleted and the watch may still show
         self._seen = 0  # everything up to this resource version has been delivered
@@ -211,6 +212,7 @@ class Cache(Generic[T]):
                 resource_version=self._resource_version,
                 fields=self._fields,
                 labels=self._labels,
+                on_open=self._opened,
             )
             async with aclosing(watch) as events:
                 async for event in events:
@@ -222,10 +224,15 @@ class Cache(Generic[T]):
             self._failed(error)
         finally:
             self.cuts += 1
-            self._on_cut()
             if time.monotonic() - started > _LASTED_SECONDS:
                 backoff.reset()
         await asyncio.sleep(self._pause(backoff))
+
+    def _opened(self) -> None:
+        if self.cuts:
+            # A server that was about to end may have answered between the end of the last watch and now.
+            self.cuts += 1
+            self._on_reopen()
 
     def _pause(self, backoff: Backoff) -> float:
         asked = self.problem.retry_after if isinstance(self.problem, TooManyRequests) else 0.0

@@ -1,7 +1,7 @@
 """Typed access to the API server."""
 
 import random
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -351,8 +351,11 @@ class Client:
         fields: str = "",
         labels: str = "",
         bookmarks: bool = True,
+        on_open: Callable[[], None] = lambda: None,
     ) -> AsyncGenerator[WatchEvent[T], None]:
         """The changes after `resource_version`; ends when the server ends it (after minutes). One request.
+
+        `on_open` is called when the server has accepted it.
 
         Raises:
             Gone: `resource_version` is too old: list again.
@@ -372,6 +375,7 @@ class Client:
                 self._transport.stream(request, seconds + _WATCH_SLACK) as chunks,
                 aclosing(lines(chunks)) as complete,
             ):
+                on_open()
                 async for line in complete:
                     event = _event(into, resource, at, line)
                     if event is not None:

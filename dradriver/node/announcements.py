@@ -22,6 +22,7 @@ Reason = Literal[
     "PoolHeld",
     "PoolWithdrawn",
     "PoolFallback",
+    "PoolFieldsDropped",
     "RegistrationRefused",
     "NotRegistered",
     "StateSetAside",

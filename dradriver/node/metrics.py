@@ -146,6 +146,13 @@ class Metrics:
         self._pool_devices = self._gauge(
             "dradriver_node_pool_devices", "Devices of the pool that are published.", "pool"
         )
+        self._dropped = self._gauge(
+            "dradriver_node_pool_dropped_field",
+            "1 for each field of a pool that the API server does not store, and the feature gate that is off.",
+            "pool",
+            "field",
+            "gate",
+        )
         self._results = self._counter(
             "dradriver_node_publish_results_total",
             "Tries to publish a pool, by the state in which they left it.",
@@ -209,20 +216,30 @@ class Metrics:
         for field, operation in _WRITES.items():
             count = getattr(status.writes, field) - getattr(written, field)
             self._writes.labels(self._driver, operation).inc(max(0, count))
+        if before is not None:
+            self._forget_dropped(before)
         if status.state is PoolState.REMOVED:
-            self.forget_pool(status.pool)
+            self.forget_pool(status)
             return
+        for dropped in status.dropped:
+            self._dropped.labels(self._driver, status.pool, dropped.field, dropped.gate).set(1)
         self._pool_devices.labels(self._driver, status.pool).set(status.devices)
         for state in _STATES:
             self._pool_state.labels(self._driver, status.pool, str(state)).set(int(state is status.state))
 
-    def forget_pool(self, pool: str) -> None:
+    def forget_pool(self, last: PoolStatus) -> None:
         """The pool is removed, or no longer this instance's to publish: drops its series."""
+        self._forget_dropped(last)
         with suppress(KeyError):  # it may never have been shown
-            self._pool_devices.remove(self._driver, pool)
+            self._pool_devices.remove(self._driver, last.pool)
         for state in _STATES:
             with suppress(KeyError):
-                self._pool_state.remove(self._driver, pool, str(state))
+                self._pool_state.remove(self._driver, last.pool, str(state))
+
+    def _forget_dropped(self, last: PoolStatus) -> None:
+        for dropped in last.dropped:
+            with suppress(KeyError):
+                self._dropped.remove(self._driver, last.pool, dropped.field, dropped.gate)
 
     def show_recorded(self, read: Callable[[], Iterable[PreparedClaimRecord]]) -> None:
         """Asks `read` for the recorded claims whenever the metrics are read; a `StateError` shows none."""

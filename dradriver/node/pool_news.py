@@ -78,7 +78,7 @@ class PoolNews:
     def forget(self) -> None:
         """The publisher ends, and with it what it knew; the file keeps the last status of each pool."""
         for known in self._pools.values():
-            self._metrics.forget_pool(known.status.pool)
+            self._metrics.forget_pool(known.status)
         self._pools.clear()
         self._changed.clear()
 
@@ -102,6 +102,7 @@ class PoolNews:
         if status.state is PoolState.PENDING or self._said.get(status.pool) == news:
             return
         self._said[status.pool] = news
-        if reason := _REASONS.get(status.state):
+        reason = _REASONS.get(status.state) or ("PoolFieldsDropped" if status.dropped else None)
+        if reason is not None:
             held = f" (held by {', '.join(status.held_by)})" if status.held_by else ""
             self._announcements.of_node(reason, f"pool {status.pool}: {status.message}{held}")

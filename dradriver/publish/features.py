@@ -43,7 +43,7 @@ class Features:
 
         Args:
             fields: what a pool uses.
-            cuts: how many watches have ended so far.
+            cuts: see `OwnSlices.cuts`.
         """
         dropped = self.dropped.intersection(fields)
         return any(self._asked[field][1] != cuts for field in dropped) or (
@@ -51,7 +51,7 @@ class Features:
         )
 
     def due_in(self, fields: Iterable[DroppedField]) -> float:
-        """Seconds until one of these dropped fields is asked about again, if no watch ends before."""
+        """Seconds until one of these dropped fields is asked about again, if no watch is opened before."""
         first = min(self._asked[field][0] for field in fields)
         return max(0.0, first + PROBE_SECONDS - time.monotonic())
 
@@ -68,7 +68,7 @@ class Features:
 
         Args:
             specs: what is about to be written.
-            cuts: how many watches have ended so far; one more, and nothing is known to be stored any more.
+            cuts: see `OwnSlices.cuts`; when it has grown, nothing is known to be stored any more.
 
         Raises:
             ApiError: the server refuses a spec for a reason that no gate explains.
@@ -84,7 +84,7 @@ class Features:
 
         Args:
             specs: a pool that uses fields which were dropped.
-            cuts: how many watches have ended so far.
+            cuts: see `OwnSlices.cuts`.
 
         Raises:
             ApiError: the server refuses a spec for a reason that no gate explains.

@@ -31,13 +31,13 @@ class OwnSlices:
         driver: str,
         node: str | None,
         on_change: Callable[[str, ChangeKind], None],
-        on_cut: Callable[[], None],
+        on_reopen: Callable[[], None],
     ) -> None:
         self._client = client
         self._driver = driver
         self._node = node
         self._on_change = on_change
-        self._on_cut = on_cut
+        self._on_reopen = on_reopen
         self._stack = AsyncExitStack()
         self._caches: list[Cache[ResourceSlice]] = []
         self._pools: dict[str, dict[str, ResourceSlice]] = {}
@@ -91,7 +91,7 @@ class OwnSlices:
 
     @property
     def cuts(self) -> int:
-        """How many watches have ended so far: after each the server may be another one, or started anew."""
+        """Grows when a watch ends or is opened again: then the server may be another one, or started anew."""
         return sum(cache.cuts for cache in self._caches)
 
     @property
@@ -151,7 +151,7 @@ class OwnSlices:
         return self._caches[0] if self._node is None or item.spec.node_name else self._caches[-1]
 
     async def _open(self, fields: str) -> None:
-        cache = Cache(self._client, SLICES, ResourceSlice, fields=fields, on_cut=self._on_cut)
+        cache = Cache(self._client, SLICES, ResourceSlice, fields=fields, on_reopen=self._on_reopen)
         cache.subscribe(self._changed)
         self._caches.append(await self._stack.enter_async_context(cache))
 

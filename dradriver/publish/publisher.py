@@ -63,7 +63,7 @@ class Publisher:
         self._running = False
         self._moved = asyncio.Event()
         self._owner = SliceOwner(client, OwnerRef.of_node(node) if node else owner)
-        self._slices = OwnSlices(client, driver, self._node, self._changed, self._watch_ended)
+        self._slices = OwnSlices(client, driver, self._node, self._changed, self._watched_again)
         self._desk = Desk(
             client=client,
             driver=driver,
@@ -191,8 +191,8 @@ class Publisher:
         else:
             self._worker(pool).want(None)
 
-    def _watch_ended(self) -> None:
-        """The server that answers next may have been started with the gates of what was dropped."""
+    def _watched_again(self) -> None:
+        """The server that answers now may have been started with the gates of what was dropped."""
         for worker in self._workers.values():
             if worker.status.dropped:
                 worker.wake()

@@ -165,7 +165,7 @@ async def test_a_gate_that_comes_on_behind_a_watch_that_lasts_is_noticed_later(
 ) -> None:
     """Behind a load balancer the server that stores is not always the one that is watched."""
     monkeypatch.setattr(features, "PROBE_SECONDS", 0.05)
-    monkeypatch.setattr(Publisher, "_watch_ended", lambda self: None)
+    monkeypatch.setattr(Publisher, "_watched_again", lambda self: None)
     reports = Reports()
     async with a_world(tmp_path, DRAPartitionableDevices=False) as world:
         async with world.publisher(on_status=reports) as publisher:

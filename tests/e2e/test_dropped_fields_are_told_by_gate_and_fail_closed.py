@@ -1,0 +1,78 @@
+"""A real server with a gate off: nothing unsafe is published, people are told which gate, and it comes back."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from dradriver.model.device import Device
+from dradriver.model.pool import Pool
+from dradriver.publish import PoolState
+from dradriver.publish.dropped import fields_of
+from tests.e2e import control_plane
+from tests.e2e.api_servers import api_server_bed
+from tests.e2e.rack import BOUND, DRIVER, GROUPED, LISTED, PARTS, SHARED, TAINTED, RackDriver, rack
+
+WITHDRAWN, PUBLISHED, FALLBACK = PoolState.UNSAFE_WITHDRAWN, PoolState.PUBLISHED, PoolState.FALLBACK
+EVENTS: Final = {WITHDRAWN: "PoolWithdrawn", PUBLISHED: "PoolFieldsDropped", FALLBACK: "PoolFallback"}
+WHOLE: Final = Pool("parts", (Device("whole"),))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A gate that is off.
+
+    Attributes:
+        gate: its name.
+        pool: what uses its fields.
+        left: the devices that are published nevertheless.
+        state: where that leaves the pool.
+        fallback: what the driver offers instead.
+        off: gates that can't be on without it.
+    """
+
+    gate: str
+    pool: Pool
+    left: frozenset[str]
+    state: PoolState = WITHDRAWN
+    fallback: Pool | None = None
+    off: tuple[str, ...] = ()
+
+
+PLAIN: Final = frozenset({"plain"})
+ON_COUNTERS: Final = ("DRADeviceCompatibilityGroups", "DRAPartitionableDevicesType")
+CASES: Final = (
+    Case("DRAPartitionableDevices", PARTS, PLAIN, off=ON_COUNTERS),
+    Case("DRAPartitionableDevices", PARTS, frozenset({"whole"}), FALLBACK, WHOLE, off=ON_COUNTERS),
+    Case("DRADeviceCompatibilityGroups", GROUPED, PLAIN),
+    Case("DRADeviceBindingConditions", BOUND, PLAIN),
+    Case("DRADeviceTaints", TAINTED, PLAIN, off=("DRADeviceTaintRules",)),
+    Case("DRAConsumableCapacity", SHARED, frozenset({"nic"}), PUBLISHED, off=("DRAFractionalCapacityRange",)),
+    Case("DRAListTypeAttributes", LISTED, frozenset({"numa"}), PUBLISHED),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.gate} {case.state}")
+async def test_until_its_gate_is_on(case: Case, tmp_path: Path) -> None:
+    on: Mapping[str, bool] = control_plane.ALL_GATES
+    driver = RackDriver(case.pool, fallback=[case.fallback] if case.fallback else None)
+    with api_server_bed() as bed:
+        await asyncio.to_thread(bed.serve, None, {**on, **dict.fromkeys((case.gate, *case.off), False)})
+        async with rack(bed, tmp_path, driver) as node:
+            status = await node.told(case.pool.name, case.state)
+            assert status.dropped == {field for field in fields_of(case.pool) if field.gate == case.gate}
+            assert set(await node.devices(case.pool.name)) == case.left
+            (told,) = await node.events(EVENTS[case.state])
+            for field in status.dropped:
+                assert str(field) in told
+                labels = {"driver": DRIVER, "pool": case.pool.name, "field": field.field, "gate": case.gate}
+                name = "dradriver_node_pool_dropped_field"
+                assert node.plugin.metrics.registry.get_sample_value(name, labels) == 1
+
+            await asyncio.to_thread(bed.serve, None, on)
+            await node.until_devices(case.pool.name, *(device.name for device in case.pool.devices))
+            status = await node.told(case.pool.name, PUBLISHED)
+            assert status.dropped == frozenset()
