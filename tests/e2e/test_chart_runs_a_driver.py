@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from dradriver.kube.resources import SLICES
+from dradriver.kube.resources import PODS, SLICES
 from tests.e2e import driver_image, images
 from tests.e2e.bed import BedError
 from tests.e2e.cluster import Cluster
@@ -57,17 +57,21 @@ class Site:
         return [item for item in items if item["spec"]["driver"] == DRIVER]
 
     def driver_pods(self) -> list[dict[str, Any]]:
-        return self.get("pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/component=loop")
+        labels = "labelSelector=app.kubernetes.io/component%3Dloop"
+        return list(self.cluster.bed.get(f"{PODS.path(NAMESPACE)}?{labels}")["items"])
 
-    def rolled_out(self) -> None:
-        """Waits until the DaemonSet has what it wants; if it does not get it, its pods and logs say why."""
+    def wait(self, *arguments: str) -> None:
+        """`kubectl wait` or the like; if that is in vain, what is there says why."""
         try:
-            limit = f"--timeout={PATIENCE:.0f}s"
-            self.cluster.kubectl("-n", NAMESPACE, "rollout", "status", DAEMONSET, limit)
+            self.cluster.kubectl(*arguments, f"--timeout={PATIENCE:.0f}s")
         except BedError as error:
-            events = self.cluster.kubectl("-n", NAMESPACE, "get", "events")
+            events = self.cluster.kubectl("get", "events", "--all-namespaces")
+            claims = self.cluster.kubectl("get", "resourceclaims,resourceslices,pods", "-A", "-o", "yaml")
             log = self.cluster.kubectl("-n", NAMESPACE, "logs", DAEMONSET, "--tail=50")
-            raise BedError(f"{error}\n{events}\n{log}") from error
+            raise BedError(f"{error}\n{events}\n{claims}\n{log}") from error
+
+    def rolled_out(self, workload: str = DAEMONSET) -> None:
+        self.wait("-n", NAMESPACE, "rollout", "status", workload)
 
     def make_pod(self, name: str) -> None:
         """A pod that has a loop device of its own, by a claim from the template."""
@@ -84,12 +88,11 @@ class Site:
 
     def output(self, name: str) -> str:
         """What a pod that runs has printed."""
-        ready = f"pod/{name}", "--for=condition=Ready", f"--timeout={PATIENCE:.0f}s"
-        self.cluster.kubectl("wait", *ready)
+        self.wait("wait", f"pod/{name}", "--for=condition=Ready")
         return self.cluster.kubectl("logs", name)
 
     def delete_pods(self, *names: str) -> None:
-        self.cluster.kubectl("delete", "pod", *names, f"--timeout={PATIENCE:.0f}s")
+        self.wait("delete", "pod", *names)
         until("claims of deleted pods are gone", lambda: not self.get("resourceclaims"))
 
 
@@ -163,9 +166,7 @@ def test_a_pod_with_a_claim_sees_its_device(site: Site) -> None:
 
 
 def test_its_webhook_refuses_a_mistake_in_parameters(site: Site) -> None:
-    site.cluster.kubectl(
-        "-n", NAMESPACE, "rollout", "status", "deployment/dradriver-loop-webhook", f"--timeout={PATIENCE:.0f}s"
-    )
+    site.rolled_out("deployment/dradriver-loop-webhook")
     parameters = {"apiVersion": "loop.example.com/v1", "kind": "LoopConfig", "readOnly": True}
     for wrong in ("", "readonly"):
         config = {"opaque": {"driver": DRIVER, "parameters": parameters | ({wrong: True} if wrong else {})}}
@@ -176,9 +177,7 @@ def test_its_webhook_refuses_a_mistake_in_parameters(site: Site) -> None:
             site.apply(manifest)
             site.cluster.kubectl("delete", "resourceclaimtemplate", "parameters")
             continue
-        with pytest.raises(
-            BedError, match="config.0..opaque.parameters.readonly: LoopConfig has no such field"
-        ):
+        with pytest.raises(BedError, match=r"opaque\.parameters\.readonly: LoopConfig has no such field"):
             site.apply(manifest)
 
 
