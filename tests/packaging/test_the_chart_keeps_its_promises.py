@@ -1,12 +1,14 @@
 """What every rendering of the chart has, whatever the values."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from tests.e2e.helm import VALUES, Helm, Manifests, named
+from tests.e2e.helm import CHART, VALUES, Helm, Manifests, named
 
 pytestmark = pytest.mark.e2e
 
@@ -147,3 +149,20 @@ def test_the_webhook_gets_no_token(helm: Helm) -> None:
     pod = driver_pod(named(loop(helm, "--set", "drivers.loop.webhook.enabled=true"), "Deployment"))
     assert pod["automountServiceAccountToken"] is False
     assert pod["securityContext"]["runAsNonRoot"] is True
+
+
+def test_its_readme_names_every_value() -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    names = {
+        name
+        for section in (values, values["driverDefaults"], values["image"], values["driverDefaults"]["webhook"])
+        for name in section
+    }
+    text = (CHART / "README.md").read_text()
+    # Written `name`, `section.name` or `.name`.
+    assert not [name for name in names if not re.search(rf"[`.]{name}[`.]", text)]
+
+
+def test_every_image_names_a_version(manifests: Manifests) -> None:
+    for pod in pods(manifests):
+        assert re.search(r":[0-9a-z.]+$", pod["containers"][0]["image"])
