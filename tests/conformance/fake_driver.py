@@ -120,6 +120,12 @@ class FakeDriver:
         self._servers.clear()
         self.socket.unlink(missing_ok=True)
 
+    def relent(self) -> None:
+        """Answers every call as a driver without trouble does."""
+        for each in (self.errors, self.unprepare_errors, self.skipped):
+            each.clear()
+        self.hold.set()
+
     async def registered(self) -> registration_v1.RegistrationStatus:
         """The kubelet's next word on the registration."""
         async with asyncio.timeout(20):

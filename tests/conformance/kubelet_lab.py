@@ -41,6 +41,9 @@ class Lab:
         patience: seconds that anything may take, the kubelet's own waits included.
         call_seconds: the limit of one call to a driver.
         cleanup_seconds: how long a driver may be away before its slices go.
+        namespace: where pods and claims are made.
+        release: removes all pods, before the driver goes that has to unprepare their claims; for a kubelet
+            that outlives the test.
     """
 
     client: Client
@@ -48,13 +51,20 @@ class Lab:
     patience: float
     call_seconds: float
     cleanup_seconds: float
+    namespace: str = "default"
+    release: Callable[[], Awaitable[None]] | None = None
 
     @asynccontextmanager
     async def driver(self, name: str = DRIVER, **more: Any) -> AsyncIterator[FakeDriver]:
         """A driver that serves; not necessarily registered yet."""
         data = self.node.plugins / name
         async with FakeDriver(name, self.node.registry, data, self.node.cdi, **more) as driver:
-            yield driver
+            try:
+                yield driver
+            finally:
+                if self.release is not None:
+                    driver.relent()
+                    await self.release()
 
     @asynccontextmanager
     async def registered(self, name: str = DRIVER, **more: Any) -> AsyncIterator[FakeDriver]:
@@ -79,7 +89,7 @@ class Lab:
     ) -> None:
         """A claim with an allocation: one device of each driver for each request."""
         spec = {"devices": {"requests": [{"name": r, "exactly": {"deviceClassName": "any"}} for r in requests]}}
-        await self.client.create(CLAIMS, {"metadata": {"name": name}, "spec": spec}, "default", into=bytes)
+        await self.client.create(CLAIMS, {"metadata": {"name": name}, "spec": spec}, self.namespace, into=bytes)
         results = [
             {"request": r, "driver": d, "pool": "pool", "device": f"device-{r}"}
             for d in drivers
@@ -87,7 +97,7 @@ class Lab:
         ]
         body = {"status": {"allocation": {"devices": {"results": results}}}}
         await self.client.patch(
-            CLAIMS, name, "default", body, PatchKind.MERGE, into=bytes, subresource="status"
+            CLAIMS, name, self.namespace, body, PatchKind.MERGE, into=bytes, subresource="status"
         )
 
     async def pod(self, name: str, *claims: str, reserve: bool = True, **spec: Any) -> None:
@@ -96,12 +106,15 @@ class Lab:
         container = {
             "name": "main",
             "image": "busybox",
+            "imagePullPolicy": "IfNotPresent",
             "command": ["sh", "-c", script],
             "resources": {"claims": [{"name": claim} for claim in claims]},
         }
         body = {
             "metadata": {"name": name},
             "spec": {
+                # The test binds it itself.
+                "schedulerName": "none",
                 "restartPolicy": "Never",
                 "terminationGracePeriodSeconds": 1,
                 "containers": [container],
@@ -109,7 +122,7 @@ class Lab:
                 **spec,
             },
         }
-        made = await self.client.create(PODS, body, "default", into=dict[str, Any])
+        made = await self.client.create(PODS, body, self.namespace, into=dict[str, Any])
         if reserve:
             for claim in claims:
                 await self.reserve(claim, name, made["metadata"]["uid"])
@@ -118,21 +131,21 @@ class Lab:
             "metadata": {"name": name},
             "target": {"apiVersion": "v1", "kind": "Node", "name": self.node.name},
         }
-        await self.client.create(PODS, binding, "default", into=bytes, subresource="binding", name=name)
+        await self.client.create(PODS, binding, self.namespace, into=bytes, subresource="binding", name=name)
 
     async def reserve(self, claim: str, pod: str, uid: str) -> None:
         """Adds a pod to a claim's reservedFor."""
-        held = await self.client.get(CLAIMS, claim, "default", into=dict[str, Any])
+        held = await self.client.get(CLAIMS, claim, self.namespace, into=dict[str, Any])
         users = [*held["status"].get("reservedFor", []), {"resource": "pods", "name": pod, "uid": uid}]
         body = {"status": {"reservedFor": users}}
         await self.client.patch(
-            CLAIMS, claim, "default", body, PatchKind.MERGE, into=bytes, subresource="status"
+            CLAIMS, claim, self.namespace, body, PatchKind.MERGE, into=bytes, subresource="status"
         )
 
     async def get_pod(self, name: str) -> dict[str, Any] | None:
         """The pod, None when it is gone."""
         try:
-            return await self.client.get(PODS, name, "default", into=dict[str, Any])
+            return await self.client.get(PODS, name, self.namespace, into=dict[str, Any])
         except NotFound:
             return None
 
@@ -149,7 +162,7 @@ class Lab:
 
     async def delete_pod(self, name: str) -> None:
         """Asks for the pod's deletion."""
-        await self.client.delete(PODS, name, "default")
+        await self.client.delete(PODS, name, self.namespace)
 
     async def gone(self, name: str) -> None:
         """Returns when the pod's object is gone."""
@@ -163,7 +176,7 @@ class Lab:
         """The message of an event of the pod that contains `part`."""
 
         async def check() -> str:
-            events = (await self.client.list(EVENTS, "default", into=dict[str, Any])).items
+            events = (await self.client.list(EVENTS, self.namespace, into=dict[str, Any])).items
             return next(
                 (
                     e["message"]
@@ -183,9 +196,12 @@ class Lab:
             "pool": {"name": self.node.name, "generation": 1, "resourceSliceCount": 1},
             "devices": [{"name": "device-0"}],
         }
-        await self.client.create(SLICES, {"metadata": {"name": name}, "spec": spec}, into=bytes)
+        metadata = {"name": f"{self.node.name}.{name}"}
+        await self.client.create(SLICES, {"metadata": metadata, "spec": spec}, into=bytes)
 
     async def slices(self) -> set[str]:
-        """The names of all ResourceSlices."""
+        """The names of the node's ResourceSlices, as `publish` knows them."""
         listed = await self.client.list(SLICES, into=dict[str, Any])
-        return {item["metadata"]["name"] for item in listed.items}
+        prefix = f"{self.node.name}."
+        every = (item["metadata"]["name"] for item in listed.items)
+        return {name.removeprefix(prefix) for name in every if name.startswith(prefix)}

@@ -198,7 +198,7 @@ class KubeletSuite:
             await lab.claim("claim")
             await lab.pod("pod", "claim")
             await lab.phase("pod", "Running")
-            await lab.client.delete(PODS, "pod", "default", grace_seconds=0)
+            await lab.client.delete(PODS, "pod", lab.namespace, grace_seconds=0)
             await lab.until("unprepare", lambda: _value(driver.unprepares))
 
     async def test_a_finished_pod_is_unprepared(self, lab: Lab) -> None:
@@ -263,7 +263,7 @@ class KubeletSuite:
             await lab.pod("pod", "claim")
             await lab.phase("pod", "Running")
             await lab.node.stop()
-            await lab.client.delete(PODS, "pod", "default", grace_seconds=0)
+            await lab.client.delete(PODS, "pod", lab.namespace, grace_seconds=0)
             await lab.node.start()
             await lab.until("unprepare", lambda: _value(driver.unprepares))
 
@@ -373,7 +373,13 @@ class KubeletSuite:
 
 
 def _container(script: str, *, name: str = "main", claims: list[dict[str, str]]) -> dict[str, Any]:
-    return {"name": name, "image": "busybox", "command": ["sh", "-c", script], "resources": {"claims": claims}}
+    return {
+        "name": name,
+        "image": "busybox",
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["sh", "-c", script],
+        "resources": {"claims": claims},
+    }
 
 
 def _report(health: str) -> health_v1.NodeWatchResourcesResponse:

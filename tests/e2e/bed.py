@@ -5,7 +5,6 @@ etcd and kube-apiserver. What else a cluster needs comes the same way, each in a
 """
 
 import contextlib
-import ctypes
 import json
 import os
 import signal
@@ -26,17 +25,11 @@ from tests.e2e.credentials import Credentials
 from tests.e2e.network import Network
 from tests.e2e.programs import program
 
-_PR_SET_PDEATHSIG = 1
 _STOP_SECONDS = 20.0
-_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class BedError(Exception):
     """A component did not come up."""
-
-
-def _die_with_parent() -> None:
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def free_port() -> int:
@@ -91,10 +84,10 @@ class Bed:
         self, name: str, command: tuple[str, ...], environment: Mapping[str, str]
     ) -> subprocess.Popen[bytes]:
         with self.log(name).open("ab") as log:
+            # No code of ours between fork and exec: gRPC's threads may crash it.
             return subprocess.Popen(
-                command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                env={**os.environ, **environment}, start_new_session=True,
-                preexec_fn=_die_with_parent,  # noqa: PLW1509 -- one system call that takes no lock
+                ("setpriv", "--pdeathsig", "KILL", *command), cwd=self.folder, stdin=subprocess.DEVNULL,
+                stdout=log, stderr=log, env={**os.environ, **environment}, start_new_session=True,
             )  # fmt: skip
 
     def end(self, name: str, how: signal.Signals = signal.SIGTERM) -> None:
@@ -139,11 +132,14 @@ class Bed:
         """
         deadline = time.monotonic() + seconds
         while not ready():
-            ended = [each for each, process in self._running.items() if process.poll() is not None]
+            running = list(self._running.items())
+            ended = [(each, code) for each, process in running if (code := process.poll()) is not None]
             if ended or time.monotonic() > deadline:
-                what = f"{ended[0]} ended" if ended else f"{name} was not ready after {seconds:.0f} s"
-                log = self.log(ended[0] if ended else name).read_text(errors="replace")
-                raise BedError(f"{what}:\n{log[-3000:]}")
+                what = f"{name} was not ready after {seconds:.0f} s"
+                if ended:
+                    name, code = ended[0]
+                    what = f"{name} ended with {code}"
+                raise BedError(f"{what}:\n{self.log(name).read_text(errors='replace')[-3000:]}")
             time.sleep(0.05)
 
     def stop(self) -> None:

@@ -111,8 +111,9 @@ class Changes:
 
     def add_address(self, address: str) -> None:
         """Give the loopback interface an address."""
-        record = self._read()
-        self._write({**record, "addresses": [*record["addresses"], address]})
+        with _lock():
+            record = self._read()
+            self._write({**record, "addresses": [*record["addresses"], address]})
         subprocess.run(("ip", "address", "add", f"{address}/32", "dev", "lo"), check=True, capture_output=True)
 
     def prepare_for_nodes(self) -> None:

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-NODES: Final = ("node-1", "node-2")
+NODES: Final = ("node-1", "node-2", "node-3", "node-4")
 USERS: Final[Mapping[str, tuple[str, str]]] = {
     "admin": ("admin", "system:masters"),
     "scheduler": ("system:kube-scheduler", ""),

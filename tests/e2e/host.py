@@ -14,6 +14,7 @@ from tests.e2e import cgroups, images, programs
 
 PACKAGES: Final = {
     "runc": "runc", "ip": "iproute2", "mount": "mount", "unshare": "util-linux", "nsenter": "util-linux",
+    "setpriv": "util-linux",
     "busybox": "busybox-static",
 }  # fmt: skip
 """Program -> the Debian package that has it."""
