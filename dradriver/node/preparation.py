@@ -42,7 +42,7 @@ from dradriver.node.errors import IncompleteStateError, InProgressError, StateEr
 from dradriver.node.inventory import Inventory
 from dradriver.node.locks import ClaimLocks
 from dradriver.node.operations import Operations, Progress
-from dradriver.node.records import ClaimRecord, ClaimRef, PreparedClaimRecord, RecordedDevice
+from dradriver.node.records import ClaimRecord, ClaimRef, PreparedClaimRecord, RecordedAnswer, RecordedDevice
 from dradriver.node.redaction import redacted
 from dradriver.node.rows import Rows
 from dradriver.node.shared_pools import LookUpPools, nowhere
@@ -330,12 +330,18 @@ class Preparation:
         claim = self._driver_claim(record, strict=strict)
         progress.at(f"driver.prepare of {_devices(record)}")
         returned = await self._calls.call(self._driver.prepare, claim, about=f" of claim {record.ref}")
+        self._observe(Step.PREPARE_DRIVER_DONE, record.uid)
         try:
             answers = recorded_answers(self._driver.name, claim, returned)
+            return await self._finish(record, answers, progress)
         except DraError as error:
             redacted(error, record, returned)
             raise
-        self._observe(Step.PREPARE_DRIVER_DONE, record.uid)
+
+    async def _finish(
+        self, record: ClaimRecord, answers: list[RecordedAnswer], progress: Progress
+    ) -> list[DeviceAnswer]:
+        """From what the driver answered to a prepared claim."""
         prepared = msgspec.structs.replace(record, answers=answers)
         try:
             progress.at("writing the CDI spec")
