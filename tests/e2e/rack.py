@@ -190,18 +190,40 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
 
 @asynccontextmanager
 async def rack(
-    bed: ApiServerBed, folder: Path, driver: RackDriver, *, patience: float = 30, **settings: Any
+    bed: ApiServerBed,
+    folder: Path,
+    driver: RackDriver,
+    *,
+    user: str = "admin",
+    patience: float = 30,
+    **settings: Any,
 ) -> AsyncIterator[Rack]:
-    """A rack on a bed whose server runs; `patience` is the client's time limit in seconds."""
+    """A rack on a bed whose server runs.
+
+    Args:
+        bed: the bed.
+        folder: for the node's folders.
+        driver: its driver.
+        user: who the plugin is to the server, one of `credentials.USERS`.
+        patience: the time limit of the plugin's client, in seconds.
+        settings: of the plugin's configuration.
+    """
     async with AsyncExitStack() as stack:
         admin, own = [
-            await stack.enter_async_context(await Client.connect(bed.kubeconfig(), timeout=seconds))
-            for seconds in (30, patience)
+            await stack.enter_async_context(await Client.connect(bed.kubeconfig(who), timeout=seconds))
+            for who, seconds in (("admin", 30), (user, patience))
         ]
         with suppress(AlreadyExists):
             await admin.create(NODES, {"metadata": {"name": NODE}}, into=dict)
-        folders = {"plugins_dir": folder / "p", "registry_dir": folder / "r", "cdi_dir": folder / "cdi"}
-        plugin = Plugin(driver, own, PluginConfig(NODE, boot_id="boot-1", **folders, **settings))
+        config = PluginConfig(
+            NODE,
+            plugins_dir=folder / "p",
+            registry_dir=folder / "r",
+            cdi_dir=folder / "cdi",
+            boot_id="boot-1",
+            **settings,
+        )
+        plugin = Plugin(driver, own, config)
         await plugin.start()
         try:
             await notify(plugin)
