@@ -270,7 +270,7 @@ class Plugin:
             self._observe,
         )
         self._status = StatusWriter(
-            self._client, driver.name, self.metrics, self._status_refused
+            self._client, driver.name, self.metrics, config.node_name, self._status_refused
         )
         stores = Stores(self._state, self._files, self._locks)
         self.preparation = Preparation(

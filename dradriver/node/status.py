@@ -4,9 +4,14 @@ Written in the background: it informs, nothing depends on it, so its failure nev
 server-side apply, which touches nothing but our own entries. A claim whose opaque parameters are not stored as
 Go writes them refuses that (the server compares them byte by byte): then by a merge patch of the list as it is
 now, bound to the resource version.
+
+Plugins of several nodes may have prepared one claim (a device that spans nodes), and each device has one entry
+for all of them. So each plugin is a field manager of its own: conditions of different types stand side by side,
+each the last word of the node that has it; of one type, and of data and addresses, the last word of all stays.
 """
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
@@ -27,7 +32,7 @@ from dradriver.node.records import ClaimRecord
 from dradriver.node.redaction import hidden
 from dradriver.node.repeats import Repeats
 
-__all__ = ["StatusWriter", "device_statuses", "merged"]
+__all__ = ["StatusWriter", "device_statuses", "field_manager", "merged"]
 
 _log = logging.getLogger(__name__)
 
@@ -52,6 +57,15 @@ def device_statuses(driver: str, record: ClaimRecord, now: datetime) -> list[All
         for device, answer in zip(record.devices, record.answers, strict=True)
         if answer.data is not msgspec.UNSET or answer.conditions or answer.network is not None
     ]
+
+
+def field_manager(driver: str, node: str) -> str:
+    """Who writes: the plugin of one driver on one node, told apart also where the names are too long."""
+    name = f"dradriver/{driver}@{node}"
+    if len(name) <= _MAX_MANAGER:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+    return f"{name[: _MAX_MANAGER - 17]}-{digest}"
 
 
 def _complete(condition: Condition, now: datetime) -> Condition:
@@ -116,6 +130,7 @@ class StatusWriter:
         client: the API server.
         driver: whose devices they are.
         metrics: counts failures.
+        node: whose plugin it is.
         on_refused: is told when the API server begins to refuse what is written.
     """
 
@@ -124,11 +139,12 @@ class StatusWriter:
         client: Api,
         driver: str,
         metrics: Metrics,
+        node: str,
         on_refused: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._client = client
         self._driver = driver
-        self._manager = f"dradriver/{driver}"[:_MAX_MANAGER]
+        self._manager = field_manager(driver, node)
         self._metrics = metrics
         self._on_refused = on_refused
         self._refused = False

@@ -17,7 +17,7 @@ from dradriver.model.codec import builtins, decode
 from dradriver.model.meta import Condition
 from dradriver.node.metrics import Metrics
 from dradriver.node.records import ClaimRecord, RecordedAnswer, RecordedDevice
-from dradriver.node.status import StatusWriter, device_statuses, merged
+from dradriver.node.status import StatusWriter, device_statuses, field_manager, merged
 from tests.unit.node.world import DRIVER, NODE, FakeApi, LampDriver, World, allocated
 
 
@@ -42,7 +42,7 @@ DATA = {"data": msgspec.Raw(b'{"watts":7}')}
 @asynccontextmanager
 async def writing(api: FakeApi) -> AsyncIterator[tuple[StatusWriter, Metrics]]:
     metrics = Metrics(DRIVER)
-    writer = StatusWriter(api, DRIVER, metrics)
+    writer = StatusWriter(api, DRIVER, metrics, NODE)
     task = asyncio.create_task(writer.run())
     yield writer, metrics
     task.cancel()
@@ -262,3 +262,11 @@ async def test_a_driver_with_more_than_eight_conditions_writes_eight(
         ((_, body),) = await patches(api, 1)
     assert [each["type"] for each in body["status"]["devices"][0]["conditions"]] == [f"C{n}" for n in range(8)]
     assert f"condition C8 of device {NODE}/lamp-0 is not written" in caplog.text
+
+
+def test_plugins_of_two_nodes_are_two_field_managers_however_long_their_names_are() -> None:
+    """Or the one would remove what the other says of a device that spans both nodes."""
+    assert field_manager(DRIVER, NODE) == f"dradriver/{DRIVER}@{NODE}"
+    long = [field_manager(DRIVER, f"{'n' * 200}-{number}") for number in range(2)]
+    assert len({*long}) == 2
+    assert all(len(manager) == 128 for manager in long)
