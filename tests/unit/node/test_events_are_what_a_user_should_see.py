@@ -1,0 +1,153 @@
+"""Events of claims and of the Node: few, counted, and never waited for."""
+
+import asyncio
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from dradriver.driver import AllocatedDevice, PreparedDevice
+from dradriver.kube.errors import Forbidden
+from dradriver.node import plugin
+from dradriver.node.announcements import Reason
+from dradriver.node.state_file import FILE_NAME
+from tests.unit.node.plugin_world import Node, notify, prepare
+from tests.unit.node.world import DRIVER, NODE, LampDriver, allocated
+
+PATIENCE = "_PATIENCE_SECONDS"
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+async def test_a_device_in_use_names_both_claims(node: Node) -> None:
+    async with node.running() as running:
+        first = node.api.add(allocated("first", "lamp-0"))
+        await prepare(running, first)
+        second = node.api.add(allocated("second", "lamp-0"))
+        await prepare(running, second)
+        event = await node.api.event("DeviceInUse")
+    assert event["involvedObject"] == {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "namespace": "default",
+        "name": "second",
+        "uid": second.metadata.uid,
+    }
+    assert (event["type"], event["source"]) == ("Warning", {"component": DRIVER, "host": NODE})
+    assert "default/first" in event["message"]
+    assert "default/second" in event["message"]
+
+
+async def test_a_mistake_in_the_configuration_names_field_and_rule(node: Node) -> None:
+    wrong = b'{"apiVersion":"lamp.example.com/v1","kind":"LampConfig","colour":"red"}'
+    async with node.running() as running:
+        await (
+            running.preparation.complete.wait()
+        )  # what is there before may have been prepared by another version
+        await prepare(running, node.api.add(allocated("claim", "lamp-0", parameters=wrong)))
+        event = await node.api.event("InvalidConfig")
+    assert event["involvedObject"]["name"] == "claim"
+    assert "colour: LampConfig has no such field" in event["message"]
+
+
+async def test_a_prepare_that_fails_again_is_the_same_event_and_the_same_line(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with node.running() as running:
+        await prepare(running, node.api.add(allocated("first", "lamp-0")))
+        second = node.api.add(allocated("second", "lamp-0"))
+        for _ in range(20):
+            await prepare(running, second)
+        await node.api.event("DeviceInUse")
+    assert len(node.api.events) == 1
+    assert caplog.text.count("prepare failed") == 1
+
+
+async def test_a_driver_that_fails_is_left_to_the_kubelets_event_of_the_pod(node: Node) -> None:
+    driver = LampDriver(node.hardware)
+    driver.failure = OSError("broken")
+    async with node.running(driver) as running:
+        await prepare(running, node.api.add(allocated("claim", "lamp-0")))
+        await notify(running, "to have one event at all")
+        await node.api.event("RegistrationRefused")
+    assert [event["reason"] for event in node.api.events] == ["RegistrationRefused"]
+
+
+async def test_a_refused_registration_is_in_the_kubelets_words_and_said_once(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with node.running() as running:
+        for _ in range(5):
+            await notify(running, "the version is odd")
+        event = await node.api.event("RegistrationRefused")
+    assert event["involvedObject"] == {"apiVersion": "v1", "kind": "Node", "name": NODE, "uid": NODE}
+    assert "the version is odd" in event["message"]
+    assert caplog.text.count("the version is odd") == 1
+
+
+async def test_a_kubelet_that_does_not_come_is_an_event(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugin, PATIENCE, 0)
+    async with node.running():
+        event = await node.api.event("NotRegistered")
+    assert str(node.root / "plugins_registry") in event["message"]
+    assert event["involvedObject"]["kind"] == "Node"
+
+
+async def test_state_that_was_set_aside_is_an_event(node: Node) -> None:
+    data_dir = node.config().data_dir(DRIVER)
+    data_dir.mkdir(parents=True)
+    (data_dir / FILE_NAME).write_bytes(b"no database" * 500)
+    async with node.running():
+        event = await node.api.event("StateSetAside")
+    assert f"{FILE_NAME}.corrupt-" in event["message"]
+
+
+async def test_statuses_that_the_api_server_refuses_are_one_event(node: Node) -> None:
+    driver = LampDriver(node.hardware)
+    driver.answer = told
+    refusal = 'changing status.devices requires resource="resourceclaims/driver"'
+    node.api.patch_failures = [Forbidden(refusal, status=403) for _ in range(2)]
+    async with node.running(driver) as running:
+        claims = [node.api.add(allocated(f"claim-{n}", f"lamp-{n}")) for n in range(2)]
+        await prepare(running, *claims)
+        event = await node.api.event("DeviceStatusRefused")
+        await written(node, 4)
+    assert refusal in event["message"]
+    assert len(node.api.events) == 1
+
+
+def told(device: AllocatedDevice) -> PreparedDevice:
+    return PreparedDevice(data={"lamp": device.name})
+
+
+async def written(node: Node, times: int) -> None:
+    async with asyncio.timeout(10):
+        while len(node.api.patches) < times:
+            await asyncio.sleep(0.01)
+
+
+def test_every_reason_is_documented() -> None:
+    documented = (Path(__file__).parents[3] / "docs/observe.md").read_text()
+    assert [reason for reason in get_args(Reason) if f"| `{reason}` |" not in documented] == []
+
+
+async def test_an_api_server_that_takes_no_events_is_said_once(
+    node: Node, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[str] = []
+
+    async def refuse(*_: object, **__: object) -> None:
+        tries.append("")
+        raise Forbidden("events is forbidden", status=403)
+
+    monkeypatch.setattr(node.api, "create", refuse)
+    async with node.running() as running:
+        for number in range(3):
+            await notify(running, f"odd version {number}")
+        async with asyncio.timeout(10):
+            while len(tries) < 3:
+                await asyncio.sleep(0.01)
+    assert caplog.text.count("events is forbidden") == 1
