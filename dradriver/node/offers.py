@@ -54,10 +54,16 @@ def _needed(device: Device) -> Device:
 
 
 class Offers:
-    """Access to the rows of what was offered, inside a transaction."""
+    """Access to the rows of what was offered, inside a transaction; what was read is kept until `forget`."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
+        self.forget()
+
+    def forget(self) -> None:
+        """The rows may have changed."""
+        self._digest: bytes | None = None
+        self._counter_sets: dict[str, dict[tuple[str, str], CounterSet]] = {}
 
     def keep(self, offer: Offer) -> None:
         """The driver offers this now; what it offered before is kept as gone.
@@ -65,8 +71,11 @@ class Offers:
         Raises:
             sqlite3.Error: the file can't be read or written.
         """
-        if self._value(_WHOLE, "", "") == offer.digest:
+        if self._digest is None:
+            self._digest = self._value(_WHOLE, "", "")
+        if self._digest == offer.digest:
             return
+        self.forget()
         now = time.time()
         execute = self._connection.execute
         execute("UPDATE offers SET gone = ? WHERE gone IS NULL", (now,))
@@ -91,13 +100,18 @@ class Offers:
         Raises:
             sqlite3.Error: the file can't be read.
         """
-        found = {}
+        found: dict[tuple[str, str], CounterSet] = {}
         for pool in pools:
-            query = "SELECT name, value FROM offers WHERE kind = ? AND pool = ?"
-            for name, value in self._connection.execute(query, (_COUNTER_SET, pool)).fetchall():
-                if counter_set := _read(CounterSet, value):
-                    found[pool, str(name)] = counter_set
+            if pool not in self._counter_sets:
+                self._counter_sets[pool] = self._of_pool(pool)
+            found |= self._counter_sets[pool]
         return found
+
+    def _of_pool(self, pool: str) -> dict[tuple[str, str], CounterSet]:
+        query = "SELECT name, value FROM offers WHERE kind = ? AND pool = ?"
+        rows = self._connection.execute(query, (_COUNTER_SET, pool)).fetchall()
+        read = ((str(name), _read(CounterSet, value)) for name, value in rows)
+        return {(pool, name): counter_set for name, counter_set in read if counter_set is not None}
 
     def _value(self, kind: str, pool: str, name: str) -> bytes | None:
         query = "SELECT value FROM offers WHERE kind = ? AND pool = ? AND name = ?"

@@ -256,6 +256,8 @@ class Preparation:
         """The seconds that are left. Work begins after it: rebuilding must not wait for who waits for it."""
         clock = asyncio.get_running_loop().time
         until = clock() + seconds
+        if self.complete.is_set():
+            return seconds
         try:
             async with asyncio.timeout(seconds):
                 await self.complete.wait()
@@ -344,10 +346,11 @@ class Preparation:
         """From what the driver answered to a prepared claim."""
         prepared = msgspec.structs.replace(record, answers=answers)
         try:
-            progress.at("writing the CDI spec")
-            await self._in_thread(self._files.write, prepared)
-            progress.at("recording the claim")
-            await self._state.write(lambda rows: rows.move(prepared, ClaimEvent.FINISH_PREPARE))
+            progress.at("writing the CDI spec and recording the claim")
+            await self._state.write(
+                lambda rows: rows.move(prepared, ClaimEvent.FINISH_PREPARE),
+                first=partial(self._files.write, prepared),
+            )
         except StateError:
             # A full disk: give the device back instead of keeping a claim that can't be finished. What fails of
             # this too stays recorded as half made.
@@ -392,10 +395,10 @@ class Preparation:
             redacted(error, record)
             raise
         self._observe(Step.UNPREPARE_DRIVER_DONE, record.uid)
-        progress.at("removing the CDI spec")
-        await self._in_thread(self._files.remove, record.ref)
-        progress.at("recording the claim")
-        await self._state.write(partial(_finish_unprepare, record))
+        progress.at("removing the CDI spec and recording the claim")
+        await self._state.write(
+            partial(_finish_unprepare, record), first=partial(self._files.remove, record.ref)
+        )
         self._observe(Step.UNPREPARE_FINISHED, record.uid)
 
     def _driver_claim(self, record: ClaimRecord, *, strict: bool) -> Claim:

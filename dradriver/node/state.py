@@ -3,6 +3,10 @@
 One thread owns the connection. Transactions that arrive while another is being written are committed
 together: eight prepares side by side cost the disk little more than one. A second process may have the file
 open too (rolling update): every writing transaction takes the write lock first.
+
+The thread does the files of a claim too, right before the transaction that says that they are done: each
+change of threads costs as much as writing a file. Every step in the thread that waits for the disk lets the
+event loop run, and has to wait for it afterwards; so it does as few as it can.
 """
 
 import asyncio
@@ -11,9 +15,11 @@ import queue
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -29,6 +35,10 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
+class _SpoiledError(Exception):
+    """Work has failed after it had changed rows: nothing of its transaction may stay."""
+
+
 @dataclass(slots=True)
 class _Job:
     """Work on the rows, and who waits for its result."""
@@ -37,6 +47,7 @@ class _Job:
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
     writes: bool
+    first: Callable[[], object] | None = None
     outcome: Any = None
     error: BaseException | None = field(default=None)
 
@@ -47,6 +58,13 @@ class _Job:
             raise
         except Exception as error:  # it belongs to whoever asked
             self.error = error
+
+    def begin(self) -> None:
+        if self.first is not None:
+            try:
+                self.first()
+            except BaseException as error:  # as an executor does: it belongs to whoever asked
+                self.error = error
 
     def settle(self) -> None:
         if self.future.done():
@@ -76,6 +94,7 @@ class State:
         self._jobs: _Queue = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._opened: Opened
+        self._rows: Rows
         self._readable = True
 
     async def open(self) -> Path | None:
@@ -88,6 +107,7 @@ class State:
             StateError: the file can't be opened or made.
         """
         self._opened = await asyncio.to_thread(self._connect)
+        self._rows = Rows(self._opened.connection, self.boot_id)
         self._thread = threading.Thread(target=self._serve, name="prepared-state", daemon=True)
         self._thread.start()
         return self._opened.aside
@@ -99,16 +119,19 @@ class State:
             await asyncio.to_thread(self._thread.join)
             self._thread = None
 
-    async def write(self, work: Callable[[Rows], T]) -> T:
+    async def write(self, work: Callable[[Rows], T], *, first: Callable[[], object] | None = None) -> T:
         """Runs `work` in a transaction; when this returns, its changes are on disk.
 
-        `work` may run twice (then the first run was rolled back), so it changes nothing but the rows.
+        Args:
+            work: may run twice (then the first run was rolled back), so it changes nothing but the rows.
+            first: done once before the transaction, and durable when it returns; it may block on the disk. A
+                process that dies right after it has not begun the transaction.
 
         Raises:
-            StateError: not written, nothing has changed: disk full, file damaged.
-            Exception: whatever `work` raised; its changes are rolled back.
+            StateError: not written, no row has changed: disk full, file damaged.
+            Exception: whatever `first` raised (`work` has not run then), or `work` (no row has changed).
         """
-        return await self._ask(work, writes=True)
+        return await self._ask(work, writes=True, first=first)
 
     async def read(self, work: Callable[[Rows], T]) -> T:
         """Runs `work`, which changes nothing.
@@ -118,12 +141,14 @@ class State:
         """
         return await self._ask(work, writes=False)
 
-    async def _ask(self, work: Callable[[Rows], T], *, writes: bool) -> T:
+    async def _ask(
+        self, work: Callable[[Rows], T], *, writes: bool, first: Callable[[], object] | None = None
+    ) -> T:
         if self._thread is None:
             raise StateError(f"{self.path} is closed")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._jobs.put(_Job(work, loop, future, writes))
+        self._jobs.put(_Job(work, loop, future, writes, first))
         return await settled(future)
 
     def _serve(self) -> None:
@@ -134,15 +159,21 @@ class State:
                 batch.append(self._jobs.get())
             jobs = [job for job in batch if job is not None]
             ended = len(jobs) < len(batch)
-            try:
-                with self._file() as rows:
-                    self._work(rows, jobs)
-            except (OSError, StateError) as error:
-                for job in jobs:
-                    job.error = StateError(f"prepared state {self.path}: {error}")
             for job in jobs:
-                self._deliver(job)
+                job.begin()
+            if ready := [job for job in jobs if job.error is None]:
+                self._do(ready)
+            for loop, told in groupby(jobs, key=attrgetter("loop")):
+                self._deliver(loop, list(told))
         self._opened.connection.close()
+
+    def _do(self, jobs: list[_Job]) -> None:
+        try:
+            with self._file() as rows:
+                self._work(rows, jobs)
+        except (OSError, StateError) as error:
+            for job in jobs:
+                job.error = StateError(f"prepared state {self.path}: {error}")
 
     @contextmanager
     def _file(self) -> Iterator[Rows]:
@@ -154,13 +185,14 @@ class State:
         while True:
             with staying(self.path):
                 if self._readable and identity(self.path) == self._opened.identity:
-                    yield Rows(self._opened.connection, self.boot_id)
+                    yield self._rows
                     return
             _log.error("prepared state %s was replaced or damaged, opening it again", self.path)
             opened = self._connect()
             # SQLite looks whether a file was moved before it removes what belongs to its name.
             self._opened.connection.close()
             self._opened, self._readable = opened, True
+            self._rows = Rows(opened.connection, self.boot_id)
 
     def _connect(self) -> Opened:
         opened = connect(self.path)
@@ -172,10 +204,10 @@ class State:
         self._run(rows, [job for job in jobs if job.writes])
         for job in jobs:
             if not job.writes:
-                self._attempt(job, partial(job.run, rows))
+                self._attempt(job, partial(self._read, rows, job))
 
     def _run(self, rows: Rows, jobs: list[_Job]) -> None:
-        """All in one transaction; if the disk or the file fails one of them, each in its own.
+        """All in one transaction; if the disk, the file or one of them spoils it, each in its own.
 
         If another process has kept the file locked for as long as SQLite waits, all fail: it might do so again
         for each of them.
@@ -189,10 +221,13 @@ class State:
                         job.error = self._unusable(error)
                     return
                 _log.debug("a common transaction failed, trying one by one: %s", error)
+            except _SpoiledError:
+                _log.debug("work that failed halfway is rolled back, trying one by one")
             else:
                 return
         for job in jobs:
-            self._attempt(job, partial(self._transaction, rows, [job]))
+            with suppress(_SpoiledError):
+                self._attempt(job, partial(self._transaction, rows, [job]))
 
     def _attempt(self, job: _Job, run: Callable[[], None]) -> None:
         try:
@@ -204,28 +239,42 @@ class State:
         self._readable = getattr(error, "sqlite_errorcode", 0) & 0xFF not in UNREADABLE
         return StateError(f"prepared state {self.path}: {error}")
 
-    def _transaction(self, rows: Rows, jobs: Iterable[_Job]) -> None:
+    @staticmethod
+    def _read(rows: Rows, job: _Job) -> None:
+        rows.refresh()
+        job.run(rows)
+
+    def _transaction(self, rows: Rows, jobs: Sequence[_Job]) -> None:
         """A process that dies before COMMIT has returned leaves all or nothing of it."""
         connection = self._opened.connection
-        execute = connection.execute
-        execute("BEGIN IMMEDIATE")
+        connection.execute("BEGIN IMMEDIATE")
         try:
+            rows.refresh()
             for job in jobs:
-                execute("SAVEPOINT job")
-                job.run(rows)
-                if job.error is not None:
-                    execute("ROLLBACK TO job")
-                execute("RELEASE job")
-            execute("COMMIT")
+                _run_whole(connection, job, rows)
+            connection.execute("COMMIT")
         except BaseException:
+            rows.forget()
             # SQLite has rolled back already after some errors, a full disk among them.
             if connection.in_transaction:
-                execute("ROLLBACK")
+                connection.execute("ROLLBACK")
             raise
 
     @staticmethod
-    def _deliver(job: _Job) -> None:
+    def _deliver(loop: asyncio.AbstractEventLoop, jobs: list[_Job]) -> None:
         try:
-            job.loop.call_soon_threadsafe(job.settle)
+            loop.call_soon_threadsafe(_settle, jobs)
         except RuntimeError:
             _log.debug("the loop that asked is closed")
+
+
+def _run_whole(connection: sqlite3.Connection, job: _Job, rows: Rows) -> None:
+    before = connection.total_changes
+    job.run(rows)
+    if job.error is not None and connection.total_changes != before:
+        raise _SpoiledError
+
+
+def _settle(jobs: Iterable[_Job]) -> None:
+    for job in jobs:
+        job.settle()
