@@ -25,19 +25,24 @@ _LOGGED: Final = re.compile(r"\d{4}-\d\d-\d\d \S+ (DEBUG|INFO) ")
 
 @dataclass(frozen=True, slots=True)
 class DriverProcess:
-    """One driver on one node.
+    """One driver on one node, or a pool driver.
 
     Attributes:
         driver: the name by which `dradriver run` finds it.
-        node: the node's name.
+        node: the node's name; empty for a pool driver, which runs on none.
         kubeconfig: the identity that it has on that node.
-        directory: the node's folder, with `plugins`, `plugins_registry` and `cdi`.
+        directory: the node's folder, with `plugins`, `plugins_registry` and `cdi`; where the log goes.
     """
 
     driver: str
     node: str
     kubeconfig: Path
     directory: Path
+
+    @property
+    def where(self) -> str:
+        """Where it runs, for messages."""
+        return f"on {self.node}" if self.node else "for the cluster"
 
     @property
     def log(self) -> Path:
@@ -47,13 +52,11 @@ class DriverProcess:
     @property
     def command(self) -> Sequence[str]:
         """The command line."""
+        run = (sys.executable, "-m", "dradriver.cli", "run", self.driver, f"--kubeconfig={self.kubeconfig}")
+        if not self.node:
+            return run
         return (
-            sys.executable,
-            "-m",
-            "dradriver.cli",
-            "run",
-            self.driver,
-            f"--kubeconfig={self.kubeconfig}",
+            *run,
             f"--node-name={self.node}",
             f"--plugins-dir={self.directory / 'plugins'}",
             f"--registry-dir={self.directory / 'plugins_registry'}",
@@ -76,7 +79,7 @@ class Supervisor:
 
     async def __aenter__(self) -> "Supervisor":
         self._tasks = [
-            asyncio.create_task(self._keep(each), name=f"{each.driver} on {each.node}")
+            asyncio.create_task(self._keep(each), name=f"{each.driver} {each.where}")
             for each in self._processes
         ]
         return self
@@ -92,7 +95,7 @@ class Supervisor:
         while True:
             began = clock()
             code = await _run(wanted)
-            told = f"driver {wanted.driver} on {wanted.node} ended with {_ended(code)}{_reason(wanted.log)}"
+            told = f"driver {wanted.driver} {wanted.where} ended with {_ended(code)}{_reason(wanted.log)}"
             if code == USAGE:
                 self._say(f"{told}; not started again, the log is {wanted.log}")
                 return

@@ -14,10 +14,11 @@ import yaml
 
 from dradriver.cli.output import progress_console
 from dradriver.cli.supervisor import DriverProcess, Supervisor
+from dradriver.driver import PoolDriver
 from dradriver.errors import DraError, UsageError
 from dradriver.kube import CLAIMS
 from dradriver.model.claim import ResourceClaim
-from dradriver.runner import driver_names, load_driver
+from dradriver.runner import driver_names, load_any
 
 if TYPE_CHECKING:
     from dradriver.cluster import Cluster
@@ -58,7 +59,10 @@ def _default_data() -> Path:
 )
 @click.option("--nodes", type=click.IntRange(1, 100), default=1, show_default=True, help="Number of nodes.")
 @click.option(
-    "--driver", "drivers", multiple=True, help="Installed driver to run on every node; may be repeated."
+    "--driver",
+    "drivers",
+    multiple=True,
+    help="Driver to run on every node, or once if it is a pool driver; may be repeated.",
 )
 @click.option("--feature-gates", default="", help="Kubernetes feature gates, as A=true,B=false.")
 @click.option(
@@ -82,7 +86,7 @@ def up(
     laptops and tests, not for production. Runs until Ctrl-C; what was created is there again the next time.
     """
     for name in drivers:
-        load_driver(name)  # a name that is not installed is said before anything is started
+        load_any(name)  # a name that is not installed is said before anything is started
     wanted = _Wanted(data or _default_data(), kubeconfig, nodes, drivers, feature_gates, port, runtime)
     asyncio.run(_up(wanted))
 
@@ -120,12 +124,17 @@ async def _up(wanted: _Wanted) -> None:
 
 
 def driver_processes(cluster: "Cluster", drivers: Sequence[str]) -> list[DriverProcess]:
-    """Each driver on each node, with that node's folders and identity."""
-    return [
-        DriverProcess(driver, node, cluster.node_kubeconfig(node), cluster.node_dir(node))
-        for driver in drivers
-        for node in cluster.nodes
-    ]
+    """Each driver on each node, with that node's folders and identity; pool drivers once, as administrators."""
+    processes: list[DriverProcess] = []
+    for driver in drivers:
+        if issubclass(load_any(driver), PoolDriver):
+            processes.append(DriverProcess(driver, "", cluster.kubeconfig_path, cluster.directory))
+            continue
+        processes += (
+            DriverProcess(driver, node, cluster.node_kubeconfig(node), cluster.node_dir(node))
+            for node in cluster.nodes
+        )
+    return processes
 
 
 async def _tell_missing(cluster: "Cluster", drivers: Sequence[str]) -> None:
@@ -137,7 +146,7 @@ async def _tell_missing(cluster: "Cluster", drivers: Sequence[str]) -> None:
 
 def missing_drivers(used: Iterable[str], drivers: Sequence[str]) -> list[str]:
     """What is said of the drivers (`loop.example.com`) that claims use and that are not among those to run."""
-    running = {load_driver(name).name for name in drivers}
+    running = {load_any(name).name for name in drivers}
     missing = sorted(set(used) - running)
     installed = {driver: name for name in driver_names() if (driver := _driver_of(name))} if missing else {}
     return [
@@ -149,7 +158,7 @@ def missing_drivers(used: Iterable[str], drivers: Sequence[str]) -> list[str]:
 
 def _driver_of(name: str) -> str:
     try:
-        return load_driver(name).name
+        return load_any(name).name
     except DraError:
         return ""  # broken, and not asked for
 
@@ -178,10 +187,10 @@ def _tell(cluster: "Cluster", wanted: _Wanted, processes: Sequence[DriverProcess
     click.echo(f"Nodes       {', '.join(cluster.nodes)}")
     click.echo(f"Containers  {cluster.runtime.removeprefix('containers are ')}")
     for process in processes:
-        click.echo(f"Driver      {process.driver} on {process.node}, log {process.log}")
+        click.echo(f"Driver      {process.driver} {process.where}, log {process.log}")
     if not processes:
         click.echo("Driver      none; --driver loop offers this machine's loop devices")
-    if processes and len(cluster.nodes) > 1:
+    if any(process.node for process in processes) and len(cluster.nodes) > 1:
         click.echo("            all nodes are this one machine, so a driver offers the same devices on each")
     click.echo("\nIn another terminal:")
     click.echo(f"  export KUBECONFIG={wanted.kubeconfig or cluster.kubeconfig_path}")
