@@ -7,9 +7,9 @@ search runs; one search for all features. What the search asks of the world goes
 The way of a request: `asks` reads the claims, `supply` the pools as this node sees them, `candidates` says
 which devices may serve which request, `plan` joins them, `search` chooses, `result` writes it down.
 
-Consumable capacity (KEP-5075) is not here: a request for capacity is refused, and a device that allows
-multiple allocations is given to one claim as a whole. That is a safe part of what Kubernetes does, for a
-device that is allocated without a share ID is nobody else's, and one of which any share is taken is left alone.
+A device goes to one claim as a whole, or, where it allows multiple allocations, to several as shares, which
+take of its capacities (`capacity`). What is in force between those who use one counter set is kept in the
+claims (`snapshot`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,11 +24,11 @@ from dradriver.allocator.explain import Kind, Reason, Refusal, Reporter
 from dradriver.allocator.features import Features
 from dradriver.allocator.inventory import Inventory, PooledDevice, PoolView
 from dradriver.allocator.nodes import Node
-from dradriver.allocator.order import Offer, Order, ordered
+from dradriver.allocator.order import ORDERED, PACKED, Order
 from dradriver.allocator.plan import Planner
 from dradriver.allocator.result import allocation_of
 from dradriver.allocator.search import Search
-from dradriver.allocator.selectors import Matcher, SelectorProvider
+from dradriver.allocator.selectors import Deriver, Matcher, SelectorProvider
 from dradriver.allocator.state import State
 from dradriver.allocator.supply import Supply
 from dradriver.allocator.use import InUse
@@ -37,14 +37,16 @@ from dradriver.model.deviceclass import DeviceClass
 
 __all__ = [
     "MAX_STEPS",
+    "ORDERED",
+    "PACKED",
     "CelSelectors",
+    "Deriver",
     "Features",
     "InUse",
     "Inventory",
     "Kind",
     "Matcher",
     "Node",
-    "Offer",
     "Order",
     "PoolView",
     "PooledDevice",
@@ -53,7 +55,6 @@ __all__ = [
     "Reporter",
     "SelectorProvider",
     "allocate",
-    "ordered",
 ]
 
 MAX_STEPS: Final = 100_000
@@ -74,7 +75,7 @@ def allocate(  # noqa: PLR0913 - the snapshot has this many parts
     features: Features = _DEFAULTS,
     reporter: Reporter | None = None,
     now: datetime | None = None,
-    order: Order = ordered,
+    order: Order = ORDERED,
     selectors: SelectorProvider = _CEL,
     max_steps: int = MAX_STEPS,
 ) -> Mapping[str, Allocation]:

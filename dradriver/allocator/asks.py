@@ -1,14 +1,16 @@
 """What claims ask for: their requests as the search sees them, checked for what no node can mend."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import itemgetter
 
 from dradriver.allocator.explain import Kind, Reason, ReasonCode, Refusal
 from dradriver.allocator.features import Features
-from dradriver.allocator.selectors import Matcher, SelectorProvider
+from dradriver.allocator.selectors import Deriver, Matcher, SelectorProvider
 from dradriver.cel.errors import CompileError
 from dradriver.model.claim import (
     MAX_RESULTS,
+    DerivedAttribute,
     DeviceRequest,
     DeviceSelector,
     DeviceSubRequest,
@@ -17,6 +19,7 @@ from dradriver.model.claim import (
     ResourceClaim,
 )
 from dradriver.model.deviceclass import DeviceClass
+from dradriver.model.quantity import Quantity
 
 __all__ = ["Ask", "Request", "Selection", "requests_of", "too_many"]
 
@@ -42,6 +45,8 @@ class Ask:
         count: how many devices; None means all that match.
         admin: whether devices are taken beside their users.
         tolerations: the taints put up with.
+        capacity: how much of a device's capacities is wanted, by name (KEP-5075).
+        derived: the attributes that the request computes itself, by name (KEP-6080).
     """
 
     claim: int
@@ -51,13 +56,16 @@ class Ask:
     count: int | None
     admin: bool
     tolerations: tuple[DeviceToleration, ...]
+    capacity: Mapping[str, Quantity] = field(default_factory=dict)
+    derived: Mapping[str, Deriver] = field(default_factory=dict)
 
     @property
     def kind(self) -> object:
         """Equal for asks that the same devices may serve."""
         tolerations = tuple((t.key, t.operator, t.value, t.effect) for t in self.tolerations)
         expressions = tuple(selection.expression for selection in self.selections)
-        return self.device_class.metadata.name, expressions, self.admin, tolerations
+        capacity = tuple(sorted(self.capacity.items(), key=itemgetter(0)))
+        return self.device_class.metadata.name, expressions, self.admin, tolerations, capacity
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,8 +137,10 @@ class _Reader:
         admin = wish.admin_access if isinstance(wish, ExactDeviceRequest) else None
         if admin is not None and not self.features.admin_access:
             raise self._wrong(name, "feature-gate", self._off("asks for admin access", "admin_access"))
-        if wish.capacity is not None:
-            raise self._wrong(name, "unsupported", "has capacity requests, which are not supported")
+        if wish.capacity is not None and not self.features.consumable_capacity:
+            raise self._wrong(name, "feature-gate", self._off("has capacity requests", "consumable_capacity"))
+        if wish.derived_attributes and not self.features.derived_attributes:
+            raise self._wrong(name, "feature-gate", self._off("has derived attributes", "derived_attributes"))
         device_class = self.classes.get(wish.device_class_name)
         if device_class is None:
             raise self._wrong(name, "class", f"device class {wish.device_class_name} does not exist")
@@ -145,7 +155,15 @@ class _Reader:
             count=wish.count if wish.allocation_mode == "ExactCount" else None,
             admin=bool(admin),
             tolerations=tuple(wish.tolerations),
+            capacity=wish.capacity.requests if wish.capacity else {},
+            derived={each.name: self._derived(name, each) for each in wish.derived_attributes},
         )
+
+    def _derived(self, name: str, attribute: DerivedAttribute) -> Deriver:
+        try:
+            return self.provider.derive(attribute.expression)
+        except CompileError as error:
+            raise self._wrong(name, "selector-error", f"derived attribute {attribute.name}: {error}") from error
 
     def _compiled(self, name: str, selectors: Sequence[DeviceSelector], owner: str) -> list[Selection]:
         compiled = []

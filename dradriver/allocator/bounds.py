@@ -24,8 +24,8 @@ class Bounds:
     def __init__(self, requests: Sequence[RequestPlan], state: State) -> None:
         self._requests = requests
         self._state = state
-        self._known_floors: dict[int, dict[int, int]] = {}
-        demands = _Demands()
+        self._known_floors: dict[tuple[int, int], dict[int, int]] = {}
+        demands = _Demands(sum(1 << device for device, shares in enumerate(state.shares) if shares is not None))
         floors = [0] * len(state.totals)
         self._demands = [list[tuple[int, int, int]]()]
         self._floors = [list[tuple[int, int]]()]
@@ -53,34 +53,28 @@ class Bounds:
     def _shortage(self, name: int, least: int) -> str:
         supply = self._state.supply
         at = supply.counter_names.index(name)
-        place = next(
-            place
-            for place in supply.places
-            if place.first_counter <= at < place.first_counter + len(place.table.names)
-        )
-        local = at - place.first_counter
-        needed, left = place.table.amount(local, least), place.table.amount(local, self._state.totals[name])
-        return (
-            f"counter {place.table.names[local][1]}: the requests need at least {needed} together, "
-            f"{left} is left in all counter sets"
-        )
+        what, needed, left = supply.told(at, least, self._state.totals[name])
+        where = "counter sets" if what.startswith("counter") else "devices"
+        return f"{what}: the requests need at least {needed} together, {left} is left in all {where}"
 
     def _least(self, request: RequestPlan) -> list[int]:
         return [min(of_one) for of_one in zip(*map(self._least_of, request.plans), strict=True)]
 
     def _least_of(self, plan: Plan) -> list[int]:
         """What the plan takes at least of each counter name."""
-        if plan.mask not in self._known_floors:
-            self._known_floors[plan.mask] = self._floor(plan.devices)
-        floor = self._known_floors[plan.mask]
+        key = plan.mask, id(plan.use.draws)
+        if key not in self._known_floors:
+            self._known_floors[key] = self._floor(plan)
+        floor = self._known_floors[key]
         return [plan.count * floor.get(name, 0) for name in range(len(self._state.totals))]
 
-    def _floor(self, devices: Sequence[int]) -> dict[int, int]:
+    def _floor(self, plan: Plan) -> dict[int, int]:
         """What the most modest of the devices consumes of each counter name."""
         supply, least = self._state.supply, dict[int, int]()
-        for index, device in enumerate(devices):
+        for index, device in enumerate(plan.devices):
             mine: dict[int, int] = {}
-            for at, nano in supply.counters[device]:
+            # Of a device to be shared a later share takes no counters, so none is sure to.
+            for at, nano in plan.use.draws.get(device, supply.counters[device]):
                 name = supply.counter_names[at]
                 mine[name] = mine.get(name, 0) + nano
             if index == 0:
@@ -95,7 +89,8 @@ class Bounds:
 class _Demands:
     """How many devices the requests seen so far want from inside each of their sets of candidates."""
 
-    def __init__(self) -> None:
+    def __init__(self, shared: int) -> None:
+        self._shared = shared
         self._own: dict[int, int] = {}
         self._inside: dict[int, int] = {}
         self._first: dict[int, int] = {}
@@ -107,6 +102,9 @@ class _Demands:
         mask, count = 0, request.least
         for plan in request.plans:
             mask |= plan.mask
+        # One device may serve several requests when it is shared.
+        if mask & self._shared:
+            return
         if mask not in self._own:
             self._own[mask] = 0
             self._inside[mask] = sum(own for other, own in self._own.items() if not other & ~mask)

@@ -1,22 +1,25 @@
 """Which devices may serve a request, before any is chosen, and why the others may not."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from dradriver.allocator.asks import Ask
+from dradriver.allocator.capacity import CapacityError, consumed_capacity, obeys_policy
 from dradriver.allocator.explain import Reason
 from dradriver.allocator.features import Features
+from dradriver.allocator.inventory import PooledDevice
 from dradriver.allocator.nodes import Node, device_on_node
 from dradriver.allocator.state import Obstacle, State
 from dradriver.allocator.supply import Supply
 from dradriver.allocator.taints import repelling_taint
 from dradriver.cel.errors import EvaluationError
+from dradriver.model.quantity import Quantity
 
 __all__ = ["Candidates", "Filter"]
 
 
-class _SelectorFailedError(Exception):
-    """A selector failed on a device: which one, on which, and how."""
+class _FailedError(Exception):
+    """A selector failed on a device, or an amount can't be computed: which one, on which, and how."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +31,16 @@ class Candidates:
         rejections: the other devices, grouped by obstacle.
         errors: devices among the candidates on which a selector fails, with the message.
         missing: for `All`: why not every device that matches can be had.
+        shares: of devices that several claims may share: what this request consumes of their capacities.
+        draws: the same as (place in the row of what is left, nanos).
     """
 
     devices: tuple[int, ...]
     rejections: tuple[Reason, ...]
     errors: dict[int, str]
     missing: tuple[Reason, ...] = ()
+    shares: Mapping[int, Mapping[str, Quantity]] = field(default_factory=dict)
+    draws: Mapping[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
 
 class Filter:
@@ -55,39 +62,55 @@ class Filter:
 
     def _some(self, ask: Ask) -> Candidates:
         devices: list[int] = []
+        shares: dict[int, Mapping[str, Quantity]] = {}
         rejected: dict[Obstacle, list[int]] = {}
         errors: dict[int, str] = {}
         for device in range(len(self._supply.devices)):
             try:
                 # What is in use is not even looked at, as in Kubernetes: its selector errors do not matter.
-                obstacle = self._held(device, ask) or self._mismatch(device, ask) or self._unusable(device, ask)
-            except _SelectorFailedError as error:
+                obstacle = (
+                    self._held(device, ask)
+                    or self._mismatch(device, ask)
+                    or self._too_small(device, ask, shares)
+                    or self._unusable(device, ask, shares)
+                )
+            except _FailedError as error:
                 errors[device] = str(error)
                 obstacle = None
             if obstacle is None:
                 devices.append(device)
             else:
                 rejected.setdefault(obstacle, []).append(device)
-        return Candidates(tuple(devices), self._reasons(rejected), errors)
+        draws = self._draws(shares)
+        return Candidates(tuple(devices), self._reasons(rejected), errors, (), shares, draws)
 
     def _all(self, ask: Ask) -> Candidates:
         devices: list[int] = []
         mismatched: dict[Obstacle, list[int]] = {}
         missing: dict[Obstacle, list[int]] = {}
         errors: dict[int, str] = {}
+        shares: dict[int, Mapping[str, Quantity]] = {}
         for device in range(len(self._supply.devices)):
             try:
-                mismatch = self._mismatch(device, ask)
-            except _SelectorFailedError as error:
+                mismatch = self._mismatch(device, ask) or self._too_small(device, ask, shares)
+            except _FailedError as error:
                 errors[device] = str(error)
                 mismatch = None
             if mismatch:
                 mismatched.setdefault(mismatch, []).append(device)
                 continue
             devices.append(device)
-            if obstacle := self._held(device, ask) or self._unusable(device, ask):
+            if obstacle := self._held(device, ask) or self._unusable(device, ask, shares):
                 missing.setdefault(obstacle, []).append(device)
-        return Candidates(tuple(devices), self._reasons(mismatched), errors, self._reasons(missing))
+        lacking, draws = self._reasons(missing), self._draws(shares)
+        return Candidates(tuple(devices), self._reasons(mismatched), errors, lacking, shares, draws)
+
+    def _draws(self, shares: Mapping[int, Mapping[str, Quantity]]) -> dict[int, tuple[tuple[int, int], ...]]:
+        rooms = self._supply.rooms
+        return {
+            device: tuple((rooms[device][name], amount.nano) for name, amount in consumed.items())
+            for device, consumed in shares.items()
+        }
 
     def _reasons(self, found: dict[Obstacle, list[int]]) -> tuple[Reason, ...]:
         names = self._supply.devices
@@ -113,22 +136,42 @@ class Filter:
             try:
                 matches = selection.matches(pooled)
             except EvaluationError as error:
-                raise _SelectorFailedError(f"{selection.label} on device {pooled.id}: {error}") from error
+                raise _FailedError(f"{selection.label} on device {pooled.id}: {error}") from error
             if not matches:
                 return "selector", f"{selection.label} is false"
         return None
 
-    def _unusable(self, device: int, ask: Ask) -> Obstacle | None:
-        return next(self._limits(device, ask), None)
+    def _too_small(self, device: int, ask: Ask, shares: dict[int, Mapping[str, Quantity]]) -> Obstacle | None:
+        """Why the device can't serve an ask of this size, were it free; notes what a share consumes of it."""
+        if not self._features.consumable_capacity:
+            return None
+        pooled, fractional = self._supply.devices[device], self._features.fractional_capacity_range
+        capacities = pooled.device.capacity
+        if missing := next((name for name in ask.capacity if name not in capacities), None):
+            return "capacity", f"has no capacity {missing}"
+        try:
+            consumed = consumed_capacity(ask.capacity, capacities, fractional=fractional)
+        except CapacityError as error:
+            raise _FailedError(f"device {pooled.id}: {error}") from error
+        for name, amount in consumed.items():
+            if not obeys_policy(amount, capacities[name].request_policy, fractional=fractional):
+                return "capacity", f"capacity {name}: the request policy allows no {amount}"
+            if amount > capacities[name].value:
+                return "capacity", f"capacity {name}: {amount} needed, the device has {capacities[name].value}"
+        if self._supply.shared_out[device] is not None:
+            shares[device] = consumed
+        return None
+
+    def _unusable(self, device: int, ask: Ask, shares: Mapping[int, Mapping[str, Quantity]]) -> Obstacle | None:
+        found = self._state.full(self._draws({device: shares[device]})[device]) if device in shares else None
+        return found or next(self._limits(device, ask), None)
 
     def _limits(self, device: int, ask: Ask) -> Iterator[Obstacle]:
         pooled = self._supply.devices[device]
-        if self._supply.counters[device]:
-            if not self._features.partitionable_devices:
-                yield (
-                    "feature-gate",
-                    f"consumes counters and {self._features.gate('partitionable_devices')} is off",
-                )
+        if gate := self._gate_off(pooled):
+            yield "feature-gate", gate
+        # A device of which a share is given has its counters already.
+        if self._supply.counters[device] and not self._supply.shared_out[device]:
             # Kubernetes compares every counter of the pool, so one below zero stops the whole pool.
             if overdrawn := self._supply.overdrawn.get((pooled.id.driver, pooled.id.pool)):
                 yield "counter", f"{overdrawn} is overdrawn by the devices in use"
@@ -136,3 +179,18 @@ class Filter:
                 yield shortage
         if self._features.device_taints and (taint := repelling_taint(pooled.device, ask.tolerations)):
             yield "taint", f"taint {taint.key}={taint.value}:{taint.effect} is not tolerated"
+
+    def _gate_off(self, pooled: PooledDevice) -> str | None:
+        """Which gate keeps the device from everybody."""
+        features, consumed = self._features, pooled.device.consumes_counters
+        if pooled.source.spec.skip_node_operations:
+            gate = features.gate("optional_node_operations")
+            if not features.optional_node_operations:
+                return f"skips node operations and {gate} is off"
+            if gate not in self._node.declared_features:
+                return f"skips node operations and the node does not declare {gate}"
+        if consumed and not features.partitionable_devices:
+            return f"consumes counters and {features.gate('partitionable_devices')} is off"
+        if not features.compatibility_groups and any(taken.compatibility_groups for taken in consumed):
+            return f"has compatibility groups and {features.gate('compatibility_groups')} is off"
+        return None

@@ -1,15 +1,23 @@
-"""The selector provider of every real use: CEL."""
+"""The provider of every real use: CEL."""
 
-from typing import cast
+from collections.abc import Callable
+from typing import TypeVar, cast
 
 from dradriver.allocator.inventory import PooledDevice
-from dradriver.allocator.selectors import Matcher
-from dradriver.cel import SelectorDevice, compile_selector
+from dradriver.allocator.selectors import Deriver, Matcher
+from dradriver.cel import SelectorDevice, compile_derivation, compile_selector
 from dradriver.cel.errors import EvaluationError
+from dradriver.model.device import AttributeValue
 
 __all__ = ["CelSelectors"]
 
+T = TypeVar("T")
+
 _MEMO_LIMIT = 64
+_VIEW = "device"
+"""The key of the device as selectors see it; no expression that compiles is kept under it: it gives no bool."""
+_DERIVED = "derived: "
+"""Tells what a derived attribute gave from what a selector did."""
 
 
 class CelSelectors:
@@ -24,28 +32,52 @@ class CelSelectors:
         selector = compile_selector(expression)
 
         def matches(device: PooledDevice) -> bool:
-            memo = device.memo
-            verdict = memo.get(expression)
-            if verdict is None:
-                if len(memo) >= _MEMO_LIMIT:
-                    memo.clear()
-                try:
-                    verdict = selector.matches(_view(device))
-                except EvaluationError as error:
-                    verdict = error
-                memo[expression] = verdict
-            if isinstance(verdict, EvaluationError):
-                raise verdict
-            return cast(bool, verdict)
+            verdict = device.memo.get(expression)
+            if verdict is True or verdict is False:
+                return verdict
+            return cast(bool, _kept(device, expression, selector.matches))
 
         return matches
 
+    def derive(self, expression: str) -> Deriver:
+        """The compiled CEL expression of a derived attribute.
+
+        Raises:
+            CompileError: the expression gives no attribute of devices.
+        """
+        derivation = compile_derivation(expression)
+
+        def value(device: PooledDevice) -> AttributeValue:
+            return cast(AttributeValue, _kept(device, _DERIVED + expression, derivation.of))
+
+        return value
+
+
+def _kept(device: PooledDevice, key: str, compute: Callable[[SelectorDevice], object]) -> object:
+    """What was found out of the device before, or is now."""
+    memo = device.memo
+    if key not in memo:
+        if len(memo) >= _MEMO_LIMIT:
+            memo.clear()
+        try:
+            memo[key] = compute(_view(device))
+        except EvaluationError as error:
+            memo[key] = error
+    found = memo[key]
+    if isinstance(found, EvaluationError):
+        raise found
+    return found
+
 
 def _view(device: PooledDevice) -> SelectorDevice:
-    published = device.device
-    return SelectorDevice(
-        device.id.driver,
-        {name: attribute.value for name, attribute in published.attributes.items()},
-        {name: capacity.value for name, capacity in published.capacity.items()},
-        published.shareable,
-    )
+    """The device as selectors see it, made once: it costs more than most selectors."""
+    view = device.memo.get(_VIEW)
+    if not isinstance(view, SelectorDevice):
+        published = device.device
+        view = device.memo[_VIEW] = SelectorDevice(
+            device.id.driver,
+            {name: attribute.value for name, attribute in published.attributes.items()},
+            {name: capacity.value for name, capacity in published.capacity.items()},
+            published.shareable,
+        )
+    return view

@@ -28,12 +28,14 @@ class Groups:
 
     def bits(self, consumption: CounterConsumption) -> int:
         """The groups that a device declares for one counter set."""
-        if not consumption.compatibility_groups:
-            return _NO_GROUPS
+        return self.named(consumption.compatibility_groups)
+
+    def named(self, groups: Iterable[str] | None) -> int:
+        """The groups of these names, which may be new."""
         bits = 0
-        for name in consumption.compatibility_groups:
+        for name in groups or ():
             bits |= self._bits.setdefault(name, 1 << (len(self._bits) + 1))
-        return bits
+        return bits or _NO_GROUPS
 
     def text(self, bits: int) -> str:
         """The names behind the bits, for messages."""

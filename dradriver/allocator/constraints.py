@@ -9,10 +9,14 @@ the bit of its number set (a list-typed attribute sets several). Then both const
 
 A device without the attribute has the value 0 and never satisfies either. Values of different types are
 different values, as in Kubernetes.
+
+While lists are off (DRAListTypeAttributes) Kubernetes compares a list with nothing: a device that has one may
+only be the first of its constraint, and matchAttribute lets no other join it. Two bits stand for that.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from dradriver.allocator.asks import Ask
 from dradriver.allocator.explain import Reason, Refusal
@@ -22,6 +26,13 @@ from dradriver.model.claim import ResourceClaim
 from dradriver.model.device import AttributeValue
 
 __all__ = ["Constraint", "constraints_of"]
+
+_LIST: Final = 1
+"""The value of a list while lists are off; distinctAttribute marks with it that there is a first device."""
+_NOBODY: Final = 2
+"""The state of matchAttribute after such a list."""
+_RESERVED: Final = 2
+"""How many bits have a meaning of their own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,20 +64,28 @@ class Constraint:
             return False
         return not self.requests or ask.name in self.requests or ask.name.partition("/")[0] in self.requests
 
-    def value(self, device: PooledDevice) -> int:
-        """The device's value of the attribute as bits; 0 when it has none."""
-        value = device.device.attribute(self.attribute, device.id.driver)
-        if value is None or (isinstance(value, tuple) and not self.lists):
+    def published(self, device: PooledDevice) -> int:
+        """The value that the device publishes, as bits; 0 when it has none."""
+        return self.bits(device.device.attribute(self.attribute, device.id.driver))
+
+    def bits(self, value: AttributeValue | None) -> int:
+        """A value of the attribute as bits."""
+        if value is None:
             return 0
+        if isinstance(value, tuple) and not self.lists:
+            return _LIST
         bits = 0
         for scalar in _scalars(value):
-            bits |= 1 << self._numbers.setdefault((type(scalar), scalar), len(self._numbers))
+            number = self._numbers.setdefault((type(scalar), scalar), len(self._numbers))
+            bits |= 1 << (number + _RESERVED)
         return bits
 
     def joined(self, state: int, value: int) -> int | None:
         """The state when a device of that value joins; None when it may not."""
         if self.distinct:
-            return state | value if value and not state & value else None
+            return state | value | _LIST if value and not state & value else None
+        if value == _LIST:
+            return _NOBODY if state == self.start else None
         return state & value or None
 
     def obstacle(self, value: int) -> str:

@@ -47,6 +47,7 @@ class CounterTable:
         sets: the names of the counter sets, in the row's order.
         names: (counter set, counter) of each place in the row.
         amounts: how much there is of each counter, in nanos.
+        set_places: the place of each counter set in the row.
         components: which counters and sets hang together.
         groups: the compatibility groups of the pool.
     """
@@ -67,7 +68,7 @@ class CounterTable:
                     self.amounts.append(amount.value.nano)
             self.components.append(Component((first_counter, len(self.names)), (first_set, len(self.sets))))
         self._place = {name: index for index, name in enumerate(self.names)}
-        self._set_place = {name: index for index, name in enumerate(self.sets)}
+        self.set_places = {name: index for index, name in enumerate(self.sets)}
         self._component_of_set = {
             place: number
             for number, component in enumerate(self.components)
@@ -84,7 +85,7 @@ class CounterTable:
             for name, amount in taken.counters.items()
         )
         groups = tuple(
-            (self._set_place[taken.counter_set], self.groups.bits(taken)) for taken in device.consumes_counters
+            (self.set_places[taken.counter_set], self.groups.bits(taken)) for taken in device.consumes_counters
         )
         return Consumption(self._component_of_set[groups[0][0]], counters, groups)
 

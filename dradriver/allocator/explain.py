@@ -12,8 +12,8 @@ __all__ = ["Kind", "Reason", "ReasonCode", "Refusal", "Reporter"]
 Kind: TypeAlias = Literal["claim", "node", "undecided"]
 
 ReasonCode: TypeAlias = Literal[
-    "pool-incomplete", "pool-invalid", "feature-gate", "node", "in-use", "selector", "selector-error",
-    "taint", "counter", "groups", "constraint", "too-few", "too-many", "class", "unsupported", "steps",
+    "pool-incomplete", "pool-invalid", "feature-gate", "node", "in-use", "selector", "selector-error", "taint",
+    "counter", "capacity", "groups", "constraint", "too-few", "too-many", "class", "unsupported", "steps",
 ]  # fmt: skip
 
 _NAMED = 4
@@ -23,7 +23,8 @@ _BRIEF = 240
 
 _TELLING: tuple[ReasonCode, ...] = (
     "steps", "too-many", "class", "unsupported", "selector-error", "pool-invalid", "counter", "groups",
-    "constraint", "in-use", "taint", "feature-gate", "pool-incomplete", "too-few", "selector", "node",
+    "capacity", "constraint", "in-use", "taint", "feature-gate", "pool-incomplete", "too-few", "selector",
+    "node",
 )  # fmt: skip
 """The closer a device came to being chosen, the more its obstacle tells: most of a cluster's devices are
 somewhere else, or of another kind."""

@@ -8,10 +8,14 @@ __all__ = ["Features"]
 
 _GATES: Final[Mapping[str, str]] = {
     "DRAAdminAccess": "admin_access",
+    "DRAConsumableCapacity": "consumable_capacity",
+    "DRADerivedAttributes": "derived_attributes",
     "DRADeviceBindingConditions": "binding_conditions",
     "DRADeviceCompatibilityGroups": "compatibility_groups",
     "DRADeviceTaints": "device_taints",
+    "DRAFractionalCapacityRange": "fractional_capacity_range",
     "DRAListTypeAttributes": "list_type_attributes",
+    "DRAOptionalNodeOperations": "optional_node_operations",
     "DRAPartitionableDevices": "partitionable_devices",
     "DRAPrioritizedList": "prioritized_list",
 }
@@ -28,9 +32,16 @@ class Features:
         binding_conditions: devices with binding conditions may be allocated (DRADeviceBindingConditions).
         compatibility_groups: KEP-5963 is enforced. Off: a slice that has any group is ignored whole, so its
             pool is incomplete (DRADeviceCompatibilityGroups).
+        consumable_capacity: devices that allow it are given to several claims, each of which consumes of
+            their capacities (DRAConsumableCapacity, KEP-5075). Off: such a device goes to one claim.
+        derived_attributes: requests may compute attributes for their constraints (DRADerivedAttributes).
         device_taints: taints keep claims away (DRADeviceTaints).
+        fractional_capacity_range: the steps of a capacity's valid range may be smaller than one
+            (DRAFractionalCapacityRange).
         list_type_attributes: constraints compare list-typed attributes as sets; off: such an attribute
             counts as absent (DRAListTypeAttributes).
+        optional_node_operations: devices whose slice skips operations of the kubelet may be allocated, on
+            nodes that declare the feature (DRAOptionalNodeOperations).
         partitionable_devices: KEP-4815. Off: no device that consumes counters or chooses its own nodes is
             allocated (DRAPartitionableDevices).
         prioritized_list: requests may use `firstAvailable` (DRAPrioritizedList).
@@ -39,8 +50,12 @@ class Features:
     admin_access: bool = True
     binding_conditions: bool = True
     compatibility_groups: bool = False
+    consumable_capacity: bool = True
+    derived_attributes: bool = False
     device_taints: bool = True
+    fractional_capacity_range: bool = True
     list_type_attributes: bool = False
+    optional_node_operations: bool = False
     partitionable_devices: bool = True
     prioritized_list: bool = True
 

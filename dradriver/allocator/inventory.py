@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Self
 
+from msgspec.structs import replace
+
 from dradriver.allocator.counters import Consumption, CounterTable
 from dradriver.allocator.features import Features
 from dradriver.allocator.nodes import Node, slice_on_node
@@ -92,16 +94,30 @@ class PoolView:
         """Driver and pool name."""
         return self.driver, self.name
 
-    def problem_under(self, features: Features) -> str | None:
-        """Why the pool can't be used when only these features are on."""
-        if self.problem is None and not features.compatibility_groups and self._uses_groups():
+    def problem_under(self, features: Features, *, skips_devices: bool = False) -> str | None:
+        """Why the pool can't be used when only these features are on.
+
+        Args:
+            features: what is switched on.
+            skips_devices: with the gate of compatibility groups off the devices that have some are skipped
+                (KEP-5963); else the whole slice is ignored, as Kubernetes does.
+        """
+        problem = self.problem
+        if problem is not None and self.complete and not features.partitionable_devices:
+            problem = self._invalid(self._broken_rules(counters=False))
+        groups = features.compatibility_groups or skips_devices
+        if problem is None and not groups and self._uses_groups():
             gate = features.gate("compatibility_groups")
             return f"incomplete: devices have compatibility groups and {gate} is off"
-        return self.problem
+        return problem
 
-    def visible_on(self, node: Node) -> Sequence[PooledDevice] | None:
+    def visible_on(self, node: Node, features: Features) -> Sequence[PooledDevice] | None:
         """The devices in the slices that the node reaches; None when it reaches none of the slices."""
-        reached = {id(source) for source in self.slices if slice_on_node(source, node)}
+        reached = {
+            id(source)
+            for source in self.slices
+            if slice_on_node(source, node) and (features.partitionable_devices or not _is_partitioned(source))
+        }
         if not reached:
             return None
         return [device for device in self.devices if id(device.source) in reached]
@@ -114,18 +130,25 @@ class PoolView:
             return f"incomplete: its slices disagree on resourceSliceCount: {sorted(counts)}"
         if not self.complete:
             return f"incomplete: {len(self.slices)} of {counts.pop()} slices"
-        found = list(self._broken_rules())
+        return self._invalid(self._broken_rules(counters=True))
+
+    @staticmethod
+    def _invalid(broken_rules: Iterable[str]) -> str | None:
+        found = list(broken_rules)
         if not found:
             return None
         more = f" and {len(found) - _SHOWN_PROBLEMS} more" if len(found) > _SHOWN_PROBLEMS else ""
         return f"invalid: {'; '.join(found[:_SHOWN_PROBLEMS])}{more}"
 
-    def _broken_rules(self) -> Iterator[str]:
-        counter_sets = tuple(c for source in self.slices for c in source.spec.shared_counters)
+    def _broken_rules(self, *, counters: bool) -> Iterator[str]:
+        counter_sets = tuple(c for source in self.slices for c in source.spec.shared_counters if counters)
         # Slices of one pool may differ in who chooses the nodes, so their devices obey different rules.
         by_device = {True: list[Device](), False: list[Device]()}
         for source in self.slices:
-            by_device[bool(source.spec.per_device_node_selection)] += source.spec.devices
+            devices = source.spec.devices
+            by_device[bool(source.spec.per_device_node_selection)] += (
+                devices if counters else [replace(device, consumes_counters=[]) for device in devices]
+            )
             selector = source.spec.node_selector
             if selector is not None:
                 found = node_selector_problems(selector)
@@ -181,6 +204,11 @@ class Inventory:
         """The pools of which the node might reach something, in no particular order."""
         yield from self._local.get(node.name, ())
         yield from self._shared
+
+
+def _is_partitioned(source: ResourceSlice) -> bool:
+    """Whether the slice uses what KEP-4815 added."""
+    return source.spec.per_device_node_selection is not None or bool(source.spec.shared_counters)
 
 
 def _kept(pool: PoolView | None, members: list[ResourceSlice]) -> PoolView:

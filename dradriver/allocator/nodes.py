@@ -16,6 +16,7 @@ class Node:
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
+    declared_features: frozenset[str] = frozenset()
 
 
 def slice_on_node(source: ResourceSlice, node: Node) -> bool:

@@ -1,6 +1,6 @@
 """The requests made concrete for one node: who may serve them, how many are needed, what binds them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dradriver.allocator.asks import Ask, Request, too_many
@@ -9,6 +9,7 @@ from dradriver.allocator.explain import Reason, ReasonCode, Refusal, Reporter
 from dradriver.allocator.inventory import PoolView
 from dradriver.allocator.state import State, Use
 from dradriver.allocator.supply import Supply
+from dradriver.cel.errors import EvaluationError
 from dradriver.model.claim import MAX_RESULTS, ResourceClaim
 
 __all__ = ["Plan", "Planner", "RequestPlan", "pool_reason", "too_few"]
@@ -25,6 +26,7 @@ class Plan:
         count: how many are needed.
         use: how it uses them.
         candidates: with the rejections, for the explanation.
+        late_errors: devices on which a derived attribute fails, with the message.
         impossible: why the candidates can't do, whatever else is chosen; None when they may.
     """
 
@@ -34,6 +36,7 @@ class Plan:
     count: int
     use: Use
     candidates: Candidates
+    late_errors: Mapping[int, str]
     impossible: Reason | None
 
 
@@ -46,12 +49,14 @@ class RequestPlan:
         name: the request's name.
         plans: the possible ones, in order of preference.
         impossible: the others.
+        alternatives: all of them, in order of preference.
     """
 
     claim: int
     name: str
     plans: tuple[Plan, ...]
     impossible: tuple[Plan, ...]
+    alternatives: tuple[Plan, ...]
 
     @property
     def least(self) -> int:
@@ -91,13 +96,14 @@ class Planner:
             request.name,
             tuple(plan for plan in plans if plan.impossible is None),
             tuple(plan for plan in plans if plan.impossible is not None),
+            tuple(plans),
         )
 
     def _plan(self, ask: Ask, *, by_claim: bool) -> Plan:
         claim = self.claims[ask.claim]
-        if ask.count is None:
-            self._see_all_pools(ask, claim)
         candidates = self.filter.candidates(ask)
+        if ask.count is None:
+            self._see_all_pools(ask, claim, candidates)
         devices = candidates.devices
         name = f"{claim.ref}:{ask.name}"
         self.reporter.considered(name, [self.supply.devices[device].id for device in devices])
@@ -105,6 +111,7 @@ class Planner:
             self.reporter.rejected(name, reason)
         if ask.count is None and candidates.errors:
             raise self.selector_error(ask, next(iter(candidates.errors.values())))
+        derived, late_errors = self._derived(ask, candidates)
         mask = sum(1 << device for device in devices)
         count = len(devices) if ask.count is None else ask.count
         return Plan(
@@ -112,10 +119,28 @@ class Planner:
             devices,
             mask,
             count,
-            self.state.use(ask, by_claim=by_claim),
+            self.state.use(ask, derived, candidates.draws, by_claim=by_claim),
             candidates,
+            late_errors,
             _impossible(ask, candidates),
         )
+
+    def _derived(self, ask: Ask, candidates: Candidates) -> tuple[dict[int, list[int]], dict[int, str]]:
+        """By constraint the values of the candidates that the ask computes itself; and where that fails."""
+        values: dict[int, list[int]] = {}
+        errors: dict[int, str] = {}
+        for number, constraint in enumerate(self.state.constraints):
+            derive = ask.derived.get(constraint.attribute) if constraint.covers(ask) else None
+            if derive is None:
+                continue
+            row = values[number] = [0] * len(self.supply.devices)
+            for device in candidates.devices:
+                pooled = self.supply.devices[device]
+                try:
+                    row[device] = constraint.bits(derive(pooled))
+                except EvaluationError as error:
+                    errors[device] = f"derived attribute {constraint.attribute} on device {pooled.id}: {error}"
+        return values, errors
 
     def selector_error(self, ask: Ask, message: str) -> Refusal:
         """The refusal for a selector that fails on a device: as in Kubernetes the claim is at fault."""
@@ -129,8 +154,12 @@ class Planner:
             reasons=[Reason("selector-error", message)],
         )
 
-    def _see_all_pools(self, ask: Ask, claim: ResourceClaim) -> None:
-        for pool, problem in self.supply.unusable:
+    def _see_all_pools(self, ask: Ask, claim: ResourceClaim, candidates: Candidates) -> None:
+        for pool, problem in sorted(self.supply.unusable, key=lambda each: each[0].key):
+            for device, message in candidates.errors.items():
+                # Pools are seen in their order, and what is seen first is told.
+                if self.supply.place_of(device) < (False, pool.key):
+                    raise self.selector_error(ask, message)
             raise Refusal(
                 "node",
                 f"claim {claim.ref}, request {ask.name}: asks for all devices, "

@@ -4,6 +4,9 @@ A partial choice that can't be completed is a dead end whatever led to it, so th
 before it goes deeper: do the bounds still hold, was a state like this a dead end before, and was a device
 like this just tried. None of them changes which allocation is found first (`bounds`, `symmetry`).
 
+A selector that fails on a device is a mistake of the claim, but only if the search comes across that device.
+So while there are such devices no bound cuts the search short: it comes across what Kubernetes' would.
+
 The general problem is NP-hard, so after a number of steps the answer is "undecided", which is not "no".
 The stack is explicit: a pod may ask for more devices than Python has frames.
 """
@@ -42,6 +45,9 @@ class Search:
         self._requests = requests
         self._reporter = reporter
         self._max_steps = max_steps
+        self._every_step = any(
+            plan.candidates.errors or plan.late_errors for request in requests for plan in request.alternatives
+        )
         self._state = planner.state
         self._bounds = Bounds(requests, planner.state)
         self._symmetry = Symmetry(requests, planner.state)
@@ -50,7 +56,6 @@ class Search:
         self._dead: set[Hashable] = set()
         self._steps = 0
         self._picks: list[Pick] = []
-        self._reached = 0
         self._furthest = (-1, -1)
         self._blamed = 0
         self._obstacles: tuple[Reason, ...] = ()
@@ -64,7 +69,7 @@ class Search:
         for number, request in enumerate(self._requests):
             if not request.plans:
                 self._note((0, -1), number, [p.impossible for p in request.impossible if p.impossible])
-        stack = [] if self._obstacles else [self._request(0)]
+        stack = [] if self._obstacles and not self._every_step else [self._request(0)]
         while stack:
             branch = next(stack[-1], _END)
             if branch is _END:
@@ -83,11 +88,14 @@ class Search:
             yield None
             return
         request = self._requests[number]
-        self._reached = max(self._reached, number)
-        if broken := self._bounds.broken(number):
+        if not self._every_step and (broken := self._bounds.broken(number)):
             self._note((number, -1), broken[0], [broken[1]])
             return
-        for choice, plan in enumerate(request.plans):
+        for choice, plan in enumerate(request.alternatives):
+            if plan.impossible is not None:
+                for device in plan.devices if self._every_step else ():
+                    self._check_selectors(plan, device)
+                continue
             if self._in_claim[request.claim] + plan.count + self._still_least[number] > MAX_RESULTS:
                 self._note((number, -1), number, [Reason("too-many", f"a claim holds {MAX_RESULTS} devices")])
                 continue
@@ -99,11 +107,15 @@ class Search:
             yield self._request(number + 1)
             return
         # Which alternatives were taken before matters only through what is left and the claim's limit.
-        position = (number, choice, chosen, self._in_claim[plan.ask.claim], self._symmetry.position())
+        # A request takes one share of a device, so of shares it matters too which ones it took itself.
+        shares = [device for _, device in self._picks[len(self._picks) - chosen :] if device in plan.use.draws]
+        own = self._symmetry.together(shares) if shares else ()
+        position = (number, choice, chosen, self._in_claim[plan.ask.claim], self._symmetry.position(), own)
         if position in self._dead:
             return
         tried = set()
-        for index in range(start, len(plan.devices) - (plan.count - chosen) + 1):
+        end = len(plan.devices) if self._every_step else len(plan.devices) - (plan.count - chosen) + 1
+        for index in range(start, end):
             device = plan.devices[index]
             self._check_selectors(plan, device)
             if not self._state.fits(device, plan.use):
@@ -134,6 +146,9 @@ class Search:
     def _count_step(self) -> None:
         if self._steps >= self._max_steps:
             self._reporter.finished(self._steps, found=False)
+            for plan in (plan for request in self._requests for plan in request.alternatives):
+                for message in (*plan.candidates.errors.values(), *plan.late_errors.values()):
+                    raise self._planner.selector_error(plan.ask, message)
             raise Refusal(
                 "undecided",
                 f"cannot decide within {self._max_steps} steps whether all claims can be allocated",
@@ -145,6 +160,8 @@ class Search:
     def _check_selectors(self, plan: Plan, device: int) -> None:
         if device in plan.candidates.errors and not self._state.marks[device] & plan.use.excludes:
             raise self._planner.selector_error(plan.ask, plan.candidates.errors[device])
+        if device in plan.late_errors and self._state.available(device, plan.use):
+            raise self._planner.selector_error(plan.ask, plan.late_errors[device])
 
     # --- why not -------------------------------------------------------------------------------
 
@@ -168,11 +185,6 @@ class Search:
         self._note((number, chosen), number, reasons)
 
     def _refusal(self) -> Refusal:
-        for request in self._requests[: self._reached + 1]:
-            for plan in (*request.plans, *request.impossible):
-                # Kubernetes' search would have come across it: that is what the user must mend first.
-                for message in plan.candidates.errors.values():
-                    return self._planner.selector_error(plan.ask, message)
         request = self._requests[self._blamed]
         unusable = self._planner.supply.unusable
         static = (

@@ -1,14 +1,18 @@
-"""Does a device match a selector? The search asks a provider, so that it need not know CEL."""
+"""Does a device match a selector, and what does an expression give? The search asks a provider, not CEL."""
 
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
 from dradriver.allocator.inventory import PooledDevice
+from dradriver.model.device import AttributeValue
 
-__all__ = ["Matcher", "SelectorProvider"]
+__all__ = ["Deriver", "Matcher", "SelectorProvider"]
 
 Matcher: TypeAlias = Callable[[PooledDevice], bool]
 """Whether a device matches; raises `cel.errors.EvaluationError` when the selector fails on it."""
+
+Deriver: TypeAlias = Callable[[PooledDevice], AttributeValue]
+"""The value of a derived attribute; raises `cel.errors.EvaluationError` when the expression fails."""
 
 
 class SelectorProvider(Protocol):
@@ -19,4 +23,11 @@ class SelectorProvider(Protocol):
 
         Raises:
             CompileError: the expression is not a selector.
+        """
+
+    def derive(self, expression: str) -> Deriver:
+        """The derived attribute of this expression (KEP-6080).
+
+        Raises:
+            CompileError: the expression gives no attribute.
         """

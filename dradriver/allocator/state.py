@@ -1,7 +1,7 @@
 """The state of a search: what is left while some devices are chosen. Integers, changed in place and undone."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from dradriver.allocator.asks import Ask
@@ -23,11 +23,15 @@ class Use:
         mark: the bit that marks its devices as chosen.
         excludes: the marks that keep it away from a device: all of them, or with admin access only its claim's.
         constraints: the numbers of the constraints that cover it.
+        values: for each of these the row of values by device: see `State.rows`.
+        draws: what a share takes, of devices that are shared out: (place in `left`, nanos).
     """
 
     mark: int
     excludes: int
     constraints: tuple[int, ...]
+    values: tuple[Sequence[int], ...] = ()
+    draws: Mapping[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -37,6 +41,7 @@ class Taken:
     device: int
     use: Use
     mark: int
+    first: bool
     joined: list[int]
     bound: list[int]
     component_id: int | None
@@ -48,11 +53,17 @@ class State:
     Admin access counts as use inside one attempt, as in Kubernetes: it draws counters and blocks the device
     for the other requests of the pod, but once allocated it holds nothing (`InUse`).
 
+    A device that several claims may share is never marked: each choice is a share of it, which takes of its
+    capacities. Its counters are drawn, and its groups join, with the first share.
+
     Attributes:
-        left: per counter the nanos left.
+        left: per counter and shared capacity the nanos left.
         joined: per counter set the compatibility groups still possible.
         marks: per device the marks of those that chose it.
+        shares: per device how many shares of it are given; None when it is not shared.
         bound: per constraint its state.
+        rows: (constraint, its values by device), one row for what devices publish and one for each request
+            that computes the attribute itself.
         free: the devices that nobody chose, as bits.
         totals: per counter name the nanos left in all counter sets together.
         touched: components of which something is chosen, with the number of choices.
@@ -66,7 +77,11 @@ class State:
         self.joined = list(supply.joined)
         self.marks = [0] * len(supply.devices)
         self.bound = [constraint.start for constraint in constraints]
-        self.values = [[constraint.value(device) for device in supply.devices] for constraint in constraints]
+        self.rows: list[tuple[int, Sequence[int]]] = [
+            (number, [constraint.published(device) for device in supply.devices])
+            for number, constraint in enumerate(constraints)
+        ]
+        self.shares = list(supply.shared_out)
         self.free = (1 << len(supply.devices)) - 1
         self.totals = [0] * (max(supply.counter_names, default=-1) + 1)
         for name, nano in zip(supply.counter_names, supply.left, strict=True):
@@ -75,45 +90,73 @@ class State:
         self.touched: dict[int, int] = {}
         self.component_ids: list[int | None] = [None] * len(supply.components)
 
-    def use(self, ask: Ask, *, by_claim: bool) -> Use:
-        """How the ask uses devices; `by_claim` when it matters which claim chose a device."""
+    def use(
+        self,
+        ask: Ask,
+        derived: Mapping[int, Sequence[int]],
+        draws: Mapping[int, tuple[tuple[int, int], ...]],
+        *,
+        by_claim: bool,
+    ) -> Use:
+        """How the ask uses devices.
+
+        Args:
+            ask: the ask.
+            derived: the values by device of the constraints of which the ask computes the attribute itself.
+            draws: what a share of each device takes.
+            by_claim: whether it matters which claim chose a device.
+        """
         mark = 1 << ask.claim if by_claim else 1
-        covering = (number for number, constraint in enumerate(self.constraints) if constraint.covers(ask))
-        return Use(mark, mark if ask.admin else -1, tuple(covering))
+        covering = tuple(number for number, constraint in enumerate(self.constraints) if constraint.covers(ask))
+        self.rows += derived.items()
+        values = tuple(derived.get(number, self.rows[number][1]) for number in covering)
+        return Use(mark, mark if ask.admin else -1, covering, values, draws)
 
     def fits(self, device: int, use: Use) -> bool:
         """Whether the device can be chosen now."""
+        return self.available(device, use) and all(
+            self.constraints[number].joined(self.bound[number], values[device]) is not None
+            for number, values in zip(use.constraints, use.values, strict=True)
+        )
+
+    def available(self, device: int, use: Use) -> bool:
+        """Whether the device can be chosen as far as constraints don't matter."""
         if self.marks[device] & use.excludes:
             return False
+        for at, nano in use.draws.get(device, ()):
+            if self.left[at] < nano:
+                return False
+        if self.shares[device]:
+            return True
         for at, bits in self.supply.groups[device]:
             if not self.joined[at] & bits:
                 return False
-        for at, nano in self.supply.counters[device]:
-            if self.left[at] < nano:
-                return False
-        return all(
-            self.constraints[number].joined(self.bound[number], self.values[number][device]) is not None
-            for number in use.constraints
-        )
+        return all(self.left[at] >= nano for at, nano in self.supply.counters[device])
 
     def take(self, device: int, use: Use) -> Taken:
         """Chooses a device that fits."""
-        supply, component = self.supply, self.supply.component[device]
+        supply, component, shares = self.supply, self.supply.component[device], self.shares[device]
         taken = Taken(
             device,
             use,
             self.marks[device],
+            not shares,
             [self.joined[at] for at, _ in supply.groups[device]],
             [self.bound[number] for number in use.constraints],
             self.component_ids[component],
         )
-        self.marks[device] |= use.mark
-        self.free &= ~(1 << device)
-        for at, bits in supply.groups[device]:
-            self.joined[at] &= bits
-        self._draw(supply.counters[device], 1)
-        for number in use.constraints:
-            joined = self.constraints[number].joined(self.bound[number], self.values[number][device])
+        if shares is None:
+            self.marks[device] |= use.mark
+            self.free &= ~(1 << device)
+        else:
+            self.shares[device] = shares + 1
+            self._draw(use.draws[device], 1)
+        if taken.first:
+            for at, bits in supply.groups[device]:
+                self.joined[at] &= bits
+            self._draw(supply.counters[device], 1)
+        for number, values in zip(use.constraints, use.values, strict=True):
+            joined = self.constraints[number].joined(self.bound[number], values[device])
             assert joined is not None  # noqa: S101 - fits() said so
             self.bound[number] = joined
         self.component_ids[component] = None
@@ -123,13 +166,18 @@ class State:
     def undo(self, taken: Taken) -> None:
         """Gives back the device that was chosen last."""
         supply, device = self.supply, taken.device
-        component = supply.component[device]
-        self.marks[device] = taken.mark
-        if not taken.mark:
-            self.free |= 1 << device
-        for (at, _), joined in zip(supply.groups[device], taken.joined, strict=True):
-            self.joined[at] = joined
-        self._draw(supply.counters[device], -1)
+        component, shares = supply.component[device], self.shares[device]
+        if shares is None:
+            self.marks[device] = taken.mark
+            if not taken.mark:
+                self.free |= 1 << device
+        else:
+            self.shares[device] = shares - 1
+            self._draw(taken.use.draws[device], -1)
+        if taken.first:
+            for (at, _), joined in zip(supply.groups[device], taken.joined, strict=True):
+                self.joined[at] = joined
+            self._draw(supply.counters[device], -1)
         for number, bound in zip(taken.use.constraints, taken.bound, strict=True):
             self.bound[number] = bound
         self.component_ids[component] = taken.component_id
@@ -147,10 +195,21 @@ class State:
         """Why the device can't be chosen now; None when it can."""
         if self.marks[device] & use.excludes:
             return "in-use", "already chosen for another request of the pod"
-        return self.shortage(device) or self._constraint(device, use)
+        draws = use.draws.get(device, ())
+        return self.full(draws) or self.shortage(device) or self._constraint(device, use)
+
+    def full(self, draws: Iterable[tuple[int, int]]) -> Obstacle | None:
+        """Which capacity has no room for a share that takes this much."""
+        for at, nano in draws:
+            if self.left[at] < nano:
+                name, needs, left = self.supply.told(at, nano, self.left[at])
+                return "capacity", f"{name}: {needs} needed, {left} left"
+        return None
 
     def shortage(self, device: int) -> Obstacle | None:
         """Which counter or compatibility group keeps the device away."""
+        if self.shares[device]:
+            return None
         place = self.supply.places[device]
         for at, bits in self.supply.groups[device]:
             if not self.joined[at] & bits:
@@ -169,8 +228,8 @@ class State:
         return None
 
     def _constraint(self, device: int, use: Use) -> Obstacle | None:
-        for number in use.constraints:
-            constraint, value = self.constraints[number], self.values[number][device]
+        for number, values in zip(use.constraints, use.values, strict=True):
+            constraint, value = self.constraints[number], values[device]
             if constraint.joined(self.bound[number], value) is None:
                 return "constraint", constraint.obstacle(value)
         return None

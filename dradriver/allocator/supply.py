@@ -1,21 +1,27 @@
-"""What a node can offer: its devices in order, numbered, and all their counters in one row of integers.
+"""What a node can offer: its devices in order, numbered, and all that they compete for in one row of integers.
 
 The number of a device is its position in the order of preference; it is used in place of names everywhere
-below. Devices that consume counters belong to a component (`counters`), every other device is one of its own.
+below. The row holds the counters of the pools, and after those of each pool the capacities of its devices that
+several claims may share. Devices that consume counters belong to a component (`counters`), every other device
+is one of its own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from dradriver.allocator.compatibility import ANY
 from dradriver.allocator.counters import Component, CounterTable
 from dradriver.allocator.features import Features
 from dradriver.allocator.inventory import Inventory, PooledDevice, PoolView
 from dradriver.allocator.nodes import Node
-from dradriver.allocator.order import Offer, Order
-from dradriver.allocator.use import InUse
+from dradriver.allocator.order import Order
+from dradriver.allocator.use import InUse, PoolKey, PoolUse
+from dradriver.model.quantity import Quantity
 
 __all__ = ["Place", "Supply"]
+
+_NO_ROOM: Final[Mapping[str, int]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,19 +34,23 @@ class Place:
 
 
 class Supply:
-    """The devices that a node reaches and what is left of their counters.
+    """The devices that a node reaches and what is left of what they compete for.
 
     Attributes:
         devices: in order of preference.
-        held_by: per device the claims that hold it.
+        held_by: per device the claims that hold it as a whole, or that keep it from being shared.
         places: per device where its pool's counters are.
         counters: per device what it consumes: (place in `left`, nanos).
         groups: per device its compatibility groups: (place in `joined`, bits).
         component: per device the number of its component.
         components: per component its counters and sets in the rows.
-        left: what is left of each counter, in nanos; below zero where a driver took back more than was free.
+        rooms: per device the places in `left` of its capacities by name; of a device to be shared only.
+        shared_out: per device the shares that claims hold of it; None when it is not to be shared.
+        left: what is left of each counter and shared capacity, in nanos; below zero where a driver took back
+            more than was free.
+        totals: what there was of each.
         joined: per counter set the compatibility groups still possible, as bits.
-        counter_names: per counter the number of its name; equal names of different sets have one number.
+        counter_names: per place the number of its name; equal names of different sets have one number.
         overdrawn: pools of which a counter is below zero, with that counter.
         unusable: visible pools that can't be used, with the reason.
     """
@@ -55,62 +65,123 @@ class Supply:
         self.groups: list[tuple[tuple[int, int], ...]] = []
         self.component: list[int] = []
         self.components: list[Component] = []
+        self.rooms: list[Mapping[str, int]] = []
+        self.shared_out: list[int | None] = []
         self.left: list[int] = []
+        self.totals: list[int] = []
         self.joined: list[int] = []
         self.counter_names: list[int] = []
         self.overdrawn: dict[tuple[str, str], str] = {}
         self.unusable: list[tuple[PoolView, str]] = []
-        self._names: dict[str, int] = {}
-        offers: list[Offer] = []
+        self._late: set[PoolKey] = set()
+        self._names: dict[tuple[str, str], int] = {}
+        self._features = features
+        self._recorded_groups = features.compatibility_groups or order.skips_devices
+        offers: list[tuple[bool, PoolView, Sequence[PooledDevice]]] = []
         for pool in inventory.near(node):
-            devices = pool.visible_on(node)
+            devices = pool.visible_on(node, features)
             if devices is None:
                 continue
-            problem = pool.problem_under(features)
+            problem = pool.problem_under(features, skips_devices=order.skips_devices)
             if problem is not None:
                 self.unusable.append((pool, problem))
                 continue
-            if not features.partitionable_devices:
-                devices = [d for d in devices if not d.source.spec.per_device_node_selection]
-            offers.append(Offer(pool, devices))
-        for offer in order(offers):
-            self._add(offer, in_use.of_pool(offer.pool.key))
+            late = any(device.device.binding_conditions for device in devices)
+            offers.append((late, pool, devices))
+            self._late |= {pool.key} if late else set()
+        for _, pool, devices in sorted(offers, key=lambda offer: (offer[0], offer[1].key)):
+            self._add(pool, devices, in_use.pool(pool.key))
+        self._arrange(order.arrange(self))
 
-    def _add(self, offer: Offer, held: Mapping[str, tuple[str, ...]]) -> None:
-        pool, table = offer.pool, offer.pool.counters
-        place = Place(table, len(self.left), len(self.joined))
+    def place_of(self, device: int) -> tuple[bool, PoolKey]:
+        """Where Kubernetes' order has the device's pool: those with binding conditions after all others."""
+        key = self.devices[device].id[:2]
+        return key in self._late, key
+
+    def _arrange(self, positions: Sequence[int]) -> None:
+        for name in ("devices", "held_by", "places", "counters", "groups", "component", "rooms", "shared_out"):
+            row = getattr(self, name)
+            setattr(self, name, [row[position] for position in positions])
+
+    def _add(self, pool: PoolView, devices: Sequence[PooledDevice], use: PoolUse) -> None:
+        place = Place(pool.counters, len(self.left), len(self.joined))
         first_component = len(self.components)
-        self._add_counters(pool, place, held)
-        self.components += (_moved(component, place) for component in table.components)
-        for device in offer.devices:
-            use = device.consumption
+        self._add_counters(pool, place, use)
+        self.components += (_moved(component, place) for component in pool.counters.components)
+        for device in devices:
+            taken = device.consumption
             self.devices.append(device)
-            self.held_by.append(held.get(device.id.device, ()))
             self.places.append(place)
-            self.counters.append(tuple((place.first_counter + at, nano) for at, nano in use.counters))
-            self.groups.append(tuple((place.first_set + at, bits) for at, bits in use.groups))
-            if use.component is None:
+            self.counters.append(tuple((place.first_counter + at, nano) for at, nano in taken.counters))
+            self.groups.append(tuple((place.first_set + at, bits) for at, bits in taken.groups))
+            self._add_shares(device, use)
+            if taken.component is None:
                 self.component.append(len(self.components))
                 self.components.append(Component((0, 0), (0, 0)))
             else:
-                self.component.append(first_component + use.component)
+                self.component.append(first_component + taken.component)
 
-    def _add_counters(self, pool: PoolView, place: Place, held: Mapping[str, tuple[str, ...]]) -> None:
+    def _add_shares(self, device: PooledDevice, use: PoolUse) -> None:
+        name = device.id.device
+        holders = use.claims.get(name, ())
+        if not (device.device.shareable and self._features.consumable_capacity):
+            # Whoever holds a share of a device that is no longer to be shared keeps it from all others.
+            self.held_by.append(holders)
+            self.rooms.append(_NO_ROOM)
+            self.shared_out.append(None)
+            return
+        self.held_by.append(holders if name in use.whole else ())
+        self.shared_out.append(len(holders) if name in use.consumed else 0)
+        consumed = use.consumed.get(name, {})
+        rooms = {}
+        for capacity, amount in device.device.capacity.items():
+            rooms[capacity] = len(self.left)
+            self._add_place(("capacity", capacity), amount.value.nano, consumed.get(capacity, 0))
+        self.rooms.append(rooms)
+
+    def _add_counters(self, pool: PoolView, place: Place, use: PoolUse) -> None:
         """Adds what is left when the held devices of the pool have theirs, whatever node they are on."""
-        left, joined = list(place.table.amounts), [ANY] * len(place.table.sets)
-        for device in pool.devices if held else ():
-            if device.id.device in held:
+        table = place.table
+        recorded = use.groups if self._recorded_groups else {}
+        taken, joined = [0] * len(table.amounts), [ANY] * len(table.sets)
+        for device in pool.devices if use.claims else ():
+            if device.id.device in use.claims:
                 for at, nano in device.consumption.counters:
-                    left[at] -= nano
+                    taken[at] += nano
+                known = recorded.get(device.id.device, {})
                 for at, bits in device.consumption.groups:
-                    joined[at] &= bits
-        for at, nano in enumerate(left):
-            if nano < 0 and pool.key not in self.overdrawn:
-                counter_set, name = place.table.names[at]
+                    if table.sets[at] not in known:
+                        joined[at] &= bits
+        for counter_set, groups in (each for sets in recorded.values() for each in sets.items()):
+            if counter_set in table.set_places:
+                joined[table.set_places[counter_set]] &= table.groups.named(groups)
+        for at, nano in enumerate(taken):
+            counter_set, name = table.names[at]
+            if table.amounts[at] < nano and pool.key not in self.overdrawn:
                 self.overdrawn[pool.key] = f"counter {name} of counter set {counter_set}"
-        self.left += left
+            self._add_place(("counter", name), table.amounts[at], nano)
         self.joined += joined
-        self.counter_names += (self._names.setdefault(name, len(self._names)) for _, name in place.table.names)
+
+    def _add_place(self, name: tuple[str, str], total: int, taken: int) -> None:
+        self.left.append(total - taken)
+        self.totals.append(total)
+        self.counter_names.append(self._names.setdefault(name, len(self._names)))
+
+    def told(self, at: int, *amounts: int) -> tuple[str, ...]:
+        """The name of a place in `left`, and amounts of it as its pool writes them."""
+        for device, place in enumerate(self.places):
+            local = at - place.first_counter
+            if 0 <= local < len(place.table.names):
+                return (
+                    f"counter {place.table.names[local][1]}",
+                    *(place.table.amount(local, nano) for nano in amounts),
+                )
+            name = next((name for name, room in self.rooms[device].items() if room == at), None)
+            if name is not None:
+                like = self.devices[device].device.capacity[name].value
+                written = (like - like + Quantity.parse(f"{nano}n") for nano in amounts)
+                return (f"capacity {name}", *map(str, written))
+        raise IndexError(at)
 
 
 def _moved(component: Component, place: Place) -> Component:

@@ -4,7 +4,8 @@ Two devices are interchangeable when exchanging them, together with everything t
 every allocation into another valid one. So it is enough to try one of them. Seen from the search:
 
 - Inside a component (devices that compete for the same counters, see `counters`) two devices are alike when
-  the same asks accept them, they consume the same, and their values for the constraints are the same.
+  the same asks accept them, they consume the same, a share of them takes the same of their capacities, and
+  their values for the constraints are the same.
 - Two components are alike when their devices, in order, are alike one by one, where counters are counted
   from the component's first, and attribute values that occur in this component only (its UUID) are
   numbered from its own first; and when the same is left of them and the same devices of them are taken.
@@ -16,7 +17,7 @@ skipped is the image of what was tried before and failed. Within a request devic
 order, which is no restriction on the sets that are tried, so a dead end holds whatever the order.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeAlias
 
 from dradriver.allocator.plan import RequestPlan
@@ -24,7 +25,7 @@ from dradriver.allocator.state import State
 
 __all__ = ["Choice", "Symmetry"]
 
-Choice: TypeAlias = tuple[int, int]
+Choice: TypeAlias = tuple[int, ...]
 """Equal for choices that come to the same thing in one state of the search."""
 
 
@@ -35,6 +36,7 @@ class Symmetry:
         self._state = state
         self._numbers: dict[Hashable, int] = {}
         accepted = _accepted_by(requests, len(state.supply.devices))
+        self._draws = list({id(p.use.draws): p.use.draws for r in requests for p in r.alternatives}.values())
         self._members: list[list[int]] = [[] for _ in state.supply.components]
         for device, component in enumerate(state.supply.component):
             if accepted[device]:
@@ -51,7 +53,8 @@ class Symmetry:
 
     def choice(self, device: int) -> Choice:
         """What choosing the device comes to."""
-        return self._component_id(self._state.supply.component[device]), self._kind[device]
+        like = self._component_id(self._state.supply.component[device]), self._kind[device]
+        return like if self._state.shares[device] is None else (*like, *self._shares(device))
 
     def position(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The state of the search, equal for states that come to the same thing."""
@@ -62,6 +65,13 @@ class Symmetry:
             for state, shared in zip(self._state.bound, self._shared, strict=True)
         )
         return tuple(touched), tuple(bound)
+
+    def together(self, devices: Iterable[int]) -> tuple[tuple[int, ...], ...]:
+        """What the choice of several devices came to, equal for choices that came to the same thing."""
+        found: dict[int, list[Choice]] = {}
+        for device in devices:
+            found.setdefault(self._state.supply.component[device], []).append(self.choice(device))
+        return tuple(sorted(sum(sorted(choices), ()) for choices in found.values()))
 
     def _component_id(self, component: int) -> int:
         known = self._state.component_ids[component]
@@ -77,23 +87,34 @@ class Symmetry:
             tuple(state.left[slice(*where.counters)]),
             tuple(state.joined[slice(*where.sets)]),
             tuple(state.marks[device] for device in self._members[component]),
+            tuple(self._shares(device) for device in self._members[component]),
             tuple(
                 self._renumbered(component, number, bound) if bound > 0 else 0
                 for number, bound in enumerate(state.bound)
             ),
         )
 
+    def _shares(self, device: int) -> tuple[int, ...]:
+        """What is given of a device that is shared."""
+        state = self._state
+        shares = state.shares[device]
+        if shares is None:
+            return ()
+        return bool(shares), *(state.left[at] for at in state.supply.rooms[device].values())
+
     def _profile(self, component: int, device: int) -> tuple[Hashable, ...]:
         """The device as its component sees it."""
         supply = self._state.supply
         where = supply.components[component]
         return (
+            supply.shared_out[device] is None,
             tuple((at - where.counters[0], nano) for at, nano in supply.counters[device]),
             tuple((at - where.sets[0], bits) for at, bits in supply.groups[device]),
             tuple(
-                (values[device] & shared, self._renumbered(component, number, values[device]))
-                for number, (values, shared) in enumerate(zip(self._state.values, self._shared, strict=True))
+                (values[device] & self._shared[number], self._renumbered(component, number, values[device]))
+                for number, values in self._state.rows
             ),
+            tuple(tuple(nano for _, nano in draws.get(device, ())) for draws in self._draws),
         )
 
     def _renumbered(self, component: int, constraint: int, value: int) -> int:
@@ -106,11 +127,18 @@ class Symmetry:
             own |= 1 << local.setdefault((constraint, bit), len(local))
         return own
 
+    def _values_of_constraints(self) -> list[list[int]]:
+        """Per constraint the values that each device can have, whichever request it is for."""
+        found = [[0] * len(self._state.supply.devices) for _ in self._state.constraints]
+        for number, values in self._state.rows:
+            found[number] = [known | value for known, value in zip(found[number], values, strict=True)]
+        return found
+
     def _tell_values_apart(self) -> tuple[list[int], list[list[int]]]:
         """The values that occur in several components, and per component those that occur only there."""
         shared: list[int] = []
         private: list[list[int]] = [[] for _ in self._members]
-        for values in self._state.values:
+        for values in self._values_of_constraints():
             seen = several = 0
             for members, mine in zip(self._members, private, strict=True):
                 here = 0
@@ -132,13 +160,13 @@ def _accepted_by(requests: Sequence[RequestPlan], devices: int) -> list[int]:
     """Per device which sets of candidates it is in, and in which a selector fails on it, as bits."""
     accepted = [0] * devices
     bits: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
-    for plan in (plan for request in requests for plan in request.plans):
-        key = plan.devices, tuple(plan.candidates.errors)
+    for plan in (plan for request in requests for plan in request.alternatives):
+        key = plan.devices, (*plan.candidates.errors, *plan.late_errors)
         if key in bits:
             continue
         bit = bits[key] = 1 << (2 * len(bits))
         for device in plan.devices:
             accepted[device] |= bit
-        for device in plan.candidates.errors:
+        for device in (*plan.candidates.errors, *plan.late_errors):
             accepted[device] |= bit << 1
     return accepted

@@ -6,8 +6,18 @@ input, no knowledge of slices, pools or claims. A verdict is Kubernetes' own: wh
 is this one; what still differs is listed in `tests/conformance/cel_cases/differences.json`.
 """
 
+from dradriver.cel.derived import Derivation, compile_derivation
 from dradriver.cel.environment import SelectorDevice
 from dradriver.cel.errors import CelError, CompileError, EvaluationError
 from dradriver.cel.selector import Selector, compile_selector
 
-__all__ = ["CelError", "CompileError", "EvaluationError", "Selector", "SelectorDevice", "compile_selector"]
+__all__ = [
+    "CelError",
+    "CompileError",
+    "Derivation",
+    "EvaluationError",
+    "Selector",
+    "SelectorDevice",
+    "compile_derivation",
+    "compile_selector",
+]

@@ -28,6 +28,7 @@ from dradriver.cel.types import (
     DEVICE,
     DYN,
     INT,
+    SEMVER,
     STRING,
     Bindings,
     Type,
@@ -40,22 +41,40 @@ from dradriver.cel.values import TypeName
 
 __all__ = ["check"]
 
+_SCALARS: Final = (BOOL, INT, STRING, SEMVER)
 _LOGICAL: Final = frozenset({"_&&_", "_||_"})
 
 
-def check(root: Node) -> list[Node]:
+def check(root: Node, *, derives: bool = False) -> list[Node]:
     """Checks a whole expression; returns its nodes, each after those it is made of.
 
+    Args:
+        root: the expression.
+        derives: whether it gives a derived attribute, else it is a selector.
+
     Raises:
-        Fault: a part that can't work on any device, or a result that is not a bool.
+        Fault: a part that can't work on any device, or a result that is not a bool (a selector), or no
+            attribute (a derived attribute).
     """
     checker = _Checker()
     run(checker.check(root))
     checker.finish()
     result = checker.bindings.resolve(root.type)
-    if result != BOOL and not result.is_dyn and not result.is_parameter:
+    if derives and not _is_attribute(result):
+        raise Fault(f"a derived attribute is a bool, int, string, semver or a list of these, this is {result}")
+    if not derives and result != BOOL and not _is_unknown(result):
         raise Fault(f"a selector gives a bool, this gives {result}")
     return checker.order
+
+
+def _is_unknown(found: Type) -> bool:
+    return found.is_dyn or found.is_parameter
+
+
+def _is_attribute(found: Type) -> bool:
+    if found.name == "list":
+        found = found.params[0]
+    return found in _SCALARS or _is_unknown(found)
 
 
 class _Checker:

@@ -161,7 +161,9 @@ def devices(cycle: Cycle, node: Node) -> str | None:
             snapshot.inventory,
             snapshot.classes,
             snapshot.in_use,
-            AllocationNode(node.metadata.name, node.metadata.labels),
+            AllocationNode(
+                node.metadata.name, node.metadata.labels, frozenset(node.status.declared_features)
+            ),
             features=snapshot.features,
             now=snapshot.now,
         )

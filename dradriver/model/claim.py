@@ -25,6 +25,7 @@ __all__ = [
     "ClaimSpec",
     "ClaimStatus",
     "ConsumerReference",
+    "DerivedAttribute",
     "DeviceAllocation",
     "DeviceConstraint",
     "DeviceId",
@@ -89,6 +90,13 @@ class CapacityRequirements(Value, frozen=True):
     requests: dict[str, Quantity] = {}
 
 
+class DerivedAttribute(Value, frozen=True):
+    """An attribute that a request computes of each device by CEL, for its constraints (KEP-6080)."""
+
+    name: str
+    expression: str
+
+
 class DeviceSubRequest(Value, frozen=True, kw_only=True):
     """One alternative of a `firstAvailable` request (KEP-4816)."""
 
@@ -99,6 +107,7 @@ class DeviceSubRequest(Value, frozen=True, kw_only=True):
     count: int = 1
     tolerations: list[DeviceToleration] = []
     capacity: CapacityRequirements | None = None
+    derived_attributes: list[DerivedAttribute] = []
 
 
 class ExactDeviceRequest(Value, frozen=True, kw_only=True):
@@ -111,6 +120,7 @@ class ExactDeviceRequest(Value, frozen=True, kw_only=True):
     admin_access: bool | None = None
     tolerations: list[DeviceToleration] = []
     capacity: CapacityRequirements | None = None
+    derived_attributes: list[DerivedAttribute] = []
 
 
 class DeviceRequest(Value, frozen=True):
@@ -174,6 +184,7 @@ class DeviceResult(Value, frozen=True, kw_only=True):
     binding_failure_conditions: list[str] = []
     share_id: str | None = msgspec.field(default=None, name="shareID")
     consumed_capacity: dict[str, Quantity] = {}
+    skip_node_operations: list[str] = []
 
     @property
     def id(self) -> DeviceId:

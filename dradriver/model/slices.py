@@ -41,6 +41,8 @@ class ResourceSliceSpec(Value, frozen=True, kw_only=True):
     per_device_node_selection: bool | None = None
     devices: list[Device] = []
     shared_counters: list[CounterSet] = []
+    partition_type_attribute: str | None = None
+    skip_node_operations: list[str] = []
 
 
 class ResourceSlice(Value, frozen=True, kw_only=True):

@@ -246,6 +246,7 @@ class NodeStatus(Value, frozen=True, kw_only=True):
     capacity: dict[str, Quantity] = {}
     allocatable: dict[str, Quantity] = {}
     node_info: dict[str, Any] = {}
+    declared_features: list[str] = []
 
 
 class Node(Value, frozen=True, kw_only=True):

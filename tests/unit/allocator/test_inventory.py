@@ -58,8 +58,8 @@ def test_compatibility_groups_make_a_pool_incomplete_when_their_gate_is_off() ->
 
 def test_a_node_sees_the_devices_of_the_slices_that_it_reaches() -> None:
     found = pool(slice_("a", "here", count=2), slice_("b", "there", count=2, nodeName="node-2"))
-    assert [d.id.device for d in found.visible_on(NODE) or ()] == ["here"]
-    assert found.visible_on(Node("node-3")) is None
+    assert [d.id.device for d in found.visible_on(NODE, Features()) or ()] == ["here"]
+    assert found.visible_on(Node("node-3"), Features()) is None
 
 
 def test_near_a_node_are_its_own_pools_and_those_of_several_nodes() -> None:

@@ -2,8 +2,7 @@
 
 import pytest
 
-from dradriver.allocator import Offer, Refusal, Reporter
-from dradriver.allocator.order import ordered
+from dradriver.allocator import Order, Refusal, Reporter
 from dradriver.model.claim import DeviceId, ResourceClaim
 from dradriver.model.slices import ResourceSlice
 from tests.unit.allocator.worlds import a100, claim, devices, profile, request, slice_, try_on
@@ -95,15 +94,5 @@ def test_more_devices_than_python_has_frames() -> None:
 
 
 def test_another_order_takes_other_devices() -> None:
-    def last_first(offers: object) -> list[Offer]:
-        return [Offer(o.pool, list(reversed(o.devices))) for o in ordered(offers)]  # type: ignore[arg-type]
-
+    last_first = Order("last first", lambda supply: list(reversed(range(len(supply.devices)))))
     assert devices(try_on([slice_("a", "a", "b")], claim(request()), order=last_first)) == ["b"]
-
-
-def test_a_device_that_several_claims_may_share_goes_to_one() -> None:
-    shareable = {"name": "x", "allowMultipleAllocations": True}
-    first = try_on([slice_("a", shareable)], claim(request()))
-    [result] = first["claim"].devices.results
-    assert result.share_id is None
-    assert steps_to_refuse([slice_("a", shareable)], claim(request("one"), request("two"))) == 0

@@ -2,8 +2,9 @@
 
 import pytest
 
-from dradriver.allocator import CelSelectors, Inventory
+from dradriver.allocator import CelSelectors, Inventory, cel_selectors
 from dradriver.allocator.inventory import PooledDevice
+from dradriver.cel import SelectorDevice
 from dradriver.cel.errors import CompileError, EvaluationError
 from tests.unit.allocator.worlds import DRIVER, slice_
 
@@ -22,7 +23,7 @@ def test_a_selector_sees_attributes_and_capacity() -> None:
 def test_a_verdict_is_kept_on_the_device() -> None:
     one = device()
     CelSelectors().compile("false")(one)
-    assert one.memo == {"false": False}
+    assert one.memo["false"] is False
 
 
 def test_an_error_is_kept_too() -> None:
@@ -31,7 +32,29 @@ def test_an_error_is_kept_too() -> None:
     for _ in range(2):
         with pytest.raises(EvaluationError):
             matches(one)
-    assert len(one.memo) == 1
+    assert isinstance(one.memo[f"device.attributes['{DRIVER}'].missing == 9"], EvaluationError)
+
+
+def test_selectors_share_one_view_of_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    class Counted(SelectorDevice):
+        def __post_init__(self) -> None:
+            made.append(self)
+            SelectorDevice.__post_init__(self)
+
+    monkeypatch.setattr(cel_selectors, "SelectorDevice", Counted)
+    one = device()
+    for expression in ("true", "device.driver == 'x'", f"device.attributes['{DRIVER}'].size > 3"):
+        CelSelectors().compile(expression)(one)
+    assert len(made) == 1
+
+
+def test_a_derived_attribute_is_kept_beside_a_verdict_of_the_same_text() -> None:
+    one = device()
+    assert CelSelectors().compile("true")(one)
+    assert CelSelectors().derive(f"device.attributes['{DRIVER}'].size % 2")(one) == 1
+    assert CelSelectors().derive("true")(one) is True
 
 
 def test_what_is_no_selector_does_not_compile() -> None:

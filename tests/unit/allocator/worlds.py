@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dradriver.allocator import Features, InUse, Inventory, Node, Order, Reporter, allocate, ordered
+from dradriver.allocator import ORDERED, Features, InUse, Inventory, Node, Order, Reporter, allocate
 from dradriver.model.claim import Allocation, ResourceClaim
 from dradriver.model.codec import from_builtins
 from dradriver.model.deviceclass import DeviceClass
@@ -64,7 +64,7 @@ def try_on(
     in_use: Sequence[ResourceClaim] = (),
     features: Features | None = None,
     reporter: Reporter | None = None,
-    order: Order = ordered,
+    order: Order = ORDERED,
     max_steps: int = 10_000,
 ) -> Mapping[str, Allocation]:
     """Allocates the claims on node-1."""

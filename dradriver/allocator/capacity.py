@@ -1,0 +1,109 @@
+"""How much of a device's capacities one share takes (KEP-5075).
+
+A request names amounts of some capacities. For each capacity of the device the *consumed capacity* follows
+from that: the amount asked for, rounded up as the capacity's request policy says; where nothing is asked for,
+the policy's default, or else all there is. An amount that breaks the policy rules the device out. An amount
+that can't be computed is a mistake of the claim or the driver, whatever the device.
+
+Source: `CapacityRequestPolicy` of resource.k8s.io/v1, `consumable_capacity.go` of Kubernetes' allocator.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from dradriver.errors import DraError
+from dradriver.model.device import Capacity, CapacityRequestPolicy, CapacityRequestPolicyRange
+from dradriver.model.quantity import NANO, Quantity
+
+__all__ = ["CapacityError", "consumed_capacity", "obeys_policy"]
+
+_LARGEST: Final = 2**63 - 1
+_MILLI: Final = NANO // 1000
+
+
+class CapacityError(DraError):
+    """An amount can't be computed: beyond what Kubernetes can count, or negative."""
+
+
+def consumed_capacity(
+    wanted: Mapping[str, Quantity], capacities: Mapping[str, Capacity], *, fractional: bool
+) -> dict[str, Quantity]:
+    """What a share takes of each capacity of a device.
+
+    Args:
+        wanted: the amounts that the request names, all of capacities that the device has.
+        capacities: those of the device.
+        fractional: whether steps may be smaller than one (DRAFractionalCapacityRange).
+
+    Raises:
+        CapacityError: an amount is too large to be rounded, or negative.
+    """
+    found = {}
+    for name, capacity in capacities.items():
+        amount = _consumed(name, wanted.get(name), capacity, fractional=fractional)
+        if amount.nano < 0:
+            raise CapacityError(f"capacity {name}: {amount} is negative")
+        found[name] = amount
+    return found
+
+
+def _consumed(name: str, wanted: Quantity | None, capacity: Capacity, *, fractional: bool) -> Quantity:
+    policy = capacity.request_policy
+    if wanted is None:
+        return capacity.value if policy is None or policy.default is None else policy.default
+    if policy is None:
+        return wanted
+    if policy.valid_range is not None and policy.valid_range.min is not None:
+        return _rounded(name, wanted, policy.valid_range, fractional=fractional)
+    return next((value for value in policy.valid_values if wanted <= value), wanted)
+
+
+def _rounded(name: str, wanted: Quantity, allowed: CapacityRequestPolicyRange, *, fractional: bool) -> Quantity:
+    """The next amount that is a whole number of steps above the least."""
+    least, step = allowed.min, allowed.step
+    if least is not None and wanted < least:
+        return least
+    if least is None or step is None:
+        return wanted
+    unit = _unit(allowed, fractional=fractional)
+    start, width = _up(least, unit), _up(step, unit)
+    if width <= 0:
+        raise CapacityError(f"capacity {name}: the step {step} of the valid range is not positive")
+    if unit == _MILLI and wanted.nano % unit:
+        raise CapacityError(f"capacity {name}: {wanted} can't be represented in thousandths")
+    amount = start - (start - _up(wanted, unit)) // width * width
+    if max(amount, _up(wanted, unit)) > _LARGEST:
+        raise CapacityError(f"capacity {name}: {wanted}, rounded up to a step of {step}, can't be represented")
+    return step - step + Quantity.parse(f"{amount * unit}n")  # in the format of the step
+
+
+def obeys_policy(amount: Quantity, policy: CapacityRequestPolicy | None, *, fractional: bool) -> bool:
+    """Whether a share of that size may be had."""
+    if policy is None or amount == policy.default:
+        return True
+    if policy.valid_range is not None:
+        return _in_range(amount, policy.valid_range, fractional=fractional)
+    return not policy.valid_values or amount in policy.valid_values
+
+
+def _in_range(amount: Quantity, allowed: CapacityRequestPolicyRange, *, fractional: bool) -> bool:
+    if allowed.max is not None and amount > allowed.max:
+        return False
+    if allowed.step is None or allowed.min is None:
+        return True
+    unit = _unit(allowed, fractional=fractional)
+    if unit == _MILLI and amount.nano % unit:
+        return False
+    width = _up(allowed.step, unit)
+    return width > 0 and (_up(amount, unit) - _up(allowed.min, unit)) % width == 0
+
+
+def _unit(allowed: CapacityRequestPolicyRange, *, fractional: bool) -> int:
+    """In which unit the range is reckoned, in nanos: thousandths where all its numbers allow that."""
+    numbers = [each for each in (allowed.min, allowed.max, allowed.step) if each is not None]
+    fits = all(each.nano % _MILLI == 0 and abs(each.nano // _MILLI) <= _LARGEST for each in numbers)
+    return _MILLI if fractional and fits and (allowed.step is None or allowed.step.nano >= _MILLI) else NANO
+
+
+def _up(amount: Quantity, unit: int) -> int:
+    return -(-amount.nano // unit)

@@ -1,0 +1,91 @@
+"""Derived attributes: expressions that give a value of a device, for the constraints of a claim (KEP-6080)."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from dradriver.cel.checker import check
+from dradriver.cel.compile import compile_program, fold
+from dradriver.cel.cost import MAX_LENGTH
+from dradriver.cel.environment import SelectorDevice
+from dradriver.cel.errors import AbortError, CompileError, EvaluationError, Fault
+from dradriver.cel.library_semver import Semver
+from dradriver.cel.machine import execute
+from dradriver.cel.parser import parse
+from dradriver.cel.values import UInt, type_name
+from dradriver.model.device import AttributeValue, Scalar, Version
+
+__all__ = ["Derivation", "compile_derivation"]
+
+
+class Derivation:
+    """A CEL expression that computes an attribute (`DeviceDerivedAttribute`). Immutable.
+
+    Attributes:
+        expression: as written.
+    """
+
+    __slots__ = ("_code", "_slots", "expression")
+
+    def __init__(self, expression: str) -> None:
+        """Compiles an expression.
+
+        Raises:
+            CompileError: it is too long, not CEL, or gives no attribute for any device.
+        """
+        if len(expression.encode(errors="replace")) > MAX_LENGTH:
+            raise CompileError(expression, None, f"it is longer than {MAX_LENGTH} bytes")
+        try:
+            root = parse(expression)
+            fold(check(root, derives=True))
+            program = compile_program(root)
+        except Fault as fault:
+            raise CompileError(expression, fault.offset, fault.reason, fault.hint) from None
+        self.expression = expression
+        self._code, self._slots = program.code, program.slots
+
+    def of(self, device: SelectorDevice) -> AttributeValue:
+        """The attribute of a device; an empty list is an attribute that equals nothing.
+
+        Raises:
+            EvaluationError: the expression fails on this device, costs too much, or gives no attribute.
+        """
+        if device.fault is not None:
+            raise EvaluationError(self.expression, None, device.fault.reason, device.fault.hint)
+        try:
+            value, _ = execute(self._code, self._slots, device.view)
+        except AbortError as abort:
+            raise EvaluationError(self.expression, None, abort.reason, abort.hint) from None
+        if isinstance(value, Fault):
+            raise EvaluationError(self.expression, value.offset, value.reason, value.hint)
+        return self._list(value) if isinstance(value, tuple) else self._scalar(value)
+
+    def _list(self, items: Sequence[object]) -> AttributeValue:
+        found = tuple(map(self._scalar, items))
+        if len({type(item) for item in found}) > 1:
+            raise EvaluationError(self.expression, None, "it gives a list of different types")
+        return found
+
+    def _scalar(self, value: object) -> Scalar:
+        if isinstance(value, Semver):
+            return Version(_text(value))
+        if isinstance(value, UInt) or not isinstance(value, bool | int | str):
+            raise EvaluationError(
+                self.expression, None, f"it gives a {type_name(value)}, which is no attribute"
+            )
+        return value
+
+
+def _text(version: Semver) -> str:
+    numbers, released, identifiers = version.order
+    text = ".".join(map(str, numbers))
+    return text if released else f"{text}-{'.'.join(word or str(number) for _, number, word in identifiers)}"
+
+
+@lru_cache(maxsize=1024)
+def compile_derivation(expression: str) -> Derivation:
+    """The derivation of an expression; equal expressions share one.
+
+    Raises:
+        CompileError: see `Derivation`.
+    """
+    return Derivation(expression)

@@ -1,0 +1,88 @@
+"""One question, two answers: what Kubernetes' allocator says, and what ours does.
+
+Ours is brought into the form of Kubernetes' answer. Left out are what only one of them has: the timestamp, the
+entry that records compatibility groups, and the value of share IDs, which are random there.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dradriver.allocator import Features, InUse, Inventory, Node, Refusal, allocate
+from dradriver.allocator.snapshot import SNAPSHOT_DRIVER
+from dradriver.model.claim import Allocation, ResourceClaim
+from dradriver.model.codec import builtins, from_builtins
+from dradriver.model.deviceclass import DeviceClass
+from dradriver.model.quantity import Quantity
+from dradriver.model.slices import ResourceSlice
+
+__all__ = ["KNOWN", "Json", "agree", "our_answer"]
+
+Json = dict[str, Any]
+
+KNOWN: Final = {
+    "asks for all devices, but resource pool": "an unusable pool refuses the node only",
+    "because a claim constraint would not be satisfied": "a broken constraint of All refuses the node only",
+    "exceeds the claim limit of 32": "more than 32 devices refuse the node only",
+}
+"""Errors of Kubernetes that end a pod's scheduling, where ours refuses a node or takes another alternative."""
+
+
+def our_answer(question: Mapping[str, Any]) -> Json:
+    """Our allocator's answer."""
+    node = question["node"]
+    classes = [from_builtins(DeviceClass, each) for each in question["classes"]]
+    claims = [from_builtins(ResourceClaim, each) for each in question["claims"]]
+    try:
+        found = allocate(
+            claims,
+            Inventory.of(from_builtins(ResourceSlice, each) for each in question["slices"]),
+            {each.metadata.name: each for each in classes},
+            InUse.of(from_builtins(ResourceClaim, each) for each in question["held"]),
+            Node(
+                node["metadata"]["name"],
+                node["metadata"]["labels"],
+                frozenset(node["status"]["declaredFeatures"]),
+            ),
+            features=Features.of_gates(question["gates"]),
+        )
+    except Refusal as refusal:
+        return {"verdict": refusal.kind, "error": refusal.text()}
+    return {"verdict": "allocated", "allocations": [_plain(found[claim.metadata.uid]) for claim in claims]}
+
+
+def _plain(allocation: Allocation) -> Json:
+    return _comparable(builtins(allocation))
+
+
+def _comparable(allocation: Mapping[str, Any]) -> Json:
+    devices = allocation.get("devices", {})
+    return {
+        "results": [_result(result) for result in devices.get("results", [])],
+        "config": [
+            {**entry, "requests": entry.get("requests") or []}
+            for entry in devices.get("config", [])
+            if entry.get("opaque", {}).get("driver") != SNAPSHOT_DRIVER
+        ],
+        "nodeSelector": allocation.get("nodeSelector"),
+    }
+
+
+def _result(result: Mapping[str, Any]) -> Json:
+    consumed = {name: Quantity(amount).nano for name, amount in result.get("consumedCapacity", {}).items()}
+    tolerations = [{"operator": "Equal", **each} for each in result.get("tolerations", [])]
+    return {
+        **result, "tolerations": tolerations, "shareID": "shareID" in result, "consumedCapacity": consumed,
+    }  # fmt: skip
+
+
+def agree(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> bool:
+    """Whether the two answers come to the same."""
+    if theirs["verdict"] in {"slow", "panic"}:
+        return True  # there is no answer to agree with
+    if theirs["verdict"] == "claim" and any(known in theirs["error"] for known in KNOWN):
+        return bool(ours["verdict"] != "undecided")
+    if theirs["verdict"] != ours["verdict"]:
+        return False
+    if theirs["verdict"] != "allocated":
+        return True
+    return bool([_comparable(each) for each in theirs["allocations"]] == ours["allocations"])

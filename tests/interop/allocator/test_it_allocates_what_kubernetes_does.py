@@ -1,0 +1,40 @@
+"""Kubernetes' allocator and ours, side by side on random clusters and pods."""
+
+import os
+from collections import Counter
+from pathlib import Path
+from random import SystemRandom
+
+import pytest
+
+from tests.interop.allocator.agreement import agree, our_answer
+from tests.interop.allocator.oracle import GO, ask, build
+from tests.interop.allocator.random_worlds import random_world
+
+COUNT = 4000
+
+pytestmark = [
+    pytest.mark.skipif(GO is None, reason="Go is not installed"),
+    pytest.mark.timeout(900),
+]
+
+
+@pytest.fixture(scope="module")
+def oracle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("oracle"))
+
+
+def test_random_pods_get_the_same_devices(oracle: Path) -> None:
+    seed = int(os.environ.get("ALLOCATOR_SEED") or SystemRandom().randrange(2**32))
+    print(f"ALLOCATOR_SEED={seed}")
+    questions = [random_world(seed + number) for number in range(int(os.environ.get("COUNT", COUNT)))]
+    answers = ask(oracle, questions)
+    verdicts = Counter(answer["verdict"] for answer in answers)
+    print(verdicts)
+    assert min(verdicts["allocated"], verdicts["node"], verdicts["claim"]) > len(questions) // 50
+    different = [
+        (seed + number, theirs, ours)
+        for number, (question, theirs) in enumerate(zip(questions, answers, strict=True))
+        if not agree(theirs, ours := our_answer(question))
+    ]
+    assert not different, f"{len(different)} of {len(questions)} differ, first: {different[0]}"
