@@ -54,12 +54,15 @@ def no_task_is_left_behind(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture(scope="session")
-def machine_as_found() -> Iterator[None]:
+def machine_as_found(pytestconfig: pytest.Config) -> Iterator[None]:
     """Fails the run when a bed has left something: processes, mounts, links, packet filters, sysctls, ..."""
     machine = Machine()
     yield
     if left := machine.differences():
         pytest.fail("the machine is not as it was found:\n" + "\n".join(left), pytrace=False)
+    terminal = pytestconfig.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None:
+        terminal.write_line(f"\nThe machine is as it was found: {', '.join(machine.compared)}.")
 
 
 @pytest.fixture(scope="session")

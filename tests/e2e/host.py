@@ -33,13 +33,13 @@ def missing() -> str:
     """Why no real node can run here, "" if one can."""
     if not sys.platform.startswith("linux") or os.geteuid() != 0:
         return "a real node takes root on Linux"
+    if absent := _absent():
+        packages = " ".join(sorted({PACKAGES[name] for name in absent}))
+        return f"not installed: {', '.join(absent)} (Debian: apt-get install {packages})"
     if not (cgroups.ROOT / "pids").exists() and not (cgroups.ROOT / "cgroup.procs").exists():
         return f"a real node takes control groups, and {cgroups.ROOT} has none"
     if subprocess.run(("unshare", "--mount", "true"), check=False, capture_output=True).returncode != 0:
         return "a real node takes a mount namespace, and unshare could not make one"
-    if absent := _absent():
-        packages = " ".join(sorted({PACKAGES[name] for name in absent}))
-        return f"not installed: {', '.join(absent)} (Debian: apt-get install {packages})"
     return programs.missing(*programs.CONTROL_PLANE, *programs.SCHEDULING, *programs.NODE, "kubectl")
 
 

@@ -107,11 +107,16 @@ _LOOKS: Final[Mapping[str, Callable[[], Iterator[str]]]] = {
 
 
 class Machine:
-    """The machine as it was found, to be compared with what it is later."""
+    """The machine as it was found, to be compared with what it is later.
+
+    Attributes:
+        compared: what the last comparison looked at.
+    """
 
     def __init__(self) -> None:
         os.environ[MARK] = uuid.uuid4().hex
         changes.sweep()
+        self.compared: tuple[str, ...] = ()
         self._alone = not changes.living()
         self._found = self._look()
 
@@ -129,11 +134,11 @@ class Machine:
         return found
 
     def _differences(self) -> list[str]:
-        kinds = _LOOKS if self._alone and not changes.living() else ("process",)
+        self.compared = tuple(_LOOKS) if self._alone and not changes.living() else ("process",)
         now = self._look()
         return [
             f"{sign} {kind}: {each}"
-            for kind in kinds
+            for kind in self.compared
             for sign, many in (("+", now[kind] - self._found[kind]), ("-", self._found[kind] - now[kind]))
             for each in sorted(many)
         ]
