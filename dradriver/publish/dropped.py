@@ -24,6 +24,7 @@ __all__ = [
     "dropped_fields",
     "fields_of",
     "gated_fields",
+    "keeps_claims_away",
     "refused_fields",
     "safe_part",
     "unsafe",
@@ -187,10 +188,15 @@ def safe_part(pool: Pool, dropped: Iterable[DroppedField]) -> Pool | None:
     return replace(pool, devices=tuple(devices), counter_sets=() if no_counters else pool.counter_sets)
 
 
+def keeps_claims_away(device: Device) -> bool:
+    """Whether a taint of the device does."""
+    return any(taint.effect != "None" for taint in device.taints)
+
+
 def _is_safe(device: Device, without: frozenset[DroppedField], *, no_counters: bool) -> bool:
     if no_counters and device.consumes_counters:
         return False
-    if TAINTS in without and any(taint.effect != "None" for taint in device.taints):
+    if TAINTS in without and keeps_claims_away(device):
         return False
     if GROUPS in without and any(c.compatibility_groups for c in device.consumes_counters):
         return False

@@ -38,6 +38,15 @@ class Features:
         self._cuts = 0
         self._asked: dict[DroppedField, tuple[float, int]] = {}
 
+    def knows(self, field: DroppedField, cuts: int) -> bool:
+        """Whether it is known what the server does with the field now.
+
+        Args:
+            field: the field.
+            cuts: see `OwnSlices.cuts`.
+        """
+        return field in self.dropped or (cuts == self._cuts and field in self._stored)
+
     def due(self, fields: Iterable[DroppedField], cuts: int) -> bool:
         """Whether it is time to ask again about those of the fields that were dropped.
 

@@ -192,9 +192,9 @@ class Publisher:
             self._worker(pool).want(None)
 
     def _watched_again(self) -> None:
-        """The server that answers now may have been started with the gates of what was dropped."""
+        """The server that answers now may have been started with other gates."""
         for worker in self._workers.values():
-            if worker.status.dropped:
+            if worker.depends_on_gates:
                 worker.wake()
 
     def _wake_all(self) -> None:

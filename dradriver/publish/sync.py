@@ -15,7 +15,7 @@ from dradriver.model.claim import DeviceId
 from dradriver.model.pool import Pool
 from dradriver.model.slices import ResourceSlice, ResourceSliceSpec
 from dradriver.publish.desk import Desk
-from dradriver.publish.dropped import DroppedField, fields_of, safe_part, unsafe
+from dradriver.publish.dropped import TAINTS, DroppedField, fields_of, keeps_claims_away, safe_part, unsafe
 from dradriver.publish.fallback import Choice, FallbackChooser
 from dradriver.publish.holding import Hold, affected_devices, hold_back
 from dradriver.publish.layout import layout
@@ -96,6 +96,11 @@ class PoolSync:
             if await features.probe_again(specs, self._desk.slices.cuts):
                 _log.info("pool %s: the API server stores now what it dropped before", self._name)
                 self._desk.wake_all()
+        cuts = self._desk.slices.cuts
+        if any(map(keeps_claims_away, wanted.devices)) and not features.knows(TAINTS, cuts):
+            # A scheduler whose gate went off hands out what is stored with its taint: look also if nothing is
+            # to be written. (It passes over devices with counters or binding conditions.)
+            await features.probe(await self._layout(wanted), cuts)
         while True:
             # Ends: every round but the last has learned of another field that is dropped.
             outcome = await self._converge(wanted, await self._chooser.choose(wanted))

@@ -11,6 +11,7 @@ from dradriver.kube import AlreadyExists, ApiError, Conflict, NotFound, TooManyR
 from dradriver.kube.backoff import Backoff
 from dradriver.model.pool import Pool
 from dradriver.publish.desk import Desk
+from dradriver.publish.dropped import keeps_claims_away
 from dradriver.publish.holding import current_slices
 from dradriver.publish.layout import refusals
 from dradriver.publish.status import PoolState, PoolStatus
@@ -65,6 +66,12 @@ class PoolWorker:
     def working(self) -> bool:
         """Whether a try is under way."""
         return self._working
+
+    @property
+    def depends_on_gates(self) -> bool:
+        """Whether what is right to publish may change with the server, though nothing else does."""
+        devices = self._wanted.devices if self._wanted is not None else ()
+        return bool(self.status.dropped) or any(map(keeps_claims_away, devices))
 
     @property
     def busy(self) -> bool:

@@ -76,3 +76,19 @@ async def test_until_its_gate_is_on(case: Case, tmp_path: Path) -> None:
             await node.until_devices(case.pool.name, *(device.name for device in case.pool.devices))
             status = await node.told(case.pool.name, PUBLISHED)
             assert status.dropped == frozenset()
+
+
+async def test_a_tainted_device_is_withdrawn_when_the_gate_goes_off_later(tmp_path: Path) -> None:
+    """The server keeps the taint that it has stored, but its scheduler does not look at it any more."""
+    with api_server_bed() as bed:
+        await asyncio.to_thread(bed.serve)
+        async with rack(bed, tmp_path, RackDriver(TAINTED)) as node:
+            await node.told("tainted", PUBLISHED)
+            await node.until_devices("tainted", "bad", "plain")
+            await asyncio.to_thread(
+                bed.serve, None, dict.fromkeys(("DRADeviceTaints", "DRADeviceTaintRules"), False)
+            )
+            await node.until_devices("tainted", "plain")
+            assert {field.gate for field in (await node.told("tainted", WITHDRAWN)).dropped} == {
+                "DRADeviceTaints"
+            }

@@ -2,18 +2,20 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from msgspec.structs import replace
 
-from dradriver.kube import SLICES
+from dradriver.kube import SLICES, Client, Invalid, Resource
+from dradriver.kube.errors import StatusCause, StatusDetails
 from dradriver.model.counters import CounterConsumption, CounterSet
 from dradriver.model.device import Device, Taint
 from dradriver.model.pool import Pool
 from dradriver.model.slices import ResourceSlice
-from dradriver.publish import DroppedField, PoolState, Publisher, features
+from dradriver.publish import DroppedField, PoolState, PoolStatus, Publisher, features
 from dradriver.publish.dropped import CONSUMES_COUNTERS, SHARED_COUNTERS
 from tests.unit.publish.conftest import Reports, World, a_world
 
@@ -103,6 +105,28 @@ async def test_the_drivers_fallback_takes_the_place(late: bool, tmp_path: Path) 
     assert asked == [("gpus", frozenset({SHARED_COUNTERS, CONSUMES_COUNTERS}))]
 
 
+async def test_a_server_that_wants_counters_beside_devices_gets_the_fallback(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kubernetes 1.34, its gate on: counter sets are looked for in the slice of the devices."""
+    words = "spec.devices[0].consumesCounters[0].counterSet: Invalid value: must reference a counterSet"
+    create = Client.create
+
+    async def of_1_34(client: Client, resource: Resource, body: ResourceSlice, **options: Any) -> Any:
+        if any(device.consumes_counters for device in body.spec.devices):
+            causes = [StatusCause(field="spec.devices[0].consumesCounters[0].counterSet")]
+            raise Invalid(words, status=422, details=StatusDetails(causes=causes))
+        return await create(client, resource, body, **options)
+
+    monkeypatch.setattr(Client, "create", of_1_34)
+    async with world.publisher(on_dropped=lambda pool, dropped: [WHOLE]) as publisher:
+        publisher.want([PARTS])
+        status = (await publisher.settled(10))["gpus"]
+    assert status.state is PoolState.FALLBACK
+    assert words in status.message
+    assert await world.devices() == ["whole"]
+
+
 async def test_a_fallback_that_is_as_unsafe_is_cut_down(tmp_path: Path) -> None:
     async with a_world(tmp_path, DRAPartitionableDevices=False) as world:
         async with world.publisher(on_dropped=lambda pool, dropped: [PARTS]) as publisher:
@@ -160,6 +184,10 @@ async def test_when_the_gate_comes_on_the_whole_pool_is_published(tmp_path: Path
         assert await world.devices() == ["plain", "part-0", "part-1"]
 
 
+def _is_published(pool: str, status: PoolStatus) -> bool:
+    return status.pool == pool and status.state is PoolState.PUBLISHED
+
+
 async def test_a_gate_that_comes_on_behind_a_watch_that_lasts_is_noticed_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,8 +215,7 @@ async def test_every_pool_asks_again_about_its_own_fields(tmp_path: Path) -> Non
         for gate, pool in (("DRADeviceBindingConditions", "fabric"), ("DRAPartitionableDevices", "gpus")):
             off[gate] = True
             await world.regate(**off)
-            wanted = (pool, PoolState.PUBLISHED)
-            await reports.until(lambda status, wanted=wanted: (status.pool, status.state) == wanted)
+            await reports.until(partial(_is_published, pool))
 
 
 async def test_when_the_gate_goes_off_the_next_write_withdraws(tmp_path: Path) -> None:
@@ -217,6 +244,21 @@ async def test_a_gate_that_went_off_meanwhile_is_noticed_before_the_first_write(
             status = (await publisher.settled(10))["others"]
         assert status.state is PoolState.UNSAFE_WITHDRAWN
         assert "bound" not in witness.devices
+
+
+async def test_a_tainted_device_is_withdrawn_when_the_gate_goes_off_though_nothing_changes(
+    tmp_path: Path,
+) -> None:
+    """The server keeps the taint, which is in use, but a scheduler without the gate does not look at it."""
+    bad = Device("bad", taints=[Taint(key="example.com/broken", effect="NoSchedule")])
+    async with a_world(tmp_path) as world, world.publisher() as publisher:
+        publisher.want([Pool("gpus", (Device("good"), bad))])
+        await publisher.settled(10)
+        assert await world.devices() == ["good", "bad"]
+        await world.regate(DRADeviceTaints=False, DRADeviceTaintRules=False)
+        await world.until(lambda slices: [d.name for s in slices for d in s.spec.devices] == ["good"])
+        await world.regate()
+        await world.until(lambda slices: [d.name for s in slices for d in s.spec.devices] == ["good", "bad"])
 
 
 @pytest.mark.parametrize("effect", ["NoSchedule", "NoExecute"])
