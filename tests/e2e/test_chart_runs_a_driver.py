@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -80,7 +81,7 @@ class Site:
             "command": ["sh", "-c", SHOW], "resources": {"claims": [{"name": "loop"}]},
         }  # fmt: skip
         claim = {"name": "loop", "resourceClaimTemplateName": "chart-loop"}
-        spec = {"containers": [container], "resourceClaims": [claim], "terminationGracePeriodSeconds": 0}
+        spec = {"containers": [container], "resourceClaims": [claim], "terminationGracePeriodSeconds": 1}
         self.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
 
     def apply(self, manifest: dict[str, Any]) -> None:
@@ -92,6 +93,7 @@ class Site:
         return self.cluster.kubectl("logs", name)
 
     def delete_pods(self, *names: str) -> None:
+        """Pods that are gone, and with them whatever was prepared: the kubelet waits for that."""
         self.wait("delete", "pod", *names)
         until("claims of deleted pods are gone", lambda: not self.get("resourceclaims"))
 
@@ -162,7 +164,17 @@ def test_a_pod_with_a_claim_sees_its_device(site: Site) -> None:
     site.make_pod("chart-pod")
     assert "device=/dev/loop" in site.output("chart-pod")
     assert "block" in site.output("chart-pod")
+    status = site.cluster.kubectl("-n", NAMESPACE, "exec", DAEMONSET, "--", "dradriver", "node", "status")
+    assert "default/chart-pod-loop-" in status
     site.delete_pods("chart-pod")
+
+
+def test_its_metrics_can_be_read(site: Site) -> None:
+    site.rolled_out()
+    (pod,) = site.driver_pods()
+    (port,) = pod["spec"]["containers"][0]["ports"]
+    with urllib.request.urlopen(f"http://{pod['status']['podIP']}:{port['containerPort']}/metrics") as answer:
+        assert f'driver="{DRIVER}"' in answer.read().decode()
 
 
 def test_its_webhook_refuses_a_mistake_in_parameters(site: Site) -> None:
