@@ -8,8 +8,9 @@ from pathlib import Path
 
 from benchmarks import node
 from benchmarks.bed import Bed
-from benchmarks.peers import Peer, go_peer, python_peer
+from benchmarks.peers import Peer, go_peers, python_peer
 from benchmarks.report import Report
+from benchmarks.servers import SERVERS
 
 
 async def main() -> int:
@@ -19,15 +20,20 @@ async def main() -> int:
     parser.add_argument(
         "--prepares", type=int, default=200, help="prepares measured in each round (default 200)"
     )
+    parser.add_argument(
+        "--server",
+        choices=sorted(SERVERS),
+        default="embedded",
+        help="the API server: ours, or kube-apiserver and etcd as tests/e2e builds them (default embedded)",
+    )
     options = parser.parse_args()
-    peers: list[Peer] = [python_peer()]
-    if (go := go_peer()) is not None:
-        peers.append(go)
-    else:
+    peers: list[Peer] = [python_peer(), *go_peers()]
+    if len(peers) == 1:
         print("no Go toolchain: without the Go driver to compare with", file=sys.stderr)
     report = Report([peer.title for peer in peers])
     with tempfile.TemporaryDirectory(prefix="dradriver-bench-") as directory:
-        async with Bed(Path(directory)) as bed:
+        folder = Path(directory)
+        async with SERVERS[options.server](folder) as kubeconfigs, Bed(folder, kubeconfigs) as bed:
             for number in range(1, options.rounds + 1):
                 for peer in peers:
                     print(f"round {number} of {options.rounds}: {peer.title}", file=sys.stderr)

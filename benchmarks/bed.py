@@ -1,7 +1,6 @@
-"""Where drivers are measured: an embedded control plane in a process of its own, and one node's folders."""
+"""Where drivers are measured: an API server and one node's folders, without a kubelet."""
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,12 +10,11 @@ from typing import Self
 import grpc
 
 from benchmarks.peers import ROOT, Peer
+from benchmarks.servers import NODE, Kubeconfigs
 from dradriver.kube import Client
 from dradriver.wire import dra_v1_grpc, registration_v1, registration_v1_grpc
 
 __all__ = ["Bed", "Running"]
-
-NODE = "bench-node"
 
 
 class Running:
@@ -26,6 +24,11 @@ class Running:
         self.process = process
         self.plugin = dra_v1_grpc.DRAPluginStub(channel)
 
+    def cpu_milliseconds(self) -> float:
+        """CPU time of all threads that live, so far."""
+        tasks = Path(f"/proc/{self.process.pid}/task").iterdir()
+        return sum(int((task / "schedstat").read_text(encoding="ascii").split()[0]) for task in tasks) / 1e6
+
     def resident_mebibytes(self) -> float:
         """Memory of the process now (VmRSS)."""
         status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
@@ -34,34 +37,26 @@ class Running:
 
 
 class Bed:
-    """An API server without a kubelet stand-in for its one node: the benchmark plays the kubelet."""
+    """One node: the benchmark plays its kubelet.
 
-    def __init__(self, directory: Path) -> None:
+    Args:
+        directory: for the drivers' folders.
+        kubeconfigs: the API server.
+    """
+
+    def __init__(self, directory: Path, kubeconfigs: Kubeconfigs) -> None:
         self.directory = directory
         self.client: Client
-        self._server: asyncio.subprocess.Process
+        self._kubeconfigs = kubeconfigs
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "benchmarks.server",
-            str(self.directory),
-            NODE,
-            cwd=ROOT,
-            stdout=asyncio.subprocess.PIPE,
-        )
-        assert self._server.stdout is not None
-        await self._server.stdout.readline()
-        self.client = await Client.connect(str(self.directory / "admin.kubeconfig"))
+        self.client = await Client.connect(str(self._kubeconfigs.admin))
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.client.close()
-        self._server.terminate()
-        await self._server.wait()
 
     @asynccontextmanager
     async def running(self, peer: Peer) -> AsyncIterator[Running]:
@@ -74,7 +69,7 @@ class Bed:
             *peer.command,
             *flags,
             f"--node-name={NODE}",
-            f"--kubeconfig={self.directory / 'node.kubeconfig'}",
+            f"--kubeconfig={self._kubeconfigs.driver}",
             cwd=ROOT,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,

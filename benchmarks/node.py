@@ -3,11 +3,13 @@
 import asyncio
 import contextlib
 import time
+from collections.abc import Sequence
 from uuid import uuid4
 
-from benchmarks.bed import NODE, Bed, Running
+from benchmarks.bed import Bed, Running
 from benchmarks.peers import Peer
 from benchmarks.report import Report, percentile
+from benchmarks.servers import NODE
 from dradriver.kube import CLAIMS, NODES, SLICES, AlreadyExists, PatchKind
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.slices import ResourceSlice
@@ -33,25 +35,44 @@ async def measure(bed: Bed, peer: Peer, prepares: int, report: Report) -> None:
         for claim in claims:
             await _prepare(driver, claim)
             await _unprepare(driver, claim)
-        latencies = []
-        for number in range(prepares):
-            claim = claims[number % SIDE_BY_SIDE]
-            latencies.append(1000 * await _prepare(driver, claim))
-            await _unprepare(driver, claim)
-        report.add("prepare, p50, ms", peer.title, percentile(latencies, 50))
-        report.add("prepare, p99, ms", peer.title, percentile(latencies, 99))
-        together = []
-        for _ in range(max(1, prepares // SIDE_BY_SIDE)):
-            begin = time.perf_counter()
-            await asyncio.gather(*(_prepare(driver, claim) for claim in claims))
-            together.append(1000 * (time.perf_counter() - begin))
-            await asyncio.gather(*(_unprepare(driver, claim) for claim in claims))
-        report.add("eight prepares side by side, p50, ms", peer.title, percentile(together, 50))
+        await _one_by_one(driver, claims, prepares, peer, report)
+        await _side_by_side(driver, claims, prepares, peer, report)
         report.add("memory of the process, MiB", peer.title, driver.resident_mebibytes())
         begin = time.perf_counter()
         await _delete_slices(bed, peer)
         await _published(bed, peer)
         report.add("a deleted slice is back, s", peer.title, time.perf_counter() - begin)
+
+
+async def _one_by_one(
+    driver: Running, claims: Sequence[dra_v1.Claim], prepares: int, peer: Peer, report: Report
+) -> None:
+    latencies, cpu = [], []
+    for number in range(prepares):
+        claim = claims[number % len(claims)]
+        before = driver.cpu_milliseconds()
+        latencies.append(1000 * await _prepare(driver, claim))
+        cpu.append(driver.cpu_milliseconds() - before)
+        await _unprepare(driver, claim)
+    report.add("prepare, p50, ms", peer.title, percentile(latencies, 50))
+    report.add("prepare, p99, ms", peer.title, percentile(latencies, 99))
+    report.add("prepare, p50 of the driver's CPU time, ms", peer.title, percentile(cpu, 50))
+
+
+async def _side_by_side(
+    driver: Running, claims: Sequence[dra_v1.Claim], prepares: int, peer: Peer, report: Report
+) -> None:
+    """As many calls as claims at once: each of the kubelet's calls is for one pod."""
+    latencies, cpu = [], []
+    for _ in range(max(2, prepares // len(claims))):
+        before = driver.cpu_milliseconds()
+        begin = time.perf_counter()
+        await asyncio.gather(*(_prepare(driver, claim) for claim in claims))
+        latencies.append(1000 * (time.perf_counter() - begin))
+        cpu.append(driver.cpu_milliseconds() - before)
+        await asyncio.gather(*(_unprepare(driver, claim) for claim in claims))
+    report.add("eight prepares side by side, p50, ms", peer.title, percentile(latencies, 50))
+    report.add("eight side by side, p50 of the driver's CPU time, ms", peer.title, percentile(cpu, 50))
 
 
 async def _published(bed: Bed, peer: Peer) -> None:

@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Peer", "go_peer", "python_peer"]
+__all__ = ["ROOT", "Peer", "go_peers", "python_peer"]
 
 ROOT = Path(__file__).resolve().parent.parent
 GO_SOURCE = ROOT / "tests" / "interop" / "kubeletplugin"
@@ -33,11 +33,15 @@ def python_peer() -> Peer:
     return Peer("dradriver", "bench.example.com", (sys.executable, "-m", "benchmarks.driver"))
 
 
-def go_peer() -> Peer | None:
-    """A driver on the Go helper library, built into the user's cache; None without Go."""
+def go_peers() -> list[Peer]:
+    """A driver on the Go helper library, built into the user's cache, in both of its modes; none without Go.
+
+    The first has the library's default: one call of the kubelet at a time. The other one's author has promised
+    that calls may run side by side (`Serialize(false)`), as dradriver runs them always.
+    """
     go = shutil.which("go")
     if go is None:
-        return None
+        return []
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "dradriver"
     binary = cache / "kubeletplugin-driver"
     cache.mkdir(parents=True, exist_ok=True)
@@ -47,4 +51,11 @@ def go_peer() -> Peer | None:
         check=True,
         env={**os.environ, "GOFLAGS": "-mod=mod"},
     )
-    return Peer("Go helper library", "peer.example.com", (str(binary),))
+    return [
+        _go_peer(binary, "Go helper library", "go.example.com", "true"),
+        _go_peer(binary, "Go, Serialize(false)", "go-parallel.example.com", "false"),
+    ]
+
+
+def _go_peer(binary: Path, title: str, driver: str, serialize: str) -> Peer:
+    return Peer(title, driver, (str(binary), f"--driver={driver}", f"--serialize={serialize}"))

@@ -1,4 +1,4 @@
-"""Samples by figure and peer, and the table of their medians with the ratio to the last peer."""
+"""Samples by figure and peer, and the table of their medians with the ratio of the first peer to each other."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -25,14 +25,14 @@ class Report:
 
     def table(self) -> str:
         """The medians as a Markdown table."""
-        head = ["figure", *self.peers, *(["ratio"] if len(self.peers) > 1 else [])]
+        head = ["figure", *self.peers, *("ratio" for _ in self.peers[1:])]
         rows = [self._row(figure, by_peer) for figure, by_peer in self._samples.items()]
         return "\n".join(_line(cells) for cells in [head, ["---"] * len(head), *rows])
 
     def _row(self, figure: str, by_peer: dict[str, list[float]]) -> list[str]:
         medians = [median(by_peer[peer]) for peer in self.peers]
-        ratio = [f"{medians[0] / medians[-1]:.2f}"] if len(medians) > 1 else []
-        return [figure, *(f"{value:.4g}" for value in medians), *ratio]
+        ratios = (f"{medians[0] / other:.2f}" for other in medians[1:])
+        return [figure, *(f"{value:.4g}" for value in medians), *ratios]
 
 
 def _line(cells: Iterable[str]) -> str:

@@ -146,6 +146,7 @@ func run() error {
 	registry := flag.String("registry-dir", "", "the kubelet's plugins_registry folder")
 	cdi := flag.String("cdi-dir", "", "folder of CDI specs")
 	count := flag.Int("devices", 8, "number of devices")
+	serialize := flag.Bool("serialize", true, "one call of the kubelet at a time, which is the library's default")
 	flag.Parse()
 
 	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
@@ -168,7 +169,7 @@ func run() error {
 	helper, err := kubeletplugin.Start(ctx, plugin,
 		kubeletplugin.DriverName(*name), kubeletplugin.NodeName(*node), kubeletplugin.KubeClient(client),
 		kubeletplugin.PluginDataDirectoryPath(data), kubeletplugin.RegistrarDirectoryPath(*registry),
-		kubeletplugin.CDIDirectory(*cdi), kubeletplugin.Serialize(false),
+		kubeletplugin.CDIDirectory(*cdi), kubeletplugin.Serialize(*serialize),
 	)
 	if err != nil {
 		return err

@@ -1,0 +1,60 @@
+"""The API server of a run, in processes of its own, and how to reach it."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias
+
+from benchmarks.peers import ROOT
+
+__all__ = ["NODE", "SERVERS", "Kubeconfigs"]
+
+NODE: Final = "bench-node"
+
+
+class Kubeconfigs(NamedTuple):
+    """Kubeconfig files: the benchmark's own and the drivers'."""
+
+    admin: Path
+    driver: Path
+
+
+Server: TypeAlias = Callable[[Path], AbstractAsyncContextManager[Kubeconfigs]]
+
+
+@asynccontextmanager
+async def _embedded(folder: Path) -> AsyncIterator[Kubeconfigs]:
+    server = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "benchmarks.server",
+        str(folder),
+        NODE,
+        cwd=ROOT,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    try:
+        assert server.stdout is not None
+        await server.stdout.readline()
+        yield Kubeconfigs(folder / "admin.kubeconfig", folder / "node.kubeconfig")
+    finally:
+        server.terminate()
+        await server.wait()
+
+
+@asynccontextmanager
+async def _real(_: Path) -> AsyncIterator[Kubeconfigs]:
+    """Drivers ask as an administrator: how long authorization takes is not the question. etcd never syncs."""
+    from tests.e2e import control_plane  # noqa: PLC0415 - builds Kubernetes at the first use
+    from tests.e2e.bed import Bed  # noqa: PLC0415
+
+    with Bed() as bed:
+        control_plane.start(bed)
+        kubeconfig = bed.credentials.write_kubeconfig(bed.url, "admin")
+        yield Kubeconfigs(kubeconfig, kubeconfig)
+
+
+SERVERS: Final[Mapping[str, Server]] = {"embedded": _embedded, "real": _real}
+"""By the name of the option."""
