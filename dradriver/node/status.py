@@ -214,7 +214,7 @@ class StatusWriter:
             entries = self._told(record, entries, _own(theirs, entries))
         meta = {"name": record.name, "namespace": record.namespace, "uid": record.uid}
         try:
-            await self._client.patch(
+            stored = await self._client.patch(
                 CLAIMS,
                 record.name,
                 record.namespace,
@@ -232,6 +232,9 @@ class StatusWriter:
             )
         except Invalid:
             await self._merge(record, entries)
+            return
+        if not stored.get("status", {}).get("devices"):
+            raise Invalid("the API server drops status.devices (DRAResourceClaimDeviceStatus)")
 
     def _told(
         self, record: ClaimRecord, wanted: Iterable[dict[str, Any]], written: list[dict[str, Any]]

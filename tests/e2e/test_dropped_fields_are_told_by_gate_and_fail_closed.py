@@ -78,6 +78,22 @@ async def test_until_its_gate_is_on(case: Case, tmp_path: Path) -> None:
             assert status.dropped == frozenset()
 
 
+async def test_a_claims_status_that_is_dropped_is_told_once_and_prepare_works(tmp_path: Path) -> None:
+    """The last version in which the gate can be off is 1.36."""
+    granular = "DRAResourceClaimGranularStatusAuthorization"
+    off = ("DRAResourceClaimDeviceStatus", "DRADeviceBindingConditions", granular)
+    with api_server_bed() as bed:
+        await asyncio.to_thread(bed.serve, None, dict.fromkeys(off, False), emulated_version="1.36")
+        async with rack(bed, tmp_path, RackDriver(PARTS)) as node:
+            await node.told("parts", PUBLISHED)
+            for number in range(2):
+                assert (
+                    await node.prepare(await node.allocated("parts", f"part-{number}", f"claim-{number}")) == ""
+                )
+            (told,) = await node.events("DeviceStatusRefused")
+            assert "the API server drops status.devices (DRAResourceClaimDeviceStatus)" in told
+
+
 async def test_a_tainted_device_is_withdrawn_when_the_gate_goes_off_later(tmp_path: Path) -> None:
     """The server keeps the taint that it has stored, but its scheduler does not look at it any more."""
     with api_server_bed() as bed:

@@ -113,6 +113,24 @@ async def test_an_api_server_that_is_away_is_asked_again(api: FakeApi) -> None:
         assert failures(metrics) == 1
 
 
+async def test_a_server_that_drops_the_entries_is_named_its_gate(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = asyncio.Queue[str]()
+    claim = api.add(allocated("claim", "lamp-0"))
+
+    async def dropping(*_: object, **__: object) -> dict[str, Any]:
+        return {"metadata": {}, "status": {"allocation": {}}}
+
+    monkeypatch.setattr(api, "patch", dropping)
+    writer = StatusWriter(api, DRIVER, Metrics(DRIVER), NODE, refused.put_nowait)
+    task = asyncio.create_task(writer.run())
+    writer.want(record(claim, **DATA))
+    assert "drops status.devices (DRAResourceClaimDeviceStatus)" in await refused.get()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
 async def test_a_claim_that_is_gone_is_given_up_in_silence(api: FakeApi) -> None:
     api.patch_failures = [NotFound("gone")]
     other = api.add(allocated("other", "lamp-1"))

@@ -181,7 +181,7 @@ class FakeApi:
         self.patches.append((kind, body))
         if self.patch_failures:
             raise self.patch_failures.pop(0)
-        return into()
+        return cast(T, body) if into is dict else into()
 
 
 def allocated(
