@@ -43,6 +43,7 @@ async def test_the_registration_socket_is_there_while_a_call_is_in_flight(tmp_pa
     await stopping
     assert [answer.error for answer in answers.values()] == [""]
     assert not plugin.sockets.registrar.exists()
+    assert not plugin.sockets.service.exists()
 
 
 async def test_it_serves_until_the_kubelet_has_turned_to_its_successor(

@@ -225,25 +225,6 @@ async def test_a_prepare_before_the_first_discovery_waits_for_it(node: Node) -> 
         assert (await preparing)[claim.metadata.uid].error == ""
 
 
-async def test_a_stop_lets_a_call_in_flight_end(node: Node) -> None:
-    claim = node.api.add(allocated("claim", "lamp-0"))
-    driver = LampDriver(node.hardware)
-    driver.gate = asyncio.Event()
-    plugin = node.plugin(driver)
-    await plugin.start()
-    preparing = asyncio.create_task(prepare(plugin, claim))
-    while not driver.calls:
-        await asyncio.sleep(0.01)
-    stopping = asyncio.create_task(plugin.stop(30))
-    while plugin.sockets.registrar.exists():
-        await asyncio.sleep(0.01)
-    assert not preparing.done()
-    driver.gate.set()
-    assert (await preparing)[claim.metadata.uid].error == ""
-    await stopping
-    assert not plugin.sockets.service.exists()
-
-
 async def test_two_instances_side_by_side_share_what_is_prepared(node: Node) -> None:
     claim = node.api.add(allocated("claim", "lamp-0"))
     rival = node.api.add(allocated("rival", "lamp-0"))
