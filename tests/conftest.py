@@ -1,6 +1,7 @@
 """What every test shares: none leaves a task behind, and each tier is marked by its folder."""
 
 import asyncio
+import contextlib
 import inspect
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -60,9 +61,9 @@ def machine_as_found(pytestconfig: pytest.Config) -> Iterator[None]:
     yield
     if left := machine.differences():
         pytest.fail("the machine is not as it was found:\n" + "\n".join(left), pytrace=False)
-    terminal = pytestconfig.pluginmanager.get_plugin("terminalreporter")
-    if terminal is not None:
-        terminal.write_line(f"\nThe machine is as it was found: {', '.join(machine.compared)}.")
+    capture = pytestconfig.pluginmanager.get_plugin("capturemanager")
+    with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
+        print(f"\nThe machine is as it was found: {', '.join(machine.compared)}.")
 
 
 @pytest.fixture(scope="session")
