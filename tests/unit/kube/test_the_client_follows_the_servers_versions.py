@@ -29,7 +29,7 @@ async def test_a_version_that_is_gone_says_nothing_of_the_object(
     server.on("GET", GROUP, *groups)
     server.on("GET", f"{GROUP}/v1/namespaces/n/resourceclaims/c", NO_SUCH_PATH)
     server.on("GET", f"{GROUP}/v1beta1/namespaces/n/resourceclaims/c", Answer(body={"metadata": {"name": "c"}}))
-    with pytest.raises(Unavailable, match="/v1/.* does not serve this version any more") as caught:
+    with pytest.raises(Unavailable, match=r"/v1/.* does not serve this version any more") as caught:
         await client.get(CLAIMS, "c", "n", into=dict)
     assert not caught.value.sent
     assert (await client.get(CLAIMS, "c", "n", into=dict))["metadata"] == {"name": "c"}
