@@ -71,6 +71,7 @@ class Bed:
             f"--node-name={NODE}",
             f"--kubeconfig={self._kubeconfigs.driver}",
             cwd=ROOT,
+            env=peer.environment or None,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
         )

@@ -4,7 +4,8 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 __all__ = ["ROOT", "Peer", "go_peers", "python_peer"]
@@ -21,16 +22,22 @@ class Peer:
         title: its column in the table.
         driver: the driver's name in the cluster.
         command: the program; folders, kubeconfig and node name are added as flags.
+        environment: what it runs in; the benchmark's own if empty.
     """
 
     title: str
     driver: str
     command: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 def python_peer() -> Peer:
-    """A driver on dradriver."""
-    return Peer("dradriver", "bench.example.com", (sys.executable, "-m", "benchmarks.driver"))
+    """A driver on dradriver, with its bytecode where an installation would have it: in a file."""
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(_cache() / "bytecode")}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    everything = "import benchmarks.driver, dradriver.runner.serve, yaml, prometheus_client"
+    subprocess.run([sys.executable, "-c", everything], cwd=ROOT, check=True, env=environment)
+    return Peer("dradriver", "bench.example.com", (sys.executable, "-m", "benchmarks.driver"), environment)
 
 
 def go_peers() -> list[Peer]:
@@ -42,9 +49,7 @@ def go_peers() -> list[Peer]:
     go = shutil.which("go")
     if go is None:
         return []
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "dradriver"
-    binary = cache / "kubeletplugin-driver"
-    cache.mkdir(parents=True, exist_ok=True)
+    binary = _cache() / "kubeletplugin-driver"
     subprocess.run(
         [go, "build", "-o", str(binary), "."],
         cwd=GO_SOURCE,
@@ -55,6 +60,12 @@ def go_peers() -> list[Peer]:
         _go_peer(binary, "Go helper library", "go.example.com", "true"),
         _go_peer(binary, "Go, Serialize(false)", "go-parallel.example.com", "false"),
     ]
+
+
+def _cache() -> Path:
+    folder = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "dradriver"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def _go_peer(binary: Path, title: str, driver: str, serialize: str) -> Peer:
