@@ -12,8 +12,13 @@ ROOT: Final = Path("/sys/fs/cgroup")
 _KILL_SECONDS: Final = 20.0
 
 
+def _unified() -> bool:
+    """Whether this is version 2: one hierarchy."""
+    return (ROOT / "cgroup.procs").exists()
+
+
 def _hierarchies() -> list[Path]:
-    if (ROOT / "cgroup.procs").exists():
+    if _unified():
         return [ROOT]
     return [each for each in ROOT.glob("*") if not each.is_symlink() and (each / "cgroup.procs").exists()]
 
@@ -25,14 +30,18 @@ def _groups(name: str) -> Iterator[Path]:
 
 
 def make(name: str) -> None:
-    """Make a group in every hierarchy."""
+    """Make a group in every hierarchy; in version 2 with all controllers."""
     for hierarchy in _hierarchies():
         (hierarchy / name).mkdir(parents=True, exist_ok=True)
+    if _unified():
+        controllers = " ".join(f"+{each}" for each in (ROOT / "cgroup.controllers").read_text().split())
+        for parent in reversed((ROOT / name).relative_to(ROOT).parents):
+            (ROOT / parent / "cgroup.subtree_control").write_text(controllers)
 
 
 def joining(name: str) -> str:
     """The shell command that moves the shell into a group; of a hierarchy that sets no limits."""
-    group = (ROOT if (ROOT / "cgroup.procs").exists() else ROOT / "pids") / name
+    group = (ROOT if _unified() else ROOT / "pids") / name
     group.mkdir(parents=True, exist_ok=True)
     return f"echo 0 > {group}/cgroup.procs"
 
