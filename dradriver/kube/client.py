@@ -1,8 +1,9 @@
 """Typed access to the API server."""
 
+import asyncio
 import random
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import TracebackType
@@ -87,6 +88,7 @@ class Client:
     def __init__(self, transport: Transport, namespace: str = "default") -> None:
         self._transport = transport
         self._served = ""
+        self._asking = asyncio.Lock()
         self.namespace = namespace
 
     @classmethod
@@ -124,6 +126,19 @@ class Client:
     ) -> None:
         await self.close()
 
+    @asynccontextmanager
+    async def connecting(self) -> AsyncGenerator[None, None]:
+        """Asks in the background what the first request would have to wait for: a connection and the version.
+
+        What fails of it is asked again by that request, which is told.
+        """
+        task = asyncio.create_task(self.served(), name="connect to the API server")
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
     async def served(self) -> str:
         """The version of `resource.k8s.io` that is spoken: the best that the server has.
 
@@ -132,19 +147,23 @@ class Client:
             DraError: it has none that this project knows.
         """
         if not self._served:
-            try:
-                data = await self._transport.request(Request("GET", f"/apis/{DRA_GROUP}", repeatable=True))
-            except NotFound:
-                data = b"{}"
-            offered = [v.version for v in decode(_Group, data, f"API group {DRA_GROUP}").versions]
-            found = versions.newest(offered)
-            if found is None:
-                raise DraError(
-                    f"the API server serves {DRA_GROUP} in {', '.join(offered) or 'no version'}; "
-                    f"one of {', '.join(versions.VERSIONS)} is needed (Kubernetes 1.32 or newer, DRA enabled)"
-                )
-            self._served = found
+            async with self._asking:
+                self._served = self._served or await self._best_version()
         return self._served
+
+    async def _best_version(self) -> str:
+        try:
+            data = await self._transport.request(Request("GET", f"/apis/{DRA_GROUP}", repeatable=True))
+        except NotFound:
+            data = b"{}"
+        offered = [v.version for v in decode(_Group, data, f"API group {DRA_GROUP}").versions]
+        found = versions.newest(offered)
+        if found is None:
+            raise DraError(
+                f"the API server serves {DRA_GROUP} in {', '.join(offered) or 'no version'}; "
+                f"one of {', '.join(versions.VERSIONS)} is needed (Kubernetes 1.32 or newer, DRA enabled)"
+            )
+        return found
 
     async def get(self, resource: Resource, name: str, namespace: str = "", *, into: type[T]) -> T:
         """One object.

@@ -1,11 +1,13 @@
 """The drivers that are installed: entry points of the group `dradriver.drivers`."""
 
 import re
-from importlib.metadata import EntryPoint, entry_points
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dradriver.driver import Driver, PoolDriver
 from dradriver.errors import DriverError, NotFoundError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = ["GROUP", "driver_names", "load_any", "load_driver"]
 
@@ -13,7 +15,10 @@ GROUP: Final = "dradriver.drivers"
 _CLASS: Final = re.compile(r"[\w.]+:[\w.]+")
 
 
-def _entry_points() -> dict[str, EntryPoint]:
+def _entry_points() -> "dict[str, EntryPoint]":
+    # As heavy as everything that `import dradriver` needs of this package.
+    from importlib.metadata import entry_points  # noqa: PLC0415
+
     return {point.name: point for point in entry_points(group=GROUP)}
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import gc
 import logging
 import os
 import sys
@@ -71,9 +72,12 @@ def _launch(driver: type[Driver | PoolDriver], given: Mapping[str, str | None]) 
         settings = Settings.read(given, os.environ)
         start_log(settings.log_format, settings.log_level)
         instance = _instantiate(driver, settings)
-        # Heavy (gRPC, HTTP), so only now.
+        gc.disable()  # nothing of what is imported becomes garbage, and looking for some takes a tenth of it
+        # Heavy (gRPC, metrics), so only now.
         from dradriver.runner.serve import serve  # noqa: PLC0415
 
+        gc.freeze()
+        gc.enable()
         asyncio.run(serve(instance, settings))
     except UsageError as error:
         return _report(error, USAGE)

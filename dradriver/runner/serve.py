@@ -40,7 +40,7 @@ async def serve(driver: Driver | PoolDriver, settings: Settings) -> None:
     agent = f"dradriver/{driver.name}"
     async with await Client.connect(kubeconfig, settings.context or None, user_agent=agent) as client:
         process = _process(driver, client, settings)
-        async with Endpoints(process, settings.metrics_host, settings.metrics_port):
+        async with client.connecting(), Endpoints(process, settings.metrics_host, settings.metrics_port):
             await process.run(stop, GRACE)
     _log.info("driver %s stopped", driver.name)
 
