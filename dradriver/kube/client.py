@@ -148,10 +148,12 @@ class Client:
         """
         if not self._served:
             async with self._asking:
-                self._served = self._served or await self._best_version()
+                await self._ask_version()
         return self._served
 
-    async def _best_version(self) -> str:
+    async def _ask_version(self) -> None:
+        if self._served:
+            return  # someone else has asked meanwhile
         try:
             data = await self._transport.request(Request("GET", f"/apis/{DRA_GROUP}", repeatable=True))
         except NotFound:
@@ -163,7 +165,7 @@ class Client:
                 f"the API server serves {DRA_GROUP} in {', '.join(offered) or 'no version'}; "
                 f"one of {', '.join(versions.VERSIONS)} is needed (Kubernetes 1.32 or newer, DRA enabled)"
             )
-        return found
+        self._served = found
 
     async def get(self, resource: Resource, name: str, namespace: str = "", *, into: type[T]) -> T:
         """One object.
