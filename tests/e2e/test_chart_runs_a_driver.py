@@ -1,124 +1,26 @@
 """The chart on a real node: its pods run the loop driver, from the first install until nothing is left."""
 
-import json
 import threading
-import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
 
 import pytest
 
-from dradriver.kube.resources import PODS, SLICES
-from tests.e2e import driver_image, images
+from tests.e2e import driver_image
 from tests.e2e.bed import BedError
+from tests.e2e.chart_site import DAEMONSET, DRIVER, NAMESPACE, Site, chart_site, template, until
 from tests.e2e.cluster import Cluster
-from tests.e2e.helm import Helm, on_bed, set_values
-
-NAMESPACE: Final = "dradriver-system"
-DRIVER: Final = "loop.example.com"
-DAEMONSET: Final = "daemonset/dradriver-loop"
-PATIENCE: Final = 120.0
-VALUES: Final = {
-    "image.repository": driver_image.IMAGE,
-    "image.tag": driver_image.TAGS[0],
-    "image.pullPolicy": "Never",
-    "drivers.loop.enabled": True,
-    "drivers.loop.webhook": {"enabled": True, "replicas": 1},
-}
-SHOW: Final = "echo device=$LOOP_DEVICE; test -b $LOOP_DEVICE && echo block; exec sleep 3600"
+from tests.e2e.helm import set_values
 
 pytestmark = pytest.mark.timeout(600)
 
 
-def until(what: str, holds: Callable[[], object]) -> None:
-    """Waits for something, for a long time but not for ever."""
-    deadline = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
-
-
-@dataclass
-class Site:
-    """A cluster with the chart installed."""
-
-    cluster: Cluster
-    helm: Helm
-    values: Mapping[str, object]
-
-    def get(self, *arguments: str) -> list[dict[str, Any]]:
-        """What kubectl lists."""
-        return list(json.loads(self.cluster.kubectl("get", "-o", "json", *arguments))["items"])
-
-    def slices(self) -> list[dict[str, Any]]:
-        items = self.cluster.bed.get(SLICES.path())["items"]
-        return [item for item in items if item["spec"]["driver"] == DRIVER]
-
-    def driver_pods(self) -> list[dict[str, Any]]:
-        labels = "labelSelector=app.kubernetes.io/component%3Dloop"
-        return list(self.cluster.bed.get(f"{PODS.path(NAMESPACE)}?{labels}")["items"])
-
-    def wait(self, *arguments: str) -> None:
-        """`kubectl wait` or the like; if that is in vain, what is there says why."""
-        try:
-            self.cluster.kubectl(*arguments, f"--timeout={PATIENCE:.0f}s")
-        except BedError as error:
-            events = self.cluster.kubectl("get", "events", "--all-namespaces")
-            claims = self.cluster.kubectl("get", "resourceclaims,resourceslices,pods", "-A", "-o", "yaml")
-            log = self.cluster.kubectl("-n", NAMESPACE, "logs", DAEMONSET, "--tail=50")
-            raise BedError(f"{error}\n{events}\n{claims}\n{log}") from error
-
-    def rolled_out(self, workload: str = DAEMONSET) -> None:
-        self.wait("-n", NAMESPACE, "rollout", "status", workload)
-
-    def make_pod(self, name: str) -> None:
-        """A pod that has a loop device of its own, by a claim from the template."""
-        container = {
-            "name": "main", "image": images.BUSYBOX, "imagePullPolicy": "Never",
-            "command": ["sh", "-c", SHOW], "resources": {"claims": [{"name": "loop"}]},
-        }  # fmt: skip
-        claim = {"name": "loop", "resourceClaimTemplateName": "chart-loop"}
-        spec = {"containers": [container], "resourceClaims": [claim], "terminationGracePeriodSeconds": 1}
-        self.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
-
-    def apply(self, manifest: dict[str, Any]) -> None:
-        self.cluster.kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
-
-    def output(self, name: str) -> str:
-        """What a pod that runs has printed."""
-        self.wait("wait", f"pod/{name}", "--for=condition=Ready")
-        return self.cluster.kubectl("logs", name)
-
-    def delete_pods(self, *names: str) -> None:
-        """Pods that are gone, and with them whatever was prepared: the kubelet waits for that."""
-        self.wait("delete", "pod", *names)
-        until("claims of deleted pods are gone", lambda: not self.get("resourceclaims"))
-
-
-def template() -> dict[str, Any]:
-    request = {"name": "loop", "exactly": {"deviceClassName": DRIVER}}
-    return {
-        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": "chart-loop"},
-        "spec": {"spec": {"devices": {"requests": [request]}}},
-    }  # fmt: skip
-
-
 @pytest.fixture(scope="module")
 def site(real_cluster: Cluster) -> Iterator[Site]:
-    helm, node = on_bed(real_cluster.bed, NAMESPACE), real_cluster.node()
-    node.import_image(driver_image.archive())
-    site = Site(real_cluster, helm, {**VALUES, "kubeletRootDir": str(node.root)})
-    helm.install("dradriver", *set_values(site.values))
-    try:
-        site.apply(template())
+    with chart_site(real_cluster) as site:
         yield site
-    finally:
-        helm.uninstall("dradriver")
-        site.cluster.kubectl("delete", "resourceclaimtemplate", "chart-loop")
-        site.cluster.kubectl("delete", "namespace", NAMESPACE)
 
 
 @dataclass
