@@ -52,6 +52,8 @@ def load_any(name: str) -> type[Driver | PoolDriver]:
     """
     point = _entry_points().get(name)
     if point is None and _CLASS.fullmatch(name):
+        from importlib.metadata import EntryPoint  # noqa: PLC0415 - heavy, see above
+
         point = EntryPoint(name, name, GROUP)
     if point is None:
         known = ", ".join(driver_names()) or "none"
