@@ -4,6 +4,7 @@ import base64
 import ipaddress
 import json
 import secrets
+import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -75,8 +76,10 @@ class Credentials:
             "contexts": [{"name": "bed", "context": {"cluster": "bed", "user": user, "namespace": "default"}}],
         }  # fmt: skip
         path = self._folder / f"{user.replace(':', '-')}.kubeconfig"
-        path.write_text(json.dumps(document))
-        return path
+        # Renamed into place: other threads and programs may be reading it.
+        with tempfile.NamedTemporaryFile("w", dir=self._folder, delete=False) as unfinished:
+            json.dump(document, unfinished)
+        return Path(unfinished.name).replace(path)
 
 
 def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
