@@ -53,7 +53,7 @@ class Bed:
     def __init__(self) -> None:
         self.changes = Changes.begin()
         self.folder = self.changes.folder
-        self.network = Network()
+        self.network = Network(self.changes.number)
         self.credentials = Credentials(self.folder / "credentials", self.network.api)
         self.url = ""
         self._running: dict[str, subprocess.Popen[bytes]] = {}

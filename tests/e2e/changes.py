@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.e2e import cgroups
+from tests.e2e.network import free_number
 
 PLACE: Final = Path("/tmp")
 PREFIX: Final = "dradriver-bed-"
@@ -52,7 +53,8 @@ def _sysctl(name: str) -> Path:
 
 def living() -> list[Path]:
     """The folders of the beds that are up."""
-    return [each.folder for each in Changes.others() if each.alive()]
+    with _lock():
+        return [each.folder for each in Changes.others() if each.alive()]
 
 
 def sweep() -> None:
@@ -84,9 +86,10 @@ class Changes:
         with _lock():
             _sweep()
             changes = cls(Path(tempfile.mkdtemp(prefix=PREFIX, dir=PLACE)))
-            changes._write(
-                {"pid": os.getpid(), "started": _started(os.getpid()), "addresses": [], "shared": None}
-            )
+            changes._write({
+                "pid": os.getpid(), "started": _started(os.getpid()), "addresses": [], "shared": None,
+                "number": free_number(each.number for each in cls.others(changes.folder)),
+            })  # fmt: skip
             return changes
 
     @classmethod
@@ -103,6 +106,11 @@ class Changes:
         unfinished = self._file.with_suffix(".new")
         unfinished.write_text(json.dumps(record))
         unfinished.rename(self._file)
+
+    @property
+    def number(self) -> int:
+        """Which network the bed has."""
+        return int(self._read().get("number", 0))
 
     def alive(self) -> bool:
         """Whether the process that began it still runs."""

@@ -1,10 +1,7 @@
 """The addresses of a bed, out of ranges that no network routes; they are on `lo`, so no packet leaves."""
 
-import random
-from dataclasses import dataclass, field
-from typing import Final
-
-BEDS: Final = 254
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +12,7 @@ class Network:
         number: 1 to 254, another one for each bed of a machine.
     """
 
-    number: int = field(default_factory=lambda: random.randint(1, BEDS))
+    number: int
 
     @property
     def services(self) -> str:
@@ -34,3 +31,9 @@ class Network:
     def pods(self, index: int) -> str:
         """The range of a node's pods."""
         return f"100.{64 + index}.{self.number}.0/24"
+
+
+def free_number(taken: Iterable[int]) -> int:
+    """The lowest number that no other bed has."""
+    used = set(taken)
+    return next(number for number in range(1, 255) if number not in used)
