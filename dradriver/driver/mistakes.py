@@ -33,7 +33,7 @@ def fitting(wanted: type[T], data: object) -> T:
         return from_builtins(wanted, data, _SUBJECT)
     except (InvalidObjectError, RecursionError):
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # nor may a rule end the process of all other claims
         rule = f"can't be checked: the driver's rule raised {error!r}, which is a defect of the driver"
         raise InvalidObjectError(_SUBJECT, [Problem("", rule)]) from error
 

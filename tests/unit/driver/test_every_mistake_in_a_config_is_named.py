@@ -98,6 +98,17 @@ def test_a_defect_in_a_rule_refuses_and_says_whose_it_is() -> None:
     ]
 
 
+def test_a_rule_that_exits_refuses_and_ends_nothing_else() -> None:
+    class Exiting(dra.Config):
+        api_version, kind = "net.example.com/v1", "Exiting"
+
+        def __post_init__(self) -> None:
+            raise SystemExit(3)
+
+    with pytest.raises(dra.InvalidObjectError, match=r"the driver's rule raised SystemExit\(3\)"):
+        decode_config(b'{"apiVersion":"net.example.com/v1","kind":"Exiting"}', [Exiting], "config", strict=True)
+
+
 def test_what_is_no_text_is_refused_in_words() -> None:
     body = b'{"apiVersion":"net.example.com/v1","kind":"NetConfig","mode":"\xff"}'
     with pytest.raises(dra.InvalidObjectError, match="config: is not UTF-8"):
