@@ -14,6 +14,7 @@ from dradriver.kube import SLICES, Client, Invalid
 from dradriver.model.meta import ObjectMeta
 from dradriver.model.slices import ResourceSlice, ResourceSliceSpec
 from dradriver.publish.dropped import DroppedField, dropped_fields, gated_fields, refused_fields
+from dradriver.publish.owner import SliceOwner
 
 __all__ = ["Features"]
 
@@ -25,15 +26,20 @@ PROBE_SECONDS: Final = 300.0
 class Features:
     """Fields behind gates: stored, dropped, or not known yet.
 
+    Args:
+        client: the API server.
+        owner: of the slices, and so of the dry runs: an admission policy may judge shared ones by it.
+
     Attributes:
         dropped: what the server does not store.
         words: what it said, where it refused instead of dropping.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, owner: SliceOwner) -> None:
         self.dropped: frozenset[DroppedField] = frozenset()
         self.words = ""
         self._client = client
+        self._owner = owner
         self._stored: frozenset[DroppedField] = frozenset()
         self._cuts = 0
         self._asked: dict[DroppedField, tuple[float, int]] = {}
@@ -80,7 +86,7 @@ class Features:
             cuts: see `OwnSlices.cuts`; when it has grown, nothing is known to be stored any more.
 
         Raises:
-            ApiError: the server refuses a spec for a reason that no gate explains.
+            DraError: the server refuses a spec for a reason that no gate explains, or there is no owner.
         """
         self._cut(cuts)
         dropped, stored = await self._ask(specs, self._stored)
@@ -96,7 +102,7 @@ class Features:
             cuts: see `OwnSlices.cuts`.
 
         Raises:
-            ApiError: the server refuses a spec for a reason that no gate explains.
+            DraError: the server refuses a spec for a reason that no gate explains, or there is no owner.
         """
         self._cut(cuts)
         dropped, stored = await self._ask(specs, frozenset())
@@ -135,7 +141,10 @@ class Features:
         return dropped, stored - dropped
 
     async def _missing(self, spec: ResourceSliceSpec) -> frozenset[DroppedField]:
-        probe = ResourceSlice(metadata=ObjectMeta(generate_name=f"probe-{spec.driver}-"), spec=spec)
+        owner = await self._owner.reference()
+        name = f"probe-{spec.driver}-"
+        meta = ObjectMeta(generate_name=name, owner_references=[owner] if owner else [])
+        probe = ResourceSlice(metadata=meta, spec=spec)
         try:
             answer = await self._client.create(SLICES, probe, into=ResourceSlice, dry_run=True)
         except Invalid as error:

@@ -70,7 +70,7 @@ class Publisher:
             node=self._node,
             slices=self._slices,
             owner=self._owner,
-            features=Features(client),
+            features=Features(client, self._owner),
             holders=holders or ClaimsOnServer(client),
             on_dropped=on_dropped,
             wake_all=self._wake_all,

@@ -1,13 +1,19 @@
 """The chart's ValidatingAdmissionPolicy on a real API server, for releases of two names."""
 
 import asyncio
+import json
 import uuid
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+import dradriver as dra
+from dradriver.kube import Client
+from dradriver.publish import Publisher
+from dradriver.publish.status import NodeRef
 from tests.conformance.apiserver_suite import Answer, Api, Json, resource_slice
 from tests.e2e.bed import Bed
 from tests.e2e.helm import Helm, on_bed, set_values
@@ -138,7 +144,7 @@ async def test_others_are_not_judged(release: Release) -> None:
 
 
 async def test_shared_pools_are_the_owners_where_a_driver_has_them(
-    release: Release, chart: Helm, release_name: str
+    release: Release, chart: Helm, release_name: str, tmp_path: Path
 ) -> None:
     shared = {"drivers.loop.admissionPolicy.sharedPools": True}
     given = {"image.repository": "registry.example.com/d", "drivers.loop.enabled": True}
@@ -149,8 +155,32 @@ async def test_shared_pools_are_the_owners_where_a_driver_has_them(
             while (await owned_by(release, owner, NODE)).status != 201:
                 await asyncio.sleep(0.05)
         assert refused(await owned_by(release, owner, OTHER_NODE), "not of no node in particular")
+        await publishes_a_shared_pool(release, chart, tmp_path)
     finally:
         chart.upgrade(release_name, *set_values(given))
+
+
+async def publishes_a_shared_pool(release: Release, chart: Helm, folder: Path) -> None:
+    """As the driver's process does it: first a dry run, because of the taint."""
+    assert chart.kubeconfig is not None
+    document = json.loads(chart.kubeconfig.read_text())
+    document["users"][0]["user"] = {"token": release.token}
+    (kubeconfig := folder / "pod.kubeconfig").write_text(json.dumps(document))
+    taint = dra.Taint(key="example.com/new", effect="NoSchedule")
+    device = dra.Device("card", taints=[taint])
+    node = NodeRef(NODE, await ensure_node(release.api, NODE))
+    async with await Client.connect(str(kubeconfig)) as client:
+        publisher = Publisher(client, DRIVER, node=node)
+        task = asyncio.create_task(publisher.run())
+        publisher.want([dra.Pool("fabric", (device,), all_nodes=True)])
+        try:
+            await publisher.settled(20)
+            assert {pool: (str(each.state), each.message) for pool, each in publisher.status.items()} == {
+                "fabric": ("published", "")
+            }
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
 
 async def owned_by(release: Release, owner: Json, node: str) -> Answer:
