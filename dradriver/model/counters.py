@@ -36,11 +36,22 @@ class Counter(Value, frozen=True):
 
     value: Quantity
 
+    if TYPE_CHECKING:
+        # msgspec builds __init__ from the fields; __post_init__ accepts plain amounts too.
+        def __init__(self, value: QuantityLike) -> None: ...
+
+    def __post_init__(self) -> None:
+        """Turns a plain amount into a quantity.
+
+        Raises:
+            InvalidQuantityError: it is not one.
+        """
+        force_setattr(self, "value", Quantity(self.value))
+
 
 def _counters(counters: "Mapping[str, Counter | QuantityLike]") -> dict[str, Counter]:
     return {
-        name: amount if isinstance(amount, Counter) else Counter(Quantity(amount))
-        for name, amount in counters.items()
+        name: amount if isinstance(amount, Counter) else Counter(amount) for name, amount in counters.items()
     }
 
 

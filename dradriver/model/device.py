@@ -116,6 +116,26 @@ class CapacityRequestPolicyRange(Value, frozen=True, kw_only=True):
     max: Quantity | None = None
     step: Quantity | None = None
 
+    if TYPE_CHECKING:
+        # msgspec builds __init__ from the fields; __post_init__ accepts plain amounts too.
+        def __init__(
+            self,
+            *,
+            min: QuantityLike | None = ...,  # noqa: A002 - the API's name
+            max: QuantityLike | None = ...,  # noqa: A002
+            step: QuantityLike | None = ...,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        """Turns plain amounts into quantities.
+
+        Raises:
+            InvalidQuantityError: one is not a quantity.
+        """
+        for field in ("min", "max", "step"):
+            if (given := getattr(self, field)) is not None:
+                force_setattr(self, field, Quantity(given))
+
 
 class CapacityRequestPolicy(Value, frozen=True, kw_only=True):
     """How a request for a share of a capacity is rounded and checked (KEP-5075)."""
@@ -124,12 +144,44 @@ class CapacityRequestPolicy(Value, frozen=True, kw_only=True):
     valid_values: list[Quantity] = []
     valid_range: CapacityRequestPolicyRange | None = None
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            default: QuantityLike | None = ...,
+            valid_values: Iterable[QuantityLike] = ...,
+            valid_range: CapacityRequestPolicyRange | None = ...,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        """Turns plain amounts into quantities.
+
+        Raises:
+            InvalidQuantityError: one is not a quantity.
+        """
+        if self.default is not None:
+            force_setattr(self, "default", Quantity(self.default))
+        force_setattr(self, "valid_values", [Quantity(given) for given in self.valid_values])
+
 
 class Capacity(Value, frozen=True):
     """An amount that a device has (`DeviceCapacity`)."""
 
     value: Quantity
     request_policy: CapacityRequestPolicy | None = None
+
+    if TYPE_CHECKING:
+
+        def __init__(self, value: QuantityLike, request_policy: CapacityRequestPolicy | None = ...) -> None: ...
+
+    def __post_init__(self) -> None:
+        """Turns a plain amount into a quantity.
+
+        Raises:
+            InvalidQuantityError: it is not one.
+        """
+        force_setattr(self, "value", Quantity(self.value))
 
 
 class Taint(Value, frozen=True, kw_only=True):
@@ -149,7 +201,7 @@ class Taint(Value, frozen=True, kw_only=True):
 
 
 def _capacity(given: "Capacity | QuantityLike") -> Capacity:
-    return given if isinstance(given, Capacity) else Capacity(Quantity(given))
+    return given if isinstance(given, Capacity) else Capacity(given)
 
 
 _LISTS: Final = ("consumes_counters", "taints", "binding_conditions", "binding_failure_conditions")

@@ -1,10 +1,19 @@
 """Devices accept plain values and keep them in the API's shape."""
 
+from collections.abc import Callable
+
 import pytest
 
 from dradriver.model.codec import canonical, decode
 from dradriver.model.counters import Counter, CounterConsumption, CounterSet
-from dradriver.model.device import Attribute, Capacity, Device, Version
+from dradriver.model.device import (
+    Attribute,
+    Capacity,
+    CapacityRequestPolicy,
+    CapacityRequestPolicyRange,
+    Device,
+    Version,
+)
 from dradriver.model.quantity import InvalidQuantityError, Quantity
 
 
@@ -32,6 +41,24 @@ def test_an_attribute_of_an_unknown_type_is_refused() -> None:
 def test_a_malformed_amount_is_refused() -> None:
     with pytest.raises(InvalidQuantityError):
         Device("d", capacity={"memory": "lots"})
+
+
+def test_amounts_are_plain_wherever_one_is_given() -> None:
+    tens = CapacityRequestPolicy(default=10, valid_values=[10, "20"])
+    range_ = CapacityRequestPolicyRange(min=1, max="1Ki", step=Quantity(1))
+    device = Device("d", capacity={"cores": Capacity(100, tens)})
+    assert device.capacity["cores"].value == Quantity(100)
+    assert tens.default == Quantity(10)
+    assert tens.valid_values == [Quantity(10), Quantity(20)]
+    assert (range_.min, range_.max, range_.step) == (Quantity(1), Quantity(1024), Quantity(1))
+    assert Counter(4) == Counter(Quantity(4))
+    assert decode(Device, canonical(device)) == device
+
+
+@pytest.mark.parametrize("make", [Capacity, Counter, lambda amount: CapacityRequestPolicy(default=amount)])
+def test_what_is_no_amount_is_refused_where_it_is_given(make: Callable[[object], object]) -> None:
+    with pytest.raises(InvalidQuantityError, match=r"1\.5 is not a quantity"):
+        make(1.5)
 
 
 def test_writing_and_reading_gives_the_same_device() -> None:
