@@ -1,21 +1,25 @@
 """Quick proofs that the remaining requests can't all be served.
 
-Two counts, each a lower bound on what the remaining requests need against an upper bound on what is there:
+Each is a lower bound on what the remaining requests need against an upper bound on what is there:
 
-- devices: the requests whose candidates all lie in one set need no more devices than are free in it;
+- devices: the requests whose candidates all lie in one set need no more devices than can be used in it;
+- alone: each request finds as many devices as it needs that can be used and that its constraints let in;
 - counters: each request takes at least what its most modest candidate takes of a counter of that name,
   and together no more than is left of that name in all counter sets.
 
-Both are computed for every suffix of the requests beforehand, so a check is a handful of comparisons.
+What is needed is computed for every suffix of the requests beforehand, so a check is a handful of comparisons.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from dradriver.allocator.explain import Reason
 from dradriver.allocator.plan import Plan, RequestPlan, too_few
 from dradriver.allocator.state import State
 
 __all__ = ["Bounds"]
+
+_KNOWN_JOINS: Final = 4096
 
 
 class Bounds:
@@ -24,14 +28,19 @@ class Bounds:
     def __init__(self, requests: Sequence[RequestPlan], state: State) -> None:
         self._requests = requests
         self._state = state
+        self._known_joins: dict[tuple[int, int, int], int] = {}
         self._known_floors: dict[tuple[int, int], dict[int, int]] = {}
         demands = _Demands(sum(1 << device for device, shares in enumerate(state.shares) if shares is not None))
         floors = [0] * len(state.totals)
+        self._own_floors: list[list[tuple[int, int]]] = [[] for _ in requests]
         self._demands = [list[tuple[int, int, int]]()]
         self._floors = [list[tuple[int, int]]()]
         for number in reversed(range(len(requests))):
             demands.add(number, requests[number])
-            for name, least in enumerate(self._least(requests[number])):
+            own = self._own_floors[number] = [
+                (name, least) for name, least in enumerate(self._least(requests[number])) if least
+            ]
+            for name, least in own:
                 floors[name] += least
             self._demands.append(demands.snapshot())
             self._floors.append([(name, least) for name, least in enumerate(floors) if least])
@@ -40,15 +49,53 @@ class Bounds:
 
     def broken(self, request: int) -> tuple[int, Reason] | None:
         """The request to blame and why those from `request` on can't all be served; None: perhaps they can."""
-        free = self._state.free
+        usable = self._state.usable
         for mask, wanted, blamed in self._demands[request]:
-            usable = (mask & free).bit_count()
-            if usable < wanted:
-                return blamed, too_few(wanted, usable)
+            found = (mask & usable).bit_count()
+            if found < wanted:
+                return blamed, too_few(wanted, found)
+        for number in range(request, len(self._requests)):
+            if self.spare(number) < 0:
+                plan = self._requests[number].plans[0]
+                return number, too_few(plan.count, self._found(plan))
         for name, least in self._floors[request]:
             if self._state.totals[name] < least:
                 return request, Reason("counter", self._shortage(name, least))
         return None
+
+    def spare(self, number: int) -> int:
+        """How many devices more than it needs a request finds, in its best case; below zero: too few."""
+        return max((self._found(plan) - plan.count for plan in self._requests[number].plans), default=-1)
+
+    def overdrawn_by(self, requests: Sequence[int]) -> bool:
+        """Whether these requests need more of a counter, together, than is left."""
+        needed: dict[int, int] = {}
+        for number in requests:
+            for name, least in self._own_floors[number]:
+                needed[name] = needed.get(name, 0) + least
+        return any(self._state.totals[name] < least for name, least in needed.items())
+
+    def _found(self, plan: Plan) -> int:
+        """How many devices the plan finds, whatever the other requests take."""
+        found = plan.mask if plan.ask.admin else plan.mask & self._state.usable
+        for number, values in zip(plan.use.constraints, plan.use.values, strict=True):
+            found &= self._may_join(number, values)
+        return found.bit_count()
+
+    def _may_join(self, number: int, values: Sequence[int]) -> int:
+        """The devices that a constraint still lets in, as bits."""
+        bound = self._state.bound[number]
+        key = number, id(values), bound
+        if key not in self._known_joins:
+            if len(self._known_joins) >= _KNOWN_JOINS:
+                self._known_joins.clear()
+            constraint = self._state.constraints[number]
+            self._known_joins[key] = sum(
+                1 << device
+                for device, value in enumerate(values)
+                if constraint.joined(bound, value) is not None
+            )
+        return self._known_joins[key]
 
     def _shortage(self, name: int, least: int) -> str:
         supply = self._state.supply

@@ -25,9 +25,9 @@ from dradriver.allocator.inventory import PooledDevice
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.device import AttributeValue
 
-__all__ = ["Constraint", "constraints_of"]
+__all__ = ["LIST", "Constraint", "constraints_of"]
 
-_LIST: Final = 1
+LIST: Final = 1
 """The value of a list while lists are off; distinctAttribute marks with it that there is a first device."""
 _NOBODY: Final = 2
 """The state of matchAttribute after such a list."""
@@ -73,7 +73,7 @@ class Constraint:
         if value is None:
             return 0
         if isinstance(value, tuple) and not self.lists:
-            return _LIST
+            return LIST
         bits = 0
         for scalar in _scalars(value):
             number = self._numbers.setdefault((type(scalar), scalar), len(self._numbers))
@@ -83,8 +83,8 @@ class Constraint:
     def joined(self, state: int, value: int) -> int | None:
         """The state when a device of that value joins; None when it may not."""
         if self.distinct:
-            return state | value | _LIST if value and not state & value else None
-        if value == _LIST:
+            return state | value | LIST if value and not state & value else None
+        if value == LIST:
             return _NOBODY if state == self.start else None
         return state & value or None
 

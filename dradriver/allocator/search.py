@@ -2,7 +2,8 @@
 
 A partial choice that can't be completed is a dead end whatever led to it, so the search asks three things
 before it goes deeper: do the bounds still hold, was a state like this a dead end before, and was a device
-like this just tried. None of them changes which allocation is found first (`bounds`, `symmetry`).
+like this just tried; and when it has gone wrong often, can the rest be served at all. None of them changes
+which allocation is found first (`bounds`, `symmetry`, `prover`).
 
 A selector that fails on a device is a mistake of the claim, but only if the search comes across that device.
 So while there are such devices no bound cuts the search short: it comes across what Kubernetes' would.
@@ -17,14 +18,12 @@ from typing import Final, TypeAlias
 from dradriver.allocator.bounds import Bounds
 from dradriver.allocator.explain import Reason, Refusal, Reporter
 from dradriver.allocator.plan import Plan, Planner, RequestPlan, pool_reason
+from dradriver.allocator.prover import Pick, Prover
 from dradriver.allocator.state import Obstacle
 from dradriver.allocator.symmetry import Symmetry
 from dradriver.model.claim import MAX_RESULTS
 
 __all__ = ["Pick", "Search"]
-
-Pick: TypeAlias = tuple[Plan, int]
-"""A device, by position, and the plan that it serves."""
 
 _Branches: TypeAlias = "Iterator[_Branches | None]"
 """The ways to go on from one state: each item is the next level, None is a complete allocation.
@@ -33,6 +32,9 @@ When such an iterator is resumed or ends, the state is as it was when it was mad
 """
 
 _END: Final = object()
+
+_PATIENCE: Final = 100
+"""After so many devices that were given back the search asks for proofs."""
 
 
 class Search:
@@ -51,10 +53,11 @@ class Search:
         self._state = planner.state
         self._bounds = Bounds(requests, planner.state)
         self._symmetry = Symmetry(requests, planner.state)
+        self._prover = Prover(requests, self._state, self._bounds, self._symmetry, self._count_step)
         self._in_claim = [0] * len(planner.claims)
         self._still_least = _least_after(requests)
         self._dead: set[Hashable] = set()
-        self._steps = 0
+        self._steps = self._failures = 0
         self._picks: list[Pick] = []
         self._furthest = (-1, -1)
         self._blamed = 0
@@ -89,7 +92,12 @@ class Search:
             return
         request = self._requests[number]
         if not self._every_step and (broken := self._bounds.broken(number)):
-            self._note((number, -1), broken[0], [broken[1]])
+            self._note_broken(number, *broken)
+            return
+        impatient = self._failures > _PATIENCE and not self._every_step
+        if impatient and not self._prover.servable(number, self._picks):
+            together = Reason("too-few", "this request and those after it can't be served together")
+            self._note((number, -1), number, [together])
             return
         for choice, plan in enumerate(request.alternatives):
             if plan.impossible is not None:
@@ -141,6 +149,7 @@ class Search:
         self._in_claim[plan.ask.claim] -= 1
         self._picks.pop()
         self._state.undo(taken)
+        self._failures += 1
         self._reporter.backtracked(name, pooled.id)
 
     def _count_step(self) -> None:
@@ -170,19 +179,26 @@ class Search:
         if place > self._furthest:
             self._furthest, self._blamed, self._obstacles = place, blamed, tuple(reasons)
 
+    def _note_broken(self, number: int, blamed: int, reason: Reason) -> None:
+        if (number, -1) > self._furthest:
+            plans = self._requests[blamed].plans
+            self._note((number, -1), blamed, [reason, *(r for plan in plans for r in self._in_the_way(plan))])
+
     def _note_devices(self, number: int, chosen: int, plan: Plan) -> None:
-        if (number, chosen) <= self._furthest:
-            return
+        if (number, chosen) > self._furthest:
+            self._note((number, chosen), number, self._in_the_way(plan))
+
+    def _in_the_way(self, plan: Plan) -> list[Reason]:
+        """What keeps the plan's candidates away now."""
         obstacles: dict[Obstacle, list[int]] = {}
         for device in plan.devices:
             if obstacle := self._state.obstacle(device, plan.use):
                 obstacles.setdefault(obstacle, []).append(device)
         names = self._state.supply.devices
-        reasons = [
+        return [
             Reason(code, text, tuple(names[device].id for device in devices))
             for (code, text), devices in obstacles.items()
         ]
-        self._note((number, chosen), number, reasons)
 
     def _refusal(self) -> Refusal:
         request = self._requests[self._blamed]

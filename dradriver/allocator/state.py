@@ -41,10 +41,16 @@ class Taken:
     device: int
     use: Use
     mark: int
+    usable: int
     first: bool
     joined: list[int]
     bound: list[int]
     component_id: int | None
+
+    @property
+    def is_share(self) -> bool:
+        """Whether it was a share of the device."""
+        return self.device in self.use.draws
 
 
 class State:
@@ -64,7 +70,7 @@ class State:
         bound: per constraint its state.
         rows: (constraint, its values by device), one row for what devices publish and one for each request
             that computes the attribute itself.
-        free: the devices that nobody chose, as bits.
+        usable: the devices that nobody chose and that find their counters and groups, as bits.
         totals: per counter name the nanos left in all counter sets together.
         touched: components of which something is chosen, with the number of choices.
         component_ids: per component the number that `symmetry` gave its state, None when that changed.
@@ -82,7 +88,10 @@ class State:
             for number, constraint in enumerate(constraints)
         ]
         self.shares = list(supply.shared_out)
-        self.free = (1 << len(supply.devices)) - 1
+        self._rivals = _rivals(supply)
+        self.usable = 0
+        for device in range(len(supply.devices)):
+            self.usable |= self._finds_counters(device) << device
         self.totals = [0] * (max(supply.counter_names, default=-1) + 1)
         for name, nano in zip(supply.counter_names, supply.left, strict=True):
             # A pool with a counter below zero serves nothing that consumes counters.
@@ -126,12 +135,16 @@ class State:
         for at, nano in use.draws.get(device, ()):
             if self.left[at] < nano:
                 return False
+        return self._finds_counters(device)
+
+    def _finds_counters(self, device: int) -> bool:
+        """Whether counters and groups are there; a device of which a share is given has its counters."""
         if self.shares[device]:
             return True
-        for at, bits in self.supply.groups[device]:
-            if not self.joined[at] & bits:
+        for at, nano in self.supply.counters[device]:
+            if self.left[at] < nano:
                 return False
-        return all(self.left[at] >= nano for at, nano in self.supply.counters[device])
+        return all(self.joined[at] & bits for at, bits in self.supply.groups[device])
 
     def take(self, device: int, use: Use) -> Taken:
         """Chooses a device that fits."""
@@ -140,6 +153,7 @@ class State:
             device,
             use,
             self.marks[device],
+            self.usable,
             not shares,
             [self.joined[at] for at, _ in supply.groups[device]],
             [self.bound[number] for number in use.constraints],
@@ -147,7 +161,7 @@ class State:
         )
         if shares is None:
             self.marks[device] |= use.mark
-            self.free &= ~(1 << device)
+            self.usable &= ~(1 << device)
         else:
             self.shares[device] = shares + 1
             self._draw(use.draws[device], 1)
@@ -155,6 +169,9 @@ class State:
             for at, bits in supply.groups[device]:
                 self.joined[at] &= bits
             self._draw(supply.counters[device], 1)
+            for rival in self._rivals[component]:
+                if self.usable >> rival & 1 and not self._finds_counters(rival):
+                    self.usable ^= 1 << rival
         for number, values in zip(use.constraints, use.values, strict=True):
             joined = self.constraints[number].joined(self.bound[number], values[device])
             assert joined is not None  # noqa: S101 - fits() said so
@@ -167,10 +184,9 @@ class State:
         """Gives back the device that was chosen last."""
         supply, device = self.supply, taken.device
         component, shares = supply.component[device], self.shares[device]
+        self.usable = taken.usable
         if shares is None:
             self.marks[device] = taken.mark
-            if not taken.mark:
-                self.free |= 1 << device
         else:
             self.shares[device] = shares - 1
             self._draw(taken.use.draws[device], -1)
@@ -233,3 +249,12 @@ class State:
             if constraint.joined(self.bound[number], value) is None:
                 return "constraint", constraint.obstacle(value)
         return None
+
+
+def _rivals(supply: Supply) -> list[list[int]]:
+    """Per component the devices that consume counters of it."""
+    found: list[list[int]] = [[] for _ in supply.components]
+    for device, component in enumerate(supply.component):
+        if supply.counters[device]:
+            found[component].append(device)
+    return found

@@ -14,7 +14,7 @@ USE = Use(mark=1, excludes=-1, constraints=())
 
 
 def snapshot(state: State) -> object:
-    return state.left[:], state.joined[:], state.marks[:], state.totals[:], state.free, dict(state.touched)
+    return state.left[:], state.joined[:], state.marks[:], state.totals[:], state.usable, dict(state.touched)
 
 
 @settings(deadline=None)

@@ -33,7 +33,7 @@ from dradriver.model.claim import (
     ResourceClaim,
 )
 from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.model.device import AttributeLike, Device, Taint
+from dradriver.model.device import AttributeLike, AttributeValue, Device, Taint
 from dradriver.model.deviceclass import DeviceClass
 from dradriver.model.meta import ObjectMeta
 from dradriver.model.slices import PoolReference, ResourceSlice, ResourceSliceSpec
@@ -56,6 +56,9 @@ def matches(expression: str, device: Device) -> bool:
 class PlainSelectors:
     def compile(self, expression: str) -> Callable[[PooledDevice], bool]:
         return lambda device: matches(expression, device.device)
+
+    def derive(self, expression: str) -> Callable[[PooledDevice], AttributeValue]:
+        raise AssertionError("no request derives attributes")
 
 
 groups = st.sampled_from(GROUPS)

@@ -96,3 +96,15 @@ def test_more_devices_than_python_has_frames() -> None:
 def test_another_order_takes_other_devices() -> None:
     last_first = Order("last first", lambda supply: list(reversed(range(len(supply.devices)))))
     assert devices(try_on([slice_("a", "a", "b")], claim(request()), order=last_first)) == ["b"]
+
+
+def test_small_requests_before_large_ones_are_not_tried_in_every_way() -> None:
+    """One GPU is partly used, seven are free; all are needed whole after the small ones are served."""
+    small = [request(f"s{n}", profile("1g.5gb")) for n in range(7)]
+    odd = [request(f"o{n}", profile("2g.10gb")) for n in range(3)]
+    whole = [claim(request(expression=profile("7g.40gb")), name=f"w{n}") for n in range(7)]
+    assert steps_to_refuse(a100(8), claim(*small, *odd), *whole) < 2000
+    recorder = Recorder()
+    found = try_on(a100(9), claim(*small, *odd), *whole, reporter=recorder)
+    assert len(devices(found)) == 17
+    assert recorder.steps < 2000

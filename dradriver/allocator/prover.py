@@ -1,0 +1,166 @@
+"""Can the rest be served at all? The same question as the search's, without its order of requests.
+
+The search serves requests in the order in which they stand, for that order decides which allocation is the
+first. Where large requests stand last, it may try very many ways to place the small ones before it finds that
+nothing is left for a large one. A proof is free to take the hardest request first, the one with the fewest
+devices to spare, and mostly needs few steps either way. So once a search has gone wrong often enough, it asks
+for a proof before it goes on to the next request: what can be served is then found without going back, and
+what can't is never entered. The first allocation stays the same.
+"""
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Final, TypeAlias
+
+from dradriver.allocator.bounds import Bounds
+from dradriver.allocator.constraints import LIST
+from dradriver.allocator.plan import Plan, RequestPlan
+from dradriver.allocator.state import State, Taken
+from dradriver.allocator.symmetry import Symmetry
+from dradriver.model.claim import MAX_RESULTS
+
+__all__ = ["Pick", "Prover"]
+
+Pick: TypeAlias = tuple[Plan, int]
+"""A device, by position, and the plan that it serves."""
+
+_Branches: TypeAlias = "Iterator[_Branches | None]"
+"""The ways to go on, as in `search`."""
+
+_END: Final = object()
+
+
+class Prover:
+    """Proofs for the states of one search."""
+
+    def __init__(
+        self,
+        requests: Sequence[RequestPlan],
+        state: State,
+        bounds: Bounds,
+        symmetry: Symmetry,
+        count_step: Callable[[], None],
+    ) -> None:
+        self._requests = requests
+        self._state = state
+        self._bounds = bounds
+        self._symmetry = symmetry
+        self._count_step = count_step
+        self._kinds = _kinds(requests)
+        self._dead: set[Hashable] = set()
+        self._taken: list[Taken] = []
+        self._served: list[tuple[int, Plan]] = []
+        self._example: list[Pick] = []
+        most: dict[int, int] = {}
+        for request in requests:
+            largest = max((plan.count for plan in request.plans), default=0)
+            most[request.claim] = most.get(request.claim, 0) + largest
+        # What a claim may hold is not looked at here, so no claim may come near it. And where it matters who
+        # comes first, only the search's own order tells: admin access takes what others have, not the reverse.
+        self._usable = (
+            max(most.values(), default=0) <= MAX_RESULTS
+            and not any(plan.ask.admin for request in requests for plan in request.plans)
+            and not any(LIST in values for _, values in state.rows)
+        )
+
+    def servable(self, number: int, picks: Sequence[Pick]) -> bool:
+        """Whether the requests from `number` on can all be served now; True also when that is not known.
+
+        Args:
+            number: the first of the requests in question.
+            picks: what serves those before it.
+        """
+        if not self._usable or self._example[: len(picks)] == picks:
+            return True  # so far it all went as in the last example
+        stack = [self._next(tuple(range(number, len(self._requests))))]
+        while stack:
+            branch = next(stack[-1], _END)
+            if branch is _END:
+                stack.pop()
+            elif branch is None:
+                self._example = [*picks, *self._end()]
+                return True
+            else:
+                stack.append(branch)  # type: ignore[arg-type]  # the sentinel confuses mypy
+        return False
+
+    def _end(self) -> list[Pick]:
+        """Gives back what was taken; returns it in the order of the requests."""
+        chosen: dict[int, list[Pick]] = {}
+        while self._served:
+            number, plan = self._served.pop()
+            for _ in range(plan.count):
+                taken = self._taken.pop()
+                self._state.undo(taken)
+                chosen.setdefault(number, []).append((plan, taken.device))
+        return [pick for number in sorted(chosen) for pick in reversed(chosen[number])]
+
+    def _next(self, remaining: tuple[int, ...]) -> _Branches:
+        """The ways to serve these requests, the hardest of them first."""
+        if not remaining:
+            yield None
+            return
+        hardest = self._hardest(remaining)
+        if hardest is None:
+            return
+        rest = tuple(number for number in remaining if number != hardest)
+        kinds = tuple(sorted(self._kinds[number] for number in rest))
+        for choice, plan in enumerate(self._requests[hardest].plans):
+            self._served.append((hardest, plan))
+            yield self._devices(plan, (kinds, self._kinds[hardest], choice), rest, 0, 0)
+            self._served.pop()
+
+    def _devices(
+        self, plan: Plan, where: Hashable, rest: tuple[int, ...], chosen: int, start: int
+    ) -> _Branches:
+        """The ways to choose the next device for a plan; `where` is equal for equal plans and equal rests."""
+        if chosen >= plan.count:
+            yield self._next(rest)
+            return
+        shares = [taken.device for taken in self._taken[len(self._taken) - chosen :] if taken.is_share]
+        own = self._symmetry.together(shares) if shares else ()
+        position = (where, chosen, self._symmetry.position(), own)
+        if position in self._dead:
+            return
+        tried = set()
+        for index in range(start, len(plan.devices) - (plan.count - chosen) + 1):
+            device = plan.devices[index]
+            if not self._state.fits(device, plan.use):
+                continue
+            like = self._symmetry.choice(device)
+            if like in tried:
+                continue
+            tried.add(like)
+            self._count_step()
+            self._taken.append(self._state.take(device, plan.use))
+            yield self._devices(plan, where, rest, chosen + 1, index + 1)
+            self._state.undo(self._taken.pop())
+        self._dead.add(position)
+
+    def _hardest(self, remaining: Sequence[int]) -> int | None:
+        """The request with the fewest devices to spare; None when one can't be served."""
+        if self._bounds.overdrawn_by(remaining):
+            return None
+        spare = {number: self._bounds.spare(number) for number in remaining}
+        hardest = min(remaining, key=spare.__getitem__)
+        return hardest if spare[hardest] >= 0 else None
+
+
+def _kinds(requests: Sequence[RequestPlan]) -> list[int]:
+    """Per request a number, equal for those that the same choices serve."""
+    numbers: dict[Hashable, int] = {}
+    found = []
+    for request in requests:
+        key = tuple(
+            (
+                plan.mask,
+                plan.count,
+                plan.use.mark,
+                plan.use.excludes,
+                plan.use.constraints,
+                tuple(map(id, plan.use.values)),
+                id(plan.candidates),
+            )
+            for plan in request.plans
+        )
+        found.append(numbers.setdefault(key, len(numbers)))
+    return found
