@@ -57,8 +57,8 @@ __all__ = [
     "allocate",
 ]
 
-MAX_STEPS: Final = 100_000
-"""After so many tries of a device the answer is "undecided"."""
+MAX_STEPS: Final = 32_000
+"""After so many tries of a device, about a second, the answer is "undecided"."""
 
 _DEFAULTS: Final = Features()
 _SILENT: Final = Reporter()

@@ -1,4 +1,4 @@
-"""Whatever a claim, class or slice says, the allocator answers soon, in little memory, and without a traceback."""
+"""Whatever claims, classes and slices say, the allocator answers soon, in little memory, without a traceback."""
 
 import os
 import subprocess
