@@ -1,4 +1,4 @@
-"""Whatever claims, classes and slices say, the allocator answers soon, in little memory, without a traceback."""
+"""Whatever claims and slices say, the allocator answers soon, in little memory, with no traceback."""
 
 import os
 import subprocess

@@ -47,7 +47,10 @@ def our_answer(question: Mapping[str, Any]) -> Json:
         )
     except Refusal as refusal:
         return {"verdict": refusal.kind, "error": refusal.text()}
-    return {"verdict": "allocated", "allocations": [_plain(found[claim.metadata.uid]) for claim in claims]}
+    return {
+        "verdict": "allocated",
+        "allocations": [_plain(found[claim.metadata.uid or claim.ref]) for claim in claims],
+    }
 
 
 def _plain(allocation: Allocation) -> Json:
