@@ -62,6 +62,7 @@ class Api:
         headers = {
             "Authorization": f"Bearer {options.get('token', self.token)}",
             "Accept": options.get("accept", "application/json"),
+            **options.get("headers", {}),
         }
         if data is not None:
             headers["Content-Type"] = options.get("content_type", "application/json")

@@ -137,6 +137,15 @@ async def test_a_token_that_is_bound_to_no_node_is_refused(release: Release) -> 
     assert refused(await release.write(token), "this token is bound to no node")
 
 
+async def test_a_user_of_whom_nothing_else_is_known_is_refused(release: Release) -> None:
+    """As with a token from a Secret, which says nothing of pods and nodes."""
+    user = f"system:serviceaccount:{release.namespace}:{release.account}"
+    body = resource_slice("of-nobody", driver=DRIVER, nodeName=NODE)
+    path = f"{DRA_API}/resourceslices"
+    answer = await release.api.call("POST", path, body, headers={"Impersonate-User": user})
+    assert refused(answer, "this token is bound to no node")
+
+
 async def test_others_are_not_judged(release: Release) -> None:
     answer = await release.write(release.api.token, nodeName=OTHER_NODE, driver="gpu.example.com")
     assert answer.status == 201, answer.raw

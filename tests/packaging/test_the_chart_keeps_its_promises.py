@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e.helm import CHART, VALUES, Helm, Manifests, named
+from tests.e2e.helm import CHART, VALUES, Helm, Manifests, named, set_values
 
 pytestmark = pytest.mark.e2e
 
@@ -149,6 +149,69 @@ def test_the_webhook_gets_no_token(helm: Helm) -> None:
     pod = driver_pod(named(loop(helm, "--set", "drivers.loop.webhook.enabled=true"), "Deployment"))
     assert pod["automountServiceAccountToken"] is False
     assert pod["securityContext"]["runAsNonRoot"] is True
+
+
+def pool_driver(helm: Helm, **settings: object) -> Manifests:
+    given = {"enabled": True, "kind": "pool", "driverName": "fabric.example.com", **settings}
+    return helm.template(*set_values({"image.repository": "registry.example.com/d", "drivers.fabric": given}))
+
+
+def test_a_pool_driver_runs_once_and_has_nothing_of_a_node(helm: Helm) -> None:
+    manifests = pool_driver(helm, owner="deviceclass/fabric.example.com")
+    assert not [each for each in manifests if each["kind"] == "DaemonSet"]
+    spec = named(manifests, "Deployment")["spec"]
+    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+    pod = driver_pod({"spec": spec})
+    assert not pod["volumes"]
+    assert (pod["securityContext"]["runAsNonRoot"], pod["securityContext"]["runAsUser"]) == (True, 65532)
+    assert "tolerations" not in pod
+    env = {each["name"]: each["value"] for each in pod["containers"][0]["env"]}
+    assert env["DRADRIVER_OWNER"] == "deviceclass/fabric.example.com"
+    assert not {"NODE_NAME", "POD_UID", "DRADRIVER_PLUGINS_DIR"} & env.keys()
+
+
+def rules(manifests: Manifests) -> dict[str, tuple[list[str], list[str]]]:
+    """Verbs and names by resource."""
+    rules = named(manifests, "ClusterRole")["rules"]
+    return {rule["resources"][0]: (rule["verbs"], rule.get("resourceNames", [])) for rule in rules}
+
+
+@pytest.mark.parametrize(
+    ("owner", "resource", "name"),
+    [("deviceclass/a.b", "deviceclasses", "a.b"), ("namespace/devices", "namespaces", "devices")],
+)
+def test_a_pool_driver_reads_its_owner_and_writes_slices_only(
+    helm: Helm, owner: str, resource: str, name: str
+) -> None:
+    assert rules(pool_driver(helm, owner=owner)) == {
+        "resourceslices": (["get", "list", "watch", "create", "update", "delete"], []),
+        "resourceclaims": (["list"], []),
+        resource: (["get"], [name]),
+    }
+
+
+def test_only_a_driver_of_claims_on_several_nodes_writes_their_status(helm: Helm) -> None:
+    verbs, names = rules(loop(helm, "--set", "drivers.loop.multiNodeClaims=true"))["resourceclaims/driver"]
+    assert (verbs, names) == (["associated-node:patch", "arbitrary-node:patch"], ["loop.example.com"])
+    assert rules(loop(helm))["resourceclaims/driver"][0] == ["associated-node:patch"]
+
+
+@pytest.mark.parametrize("release", ["1", "true", "2026-01-01", "a.b", "x" * 53, f"{'x' * 24}.{'y' * 28}"])
+def test_odd_names_stay_names(helm: Helm, release: str) -> None:
+    manifests = loop(helm, "--set", "fullnameOverride=", release=release)
+    for each in manifests:
+        name = each["metadata"]["name"]
+        assert re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", name) or each["kind"] == "DeviceClass"
+        assert len(name) <= 63
+        assert all(isinstance(value, str) for value in each["metadata"]["labels"].values())
+
+
+def test_a_webhook_of_a_driver_with_a_short_name_has_a_name_of_three_parts(helm: Helm) -> None:
+    driver = {"enabled": True, "driverName": "gpu", "webhook": {"enabled": True}}
+    values = {"image.repository": "registry.example.com/d", "drivers.gpu": driver}
+    manifests = helm.template(*set_values(values))
+    (webhook,) = named(manifests, "ValidatingWebhookConfiguration")["webhooks"]
+    assert webhook["name"] == "parameters.gpu.dradriver"
 
 
 def test_its_readme_names_every_value() -> None:

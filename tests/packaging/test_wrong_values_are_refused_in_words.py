@@ -30,6 +30,33 @@ WRONG: dict[str, tuple[dict[str, object], str]] = {
     "no metrics, no probes": ({"driverDefaults.metricsPort": 0}, "/driverDefaults/metricsPort"),
     "certificate by magic": ({"drivers.loop.webhook": {"certificate": "magic"}}, "'generated', 'cert-manager'"),
     "no image": ({"drivers.loop.enabled": True, "image.repository": ""}, "drivers.loop.image.repository"),
+    "folders of a node for a pool driver": (
+        {"drivers.mine": {"driverName": "a.b", "kind": "pool", "paths": [{"path": "/dev"}]}},
+        "/drivers/mine/paths",
+    ),
+    "owner of a node's slices": (
+        {"drivers.mine": {"driverName": "a.b", "owner": "deviceclass/a.b"}},
+        "/drivers/mine/owner",
+    ),
+    "owner that can't own slices": (
+        {"drivers.mine": {"driverName": "a.b", "kind": "pool", "owner": "deployment/a"}},
+        "/drivers/mine/owner",
+    ),
+    "two drivers of one name": (
+        {
+            "drivers.one": {"enabled": True, "driverName": "a.b"},
+            "drivers.two": {"enabled": True, "driverName": "a.b"},
+        },
+        "drivers.one and drivers.two are both node drivers called a.b",
+    ),
+    "a class twice": (
+        {
+            "drivers.one": {"enabled": True, "driverName": "a.b", "deviceClasses": [{"name": "c"}]},
+            "drivers.two": {"enabled": True, "driverName": "a.c", "deviceClasses": [{"name": "c"}]},
+        },
+        "drivers.one.deviceClasses and drivers.two.deviceClasses have both a DeviceClass c",
+    ),
+    "labels of the chart": ({"commonLabels": {"helm.sh/chart": "x"}}, "invalid propertyName 'helm.sh/chart'"),
     "own certificate without a name": (
         {"drivers.loop.enabled": True, "drivers.loop.webhook": {"enabled": True, "certificate": "secret"}},
         "drivers.loop.webhook.secretName is needed",
@@ -43,6 +70,20 @@ def test_it_is_named(helm: Helm, case: str) -> None:
     with pytest.raises(HelmError) as refused:
         helm.template(*set_values({"image.repository": "registry.example.com/d", **values}))
     assert words in str(refused.value)
+
+
+def test_a_name_that_no_service_can_have_is_refused_where_there_is_one(helm: Helm) -> None:
+    given = {"image.repository": "d", "drivers.loop": {"enabled": True, "webhook": {"enabled": True}}}
+    with pytest.raises(HelmError, match=r"1-dradriver-loop-webhook can't be the name of a Service"):
+        helm.template(*set_values(given), release="1")
+
+
+def test_one_driver_may_run_in_two_ways_on_nodes_of_two_kinds(helm: Helm) -> None:
+    drivers = {
+        f"drivers.{kind}": {"enabled": True, "driverName": "a.b", "nodeSelector": {"kind": kind}}
+        for kind in ("one", "two")
+    }
+    assert helm.template(*set_values({"image.repository": "registry.example.com/d", **drivers}))
 
 
 def test_an_older_kubernetes_is_refused(helm: Helm) -> None:

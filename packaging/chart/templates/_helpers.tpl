@@ -2,6 +2,8 @@
 {{- define "dradriver.fullname" -}}
 {{- $chart := default .Chart.Name .Values.nameOverride -}}
 {{- $name := default (ternary .Release.Name (printf "%s-%s" .Release.Name $chart) (contains $chart .Release.Name)) .Values.fullnameOverride -}}
+{{- /* A release's name may have dots, that of a Service may not. */ -}}
+{{- $name = $name | replace "." "-" -}}
 {{- if gt (len $name) 34 -}}
 {{- printf "%s-%s" ($name | trunc 25 | trimSuffix "-") (sha256sum $name | trunc 8) -}}
 {{- else -}}
@@ -12,8 +14,11 @@
 {{/* The enabled drivers, by key, each with the defaults under its own settings; YAML. */}}
 {{- define "dradriver.drivers" -}}
 {{- $drivers := dict -}}
+{{- $user := dict "runAsNonRoot" true "runAsUser" 65532 "runAsGroup" 65532 -}}
+{{- $pool := dict "podSecurityContext" $user "tolerations" list "priorityClassName" "system-cluster-critical" -}}
 {{- range $key, $given := .Values.drivers -}}
-{{- $driver := mergeOverwrite (deepCopy $.Values.driverDefaults) (deepCopy $given) -}}
+{{- $kind := dict "kind" "node" -}}
+{{- $driver := mergeOverwrite $kind (deepCopy $.Values.driverDefaults) (ternary (deepCopy $pool) dict (eq (dig "kind" "node" $given) "pool")) (deepCopy $given) -}}
 {{- if $driver.enabled -}}
 {{- $_ := set $drivers $key $driver -}}
 {{- end -}}
@@ -23,7 +28,7 @@
 
 {{/*
 The templates below take a scope: dict "root" $ "key" KEY "driver" DRIVER.
-One name for DaemonSet, ServiceAccount, role and policy of a driver: nothing else may compute it.
+One name for DaemonSet or Deployment, ServiceAccount, role and policy of a driver: nothing else may compute it.
 */}}
 {{- define "dradriver.driver.name" -}}
 {{- printf "%s-%s" (include "dradriver.fullname" .root) .key -}}
@@ -39,9 +44,9 @@ One name for DaemonSet, ServiceAccount, role and policy of a driver: nothing els
 {{- end -}}
 
 {{- define "dradriver.selectorLabels" -}}
-app.kubernetes.io/name: {{ default .root.Chart.Name .root.Values.nameOverride }}
-app.kubernetes.io/instance: {{ .root.Release.Name }}
-app.kubernetes.io/component: {{ .key }}{{ if .webhook }}-webhook{{ end }}
+app.kubernetes.io/name: {{ default .root.Chart.Name .root.Values.nameOverride | quote }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
+app.kubernetes.io/component: {{ printf "%s%s" .key (ternary "-webhook" "" (hasKey . "webhook")) | quote }}
 {{- end -}}
 
 {{- define "dradriver.labels" -}}

@@ -43,7 +43,7 @@ apiVersion: v1
 kind: Secret
 metadata:
   name: {{ include "dradriver.webhook.secret" . }}
-  namespace: {{ .root.Release.Namespace }}
+  namespace: {{ .root.Release.Namespace | quote }}
   labels:
     {{- include "dradriver.labels" . | nindent 4 }}
 type: kubernetes.io/tls
@@ -60,7 +60,7 @@ apiVersion: cert-manager.io/v1
 kind: Issuer
 metadata:
   name: {{ $name }}
-  namespace: {{ .root.Release.Namespace }}
+  namespace: {{ .root.Release.Namespace | quote }}
   labels:
     {{- include "dradriver.labels" . | nindent 4 }}
 spec:
@@ -71,7 +71,7 @@ apiVersion: cert-manager.io/v1
 kind: Certificate
 metadata:
   name: {{ $name }}
-  namespace: {{ .root.Release.Namespace }}
+  namespace: {{ .root.Release.Namespace | quote }}
   labels:
     {{- include "dradriver.labels" . | nindent 4 }}
 spec:
@@ -97,7 +97,8 @@ metadata:
     cert-manager.io/inject-ca-from: {{ .root.Release.Namespace }}/{{ $name }}
   {{- end }}
 webhooks:
-  - name: {{ printf "parameters.%s" .driver.driverName }}
+  # At least three parts, and the driver's name may have one.
+  - name: {{ printf "parameters.%s%s" .driver.driverName (ternary "" ".dradriver" (contains "." .driver.driverName)) }}
     admissionReviewVersions: [v1]
     sideEffects: None
     failurePolicy: {{ .driver.webhook.failurePolicy }}
@@ -105,7 +106,7 @@ webhooks:
     clientConfig:
       service:
         name: {{ $name }}
-        namespace: {{ .root.Release.Namespace }}
+        namespace: {{ .root.Release.Namespace | quote }}
         path: /validate-resource-claim-parameters
         port: 443
       {{- with .caBundle }}
