@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from dradriver.allocator.explain import Reason
-from dradriver.allocator.plan import Plan, RequestPlan, too_few
+from dradriver.allocator.plan import Plan, RequestPlan, kinds_of, too_few
 from dradriver.allocator.state import State
 
 __all__ = ["Bounds"]
@@ -33,9 +33,13 @@ class Bounds:
         demands = _Demands(sum(1 << device for device, shares in enumerate(state.shares) if shares is not None))
         floors = [0] * len(state.totals)
         self._own_floors: list[list[tuple[int, int]]] = [[] for _ in requests]
+        kinds, first_of_kind = kinds_of(requests), dict[int, int]()
+        self._different = [list[int]()]
         self._demands = [list[tuple[int, int, int]]()]
         self._floors = [list[tuple[int, int]]()]
         for number in reversed(range(len(requests))):
+            first_of_kind[kinds[number]] = number
+            self._different.append(sorted(first_of_kind.values()))
             demands.add(number, requests[number])
             own = self._own_floors[number] = [
                 (name, least) for name, least in enumerate(self._least(requests[number])) if least
@@ -46,6 +50,7 @@ class Bounds:
             self._floors.append([(name, least) for name, least in enumerate(floors) if least])
         self._demands.reverse()
         self._floors.reverse()
+        self._different.reverse()
 
     def broken(self, request: int) -> tuple[int, Reason] | None:
         """The request to blame and why those from `request` on can't all be served; None: perhaps they can."""
@@ -54,7 +59,7 @@ class Bounds:
             found = (mask & usable).bit_count()
             if found < wanted:
                 return blamed, too_few(wanted, found)
-        for number in range(request, len(self._requests)):
+        for number in self._different[request]:
             if self.spare(number) < 0:
                 plan = self._requests[number].plans[0]
                 return number, too_few(plan.count, self._found(plan))

@@ -1,6 +1,6 @@
 """The requests made concrete for one node: who may serve them, how many are needed, what binds them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dradriver.allocator.asks import Ask, Request, too_many
@@ -12,7 +12,7 @@ from dradriver.allocator.supply import Supply
 from dradriver.cel.errors import EvaluationError
 from dradriver.model.claim import MAX_RESULTS, ResourceClaim
 
-__all__ = ["Plan", "Planner", "RequestPlan", "pool_reason", "too_few"]
+__all__ = ["Plan", "Planner", "RequestPlan", "kinds_of", "pool_reason", "too_few"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,3 +191,24 @@ def pool_reason(pool: PoolView, problem: str) -> Reason:
     """The reason for a pool that serves nothing."""
     code: ReasonCode = "pool-invalid" if problem.startswith("invalid") else "pool-incomplete"
     return Reason(code, f"resource pool {pool.driver}/{pool.name} is {problem}")
+
+
+def kinds_of(requests: Sequence[RequestPlan]) -> list[int]:
+    """Per request a number, equal for those that the same choices serve."""
+    numbers: dict[Hashable, int] = {}
+    found = []
+    for request in requests:
+        key = tuple(
+            (
+                plan.mask,
+                plan.count,
+                plan.use.mark,
+                plan.use.excludes,
+                plan.use.constraints,
+                tuple(map(id, plan.use.values)),
+                id(plan.candidates),
+            )
+            for plan in request.plans
+        )
+        found.append(numbers.setdefault(key, len(numbers)))
+    return found

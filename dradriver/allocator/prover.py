@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from dradriver.allocator.bounds import Bounds
 from dradriver.allocator.constraints import LIST
-from dradriver.allocator.plan import Plan, RequestPlan
+from dradriver.allocator.plan import Plan, RequestPlan, kinds_of
 from dradriver.allocator.state import State, Taken
 from dradriver.allocator.symmetry import Symmetry
 from dradriver.model.claim import MAX_RESULTS
@@ -28,6 +28,9 @@ _Branches: TypeAlias = "Iterator[_Branches | None]"
 
 _END: Final = object()
 
+_GLANCES: Final = 8
+"""To see how many devices that many requests find takes about as long as to try one device."""
+
 
 class Prover:
     """Proofs for the states of one search."""
@@ -38,14 +41,14 @@ class Prover:
         state: State,
         bounds: Bounds,
         symmetry: Symmetry,
-        count_step: Callable[[], None],
+        count_steps: Callable[[int], None],
     ) -> None:
         self._requests = requests
         self._state = state
         self._bounds = bounds
         self._symmetry = symmetry
-        self._count_step = count_step
-        self._kinds = _kinds(requests)
+        self._count_steps = count_steps
+        self._kinds = kinds_of(requests)
         self._dead: set[Hashable] = set()
         self._taken: list[Taken] = []
         self._served: list[tuple[int, Plan]] = []
@@ -130,7 +133,7 @@ class Prover:
             if like in tried:
                 continue
             tried.add(like)
-            self._count_step()
+            self._count_steps(1)
             self._taken.append(self._state.take(device, plan.use))
             yield self._devices(plan, where, rest, chosen + 1, index + 1)
             self._state.undo(self._taken.pop())
@@ -140,27 +143,8 @@ class Prover:
         """The request with the fewest devices to spare; None when one can't be served."""
         if self._bounds.overdrawn_by(remaining):
             return None
-        spare = {number: self._bounds.spare(number) for number in remaining}
-        hardest = min(remaining, key=spare.__getitem__)
+        different = {self._kinds[number]: number for number in reversed(remaining)}
+        self._count_steps(len(different) // _GLANCES)
+        spare = {number: self._bounds.spare(number) for number in different.values()}
+        hardest = min(spare, key=lambda number: (spare[number], number))
         return hardest if spare[hardest] >= 0 else None
-
-
-def _kinds(requests: Sequence[RequestPlan]) -> list[int]:
-    """Per request a number, equal for those that the same choices serve."""
-    numbers: dict[Hashable, int] = {}
-    found = []
-    for request in requests:
-        key = tuple(
-            (
-                plan.mask,
-                plan.count,
-                plan.use.mark,
-                plan.use.excludes,
-                plan.use.constraints,
-                tuple(map(id, plan.use.values)),
-                id(plan.candidates),
-            )
-            for plan in request.plans
-        )
-        found.append(numbers.setdefault(key, len(numbers)))
-    return found

@@ -53,7 +53,7 @@ class Search:
         self._state = planner.state
         self._bounds = Bounds(requests, planner.state)
         self._symmetry = Symmetry(requests, planner.state)
-        self._prover = Prover(requests, self._state, self._bounds, self._symmetry, self._count_step)
+        self._prover = Prover(requests, self._state, self._bounds, self._symmetry, self._count_steps)
         self._in_claim = [0] * len(planner.claims)
         self._still_least = _least_after(requests)
         self._dead: set[Hashable] = set()
@@ -138,7 +138,7 @@ class Search:
         self._dead.add(position)
 
     def _with(self, device: int, number: int, choice: int, plan: Plan, chosen: int, index: int) -> _Branches:
-        self._count_step()
+        self._count_steps(1)
         name = f"{self._planner.claims[plan.ask.claim].ref}:{plan.ask.name}"
         pooled = self._state.supply.devices[device]
         self._reporter.chosen(name, pooled.id)
@@ -152,7 +152,7 @@ class Search:
         self._failures += 1
         self._reporter.backtracked(name, pooled.id)
 
-    def _count_step(self) -> None:
+    def _count_steps(self, steps: int) -> None:
         if self._steps >= self._max_steps:
             self._reporter.finished(self._steps, found=False)
             for plan in (plan for request in self._requests for plan in request.alternatives):
@@ -164,7 +164,7 @@ class Search:
                 node=self._planner.node,
                 reasons=[Reason("steps", f"the search gave up after {self._max_steps} steps")],
             )
-        self._steps += 1
+        self._steps += steps
 
     def _check_selectors(self, plan: Plan, device: int) -> None:
         if device in plan.candidates.errors and not self._state.marks[device] & plan.use.excludes:

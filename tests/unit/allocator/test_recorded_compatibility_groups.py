@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dradriver.allocator import Features, Refusal
+from dradriver.allocator import PACKED, Features, Refusal
 from dradriver.allocator.snapshot import SNAPSHOT_DRIVER, groups_in_force, snapshot_of
 from dradriver.model.claim import (
     Allocation,
@@ -130,3 +130,13 @@ def test_the_largest_claim_needs_two_entries_of_the_size_that_the_api_server_tak
 def test_a_claim_without_room_for_an_entry_goes_without() -> None:
     taken = [CounterConsumption("set", {"c": 1}, ["mig"])]
     assert snapshot_of([Device("d", consumes_counters=taken)], 64) == []
+
+
+def test_after_the_gate_is_turned_off_packed_still_keeps_others_from_the_counter_set() -> None:
+    """KEP-5963, version skew: what has no groups may not join a set that is used with groups."""
+    slices = pool(a=["mig"], free=[])
+    held = holder(slices, "a")
+    with pytest.raises(Refusal) as caught:
+        try_on(slices, named("free"), in_use=[held], order=PACKED)
+    assert "counter set gpu-0 is used with compatibility groups mig, not no groups" in caught.value.text()
+    assert devices(try_on(slices, named("free"), order=PACKED)) == ["free"]

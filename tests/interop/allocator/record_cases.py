@@ -1,0 +1,37 @@
+"""Asks Kubernetes' allocator for the answers that the tests without Go compare with.
+
+`python -m tests.interop.allocator.record_cases` writes `tests/conformance/allocator_answers.json`. Run it when
+`random_worlds` changes.
+"""
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from tests.interop.allocator.oracle import ask, build
+from tests.interop.allocator.random_worlds import random_world
+
+TARGET: Final = Path(__file__).parents[2] / "conformance/allocator_answers.json"
+SEED: Final = 20_261_121
+COUNT: Final = 250
+_LARGEST: Final = 5_000
+"""Characters of a question; small ones tell as much and are easier to read."""
+
+
+def main() -> None:
+    """Writes the file: a case a line."""
+    questions = [random_world(SEED + number) for number in range(COUNT)]
+    questions = [question for question in questions if len(json.dumps(question)) < _LARGEST]
+    with tempfile.TemporaryDirectory() as folder:
+        answers = ask(build(Path(folder)), questions)
+    cases = [
+        json.dumps({"question": question, "answer": answer}, separators=(",", ":"))
+        for question, answer in zip(questions, answers, strict=True)
+        if answer["verdict"] not in {"slow", "panic"}
+    ]
+    TARGET.write_text("[\n" + ",\n".join(cases) + "\n]\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
