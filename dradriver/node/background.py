@@ -3,9 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Collection, Coroutine
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
-__all__ = ["Background", "end", "settled"]
+__all__ = ["Background", "deliverable", "end", "settled"]
 
 _log = logging.getLogger(__name__)
 
@@ -41,6 +41,16 @@ async def settled(work: asyncio.Future[T]) -> T:
     except asyncio.CancelledError:
         await asyncio.wait({work})
         raise
+
+
+def deliverable(error: BaseException) -> Exception:
+    """What code in a thread raised, as whoever waits for it on the loop may get it.
+
+    No future takes a StopIteration, and nobody ends or cancels a thread but its own code: such an error would
+    end or cancel the one who waits.
+    """
+    told = isinstance(error, Exception) and not isinstance(error, StopIteration)
+    return cast(Exception, error) if told else RuntimeError(repr(error))
 
 
 class Background:

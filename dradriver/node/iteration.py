@@ -12,6 +12,8 @@ from contextlib import suppress
 from inspect import isasyncgenfunction
 from typing import Any, TypeAlias, TypeVar, cast
 
+from dradriver.node.background import deliverable
+
 __all__ = ["opened"]
 
 _log = logging.getLogger(__name__)
@@ -86,9 +88,7 @@ class _Worker:
             try:
                 outcome = work()
             except BaseException as raised:
-                # No future takes a StopIteration, and nobody ends or cancels a thread but its own code.
-                told = isinstance(raised, Exception) and not isinstance(raised, StopIteration)
-                error = cast(Exception, raised) if told else RuntimeError(repr(raised))
+                error = deliverable(raised)
             with suppress(RuntimeError):  # the loop that asked is closed
                 self._loop.call_soon_threadsafe(_settle, future, outcome, error)
 

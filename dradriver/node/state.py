@@ -23,10 +23,10 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from dradriver.node.background import settled
+from dradriver.node.background import deliverable, settled
 from dradriver.node.errors import StateError
 from dradriver.node.rows import Rows
-from dradriver.node.state_file import UNREADABLE, Opened, connect, identity, staying
+from dradriver.node.state_file import UNREADABLE, Opened, connect, identity, primary_code, staying
 
 __all__ = ["State"]
 
@@ -49,22 +49,22 @@ class _Job:
     writes: bool
     first: Callable[[], object] | None = None
     outcome: Any = None
-    error: BaseException | None = field(default=None)
+    error: Exception | None = field(default=None)
 
     def run(self, rows: Rows) -> None:
         try:
             self.outcome, self.error = self.work(rows), None
         except sqlite3.Error:
             raise
-        except Exception as error:  # it belongs to whoever asked
-            self.error = error
+        except BaseException as error:  # it belongs to whoever asked
+            self.error = deliverable(error)
 
     def begin(self) -> None:
         if self.first is not None:
             try:
                 self.first()
             except BaseException as error:  # as an executor does: it belongs to whoever asked
-                self.error = error
+                self.error = deliverable(error)
 
     def settle(self) -> None:
         if self.future.done():
@@ -113,11 +113,11 @@ class State:
         return self._opened.aside
 
     async def close(self) -> None:
-        """Ends the thread after what was asked before."""
-        if self._thread is not None:
+        """Ends the thread after what was asked before; who asks from now on is refused."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
             self._jobs.put(None)
-            await asyncio.to_thread(self._thread.join)
-            self._thread = None
+            await asyncio.to_thread(thread.join)
 
     async def write(self, work: Callable[[Rows], T], *, first: Callable[[], object] | None = None) -> T:
         """Runs `work` in a transaction; when this returns, its changes are on disk.
@@ -174,6 +174,10 @@ class State:
         except (OSError, StateError) as error:
             for job in jobs:
                 job.error = StateError(f"prepared state {self.path}: {error}")
+        except BaseException as error:  # a defect; a thread that has ended would answer nobody ever
+            _log.exception("prepared state %s", self.path)
+            for job in jobs:
+                job.error = StateError(f"prepared state {self.path}: internal error: {error!r}")
 
     @contextmanager
     def _file(self) -> Iterator[Rows]:
@@ -216,7 +220,7 @@ class State:
             try:
                 self._transaction(rows, jobs)
             except sqlite3.Error as error:
-                if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+                if primary_code(error) == sqlite3.SQLITE_BUSY:
                     for job in jobs:
                         job.error = self._unusable(error)
                     return
@@ -236,7 +240,7 @@ class State:
             job.error = self._unusable(error)
 
     def _unusable(self, error: sqlite3.Error) -> StateError:
-        self._readable = getattr(error, "sqlite_errorcode", 0) & 0xFF not in UNREADABLE
+        self._readable = primary_code(error) not in UNREADABLE
         return StateError(f"prepared state {self.path}: {error}")
 
     @staticmethod

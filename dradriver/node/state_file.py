@@ -20,7 +20,17 @@ from dradriver.node.errors import StateError
 from dradriver.node.records import PreparedClaimRecord
 from dradriver.node.rows import Rows
 
-__all__ = ["FILE_NAME", "UNREADABLE", "Identity", "Opened", "connect", "identity", "read_only", "staying"]
+__all__ = [
+    "FILE_NAME",
+    "UNREADABLE",
+    "Identity",
+    "Opened",
+    "connect",
+    "identity",
+    "primary_code",
+    "read_only",
+    "staying",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -57,7 +67,7 @@ _MIGRATIONS: Final = (
 )
 """What turns version N of the file into N + 1; `user_version` is the version."""
 
-UNREADABLE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+UNREADABLE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, None})
 """Primary error codes of a file that no new attempt can read."""
 
 Identity: TypeAlias = tuple[int, int]
@@ -131,6 +141,12 @@ def identity(path: Path) -> Identity | None:
     return found.st_dev, found.st_ino
 
 
+def primary_code(error: sqlite3.Error) -> int | None:
+    """What SQLite says went wrong; None where Python can't take what SQLite read: a text that is not UTF-8."""
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF
+
+
 @contextmanager
 def staying(path: Path) -> Iterator[None]:
     """No process sets the file aside meanwhile; any number of processes may hold this at once.
@@ -159,7 +175,7 @@ def _open(path: Path) -> sqlite3.Connection:
         _prepare(connection)
     except sqlite3.DatabaseError as error:
         connection.close()
-        if error.sqlite_errorcode & 0xFF in UNREADABLE:
+        if primary_code(error) in UNREADABLE:
             raise _UnreadableError(str(error)) from error
         raise
     except BaseException:

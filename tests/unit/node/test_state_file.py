@@ -42,11 +42,12 @@ def damaged(path: Path, how: str) -> None:
                     "foreign": "PRAGMA application_id = 1",
                     "bad row": "UPDATE claims SET record = X'7B'",
                     "bad state": "UPDATE claims SET state = 'lost'",
+                    "bad text": "UPDATE claims SET boot_id = CAST(X'FF' AS TEXT)",
                 }[how]
             )
 
 
-@pytest.mark.parametrize("how", ["garbage", "torn", "newer", "foreign", "bad row", "bad state"])
+@pytest.mark.parametrize("how", ["garbage", "torn", "newer", "foreign", "bad row", "bad state", "bad text"])
 async def test_an_unreadable_file_is_set_aside_and_rebuilt(world: World, how: str) -> None:
     claim = world.api.add(allocated("claim", "lamp-0"))
     async with world.running() as process:
