@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
+from tests.conformance.allocator_a100 import a100_slices
+
 Json = dict[str, Any]
 
 NODE: Final = "node-1"
@@ -259,12 +261,11 @@ class _World:
                 # Where drivers changed groups in use, Kubernetes' verdict depends on an order; ours is no.
                 if chance.random() < 0.12 and not (self.has("groups", 1.0) and found):
                     found += [self._holder(each["spec"], device) for _ in range(chance.choice((1, 1, 2)))]
-        return [
-            {"metadata": {"name": f"held-{at}", "namespace": "default", "uid": f"held-{at}"},
-             "spec": {"devices": {}},
-             "status": {"allocation": {"devices": {"results": [result]}}}}
-            for at, result in enumerate(found)
-        ]  # fmt: skip
+        return [_held(at, result) for at, result in enumerate(found)]
+
+    def claim_with(self, number: int, spec: Json, device: Json) -> Json:
+        """A claim that holds the device of a slice."""
+        return _held(number, self._holder(spec, device))
 
     def _holder(self, spec: Json, device: Json) -> Json:
         result = {
@@ -394,8 +395,53 @@ def _optional(attribute: str, otherwise: object, rest: str) -> str:
     return f"device.attributes[device.driver].?{attribute}.orValue({otherwise!r}) {rest}".strip()
 
 
+def _held(number: int, result: Json) -> Json:
+    name = f"held-{number}"
+    return {
+        "metadata": {"name": name, "namespace": "default", "uid": name},
+        "spec": {"devices": {}},
+        "status": {"allocation": {"devices": {"results": [result]}}},
+    }
+
+
 def _zone(zone: str, chance: Random) -> Json:
     expressions = [{"key": "zone", "operator": "In", "values": [zone]}]
     if chance.random() < 0.3:
         expressions.append({"key": "kubernetes.io/hostname", "operator": "Exists"})
     return {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
+
+
+def random_mig_node(seed: int) -> Json:
+    """A node of A100s with every placement of every MIG profile, partly used, and a pod that wants some."""
+    chance = Random(seed)
+    gpus = chance.randint(1, 4)
+    slices = a100_slices(NODE, gpus)
+    holders = [
+        (each["spec"], device)
+        for each in slices
+        for device in each["spec"].get("devices", ())
+        if chance.random() < 0.1 / gpus
+    ]
+    world = _World(chance, GATES)
+    return {
+        "gates": GATES,
+        "node": {"metadata": {"name": NODE, "labels": {}}, "status": {"declaredFeatures": []}},
+        "slices": slices,
+        "classes": [{"metadata": {"name": "any"}, "spec": {}}],
+        "held": [world.claim_with(number, *each) for number, each in enumerate(holders)],
+        "claims": [_mig_claim(chance, f"claim-{number}") for number in range(chance.choice((1, 1, 2)))],
+    }
+
+
+def _mig_claim(chance: Random, name: str) -> Json:
+    requests = []
+    for number in range(chance.randint(1, 4)):
+        profile = chance.choices(("1g.5gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb"), (50, 25, 15, 5, 5))[0]
+        expression = f"device.attributes['gpu.nvidia.com'].?profile.orValue('') == '{profile}'"
+        wish = {"deviceClassName": "any", "allocationMode": "ExactCount", "count": chance.choice((1, 1, 1, 2))}
+        selectors = [{"cel": {"expression": expression}}] if chance.random() < 0.9 else []
+        requests.append({"name": f"r{number}", "exactly": {**wish, "selectors": selectors}})
+    devices: Json = {"requests": requests}
+    if chance.random() < 0.4:
+        devices["constraints"] = [{"matchAttribute": "gpu.nvidia.com/parentUUID"}]
+    return {"metadata": {"name": name, "namespace": "default", "uid": name}, "spec": {"devices": devices}}

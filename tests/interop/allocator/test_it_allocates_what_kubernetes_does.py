@@ -7,11 +7,12 @@ from random import SystemRandom
 
 import pytest
 
-from tests.interop.allocator.agreement import agree, our_answer
+from tests.interop.allocator.agreement import Json, agree, our_answer
 from tests.interop.allocator.oracle import GO, ask, build
-from tests.interop.allocator.random_worlds import random_world
+from tests.interop.allocator.random_worlds import random_mig_node, random_world
 
 COUNT = 4000
+PARTITIONED = 150
 
 pytestmark = [
     pytest.mark.skipif(GO is None, reason="Go is not installed"),
@@ -32,6 +33,21 @@ def test_random_pods_get_the_same_devices(oracle: Path) -> None:
     verdicts = Counter(answer["verdict"] for answer in answers)
     print(verdicts)
     assert min(verdicts["allocated"], verdicts["node"], verdicts["claim"]) > len(questions) // 50
+    _compare(questions, answers, seed)
+
+
+def test_random_pods_get_the_same_partitions(oracle: Path) -> None:
+    seed = int(os.environ.get("ALLOCATOR_SEED") or SystemRandom().randrange(2**32))
+    print(f"ALLOCATOR_SEED={seed}")
+    questions = [random_mig_node(seed + number) for number in range(PARTITIONED)]
+    answers = ask(oracle, questions)
+    verdicts = Counter(answer["verdict"] for answer in answers)
+    print(verdicts)
+    assert verdicts["allocated"] > len(questions) // 10
+    _compare(questions, answers, seed)
+
+
+def _compare(questions: list[Json], answers: list[Json], seed: int) -> None:
     different = [
         (seed + number, theirs, ours)
         for number, (question, theirs) in enumerate(zip(questions, answers, strict=True))
