@@ -14,6 +14,8 @@ __all__ = ["Session"]
 _IDLE_SECONDS: Final = 60.0
 """kube-apiserver closes a connection that was idle for 90 s; a request must not meet that."""
 _HAPPY_EYEBALLS_SECONDS: Final = 0.25
+_OPENING_SECONDS: Final = 0.25
+"""At the end a connection that is just being made gets this long."""
 _LONGEST_HEAD: Final = 2**14
 _PORTS: Final = {"http": 80, "https": 443}
 
@@ -34,6 +36,7 @@ class Session:
         self._proxy = _split(at.proxy, ("http",)) if at.proxy else None
         self._idle: list[HttpConnection] = []
         self._all: set[HttpConnection] = set()
+        self._opening: set[asyncio.Task[HttpConnection]] = set()
         self._closed = False
         self.host = self._url.netloc.rpartition("@")[2]
         """The `Host` header."""
@@ -59,9 +62,17 @@ class Session:
             if connection.idle_since > oldest and connection.is_usable:
                 return connection
             self._cut(connection)
-        async with asyncio.timeout(seconds):
-            connection = await self._open()
-        self._all.add(connection)
+        # A task of its own, because asyncio loses the socket of a connection whose making is cancelled at the
+        # wrong moment, and the server waits a minute for the rest of the handshake.
+        opening = asyncio.create_task(self._open_within(seconds), name="connect")
+        self._opening.add(opening)
+        try:
+            connection = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(self._keep)
+            raise
+        finally:
+            opening.add_done_callback(self._opening.discard)
         return connection
 
     def give(self, connection: HttpConnection, *, usable: bool) -> None:
@@ -75,13 +86,29 @@ class Session:
     async def close(self) -> None:
         """Cuts all connections, those in use too."""
         self._closed = True
+        if opening := set(self._opening):
+            await asyncio.wait(opening, timeout=_OPENING_SECONDS)
+            for task in opening:
+                task.cancel()
+            await asyncio.wait(opening)
         for connection in list(self._all):
             self._cut(connection)
         await asyncio.sleep(0)  # the transports end in the loop's next round
 
+    def _keep(self, opening: asyncio.Task[HttpConnection]) -> None:
+        """Who wanted the connection has gone: it is for the next one."""
+        if not opening.cancelled() and opening.exception() is None:
+            self.give(opening.result(), usable=True)
+
     def _cut(self, connection: HttpConnection) -> None:
         self._all.discard(connection)
         connection.cut()
+
+    async def _open_within(self, seconds: float) -> HttpConnection:
+        async with asyncio.timeout(seconds):
+            connection = await self._open()
+        self._all.add(connection)
+        return connection
 
     async def _open(self) -> HttpConnection:
         loop = asyncio.get_running_loop()
