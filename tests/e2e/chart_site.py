@@ -11,18 +11,22 @@ from dradriver.kube.resources import PODS, SLICES
 from tests.e2e import driver_image, images
 from tests.e2e.bed import BedError
 from tests.e2e.cluster import Cluster
+from tests.e2e.credentials import NODES
 from tests.e2e.helm import Helm, on_bed, set_values
 
 NAMESPACE: Final = "dradriver-system"
 DRIVER: Final = "loop.example.com"
 DAEMONSET: Final = "daemonset/dradriver-loop"
 PATIENCE: Final = 120.0
+_NODE: Final = {"kubernetes.io/hostname": NODES[0]}
+"""The one that has the image; other tests may have started more nodes."""
 VALUES: Final = {
     "image.repository": driver_image.IMAGE,
     "image.tag": driver_image.TAGS[0],
     "image.pullPolicy": "Never",
     "drivers.loop.enabled": True,
-    "drivers.loop.webhook": {"enabled": True, "replicas": 1},
+    "drivers.loop.nodeSelector": _NODE,
+    "drivers.loop.webhook": {"enabled": True, "replicas": 1, "nodeSelector": _NODE},
 }
 SHOW: Final = "echo device=$LOOP_DEVICE; test -b $LOOP_DEVICE && echo block; exec sleep 3600"
 

@@ -1,6 +1,7 @@
 """The cards driver's rights on a cluster, and what is made for a test and goes after it."""
 
 import json
+import shutil
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -87,6 +88,7 @@ async def _clear(site: Site) -> None:
     await site.until("removal of the pods", no_pods)
     for driver in site.drivers:
         await driver.end()
+    shutil.rmtree(site.node.plugins / DRIVER, ignore_errors=True)
     for claim in (await site.client.list(CLAIMS, site.namespace, into=Json)).items:
         await site.client.delete(CLAIMS, claim["metadata"]["name"], site.namespace)
     for item in (await site.client.list(SLICES, fields=f"spec.driver={DRIVER}", into=Json)).items:
