@@ -9,7 +9,7 @@
 A new order is a new value; the search does not change.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -45,16 +45,17 @@ def _as_kubernetes(supply: "Supply") -> Sequence[int]:
 
 
 def _smallest_first(supply: "Supply") -> Sequence[int]:
-    spoiled = _Spoiled(supply)
+    sizes = [_size(supply, device) for device in range(len(supply.devices))]
+    spoiled = _spoiled(supply, sizes)
     keys = [
         (
             bool(supply.devices[device].device.binding_conditions),
-            _size(supply, device),
+            sizes[device],
             _room(supply, device),
-            spoiled.by(device),
+            spoiled[device],
             device,
         )
-        for device in range(len(supply.devices))
+        for device in range(len(sizes))
     ]
     return sorted(range(len(keys)), key=keys.__getitem__)
 
@@ -77,30 +78,45 @@ def _room(supply: "Supply", device: int) -> int:
     return sum(shares) // len(shares) if shares else _WHOLE
 
 
-class _Spoiled:
-    """What can no longer be had of a component when a device is taken: the sum of the sizes."""
+def _spoiled(supply: "Supply", sizes: Sequence[int]) -> list[int]:
+    """Per device what can no longer be had of its component when it is taken: the sum of the sizes."""
+    rivals: list[list[int]] = [[] for _ in supply.components]
+    for device, component in enumerate(supply.component):
+        if supply.counters[device]:
+            rivals[component].append(device)
+    found = [0] * len(sizes)
+    known: dict[Hashable, list[int]] = {}
+    for component, devices in enumerate(rivals):
+        first, end = supply.components[component].counters
+        left = supply.left[first:end]
+        needs = [{at - first: nano for at, nano in supply.counters[device]} for device in devices]
+        free = [not supply.held_by[device] for device in devices]
+        # GPUs of one model in one state are alike.
+        key = tuple(left), tuple(free), tuple(tuple(need.items()) for need in needs)
+        if key not in known:
+            known[key] = _spoiled_of_one(left, needs, free, [sizes[device] for device in devices])
+        for device, amount in zip(devices, known[key], strict=True):
+            found[device] = amount
+    return found
 
-    def __init__(self, supply: "Supply") -> None:
-        self._supply = supply
-        self._free: list[list[int]] = [[] for _ in supply.components]
-        for device, component in enumerate(supply.component):
-            if supply.counters[device] and not supply.held_by[device] and self._fits(device, {}):
-                self._free[component].append(device)
 
-    def by(self, device: int) -> int:
-        supply, component = self._supply, self._supply.component[device]
-        if not supply.counters[device]:
-            return 0
-        taken = dict(supply.counters[device])
-        return sum(
-            _size(supply, other)
-            for other in self._free[component]
-            if other != device and not self._fits(other, taken)
+def _spoiled_of_one(
+    left: Sequence[int], needs: Sequence[Mapping[int, int]], free: Sequence[bool], sizes: Sequence[int]
+) -> list[int]:
+    """The same for the devices of one component, with places from its first counter on."""
+    fitting = [
+        (need, size)
+        for need, size, is_free in zip(needs, sizes, free, strict=True)
+        if is_free and all(left[at] >= nano for at, nano in need.items())
+    ]
+    return [
+        sum(
+            size
+            for need, size in fitting
+            if any(left[at] - taken.get(at, 0) < nano for at, nano in need.items())
         )
-
-    def _fits(self, device: int, taken: dict[int, int]) -> bool:
-        left = self._supply.left
-        return all(left[at] - taken.get(at, 0) >= nano for at, nano in self._supply.counters[device])
+        for taken in needs
+    ]
 
 
 ORDERED: Final = Order("ordered", _as_kubernetes)

@@ -8,10 +8,13 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from dradriver.allocator import (
+    ORDERED,
+    PACKED,
     Features,
     InUse,
     Inventory,
     Node,
+    Order,
     PooledDevice,
     Refusal,
     allocate,
@@ -236,7 +239,9 @@ def holder(world: World) -> ResourceClaim:
     )
 
 
-def searched(wanted: list[ResourceClaim], world: World) -> list[tuple[str, str, tuple[str, str, str]]] | None:
+def searched(
+    wanted: list[ResourceClaim], world: World, order: Order = ORDERED
+) -> list[tuple[str, str, tuple[str, str, str]]] | None:
     """What the search finds: claim, request, device, in the order of the results."""
     try:
         found = allocate(
@@ -246,6 +251,7 @@ def searched(wanted: list[ResourceClaim], world: World) -> list[tuple[str, str, 
             InUse.of([holder(world)]),
             Node(world.node),
             features=FEATURES,
+            order=order,
             selectors=PlainSelectors(),
         )
     except Refusal as refusal:
@@ -336,6 +342,34 @@ def test_it_does_so_where_the_first_fit_is_often_wrong(start: int) -> None:
         assert searched(wanted, world) == (None if expected is None else as_triples(expected, wanted)), seed
 
 
+def flaws_of(
+    found: list[tuple[str, str, tuple[str, str, str]]], wanted: list[ResourceClaim], world: World
+) -> list[str]:
+    """What is wrong with what the search found."""
+    offered = {o.name: o for o in world.offered}
+    places = {claim.metadata.uid: number for number, claim in enumerate(wanted)}
+    admin = {
+        (places[c.metadata.uid], r.name)
+        for c in wanted
+        for r in c.spec.devices.requests
+        if r.exactly and r.exactly.admin_access
+    }
+    choices = [
+        Choice(places[uid], request, (places[uid], request) in admin, offered[name])
+        for uid, request, name in found
+    ]
+    return list(flaws(choices, wanted, world))
+
+
+@pytest.mark.parametrize("start", [5000, 5100])
+def test_packed_grants_what_can_be_granted_and_nothing_else(start: int) -> None:
+    for seed in range(start, start + 100):
+        world, wanted = tight(seed)
+        found = searched(wanted, world, PACKED)
+        assert (found is None) is (first_allocation(wanted, world) is None), seed
+        assert flaws_of(found or [], wanted, world) == [], seed
+
+
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(worlds(), several_claims)
 def test_it_finds_the_first_allocation_if_and_only_if_there_is_one(
@@ -351,16 +385,4 @@ def test_it_finds_the_first_allocation_if_and_only_if_there_is_one(
 @given(worlds(), several_claims)
 def test_what_it_finds_overdraws_nothing(world: World, wanted: tuple[ResourceClaim, ...]) -> None:
     found = searched(list(wanted), world)
-    offered = {o.name: o for o in world.offered}
-    places = {claim.metadata.uid: number for number, claim in enumerate(wanted)}
-    admin = {
-        (places[c.metadata.uid], r.name)
-        for c in wanted
-        for r in c.spec.devices.requests
-        if r.exactly and r.exactly.admin_access
-    }
-    choices = [
-        Choice(places[uid], request, (places[uid], request) in admin, offered[name])
-        for uid, request, name in found or ()
-    ]
-    assert list(flaws(choices, wanted, world)) == []
+    assert flaws_of(found or [], list(wanted), world) == []
