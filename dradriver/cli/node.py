@@ -1,6 +1,6 @@
 """`dradriver node`: what a node itself knows, without a cluster."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from dradriver.model.codec import rfc3339
 __all__ = ["node"]
 
 COLUMNS = ("driver", "claim", "uid", "state", "devices", "since", "cdi spec")
+INSTANCE_COLUMNS = ("driver", "socket", "state", "since", "problem")
 POOL_COLUMNS = ("driver", "pool", "state", "generation", "slices", "devices", "since", "problem")
 
 
@@ -41,21 +42,26 @@ def node() -> None:
 @click.option("--driver", help="Only claims of the driver of this name (loop.example.com).")
 @output_option
 def status(plugins_dir: Path, cdi_dir: Path, driver: str | None, output: str) -> None:
-    """Show the claims that are prepared on this node, and what became of the pools that it publishes.
+    """Show the claims that are prepared on this node, its pools, and whether its drivers are ready.
 
     Reads the state files of dradriver's drivers; they may be running or not. Needs the rights to read them.
     """
     data_dirs = _data_dirs(plugins_dir, driver)
     rows = [row for data_dir in data_dirs for row in _claims(data_dir, cdi_dir)]
     pools = [row for data_dir in data_dirs for row in _pools(data_dir)]
+    instances = [row for data_dir in data_dirs for row in _instances(data_dir)]
     if output != "table":
-        document({"apiVersion": "dradriver/v1", "kind": "NodeStatus", "items": rows, "pools": pools}, output)
+        head = {"apiVersion": "dradriver/v1", "kind": "NodeStatus"}
+        document({**head, "items": rows, "pools": pools, "instances": instances}, output)
         return
     now = datetime.now(UTC)
     _show_claims(rows, now)
     if pools:
         click.echo()
-        _show_pools(pools, now)
+        _show(POOL_COLUMNS, pools, now)
+    if instances:
+        click.echo()
+        _show(INSTANCE_COLUMNS, instances, now)
 
 
 def _show_claims(rows: Iterable[Mapping[str, object]], now: datetime) -> None:
@@ -79,16 +85,17 @@ def _devices(row: Mapping[str, object]) -> list[object]:
     return devices if isinstance(devices, list) else []
 
 
-def _show_pools(rows: Iterable[Mapping[str, object]], now: datetime) -> None:
+def _show(columns: Sequence[str], rows: Iterable[Mapping[str, object]], now: datetime) -> None:
+    """A table whose last columns are `since` and `problem`."""
     shown = (
         [
-            *(str(row[column]) for column in POOL_COLUMNS[:-2]),
+            *(str(row[column]) for column in columns[:-2]),
             age(datetime.fromisoformat(str(row["since"])), now),
             str(row["problem"] or "-"),
         ]
         for row in rows
     )
-    table(POOL_COLUMNS, shown, empty="")
+    table(columns, shown, empty="")
 
 
 def _data_dirs(plugins_dir: Path, driver: str | None) -> list[Path]:
@@ -148,6 +155,25 @@ def _pools(data_dir: Path) -> Iterator[dict[str, object]]:
             "problem": pool.message + (f" (held by {', '.join(pool.held_by)})" if pool.held_by else ""),
             "dropped": [str(field) for field in sorted(pool.dropped)],
             "heldBy": list(pool.held_by),
+        }
+
+
+def _instances(data_dir: Path) -> Iterator[dict[str, object]]:
+    from dradriver.node.instance_file import read_instances  # noqa: PLC0415
+
+    try:
+        found = read_instances(data_dir)
+    except DraError as error:
+        click.echo(f"Warning: {error}", err=True)
+        return
+    for each in found:
+        runs = each.runs
+        yield {
+            "driver": data_dir.name,
+            "socket": each.service,
+            "state": "gone" if not runs else "not ready" if each.missing else "ready",
+            "since": rfc3339(datetime.fromtimestamp(each.since, UTC)),
+            "problem": each.missing if runs else "no process serves its socket",
         }
 
 

@@ -30,6 +30,7 @@ from dradriver.node.claim_files import ClaimFiles
 from dradriver.node.config import PluginConfig
 from dradriver.node.discovery import Discovery
 from dradriver.node.errors import RegistrationError, StateError
+from dradriver.node.instance_file import InstanceFile, remove_left_instances
 from dradriver.node.inventory import Inventory
 from dradriver.node.locks import ClaimLocks
 from dradriver.node.metadata import MetadataDirectory
@@ -109,6 +110,9 @@ class Plugin:
         self._data_dir = config.data_dir(driver.name)
         self._background = Background()
         self._traffic = Traffic()
+        self._instance_file = InstanceFile(
+            self._data_dir, self.sockets.service, lambda: self.readiness, self.metrics
+        )
         self._serving = False
         self._stopped = False
         self.announcements = Announcements(recorder_of(client, driver.name, config.node_name), config.node_name)
@@ -218,6 +222,7 @@ class Plugin:
         await self._service_server.stop(max(0.0, until - clock()))
         await self.preparation.drain(max(0.0, until - clock()))
         await self._background.stop()
+        await self._instance_file.remove()
         self._turns.close()
         await self.preparation.drain(0)  # what the background began meanwhile
         self._driver._on_rediscover = None  # noqa: SLF001 - the loop may be gone when it asks again
@@ -253,6 +258,7 @@ class Plugin:
             for path in self.sockets.stale():
                 _log.info("removing %s, on which nobody listens", path)
                 path.unlink(missing_ok=True)
+            remove_left_instances(self._data_dir)
         except OSError as error:
             raise UsageError(f"sockets that nobody listens on can't be removed: {error}") from error
 
@@ -329,6 +335,7 @@ class Plugin:
         start("claim status", self._write_statuses())
         start("events", self._write_events())
         start("publish", self._publish_when_registered())
+        start("instance status", self._instance_file.run())
         if self._health.supported:
             start("health", self._health.run())
 

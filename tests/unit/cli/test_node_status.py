@@ -1,13 +1,16 @@
 """`dradriver node status` shows what is prepared, from the state files alone."""
 
 import json
+import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import Result
 
 import dradriver as dra
+from dradriver.node.instance_file import Instance
 from dradriver.node.pool_file import FILE_NAME, KnownPool, write_pools
 from dradriver.publish import PoolState, PoolStatus
 from dradriver.testing import Harness, ProcessDiedError, Step
@@ -57,6 +60,31 @@ def test_each_pool_is_shown_with_what_the_publisher_last_said_of_it(dradriver: C
     assert (pools[1]["generation"], pools[1]["devices"], pools[1]["heldBy"]) == (3, 2, ["default/mine"])
     shown = dradriver("node", "status", *where).stdout
     assert "a stays as it is (held by default/mine)" in shown
+
+
+def test_each_instance_says_whether_it_is_ready(dradriver: Command, tmp_path: Path) -> None:
+    with Harness(Led, tmp_path):
+        pass
+    data_dir = tmp_path / "plugins" / Led.name
+    sockets: list[socket.socket] = []
+    for name, told in (("dra-new", "nobody looked into the folder"), ("dra-old", ""), ("dra-killed", "")):
+        path = data_dir / f"{name}.sock"
+        if name != "dra-killed":
+            sockets.append(socket.socket(socket.AF_UNIX))
+            sockets[-1].bind(str(path))
+            sockets[-1].listen()
+        (data_dir / f"{name}.instance.json").write_bytes(msgspec.json.encode(Instance(str(path), told, 1.0)))
+    where = ("--plugins-dir", str(tmp_path / "plugins"), "--cdi-dir", str(tmp_path / "cdi"))
+    found = json.loads(dradriver("node", "status", *where, "-o", "json").stdout)["instances"]
+    for each in sockets:
+        each.close()
+    assert {(Path(each["socket"]).stem, each["state"], each["problem"]) for each in found} == {
+        ("dra-new", "not ready", "nobody looked into the folder"),
+        ("dra-old", "ready", ""),
+        ("dra-killed", "gone", "no process serves its socket"),
+    }
+    assert "not ready" not in dradriver("node", "status", *where).stdout
+    assert dradriver("node", "status", *where).stdout.count("gone") == 3
 
 
 def test_a_damaged_status_of_pools_hides_no_claim(dradriver: Command, tmp_path: Path) -> None:

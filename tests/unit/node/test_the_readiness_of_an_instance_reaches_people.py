@@ -1,0 +1,38 @@
+"""Each instance keeps a file that says whether it is ready, until it ends."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from dradriver.node.instance_file import Instance, read_instances
+from tests.unit.node.plugin_world import Node, notify
+from tests.unit.node.world import DRIVER
+
+
+async def told(data_dir: Path, holds: Callable[[Instance], bool]) -> Instance:
+    async with asyncio.timeout(20):
+        while True:
+            found = read_instances(data_dir)
+            if found and holds(found[0]):
+                return found[0]
+            await asyncio.sleep(0.05)
+
+
+async def test_it_says_what_is_missing_and_goes_with_the_instance(tmp_path: Path) -> None:
+    node, data_dir = Node(tmp_path), tmp_path / "plugins" / DRIVER
+    async with node.running() as plugin:
+        first = await told(data_dir, lambda each: "nobody looked into" in each.missing)
+        assert first.runs
+        assert first.service == str(plugin.sockets.service)
+        await notify(plugin, "the version is odd")
+        await told(data_dir, lambda each: each.missing.endswith("the version is odd"))
+    assert read_instances(data_dir) == []
+
+
+async def test_what_a_killed_instance_left_goes_with_the_next_start(tmp_path: Path) -> None:
+    node, data_dir = Node(tmp_path), tmp_path / "plugins" / DRIVER
+    data_dir.mkdir(parents=True)
+    (data_dir / "dra-killed.instance.json").write_text('{"service":"/nowhere","missing":"","since":1.0}')
+    (data_dir / "dra-damaged.instance.json").write_text("{")
+    async with node.running():
+        assert not list(data_dir.glob("dra-*.instance.json"))
