@@ -49,7 +49,7 @@ class _Job:
     writes: bool
     first: Callable[[], object] | None = None
     outcome: Any = None
-    error: Exception | None = field(default=None)
+    error: BaseException | None = field(default=None)
 
     def run(self, rows: Rows) -> None:
         try:
@@ -63,8 +63,10 @@ class _Job:
         if self.first is not None:
             try:
                 self.first()
-            except BaseException as error:  # as an executor does: it belongs to whoever asked
+            except Exception as error:  # it belongs to whoever asked
                 self.error = deliverable(error)
+            except BaseException as error:  # and this is for whoever runs the loop
+                self.error = error
 
     def settle(self) -> None:
         if self.future.done():

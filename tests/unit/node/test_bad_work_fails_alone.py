@@ -21,13 +21,12 @@ from dradriver.node.state_file import read_only
 
 RAISED = [
     ValueError("a rule"),
-    asyncio.CancelledError(),
-    SystemExit(1),
     StopIteration(),
-    GeneratorExit(),
     MemoryError(),
     sqlite3.ProgrammingError("of Python's module, so without SQLite's code"),
 ]
+ENDING = [asyncio.CancelledError(), SystemExit(1), GeneratorExit()]
+BEFORE, WITHIN = "before its transaction", "after it has changed a row"
 
 
 async def opened(path: Path) -> State:
@@ -48,8 +47,11 @@ async def known(state: State, path: Path) -> set[str]:
     return {row.uid for row in rows}
 
 
-@pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
-@pytest.mark.parametrize("when", ["before its transaction", "after it has changed a row"])
+@pytest.mark.parametrize(
+    ("when", "error"),
+    [*((BEFORE, error) for error in RAISED), *((WITHIN, error) for error in (*RAISED, *ENDING))],
+    ids=repr,
+)
 async def test_whatever_it_raises(tmp_path: Path, when: str, error: BaseException) -> None:
     path = tmp_path / "state.db"
     state = await opened(path)
@@ -61,7 +63,7 @@ async def test_whatever_it_raises(tmp_path: Path, when: str, error: BaseExceptio
         beginning("bad")(rows)
         fail()
 
-    bad = state.write(beginning("bad"), first=fail) if when == "before its transaction" else state.write(begun)
+    bad = state.write(beginning("bad"), first=fail) if when == BEFORE else state.write(begun)
     works = [state.write(beginning("one")), bad, state.write(beginning("two")), state.read(Rows.all)]
     outcomes = await asyncio.gather(*works, return_exceptions=True)
     assert [isinstance(outcome, Exception) for outcome in outcomes] == [False, True, False, False]
