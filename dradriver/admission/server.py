@@ -9,20 +9,26 @@ import errno
 import logging
 import ssl
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
 
 from dradriver.admission.configs import Known
-from dradriver.admission.review import MalformedReviewError, review
+from dradriver.admission.review import MalformedReviewError, Verdict, review
 from dradriver.errors import UsageError
 
-__all__ = ["LARGEST_BODY", "PATH", "Webhook"]
+__all__ = ["LARGEST_BODY", "PATH", "THREADS", "Webhook"]
 
 PATH: Final = "/validate-resource-claim-parameters"
 LARGEST_BODY: Final = 8 * 1024 * 1024
 """Bytes: an object and its predecessor, 3 MiB each at most, and what is around them."""
+
+THREADS: Final = "webhook-review"
+"""How the names of the threads begin that run authors' rules; one whose rule never returns can't be ended."""
+_THREADS: Final = 16
+_SHUTDOWN_SECONDS: Final = 3.0
 
 _log = logging.getLogger("dradriver.admission")
 
@@ -35,13 +41,26 @@ class Webhook:
         context: the TLS to listen with.
         host: the address to listen on; "": all of them.
         port: the port; 0: any free one.
+        patience: seconds that a review may take, no API server waits for longer: then `/healthz` says no,
+            because only another start frees a thread whose rule does not return.
 
     Attributes:
         port: where it listens, once started.
     """
 
-    def __init__(self, known: Known, context: ssl.SSLContext, *, host: str = "", port: int = 0) -> None:
+    def __init__(
+        self,
+        known: Known,
+        context: ssl.SSLContext,
+        *,
+        host: str = "",
+        port: int = 0,
+        patience: float = 30.0,
+    ) -> None:
         self.port = port
+        self._patience = patience
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=THREADS)
+        self._begun: dict[object, float] = {}
         self._known, self._context, self._host = known, context, host
         self._stopping = False
         self._runner: web.AppRunner | None = None
@@ -68,7 +87,7 @@ class Webhook:
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics)
         # No access log: it would have a line for every probe.
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=10.0)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
         await self._runner.setup()
         site = web.TCPSite(self._runner, self._host or None, self.port, ssl_context=self._context)
         try:
@@ -89,13 +108,13 @@ class Webhook:
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _review(self, request: web.Request) -> web.Response:
         body = await request.read()
         begun = time.monotonic()
         try:
-            # In a thread: authors' rules are code that we do not know, and may take their time.
-            verdict = await asyncio.to_thread(review, body, self._known)
+            verdict = await self._decided(body)
         except MalformedReviewError as error:
             self._reviews.labels("malformed").inc()
             _log.warning("a request that is no AdmissionReview was answered 400")
@@ -110,7 +129,20 @@ class Webhook:
             _log.warning("%s: %s", verdict.subject, verdict.warning)
         return web.Response(body=verdict.answer, content_type="application/json")
 
+    async def _decided(self, body: bytes) -> Verdict:
+        """In a thread: authors' rules are code that we do not know, and may take their time, even for ever."""
+        loop = asyncio.get_running_loop()
+        running = self._threads.submit(review, body, self._known)
+        self._begun[running] = loop.time()
+        running.add_done_callback(self._begun.pop)
+        return await asyncio.wrap_future(running)
+
     async def _healthz(self, _request: web.Request) -> web.Response:
+        now = asyncio.get_running_loop().time()
+        longest = max((now - begun for begun in list(self._begun.values())), default=0.0)
+        if longest > self._patience:
+            text = f"a review has taken {longest:.0f} s: a rule of a driver does not return\n"
+            return web.Response(status=503, text=text)
         return web.Response(text="ok\n")
 
     async def _readyz(self, _request: web.Request) -> web.Response:

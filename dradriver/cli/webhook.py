@@ -70,11 +70,14 @@ def webhook(  # one parameter an option
     ResourceClaims, ResourceClaimTemplates and DeviceClasses whose configuration a driver would not take are
     refused, with every mistake named. Paths: /validate-resource-claim-parameters, /healthz, /readyz, /metrics.
     """
+    from dradriver.admission.server import THREADS  # noqa: PLC0415 - slow to import
+    from dradriver.runner.entry import OK, end_threads  # noqa: PLC0415
     from dradriver.runner.logs import start_log  # noqa: PLC0415 - of all the CLI only this and `run` keep a log
 
     start_log(log_format, log_level)
     known = known_configs(map(load_driver, drivers))
     asyncio.run(_serve(known, host, port, tls_cert_file, tls_private_key_file))
+    end_threads(THREADS, OK)
 
 
 async def _serve(known: Known, host: str, port: int, cert_file: Path, key_file: Path) -> None:

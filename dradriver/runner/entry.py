@@ -17,7 +17,7 @@ from dradriver.errors import DraError, DriverError, UsageError
 from dradriver.runner.logs import start_log
 from dradriver.runner.settings import OPTIONS, Settings
 
-__all__ = ["FAILED", "OK", "USAGE", "launch", "run"]
+__all__ = ["FAILED", "OK", "USAGE", "end_threads", "launch", "run"]
 
 OK, FAILED, USAGE = 0, 1, 2
 """Exit codes: stopped as asked, failed, and used wrongly."""
@@ -57,7 +57,7 @@ def launch(driver: type[Driver | PoolDriver], given: Mapping[str, str | None]) -
     If a plain method of the driver never returns, the process is ended here: nothing else can end its thread.
     """
     code = _launch(driver, given)
-    _end_threads(f"driver-{getattr(driver, 'name', '')}", code)
+    end_threads(f"driver-{getattr(driver, 'name', '')}", code)
     return code
 
 
@@ -97,8 +97,11 @@ def _refuse_misplaced(driver: type[Driver | PoolDriver], given: Mapping[str, str
             raise UsageError(f"{option.flag} is not for {driver.__name__}: it is {is_a}")
 
 
-def _end_threads(prefix: str, code: int) -> None:
-    """Python waits for threads without end; what they were doing is taken up as after a kill."""
+def end_threads(prefix: str, code: int) -> None:
+    """Ends the process if threads whose names begin so do not end: Python would wait for them without end.
+
+    What they were doing is taken up as after a kill.
+    """
     threads = [thread for thread in threading.enumerate() if thread.name.startswith(prefix)]
     until = time.monotonic() + _THREAD_SECONDS
     for thread in threads:

@@ -1,12 +1,15 @@
 """The webhook over real TLS: reviews, probes, metrics, limits, and certificates that change."""
 
+import asyncio
 import io
 import json
 import logging
 import ssl
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import ClassVar
 
 import aiohttp
 import pytest
@@ -15,7 +18,7 @@ from dradriver.admission.certificate import Certificate
 from dradriver.admission.server import LARGEST_BODY, PATH, Webhook
 from dradriver.errors import UsageError
 from tests.unit.admission.certificates import Pair, make_pair
-from tests.unit.admission.leds import KNOWN, WRONG, claim, led, review_of
+from tests.unit.admission.leds import GOOD, KNOWN, WRONG, LedConfig, LedDriver, claim, led, review_of
 
 
 class Peer:
@@ -72,6 +75,33 @@ async def test_a_body_beyond_the_limit_gets_413(peer: Peer) -> None:
 
 async def test_probes_are_answered(peer: Peer) -> None:
     assert [await peer.get("/healthz"), await peer.get("/readyz")] == [(200, "ok\n"), (200, "ok\n")]
+
+
+class Waiting(LedConfig):
+    """A rule that returns when the test wants it to."""
+
+    returns: ClassVar[threading.Event]
+
+    def __post_init__(self) -> None:
+        self.returns.wait()
+
+
+async def test_a_rule_that_does_not_return_is_a_reason_to_start_anew(tmp_path: Path) -> None:
+    Waiting.returns = threading.Event()
+    pair = make_pair("first")
+    context = Certificate(*pair.write(tmp_path)).context
+    webhook = Webhook({LedDriver.name: (Waiting,)}, context, host="127.0.0.1", patience=0.05)
+    await webhook.start()
+    async with aiohttp.ClientSession() as session:
+        peer = Peer(session, webhook, pair)
+        stuck = asyncio.create_task(peer.post(review_of(claim(GOOD))))
+        while (answer := await peer.get("/healthz"))[0] == 200:
+            await asyncio.sleep(0.01)
+        assert "a rule of a driver does not return" in answer[1]
+        Waiting.returns.set()
+        assert (await stuck)[0] == 200
+        assert await peer.get("/healthz") == (200, "ok\n")
+    await webhook.stop()
 
 
 async def test_reviews_are_counted_by_what_became_of_them(peer: Peer) -> None:
