@@ -12,6 +12,7 @@ from dradriver.model.workload import Pod
 
 __all__ = ["pods", "why_pending"]
 
+DELETED = "is being deleted: waits for its containers to end, and for drivers to unprepare its claims"
 COLUMNS = ("namespace", "name", "phase", "node", "claims", "why", "age")
 
 
@@ -45,6 +46,8 @@ def _row(pod: Pod, now: datetime) -> list[str]:
 
 def why_pending(pod: Pod) -> str:
     """What keeps the pod from running, in the words of its status: its containers know more than the pod."""
+    if pod.metadata.deletion_timestamp:
+        return DELETED
     if pod.status.phase in {"Running", "Succeeded"}:
         return "-"
     waiting = (each.get("state", {}).get("waiting") or {} for each in pod.status.container_statuses)

@@ -101,6 +101,15 @@ async def test_pods_say_what_their_containers_wait_for(get: Get, client: Client)
     assert waiting["message"] in (await get("pods")).stdout
 
 
+async def test_a_deleted_pod_that_stays_says_what_it_waits_for(get: Get, client: Client) -> None:
+    await populate(client)
+    await client.patch(
+        PODS, "pod-1", "default", {"metadata": {"finalizers": ["example.com/keep"]}}, PatchKind.MERGE, into=dict
+    )
+    await client.delete(PODS, "pod-1", "default")
+    assert "waits for its containers to end, and for drivers to unprepare" in (await get("pods")).stdout
+
+
 async def test_claims_and_pods_say_what_the_scheduler_said(get: Get, client: Client) -> None:
     await populate(client)
     for name in ("waits", "unused"):
