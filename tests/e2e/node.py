@@ -113,7 +113,7 @@ class Node:
         """Start the kubelet; returns when the node is ready."""
         credentials, namespace = self._bed.credentials, f"--mount=/proc/{self._pid}/ns/mnt"
         command = (
-            str(program("kubelet")), f"--config={self._config}", f"--root-dir={self.root}",
+            str(program("kubelet")), f"--config={self._config}", "--root-dir=/var/lib/kubelet",
             f"--hostname-override={self.name}", f"--node-ip={self.address}", f"--cert-dir={self.root / 'pki'}",
             f"--kubeconfig={credentials.write_kubeconfig(self._bed.url, f'node:{self.name}')}", "--v=2",
         )  # fmt: skip
