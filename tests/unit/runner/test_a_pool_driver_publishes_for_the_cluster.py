@@ -105,6 +105,28 @@ async def test_slices_go_with_their_owner(world: World) -> None:
     await world.until(lambda found: not found)
 
 
+async def test_slices_come_back_when_an_owner_is_made_anew(world: World) -> None:
+    await world.client.create(CLASSES, {"metadata": {"name": "tpu"}, "spec": {}}, into=dict)
+    async with running(world, Pods(EVERYWHERE), "deviceclass/tpu"):
+        (before,) = await world.until(lambda found: len(found) == 1)
+        await world.client.delete(CLASSES, "tpu")
+        await world.until(lambda found: not found)
+        await world.client.create(CLASSES, {"metadata": {"name": "tpu"}, "spec": {}}, into=dict)
+        (after,) = await world.until(lambda found: len(found) == 1)
+    assert before.metadata.controller is not None
+    assert after.metadata.controller is not None
+    assert after.metadata.controller.uid != before.metadata.controller.uid
+
+
+async def test_two_instances_that_offer_the_same_write_nothing_against_each_other(world: World) -> None:
+    async with running(world, Pods(EVERYWHERE)):
+        before = await world.until(lambda found: len(found) == 1)
+        async with running(world, Pods(EVERYWHERE)) as second:
+            while second.readiness:
+                await asyncio.sleep(0.01)
+            assert await world.slices() == before
+
+
 async def test_a_pool_that_can_not_be_published_stops_no_other(world: World) -> None:
     of_a_node = dra.Pool("of-a-node", (dra.Device("card"),))
     async with running(world, Pods(of_a_node, replace(EVERYWHERE, name=""), EVERYWHERE)) as process:
