@@ -13,6 +13,9 @@ from dradriver.model.workload import Pod
 __all__ = ["pods", "why_pending"]
 
 DELETED = "is being deleted: waits for its containers to end, and for drivers to unprepare its claims"
+NO_SANDBOX = (
+    "claims, volumes or network are not ready on its node: kubectl describe pod has the kubelet's words"
+)
 COLUMNS = ("namespace", "name", "phase", "node", "claims", "why", "age")
 
 
@@ -53,10 +56,11 @@ def why_pending(pod: Pod) -> str:
     waiting = (each.get("state", {}).get("waiting") or {} for each in pod.status.container_statuses)
     if message := next((state["message"] for state in waiting if state.get("message")), ""):
         return str(message)
-    unmet = (
-        c.message or c.reason for c in pod.status.conditions if c.status == "False" and (c.message or c.reason)
-    )
-    return pod.status.message or next(unmet, "-")
+    unmet = {c.type: c.message or c.reason for c in pod.status.conditions if c.status == "False"}
+    # It knows no reason, and stays behind on a pod that has failed.
+    if unmet.pop("PodReadyToStartContainers", None) and pod.status.phase == "Pending":
+        return pod.status.message or NO_SANDBOX
+    return pod.status.message or next((said for said in unmet.values() if said), "-")
 
 
 VIEW = View(PODS, Pod, COLUMNS, _row, "No pods here (-A looks everywhere).")

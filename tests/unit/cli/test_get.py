@@ -101,6 +101,14 @@ async def test_pods_say_what_their_containers_wait_for(get: Get, client: Client)
     assert waiting["message"] in (await get("pods")).stdout
 
 
+async def test_a_pod_whose_claims_are_not_prepared_says_where_the_reason_is(get: Get, client: Client) -> None:
+    await populate(client)
+    said = {"type": "PodReadyToStartContainers", "status": "False", "message": "no pod sandbox exists"}
+    status = {"status": {"conditions": [said]}}
+    await client.patch(PODS, "pod-1", "default", status, PatchKind.MERGE, into=dict, subresource="status")
+    assert "kubectl describe pod" in (await get("pods")).stdout
+
+
 async def test_a_deleted_pod_that_stays_says_what_it_waits_for(get: Get, client: Client) -> None:
     await populate(client)
     await client.patch(
