@@ -32,8 +32,8 @@ class ClaimLocks:
         self._kept = False
 
     def close(self) -> None:
-        """Closes the file and so releases its locks; but not while one of them is kept."""
-        if not self._kept:
+        """Closes the file and so releases its locks; but not while work that is left behind has one."""
+        if not (self._kept or self._local):
             os.close(self._file)
 
     @asynccontextmanager

@@ -51,7 +51,7 @@ from dradriver.node.sockets import Sockets
 from dradriver.node.state import State
 from dradriver.node.state_file import FILE_NAME, read_only
 from dradriver.node.status import StatusWriter
-from dradriver.node.steps import Observer, unobserved
+from dradriver.node.steps import Observer, Step, unobserved
 from dradriver.node.traffic import Traffic
 from dradriver.node.turns import FILE_NAME as TURNS_FILE
 from dradriver.node.turns import Turns
@@ -285,7 +285,7 @@ class Plugin:
             self._inventory,
             stores,
             deadline=config.prepare_deadline,
-            observe=self._observe,
+            observe=self._observed,
             on_prepared=self._status.want,
             look_up_pools=look_up_pools(self._client, driver.name),
         )
@@ -356,6 +356,11 @@ class Plugin:
         told = f"the prepared state was unreadable, set aside as {path}, and is rebuilt"
         with suppress(RuntimeError):  # the loop may be gone
             self._loop.call_soon_threadsafe(self.announcements.of_node, "StateSetAside", told)
+
+    def _observed(self, step: Step, uid: str) -> None:
+        self._observe(step, uid)
+        if step is Step.UNPREPARE_FINISHED:
+            self._status.forget(uid)
 
     def _status_refused(self, message: str) -> None:
         self.announcements.of_node("DeviceStatusRefused", message)

@@ -124,7 +124,7 @@ def _key(entry: dict[str, Any]) -> tuple[str, str, str, str]:
 
 
 class StatusWriter:
-    """Writes device statuses: `run()` until cancelled, `want()` at any time.
+    """Writes device statuses: `run()` until cancelled, `want()` and `forget()` at any time.
 
     Args:
         client: the API server.
@@ -157,6 +157,11 @@ class StatusWriter:
         if device_statuses(self._driver, record, datetime.now(UTC)):
             self._wanted[record.uid] = record
             self._wake.set()
+
+    def forget(self, uid: str) -> None:
+        """The claim is prepared no more: there is nothing left to say, and nobody to wait for."""
+        self._wanted.pop(uid, None)
+        self._repeats.over(uid)
 
     async def run(self) -> None:
         """Writes what is wanted; what fails is tried again, less and less often."""

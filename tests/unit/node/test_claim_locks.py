@@ -32,6 +32,16 @@ async def test_a_claim_has_one_holder(tmp_path: Path, same_process: bool) -> Non
         locks.close()
 
 
+async def test_a_close_takes_no_lock_from_work_that_was_left_behind(tmp_path: Path) -> None:
+    one, two = ClaimLocks(tmp_path / "lock"), ClaimLocks(tmp_path / "lock")
+    async with one.hold("uid-1"):
+        one.close()
+        assert await held(two, "uid-1")
+    assert not await held(two, "uid-1")
+    one.close()
+    two.close()
+
+
 async def test_a_lock_whose_process_is_killed_is_free(tmp_path: Path) -> None:
     code = (
         "import asyncio, sys; from pathlib import Path; from dradriver.node.locks import ClaimLocks\n"

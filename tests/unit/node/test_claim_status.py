@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,14 +12,16 @@ import pytest
 
 from dradriver.driver import PreparedDevice
 from dradriver.kube.client import PatchKind
-from dradriver.kube.errors import Conflict, Invalid, NotFound, Unavailable
+from dradriver.kube.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from dradriver.model.claim import AllocatedDeviceStatus, ClaimStatus, NetworkData, ResourceClaim
 from dradriver.model.codec import builtins, decode
 from dradriver.model.meta import Condition
+from dradriver.node import status
 from dradriver.node.metrics import Metrics
 from dradriver.node.records import ClaimRecord, RecordedAnswer, RecordedDevice
 from dradriver.node.status import StatusWriter, device_statuses, field_manager, merged
-from tests.unit.node.world import DRIVER, NODE, FakeApi, LampDriver, World, allocated
+from tests.unit.node.plugin_world import Node, prepare
+from tests.unit.node.world import DRIVER, NODE, FakeApi, LampDriver, World, allocated, ref
 
 
 @pytest.fixture
@@ -140,6 +143,26 @@ async def test_a_claim_that_is_gone_is_given_up_in_silence(api: FakeApi) -> None
         writer.want(record(other, **DATA))
         assert [body["metadata"]["name"] for _, body in await patches(api, 2)] == ["gone", "other"]
         assert failures(metrics) is None
+
+
+async def test_a_claim_that_was_unprepared_is_asked_for_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that refuses for hours is not asked for each claim that was ever here."""
+    monkeypatch.setattr(status, "_RETRY_SECONDS", (0.01, 0.01))
+    node = Node(tmp_path)
+    driver = LampDriver(node.hardware)
+    driver.answer = lambda _: PreparedDevice(data={"watts": 7})
+    first, second = (node.api.add(allocated(f"claim-{n}", f"lamp-{n}")) for n in range(2))
+    node.api.patch_failures = [Forbidden("no", status=403)] * 1000
+    async with node.running(driver) as plugin:
+        await prepare(plugin, first)
+        await patches(node.api, 2)
+        await plugin.preparation.unprepare(ref(first))
+        seen = len(node.api.patches)
+        await prepare(plugin, second)
+        names = [body["metadata"]["name"] for _, body in (await patches(node.api, seen + 4))[seen:]]
+    assert set(names[1:]) == {"claim-1"}  # one may have been under way
 
 
 async def test_a_claim_whose_stored_bytes_refuse_an_apply_is_merged_at_its_resource_version(
