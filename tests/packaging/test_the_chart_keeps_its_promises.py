@@ -170,6 +170,16 @@ def test_a_pool_driver_runs_once_and_has_nothing_of_a_node(helm: Helm) -> None:
     assert not {"NODE_NAME", "POD_UID", "DRADRIVER_PLUGINS_DIR"} & env.keys()
 
 
+def test_what_holds_for_drivers_of_nodes_does_not_for_a_pool_driver(helm: Helm) -> None:
+    given = {"paths": [{"path": "/dev"}], "hostNetwork": True, "webhook": {"enabled": True}}
+    driver = {"enabled": True, "kind": "pool", "driverName": "fabric.example.com"}
+    values = {"image.repository": "d", "driverDefaults": given, "drivers.fabric": driver}
+    manifests = helm.template(*set_values(values))
+    pod = driver_pod(named(manifests, "Deployment"))
+    assert "hostNetwork" not in pod
+    assert not pod["volumes"]
+
+
 def rules(manifests: Manifests) -> dict[str, tuple[list[str], list[str]]]:
     """Verbs and names by resource."""
     rules = named(manifests, "ClusterRole")["rules"]
