@@ -109,5 +109,6 @@ class Registration(registration_v1_grpc.RegistrationServicer):
             )
         return (
             f"nobody looked into {self._registry_dir} for {timeout:g} s: is a kubelet with DRA running "
-            "here, and is this the plugins_registry below its root directory (--registry-dir)?"
+            "here, and is this the plugins_registry below its root directory (--registry-dir)? If so, the "
+            "kubelet may know it by a longer path, too long for a socket: give it by that path"
         )
