@@ -63,11 +63,12 @@ class FallbackChooser:
 
     async def close(self) -> None:
         """Stops asking the driver; returns when it has stopped, or does not want to."""
-        if self._answer is None:
+        answer, self._answer = self._answer, None
+        if answer is None:
             return
-        self._answer.cancel()
-        await asyncio.wait({self._answer}, timeout=_CANCEL_SECONDS)
-        if not self._answer.done():
+        answer.cancel()
+        await asyncio.wait({answer}, timeout=_CANCEL_SECONDS)
+        if not answer.done():
             _log.error("pool %s: the driver's fallback goes on although it was cancelled", self._name)
 
     async def choose(self, wanted: Pool) -> Choice:

@@ -117,7 +117,9 @@ class PoolWorker:
                 wait = await self._try()
                 self._working = False
                 if self._wanted is None and wait is None and not self._is_touched:
-                    return
+                    await self._sync.close()  # may take a while, in which the pool may be wanted again
+                    if not self._is_touched:
+                        return
         finally:
             self._working = False
             if self._timer is not None:

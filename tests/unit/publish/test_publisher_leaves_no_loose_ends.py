@@ -22,6 +22,7 @@ from tests.unit.publish.conftest import DRIVER, Reports, World, a_world
 
 PART = Device("part", consumes_counters=[CounterConsumption("gpu", {"memory": 1})])
 PARTS = Pool("gpus", (PART, Device("plain")), (CounterSet("gpu", {"memory": 4}),))
+WHOLE = Pool("gpus", (Device("whole"),))
 MANY = Pool("many", tuple(Device(f"d-{i}") for i in range(600)))
 
 
@@ -67,6 +68,31 @@ async def test_a_slice_that_appears_while_its_pool_is_deleted_goes_too() -> None
     worker.want(None)
     await worker.run()
     assert deleted == ["first", "late"]
+
+
+async def test_a_pool_that_is_wanted_again_while_its_worker_ends_is_published(tmp_path: Path) -> None:
+    """The worker waits for the driver's fallback to end, which has no place any more."""
+    cancelled, may_end = asyncio.Event(), asyncio.Event()
+
+    async def slow(_pool: str, _dropped: frozenset[DroppedField]) -> Sequence[Pool]:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+            await may_end.wait()
+        return ()
+
+    async with a_world(tmp_path, DRAPartitionableDevices=False) as world:
+        async with world.publisher(on_dropped=slow) as publisher:
+            publisher.want([PARTS])
+            await world.until(lambda slices: len(slices) == 1)
+            publisher.want([])
+            await cancelled.wait()
+            publisher.want([WHOLE])
+            may_end.set()
+            status = (await publisher.settled(10))["gpus"]
+            assert status.state is PoolState.PUBLISHED
+        assert await world.devices() == ["whole"]
 
 
 def _slice(name: str) -> ResourceSlice:
