@@ -161,9 +161,7 @@ def devices(cycle: Cycle, node: Node) -> str | None:
             snapshot.inventory,
             snapshot.classes,
             snapshot.in_use,
-            AllocationNode(
-                node.metadata.name, node.metadata.labels, frozenset(node.status.declared_features)
-            ),
+            AllocationNode(node.metadata.name, node.metadata.labels, frozenset(node.status.declared_features)),
             features=snapshot.features,
             now=snapshot.now,
         )
