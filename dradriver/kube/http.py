@@ -1,56 +1,24 @@
-"""HTTP/1.1 on one connection: how a request is written and where its answer ends.
+"""HTTP/1.1 on one connection: how a request is written, and its answer as it comes.
 
-A client of our own, because every driver process pays for a general one: a tenth of a second at start, 10 MiB
-of memory, and twice the time for each claim that is looked up. It speaks what API servers and the proxies
-before them speak: no redirects, no cookies, no trailers that mean anything.
+llhttp reads what comes (`httptools`), right where asyncio hands it over. Around it stands no general client,
+because every driver process would pay for one: a tenth of a second at start, 10 MiB of memory, and twice the
+time for each claim that is looked up. It speaks what API servers and the proxies before them speak: no
+redirects, no cookies, no trailers that mean anything.
 """
 
 import asyncio
 import zlib
-from collections.abc import AsyncGenerator, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final, SupportsIndex
+from collections.abc import AsyncGenerator, Mapping
+from typing import Final, cast
 
-__all__ = ["Answer", "HttpConnection", "Reader", "head_of_request"]
+from httptools import HttpParserError, HttpResponseParser
 
-_BLOCK: Final = 2**16
+__all__ = ["Answer", "HttpConnection", "head_of_request"]
+
+_LONGEST_HEAD: Final = 2**16
+_MOST_UNREAD: Final = 2**18
+"""Bytes of a body that wait for their reader before the other side has to wait."""
 _GZIP: Final = 16 + zlib.MAX_WBITS
-
-
-class Reader(asyncio.StreamReader):
-    """A stream that notices what nobody asked for: the end, or a proxy's last words.
-
-    Attributes:
-        unread: how many bytes have come and were not read yet.
-        ended: the other side sends no more.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(limit=_BLOCK, loop=asyncio.get_running_loop())
-        self.unread = 0
-        self.ended = False
-
-    def feed_data(self, data: Iterable[SupportsIndex]) -> None:
-        """Bytes have come."""
-        self.unread += len(bytes(data))
-        super().feed_data(data)
-
-    def feed_eof(self) -> None:
-        """The other side has ended."""
-        self.ended = True
-        super().feed_eof()
-
-    async def read(self, n: int = -1) -> bytes:
-        """At most `n` bytes; none at the end."""
-        data = await super().read(n)
-        self.unread -= len(data)
-        return data
-
-    async def readuntil(self, separator: bytes = b"\n") -> bytes:  # type: ignore[override]  # less is needed
-        """Everything up to and with the separator."""
-        data = await super().readuntil(separator)
-        self.unread -= len(data)
-        return data
 
 
 def head_of_request(method: str, target: str, headers: Mapping[str, str]) -> bytes:
@@ -66,26 +34,6 @@ def head_of_request(method: str, target: str, headers: Mapping[str, str]) -> byt
     return "\r\n".join([*lines, "", ""]).encode()
 
 
-@dataclass(frozen=True, slots=True)
-class _Head:
-    status: int
-    headers: Mapping[str, str]
-    stays: bool
-
-    @classmethod
-    def parse(cls, text: bytes) -> "_Head":
-        first, *rest = text.decode("latin-1").split("\r\n")
-        version, _, told = first.partition(" ")
-        if not version.startswith("HTTP/1.") or not told[:3].isdecimal():
-            raise ConnectionError(f"the answer is no HTTP: {first[:80]!r}")
-        headers = {}
-        for line in filter(None, rest):
-            name, _, value = line.partition(":")
-            headers[name.strip().lower()] = value.strip()
-        stays = version == "HTTP/1.1" and headers.get("connection", "").lower() != "close"
-        return cls(int(told[:3]), headers, stays)
-
-
 class Answer:
     """The answer to one request; its body is read once.
 
@@ -94,17 +42,27 @@ class Answer:
         headers: by name in lower case.
     """
 
-    def __init__(self, reader: Reader, head: _Head) -> None:
-        self.status = head.status
-        self.headers = head.headers
-        self._reader = reader
-        self._stays = head.stays
+    def __init__(
+        self, connection: "HttpConnection", status: int, headers: Mapping[str, str], *, stays: bool
+    ) -> None:
+        self.status = status
+        self.headers = headers
+        self._connection = connection
+        self._stays = stays
         self._complete = False
 
     @property
     def leaves_connection_usable(self) -> bool:
         """Whether the body was read to its end, and the server wants more requests on the connection."""
         return self._complete and self._stays
+
+    @property
+    def ends_with_connection(self) -> bool:
+        """Whether nothing else says where the body ends."""
+        framed = (
+            "content-length" in self.headers or "chunked" in self.headers.get("transfer-encoding", "").lower()
+        )
+        return not framed and self.status not in {204, 304}
 
     async def read(self) -> bytes:
         """The whole body, unpacked.
@@ -126,47 +84,32 @@ class Answer:
         Raises:
             OSError: the connection broke, or what came is no HTTP.
         """
-        if self.status in {204, 304}:
-            pass
-        elif "chunked" in self.headers.get("transfer-encoding", "").lower():
-            while left := _size((await self._line()).partition(b";")[0], 16):
-                async for data in self._bytes(left):
-                    yield data
-                await self._line()
-            while await self._line():
-                pass
-        elif (length := self.headers.get("content-length")) is not None:
-            async for data in self._bytes(_size(length.encode(), 10)):
-                yield data
-        else:
-            self._stays = False
-            while data := await self._reader.read(_BLOCK):
-                yield data
+        while data := await self._connection.body():
+            yield data
         self._complete = True
 
-    async def _bytes(self, left: int) -> AsyncGenerator[bytes, None]:
-        while left:
-            data = await self._reader.read(min(left, _BLOCK))
-            if not data:
-                raise ConnectionResetError("the connection was closed in the middle of the answer")
-            left -= len(data)
-            yield data
 
-    async def _line(self) -> bytes:
-        return (await _until(self._reader, b"\r\n"))[:-2]
-
-
-class HttpConnection:
+class HttpConnection(asyncio.Protocol):
     """One connection to the server, for one request at a time.
 
     Attributes:
         idle_since: when its last answer was complete, in the loop's time.
     """
 
-    def __init__(self, reader: Reader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
+    def __init__(self) -> None:
         self.idle_since = 0.0
+        self._transport: asyncio.Transport
+        self._parser = HttpResponseParser(self)
+        self._asked = False
+        self._unasked = False
+        self._head = 0
+        self._headers: dict[str, str] = {}
+        self._answer: Answer | None = None
+        self._body: list[bytes] = []
+        self._unread = 0
+        self._paused = False
+        self._error: OSError | None = None
+        self._waiter: asyncio.Future[None] | None = None
 
     async def exchange(self, head: bytes, body: bytes) -> Answer:
         """Sends a request and reads the answer up to its body.
@@ -174,38 +117,114 @@ class HttpConnection:
         Raises:
             OSError: the connection broke, or what came is no HTTP.
         """
-        self._writer.write(head + body)
-        if len(body) > _BLOCK:
-            await self._writer.drain()
-        while True:
-            found = _Head.parse(await _until(self._reader, b"\r\n\r\n"))
-            if found.status >= 200:
-                return Answer(self._reader, found)
+        self._answer, self._head, self._asked = None, 0, True
+        self._transport.write(head + body)
+        while self._answer is None:
+            await self._news()
+        return self._answer
+
+    async def body(self) -> bytes:
+        """What has come of the answer's body; nothing at its end.
+
+        Raises:
+            OSError: the connection broke, or what came is no HTTP.
+        """
+        while self._asked and not self._body:
+            await self._news()
+        data = b"".join(self._body)
+        self._body.clear()
+        self._unread = 0
+        if self._paused:
+            self._paused = False
+            self._transport.resume_reading()
+        return data
 
     @property
     def is_usable(self) -> bool:
         """Whether the other side says nothing before it is asked, not even that it leaves."""
-        return not (self._reader.unread or self._reader.ended or self._writer.is_closing())
+        return not (self._unasked or self._error or self._transport.is_closing())
 
     def cut(self) -> None:
         """Ends the connection at once."""
-        self._writer.transport.abort()
+        self._transport.abort()
 
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The way to the server is there."""
+        self._transport = cast(asyncio.Transport, transport)
 
-async def _until(reader: Reader, end: bytes) -> bytes:
-    try:
-        return await reader.readuntil(end)
-    except asyncio.IncompleteReadError as error:
-        raise ConnectionResetError("the connection was closed without an answer") from error
-    except asyncio.LimitOverrunError as error:
-        raise ConnectionError(f"the answer is no HTTP: {error}") from error
+    def data_received(self, data: bytes) -> None:
+        """Bytes have come."""
+        if not self._asked:
+            self._unasked = True
+            return
+        try:
+            self._parser.feed_data(data)
+        except HttpParserError as error:
+            self._fail(ConnectionError(f"the answer is no HTTP: {error}"))
+            return
+        if self._answer is None:
+            self._head += len(data)
+            if self._head > _LONGEST_HEAD:
+                self._fail(ConnectionError("the answer is no HTTP: its head does not end"))
+        elif self._unread > _MOST_UNREAD and not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
 
+    def eof_received(self) -> None:
+        """The other side sends no more."""
+        if self._asked and self._answer is not None and self._answer.ends_with_connection:
+            self._complete()
+        self._fail(None)
 
-def _size(text: bytes, base: int) -> int:
-    digits = text.strip()
-    if not digits.isalnum():  # int() would take signs and underscores too
-        raise ConnectionError(f"the answer is no HTTP: {text[:80]!r} is no length")
-    try:
-        return int(digits, base)
-    except ValueError as error:
-        raise ConnectionError(f"the answer is no HTTP: {text[:80]!r} is no length") from error
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone; who waits for an answer is told why."""
+        self._fail(exc if isinstance(exc, OSError) else None)
+
+    def on_message_begin(self) -> None:
+        """The parser has come to the next answer."""
+        self._headers = {}
+        if not self._asked:
+            self._unasked = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """The parser has read a header, or a trailer."""
+        if self._answer is None:
+            self._headers[name.decode("latin-1").lower()] = value.decode("latin-1").strip()
+
+    def on_headers_complete(self) -> None:
+        """The parser has come to the body."""
+        status = self._parser.get_status_code()
+        if self._asked and status >= 200:
+            self._answer = Answer(self, status, self._headers, stays=self._parser.should_keep_alive())
+            self._wake()
+
+    def on_body(self, data: bytes) -> None:
+        """The parser has read a part of the body."""
+        if self._asked:
+            self._body.append(data)
+            self._unread += len(data)
+            self._wake()
+
+    def on_message_complete(self) -> None:
+        """The parser has come to the end of an answer, maybe an interim one."""
+        if self._answer is not None:
+            self._complete()
+
+    def _complete(self) -> None:
+        self._asked = False
+        self._wake()
+
+    def _fail(self, error: OSError | None) -> None:
+        where = "in the middle of the answer" if self._answer else "without an answer"
+        self._error = self._error or error or ConnectionResetError(f"the connection was closed {where}")
+        self._wake()
+
+    async def _news(self) -> None:
+        if self._error is not None:
+            raise self._error
+        self._waiter = asyncio.get_running_loop().create_future()
+        await self._waiter
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

@@ -7,7 +7,7 @@ from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from dradriver.kube.connection import Connection
-from dradriver.kube.http import HttpConnection, Reader, head_of_request
+from dradriver.kube.http import HttpConnection, head_of_request
 
 __all__ = ["Session"]
 
@@ -112,15 +112,13 @@ class Session:
 
     async def _open(self) -> HttpConnection:
         loop = asyncio.get_running_loop()
-        reader = Reader()
-        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
         host, port = self._url.hostname or "", self._url.port or _PORTS[self._url.scheme]
         tls = self._at.tls if self._url.scheme == "https" else None
         name = (self._at.server_hostname or host) if tls else None
         if self._proxy is None or tls is None:
             via = self._proxy or self._url
-            transport, _ = await loop.create_connection(
-                lambda: protocol,
+            transport, connection = await loop.create_connection(
+                HttpConnection,
                 via.hostname or "",
                 via.port or _PORTS[via.scheme],
                 ssl=tls,
@@ -130,14 +128,14 @@ class Session:
         else:
             tunnel = await _tunnel(self._proxy, f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
             try:
-                transport, _ = await loop.create_connection(
-                    lambda: protocol, ssl=tls, server_hostname=name, sock=tunnel
+                transport, connection = await loop.create_connection(
+                    HttpConnection, ssl=tls, server_hostname=name, sock=tunnel
                 )
             except BaseException:
                 tunnel.close()
                 raise
         _keep_alive(transport)
-        return HttpConnection(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
+        return connection
 
 
 def _split(url: str, schemes: tuple[str, ...]) -> SplitResult:

@@ -20,7 +20,7 @@ import re
 import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import quote, urlencode
@@ -131,20 +131,27 @@ class Transport:
         Raises:
             ApiError: no success, or the connection broke later on.
         """
-        async with self._open(request, silence, {}) as answer:
+        async with AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout(silence):
+                    answer = await stack.enter_async_context(self._open(request, silence, {}))
+            except TimeoutError as error:
+                raise self._unavailable(request, error, sent=True) from error
             yield _heard(answer.chunks(), silence)
 
     @asynccontextmanager
     async def _open(
         self, request: Request, seconds: float, headers: Mapping[str, str]
     ) -> AsyncIterator[Answer]:
-        """The answer, after its status was checked; every failure of the connection is `Unavailable`."""
+        """The answer, after its status was checked; every failure of the connection is `Unavailable`.
+
+        How long the answer may take is the caller's to say.
+        """
         head = await self._head(request, headers)
         connection = await self._connected(request, min(seconds, _CONNECT_SECONDS))
         usable = False
         try:
-            async with asyncio.timeout(seconds):
-                answer = await connection.exchange(head, request.body or b"")
+            answer = await connection.exchange(head, request.body or b"")
             if answer.status == 401:
                 self._connection.credentials.expire()
             if answer.status >= 300:
