@@ -1,11 +1,12 @@
 """Where drivers are measured: an API server and one node's folders, without a kubelet."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 import grpc
 
@@ -15,6 +16,9 @@ from dradriver.kube import Client
 from dradriver.wire import dra_v1_grpc, registration_v1, registration_v1_grpc
 
 __all__ = ["Bed", "Running"]
+
+_START_SECONDS: Final = 60.0
+_LOG_LINES: Final = 20
 
 
 class Running:
@@ -65,23 +69,34 @@ class Bed:
         for folder in folders.values():
             folder.mkdir(parents=True, exist_ok=True)
         flags = [f"--{name}-dir={folder}" for name, folder in folders.items()]
-        process = await asyncio.create_subprocess_exec(
-            *peer.command,
-            *flags,
-            f"--node-name={NODE}",
-            f"--kubeconfig={self._kubeconfigs.driver}",
-            cwd=ROOT,
-            env=peer.environment or None,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
-        )
+        log = self.directory / peer.driver / "log"
+        with log.open("wb") as stderr:
+            process = await asyncio.create_subprocess_exec(
+                *peer.command,
+                *flags,
+                f"--node-name={NODE}",
+                f"--kubeconfig={self._kubeconfigs.driver}",
+                cwd=ROOT,
+                env=peer.environment or None,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=stderr,
+            )
         try:
-            endpoint = await _register(folders["registry"])
+            async with asyncio.timeout(_START_SECONDS):
+                endpoint = await _register(folders["registry"])
             async with grpc.aio.insecure_channel(f"unix:{endpoint}") as channel:
                 yield Running(process, channel)
+        except Exception as error:
+            error.add_note(f"The log of {peer.title} ends:\n{_end(log)}")
+            raise
         finally:
-            process.terminate()
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
             await process.wait()
+
+
+def _end(log: Path) -> str:
+    return "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LOG_LINES:])
 
 
 async def _register(registry: Path) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Sequence
+from typing import Final
 from uuid import uuid4
 
 from benchmarks.bed import Bed, Running
@@ -18,6 +19,11 @@ from dradriver.wire import dra_v1
 __all__ = ["measure"]
 
 SIDE_BY_SIDE = 8
+
+_PUBLISH_SECONDS: Final = 90.0
+"""The Go library looks again at what it published after half a minute."""
+
+_CALL_SECONDS: Final = 30.0
 
 
 async def measure(bed: Bed, peer: Peer, prepares: int, report: Report) -> None:
@@ -76,8 +82,9 @@ async def _side_by_side(
 
 
 async def _published(bed: Bed, peer: Peer) -> None:
-    while not await _slices(bed, peer):
-        await asyncio.sleep(0.002)
+    async with asyncio.timeout(_PUBLISH_SECONDS):
+        while not await _slices(bed, peer):
+            await asyncio.sleep(0.002)
 
 
 async def _slices(bed: Bed, peer: Peer) -> list[ResourceSlice]:
@@ -119,7 +126,9 @@ async def _claim(bed: Bed, peer: Peer, index: int) -> dra_v1.Claim:
 
 async def _prepare(driver: Running, claim: dra_v1.Claim) -> float:
     begin = time.perf_counter()
-    answer = await driver.plugin.NodePrepareResources(dra_v1.NodePrepareResourcesRequest(claims=[claim]))
+    answer = await driver.plugin.NodePrepareResources(
+        dra_v1.NodePrepareResourcesRequest(claims=[claim]), timeout=_CALL_SECONDS
+    )
     elapsed = time.perf_counter() - begin
     if error := answer.claims[claim.uid].error:
         raise RuntimeError(error)
@@ -127,6 +136,8 @@ async def _prepare(driver: Running, claim: dra_v1.Claim) -> float:
 
 
 async def _unprepare(driver: Running, claim: dra_v1.Claim) -> None:
-    answer = await driver.plugin.NodeUnprepareResources(dra_v1.NodeUnprepareResourcesRequest(claims=[claim]))
+    answer = await driver.plugin.NodeUnprepareResources(
+        dra_v1.NodeUnprepareResourcesRequest(claims=[claim]), timeout=_CALL_SECONDS
+    )
     if error := answer.claims[claim.uid].error:
         raise RuntimeError(error)
