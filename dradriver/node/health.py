@@ -29,6 +29,8 @@ _log = logging.getLogger(__name__)
 
 _DEFAULT_LEASE: Final = 30.0
 """Seconds after which the kubelet takes a report without `check_timeout` for stale."""
+_FORGOTTEN_SECONDS: Final = 600.0
+"""A device that is stale for so long while others are told of is gone: nobody says so in words."""
 _RETRY_SECONDS: Final = (1.0, 30.0)
 _MAX_MESSAGE: Final = 1024
 _ENDLESS: Final = 2**31
@@ -170,6 +172,8 @@ class HealthMonitor:
         now = self._clock()
         news = {(health.pool or self._node, health.device): Report(health, now) for health in told}
         self._picture |= news
+        for key in [key for key, report in self._picture.items() if report.stale_at + _FORGOTTEN_SECONDS < now]:
+            del self._picture[key]
         self._stale_told = self._stale_told and bool(self._stale(now))
         for subscription in self._subscriptions:
             subscription.news |= news

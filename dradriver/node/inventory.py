@@ -5,6 +5,7 @@ Also what a driver of the same name publishes from the control plane, as far as 
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
@@ -15,6 +16,9 @@ from dradriver.model.pool import Pool
 from dradriver.node.exclusivity import CounterSets
 
 __all__ = ["Inventory", "as_pools"]
+
+_SHARED_POOLS: Final = 100
+"""So many are kept in mind: each claim's are looked up anew, and names of pools may come and go for ever."""
 
 
 def as_pools(discovered: Iterable[object], node: str | None, what: str) -> list[Pool]:
@@ -84,8 +88,11 @@ class Inventory:
         self._index()
 
     def set_shared(self, pools: Iterable[Pool]) -> None:
-        """These pools are published elsewhere; those told before stay."""
-        shared = {**self._shared, **{pool.name: pool for pool in pools}}
+        """These pools are published elsewhere; those told before stay, until there are many newer ones."""
+        new = {pool.name: pool for pool in pools}
+        shared = {name: pool for name, pool in self._shared.items() if name not in new} | new
+        for name in list(shared)[:-_SHARED_POOLS]:
+            del shared[name]
         if shared != self._shared:
             self._shared = shared
             self._index()

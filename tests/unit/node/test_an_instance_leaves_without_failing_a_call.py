@@ -81,3 +81,18 @@ async def test_a_call_that_comes_begins_the_time_anew() -> None:
         await asyncio.sleep(0.1)
         assert not waiting.done()
     assert await waiting
+
+
+async def test_calls_without_end_hold_it_up_no_longer_than_until() -> None:
+    traffic = Traffic()
+
+    async def calling() -> None:
+        while True:
+            with traffic.call():
+                await asyncio.sleep(0)
+            await asyncio.sleep(0)
+
+    kubelet = asyncio.create_task(calling())
+    assert not await traffic.quiet(20, asyncio.get_running_loop().time() + 0.05)
+    kubelet.cancel()
+    await asyncio.gather(kubelet, return_exceptions=True)

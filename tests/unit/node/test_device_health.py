@@ -80,6 +80,21 @@ async def test_a_health_that_raises_is_asked_again(monkeypatch: pytest.MonkeyPat
     assert driver.watches == 2
 
 
+async def test_a_device_that_is_told_of_no_more_is_forgotten() -> None:
+    driver, now = WatchedDriver(), [1000.0]
+    async with monitoring(driver, clock=lambda: now[0]) as (monitor, _):
+        early = monitor.stream()
+        driver.reports.put_nowait([OK, BROKEN])
+        await anext(early)
+        now[0] += 700
+        driver.reports.put_nowait([OK])
+        await anext(early)
+        late = monitor.stream()
+        assert told(await anext(late)) == {OK}
+        for stream in (early, late):
+            await stream.aclose()  # type: ignore[attr-defined]
+
+
 async def test_silence_is_told_once() -> None:
     driver, now = WatchedDriver(), [1000.0]
     async with monitoring(driver, clock=lambda: now[0]) as (monitor, metrics):

@@ -15,6 +15,7 @@ from dradriver.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSel
 from dradriver.model.pool import Pool
 from dradriver.model.slices import ResourceSlice
 from dradriver.node.errors import DeviceInUseError
+from dradriver.node.inventory import Inventory
 from dradriver.node.shared_pools import pools_of
 from dradriver.publish import layout
 from tests.unit.node.world import DRIVER, NODE, Answers, LampDriver, World, allocated, ref
@@ -158,3 +159,12 @@ def test_of_two_generations_the_newer_one_is_taken_device_by_device() -> None:
     lengths = {device.name: device.attribute("length") for device in found.devices}
     assert lengths == {"wide": 4, "narrow": None, "far": None}
     assert found.counter_sets == ARRAY.counter_sets
+
+
+def test_pools_of_long_ago_make_room_for_new_ones() -> None:
+    inventory = Inventory([Pool(NODE, (Device("own"),))])
+    for number in range(1000):
+        inventory.set_shared([Pool(f"pool-{number}", (Device("device"),))])
+    assert inventory.device("pool-999", "device")
+    assert inventory.device(NODE, "own")
+    assert len(inventory.devices) <= 101
