@@ -5,6 +5,7 @@ import contextlib
 import inspect
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,10 +33,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in deselected]
 
 
+def end_at_a_timeout(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """A test's timeout that falls into a callback: asyncio would log it, and the test would wait for ever."""
+    if isinstance(context.get("exception"), pytest.fail.Exception):
+        for task in asyncio.all_tasks(loop):
+            task.cancel("the test's time is over")
+    loop.default_exception_handler(context)
+
+
 @pytest.fixture
 async def tasks_left() -> AsyncIterator[None]:
     """Fails when a task that was started after this fixture is still running at the end."""
     before = asyncio.all_tasks()
+    asyncio.get_running_loop().set_exception_handler(end_at_a_timeout)
     yield
     left: set[asyncio.Task[object]] = set()
     # A cancelled task may need one more turn of the loop to be gone.
