@@ -36,11 +36,11 @@ class Traffic:
         clock = asyncio.get_running_loop().time
         while clock() < until:
             self._changed.clear()
-            enough = until if self._in_flight else min(until, clock() + seconds)
+            enough = clock() + seconds
             try:
-                async with asyncio.timeout_at(enough):
+                async with asyncio.timeout_at(until if self._in_flight else min(until, enough)):
                     await self._changed.wait()
             except TimeoutError:
-                if not self._in_flight:
+                if not self._in_flight and enough <= until:
                     return True
         return False
