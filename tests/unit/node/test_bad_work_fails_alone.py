@@ -56,7 +56,7 @@ async def test_whatever_it_raises(tmp_path: Path, when: str, error: BaseExceptio
     path = tmp_path / "state.db"
     state = await opened(path)
 
-    def fail() -> None:
+    def fail(*_: object) -> None:
         raise error
 
     def begun(rows: Rows) -> None:
