@@ -5,7 +5,7 @@ import logging
 from collections.abc import Collection, Coroutine
 from typing import Any, Final, TypeVar, cast
 
-__all__ = ["Background", "deliverable", "end", "settled"]
+__all__ = ["Background", "Unstoppable", "deliverable", "end", "settled"]
 
 _log = logging.getLogger(__name__)
 
@@ -51,6 +51,17 @@ def deliverable(error: BaseException) -> Exception:
     """
     told = isinstance(error, Exception) and not isinstance(error, StopIteration)
     return cast(Exception, error) if told else RuntimeError(repr(error))
+
+
+class Unstoppable(asyncio.Future[T]):
+    """The outcome of work that a thread does and nothing can stop: `settled` without a future around it.
+
+    A task that is cancelled while it awaits this gets its `CancelledError` when the work has ended.
+    """
+
+    def cancel(self, msg: object = None) -> bool:  # noqa: ARG002 - the signature is asyncio's
+        """Refused: the task remembers that it is cancelled."""
+        return False
 
 
 class Background:

@@ -6,6 +6,7 @@ and people clean it by hand: whatever is missing can be written again from the p
 """
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -101,10 +102,15 @@ class CdiDirectory:
         self.directory = directory
         self.names = names
 
-    def write(self, uid: str, spec: CdiSpec | None) -> bool:
+    def write(self, uid: str, spec: CdiSpec | None, unsynced: set[Path] | None = None) -> bool:
         """Makes the claim's file hold the spec; without a spec there is none.
 
         A process that dies right after leaves a spec without an answer: the next prepare writes the same one.
+
+        Args:
+            uid: the claim.
+            spec: what to write.
+            unsynced: gets the folder if the caller syncs it, once for many files.
 
         Returns:
             Whether anything had to be written.
@@ -117,12 +123,14 @@ class CdiDirectory:
             files.remove(path)
             return False
         data = _as_yaml(canonical(spec))
-        try:
+        with suppress(FileNotFoundError):
             if path.read_bytes() == data:
                 return False
+        try:
+            files.write_atomically(path, data, unsynced)
         except FileNotFoundError:
             self.directory.mkdir(parents=True, exist_ok=True)
-        files.write_atomically(path, data)
+            files.write_atomically(path, data, unsynced)
         return True
 
     def remove(self, uid: str) -> None:

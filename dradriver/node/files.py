@@ -4,7 +4,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["TEMPORARY", "remove", "temporary", "write_atomically"]
+__all__ = ["TEMPORARY", "remove", "sync_directory", "temporary", "write_atomically"]
 
 TEMPORARY = ".tmp"
 
@@ -14,8 +14,13 @@ def temporary(path: Path) -> Path:
     return path.with_name(f".{path.name}{TEMPORARY}")
 
 
-def write_atomically(path: Path, data: bytes) -> None:
+def write_atomically(path: Path, data: bytes, unsynced: set[Path] | None = None) -> None:
     """Writes a file in one step, made durable before it returns. One writer a path at a time.
+
+    Args:
+        path: the file.
+        data: all of its content.
+        unsynced: gets the folder, which the caller syncs then: the file is durable under its name after that.
 
     A process that dies in between leaves the old file and maybe the temporary one, which the next write of the
     same path takes over and `remove` removes.
@@ -40,7 +45,10 @@ def write_atomically(path: Path, data: bytes) -> None:
         with suppress(OSError):
             draft.unlink()
         raise
-    _sync_directory(path.parent)
+    if unsynced is None:
+        sync_directory(path.parent)
+    else:
+        unsynced.add(path.parent)
 
 
 def remove(path: Path) -> None:
@@ -55,7 +63,12 @@ def remove(path: Path) -> None:
         each.unlink(missing_ok=True)
 
 
-def _sync_directory(directory: Path) -> None:
+def sync_directory(directory: Path) -> None:
+    """Makes the names in a folder durable.
+
+    Raises:
+        OSError: they may not be.
+    """
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

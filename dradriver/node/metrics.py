@@ -9,6 +9,7 @@ import time
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import product
 from types import MappingProxyType
 from typing import Final
 
@@ -113,14 +114,14 @@ class Metrics:
         self._driver = driver
         ProcessCollector(registry=self.registry)
         self.registry.register(_Build(driver))
-        self._seconds = Histogram(
+        seconds = Histogram(
             "dradriver_node_request_duration_seconds",
             "Seconds to prepare or unprepare one claim of a kubelet's call, its lookup included.",
             ["driver", "operation", "result"],
             buckets=_SECONDS,
             registry=self.registry,
         )
-        self._in_flight = self._gauge(
+        in_flight = self._gauge(
             "dradriver_node_requests_inflight",
             "Claims being prepared or unprepared for a waiting kubelet.",
             "operation",
@@ -131,6 +132,10 @@ class Metrics:
             "operation",
             "reason",
         )
+        self._in_flight_of = {each: in_flight.labels(self._driver, each) for each in _OPERATIONS}
+        self._seconds_of = {
+            each: seconds.labels(self._driver, *each) for each in product(_OPERATIONS, _RESULTS)
+        }
         self._registered = self._gauge(
             "dradriver_node_registered", "1 while the kubelet has accepted the driver's registration."
         )
@@ -172,10 +177,6 @@ class Metrics:
     def _show_zeros(self) -> None:
         """Series that are there from the start: a rate over one that appears with 1 misses the first."""
         self._registered.labels(self._driver).set(0)
-        for operation in _OPERATIONS:
-            self._in_flight.labels(self._driver, operation)
-            for result in _RESULTS:
-                self._seconds.labels(self._driver, operation, result)
         for state in PoolState:
             self._results.labels(self._driver, str(state))
         for operation in _WRITES.values():
@@ -184,7 +185,7 @@ class Metrics:
     @contextmanager
     def observed(self, operation: str) -> Iterator[None]:
         """Counts and times one claim; `result` is ok, in_progress or error."""
-        in_flight = self._in_flight.labels(self._driver, operation)
+        in_flight = self._in_flight_of[operation]
         in_flight.inc()
         began = time.perf_counter()
         result = "error"
@@ -199,7 +200,7 @@ class Metrics:
             raise
         finally:
             in_flight.dec()
-            self._seconds.labels(self._driver, operation, result).observe(time.perf_counter() - began)
+            self._seconds_of[operation, result].observe(time.perf_counter() - began)
 
     def background_error(self, source: str) -> None:
         """Something failed that nobody waits for."""

@@ -8,7 +8,7 @@ it. What nobody was there to hear is told to the next caller.
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from dradriver.errors import DraError
@@ -47,9 +47,27 @@ class _Operation:
     progress: Progress
     task: asyncio.Task[Any]
     listeners: int = 0
+    waiting: list[asyncio.Future[None]] = field(default_factory=list)
 
     def is_about(self, kind: str, subject: object) -> bool:
         return self.kind == kind and self.subject == subject
+
+    async def ended(self, deadline: float) -> None:
+        """Waits for its end, until the deadline of the loop's clock."""
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = loop.create_future()
+        self.waiting.append(waiter)
+        timer = loop.call_at(deadline, _wake, waiter)
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+            self.waiting.remove(waiter)
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 class Operations:
@@ -110,8 +128,8 @@ class Operations:
     async def _wait(self, operation: _Operation, deadline: float) -> None:
         operation.listeners += 1
         try:
-            timeout = deadline - asyncio.get_running_loop().time()
-            await asyncio.wait({operation.task}, timeout=max(timeout, 0))
+            if not operation.task.done():
+                await operation.ended(deadline)
         finally:
             operation.listeners -= 1
         if not operation.task.done():
@@ -122,6 +140,8 @@ class Operations:
         self._forget(operation)
 
     def _ended(self, operation: _Operation) -> None:
+        for waiter in operation.waiting:
+            _wake(waiter)
         if operation.listeners:
             return
         error = None if operation.task.cancelled() else operation.task.exception()

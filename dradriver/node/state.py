@@ -23,8 +23,9 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from dradriver.node.background import deliverable, settled
+from dradriver.node.background import Unstoppable, deliverable
 from dradriver.node.errors import StateError
+from dradriver.node.files import sync_directory
 from dradriver.node.rows import Rows
 from dradriver.node.state_file import UNREADABLE, Opened, connect, identity, primary_code, staying
 
@@ -47,7 +48,8 @@ class _Job:
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
     writes: bool
-    first: Callable[[], object] | None = None
+    first: Callable[[set[Path]], object] | None = None
+    unsynced: set[Path] = field(default_factory=set)
     outcome: Any = None
     error: BaseException | None = field(default=None)
 
@@ -62,7 +64,7 @@ class _Job:
     def begin(self) -> None:
         if self.first is not None:
             try:
-                self.first()
+                self.first(self.unsynced)
             except Exception as error:  # it belongs to whoever asked
                 self.error = deliverable(error)
             except BaseException as error:  # and this is for whoever runs the loop
@@ -121,13 +123,17 @@ class State:
             self._jobs.put(None)
             await asyncio.to_thread(thread.join)
 
-    async def write(self, work: Callable[[Rows], T], *, first: Callable[[], object] | None = None) -> T:
+    async def write(
+        self, work: Callable[[Rows], T], *, first: Callable[[set[Path]], object] | None = None
+    ) -> T:
         """Runs `work` in a transaction; when this returns, its changes are on disk.
 
         Args:
             work: may run twice (then the first run was rolled back), so it changes nothing but the rows.
-            first: done once before the transaction, and durable when it returns; it may block on the disk. A
-                process that dies right after it has not begun the transaction.
+            first: done once before the transaction; it may block on the disk. What it does is durable when it
+                returns, but for the names in the folders that it adds to its argument: these are synced before
+                the transaction begins, each once for all work that has come together. A process that dies
+                right after has not begun the transaction.
 
         Raises:
             StateError: not written, no row has changed: disk full, file damaged.
@@ -144,14 +150,14 @@ class State:
         return await self._ask(work, writes=False)
 
     async def _ask(
-        self, work: Callable[[Rows], T], *, writes: bool, first: Callable[[], object] | None = None
+        self, work: Callable[[Rows], T], *, writes: bool, first: Callable[[set[Path]], object] | None = None
     ) -> T:
         if self._thread is None:
             raise StateError(f"{self.path} is closed")
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
+        future: asyncio.Future[T] = Unstoppable(loop=loop)
         self._jobs.put(_Job(work, loop, future, writes, first))
-        return await settled(future)
+        return await future
 
     def _serve(self) -> None:
         ended = False
@@ -163,6 +169,7 @@ class State:
             ended = len(jobs) < len(batch)
             for job in jobs:
                 job.begin()
+            _sync_folders(jobs)
             if ready := [job for job in jobs if job.error is None]:
                 self._do(ready)
             for loop, told in groupby(jobs, key=attrgetter("loop")):
@@ -272,6 +279,17 @@ class State:
             loop.call_soon_threadsafe(_settle, jobs)
         except RuntimeError:
             _log.debug("the loop that asked is closed")
+
+
+def _sync_folders(jobs: Sequence[_Job]) -> None:
+    """What is not sure to be on the disk is not recorded: a folder that can't be synced fails who needs it."""
+    for folder in set[Path]().union(*(job.unsynced for job in jobs)):
+        try:
+            sync_directory(folder)
+        except OSError as error:
+            for job in jobs:
+                if folder in job.unsynced and job.error is None:
+                    job.error = StateError(f"folder {folder} can't be synced: {error}")
 
 
 def _run_whole(connection: sqlite3.Connection, job: _Job, rows: Rows) -> None:

@@ -192,7 +192,7 @@ async def test_a_full_disk_at_the_spec_gives_the_device_back(
 ) -> None:
     claim = allocated("claim", "lamp-0")
 
-    def full(path: Path, data: bytes) -> None:
+    def full(path: Path, data: bytes, unsynced: set[Path] | None = None) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", str(path))
 
     async with world.running() as process:
