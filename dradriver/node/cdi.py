@@ -14,13 +14,15 @@ from dradriver.errors import DriverError
 from dradriver.model.cdi import CdiDevice, CdiSpec, ContainerEdits, cdi_problems, spelled_out
 from dradriver.model.codec import canonical
 from dradriver.node import files
-from dradriver.node.records import ClaimRecord
+from dradriver.node.records import ClaimRecord, RecordedAnswer
 
-__all__ = ["CdiDirectory", "CdiNames", "claim_spec", "usable_uid"]
+__all__ = ["CdiDirectory", "CdiNames", "claim_spec", "has_cdi_device", "usable_uid"]
 
 _UID: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,126}[A-Za-z0-9])?")
 _NOT_YAML: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 """What YAML refuses or takes for the end of a line: runtimes read JSON specs as YAML."""
+
+_NO_EDITS: Final = ContainerEdits()
 
 
 class CdiNames:
@@ -61,6 +63,11 @@ def usable_uid(uid: str) -> bool:
     return _UID.fullmatch(uid) is not None
 
 
+def has_cdi_device(answer: RecordedAnswer) -> bool:
+    """Whether the device gets a CDI device of its own: one without edits is an error for runtimes."""
+    return answer.edits != _NO_EDITS
+
+
 def claim_spec(names: CdiNames, record: ClaimRecord, metadata: dict[str, ContainerEdits]) -> CdiSpec | None:
     """The CDI spec of a prepared claim; None when nothing is added to containers.
 
@@ -72,11 +79,10 @@ def claim_spec(names: CdiNames, record: ClaimRecord, metadata: dict[str, Contain
     Raises:
         DriverError: the driver's edits break a rule of CDI.
     """
-    # A device without edits is an error for runtimes, so it gets no CDI device.
     devices = [
         CdiDevice(names.device(record.uid, index), spelled_out(answer.edits))
         for index, answer in enumerate(record.answers)
-        if answer.edits != ContainerEdits()
+        if has_cdi_device(answer)
     ]
     devices += [CdiDevice(names.metadata_device(record.uid, r), edits) for r, edits in metadata.items()]
     if not devices:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dradriver.model.names import base_request
-from dradriver.node.cdi import CdiDirectory, claim_spec
+from dradriver.node.cdi import CdiDirectory, claim_spec, has_cdi_device
 from dradriver.node.errors import StateError
-from dradriver.node.metadata import MetadataDirectory
+from dradriver.node.metadata import MetadataDirectory, described_requests
 from dradriver.node.records import ClaimRecord, ClaimRef
 from dradriver.node.steps import Observer, Step
 
@@ -118,17 +118,18 @@ class ClaimFiles:
     def answers(self, record: ClaimRecord) -> list[DeviceAnswer]:
         """What the kubelet is told of a prepared claim; no I/O."""
         names = self._cdi.names
-        spec = claim_spec(names, record, self._metadata.mounts(record))
-        defined = {device.name for device in spec.devices} if spec else set()
+        described = described_requests(record)
         told: list[DeviceAnswer] = []
         requests: set[str] = set()
         for index, (device, answer) in enumerate(zip(record.devices, record.answers, strict=True)):
             request = base_request(device.request)
-            wanted = [names.device(record.uid, index)]
-            if request not in requests:  # one mount a request, whichever of its devices a container uses
+            wanted = [names.device(record.uid, index)] if has_cdi_device(answer) else []
+            if (
+                request in described - requests
+            ):  # one mount a request, whichever of its devices a container uses
                 wanted.append(names.metadata_device(record.uid, request))
             requests.add(request)
-            ids = [names.id(name) for name in wanted if name in defined]
+            ids = map(names.id, wanted)
             told.append(
                 DeviceAnswer((request,), device.pool, device.device, (*answer.cdi_ids, *ids), device.share_id)
             )

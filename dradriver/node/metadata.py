@@ -19,7 +19,7 @@ from dradriver.model.names import base_request
 from dradriver.node import files
 from dradriver.node.records import ClaimRecord
 
-__all__ = ["MetadataDirectory", "metadata_files"]
+__all__ = ["MetadataDirectory", "described_requests", "metadata_files"]
 
 _CONTAINER_DIR: Final = "/var/run/kubernetes.io/dra-device-attributes"
 _VERSIONS: Final = ("metadata.resource.k8s.io/v1beta1", "metadata.resource.k8s.io/v1alpha1")
@@ -53,18 +53,23 @@ class _DeviceMetadata(Value, frozen=True, kw_only=True):
     requests: list[_Request] = []
 
 
-def metadata_files(driver: str, record: ClaimRecord) -> dict[str, bytes]:
-    """The content of the metadata files of a prepared claim, by request.
+def described_requests(record: ClaimRecord) -> set[str]:
+    """The requests of whose devices the driver tells attributes (maybe an empty mapping) or network data."""
+    return {
+        base_request(device.request)
+        for device, answer in zip(record.devices, record.answers, strict=True)
+        if answer.metadata is not None or answer.network
+    }
 
-    Requests of whose devices the driver tells neither attributes (not even an empty mapping) nor network data
-    get no file.
-    """
+
+def metadata_files(driver: str, record: ClaimRecord) -> dict[str, bytes]:
+    """The content of the metadata files of a prepared claim, by request; `described_requests` have one."""
+    described = described_requests(record)
+    if not described:
+        return {}
     found: dict[str, list[tuple[str, _Device]]] = {}
-    described: set[str] = set()
     for device, answer in zip(record.devices, record.answers, strict=True):
         request = base_request(device.request)
-        if answer.metadata is not None or answer.network:
-            described.add(request)
         entry = _Device(
             driver=driver,
             pool=device.pool,

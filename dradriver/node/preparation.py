@@ -28,6 +28,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from dradriver.driver.base import Driver
 from dradriver.driver.claim import AllocatedDevice, Claim
 from dradriver.errors import DraError, InvalidObjectError
 from dradriver.model.claim import ResourceClaim
@@ -390,7 +391,8 @@ class Preparation:
             bare = [msgspec.structs.replace(device, parameters=[]) for device in record.devices]
             claim = self._driver_claim(msgspec.structs.replace(record, devices=bare), strict=False)
         try:
-            await self._calls.call(self._driver.unprepare, claim, about=f" of claim {record.ref}")
+            if getattr(self._driver.unprepare, "__func__", None) is not Driver.unprepare:  # which does nothing
+                await self._calls.call(self._driver.unprepare, claim, about=f" of claim {record.ref}")
         except DraError as error:
             redacted(error, record)
             raise

@@ -54,6 +54,13 @@ class TextFormatter(logging.Formatter):
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+        self._second, self._told = 0, ""
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 - logging's name
+        """The time as logging tells it; what is the same for a second is made once."""
+        if int(record.created) != self._second or datefmt is not None:
+            self._second, self._told = int(record.created), super().formatTime(record, datefmt)[:-3]
+        return f"{self._told}{int(record.msecs):03}"
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         """The line without the traceback: whatever a message quotes, it does not end the line."""
@@ -90,6 +97,8 @@ def start_log(form: str, level: str) -> None:
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     handler.addFilter(_carrier)
     wanted = getattr(logging, level.upper())
+    # Looked up for each line, and in none of them.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging.basicConfig(handlers=[handler], level=max(wanted, logging.WARNING), force=True)
     if wanted == logging.DEBUG:
         logging.getLogger().setLevel(logging.INFO)

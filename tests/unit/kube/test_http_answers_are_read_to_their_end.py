@@ -1,17 +1,22 @@
 """How answers are framed, and when a connection is used again."""
 
 import asyncio
+import base64
 import gzip
+import json
+import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from dradriver.errors import DraError
 from dradriver.kube import PODS, Client, PatchKind, Unavailable
 from dradriver.kube.http import head_of_request
+from tests.unit.admission.certificates import make_pair
 from tests.unit.kube.scripted import kubeconfig
 
 POD = b'{"metadata":{"name":"p"}}'
@@ -46,8 +51,8 @@ class Raw:
 
 
 @asynccontextmanager
-async def serving(handler: Handler) -> AsyncIterator[str]:
-    server = await asyncio.start_server(handler, "127.0.0.1", 0)
+async def serving(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+    server = await asyncio.start_server(handler, "127.0.0.1", 0, ssl=tls)
     try:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:
@@ -213,6 +218,47 @@ async def test_a_proxy_that_refuses_to_connect_is_told(
         await client.get(PODS, "p", "n", into=bytes)
     assert server.asked[0].startswith("CONNECT kubernetes.example.com:443 HTTP/1.1\r\n")
     assert "Proxy-Authorization: Basic dXNlcjpwQHNz\r\n" in server.asked[0]
+
+
+async def piped(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(2**16):
+        writer.write(data)
+    writer.close()
+
+
+async def test_a_tls_server_is_reached_through_a_tunnel_and_shows_its_own_certificate(
+    stack: AsyncExitStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = make_pair("server")
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(*pair.write(tmp_path))
+    server = Raw(*[OK % (len(POD), POD)] * 2)
+    inner = await stack.enter_async_context(serving(server.handle, tls))
+    asked = []
+
+    async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append((await reader.readuntil(b"\r\n\r\n")).decode())
+        behind = await asyncio.open_connection("127.0.0.1", urlsplit(inner).port)
+        writer.write(b"HTTP/1.1 200 Connection established\r\nVia: proxy\r\n\r\n")
+        await asyncio.gather(piped(reader, behind[1]), piped(behind[0], writer))
+
+    url = await stack.enter_async_context(serving(proxy))
+    monkeypatch.setenv("https_proxy", url)
+    monkeypatch.delenv("no_proxy", raising=False)
+    authority = base64.b64encode(pair.certificate.encode()).decode()
+    path = kubeconfig(tmp_path, "https://kubernetes.example.com")
+    config = json.loads(Path(path).read_text())
+    config["clusters"][0]["cluster"] |= {
+        "certificate-authority-data": authority,
+        "tls-server-name": "127.0.0.1",
+    }
+    Path(path).write_text(json.dumps(config))
+    client = await stack.enter_async_context(await Client.connect(path))
+    for _ in range(2):
+        assert await client.get(PODS, "p", "n", into=bytes) == POD
+    assert [head.partition("\r\n")[0] for head in asked] == ["CONNECT kubernetes.example.com:443 HTTP/1.1"]
+    assert server.connections == 1
+    assert server.asked[0].startswith("GET /api/v1/namespaces/n/pods/p HTTP/1.1\r\n")
 
 
 async def test_a_proxy_of_another_kind_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
