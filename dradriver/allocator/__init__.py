@@ -103,7 +103,8 @@ def allocate(  # noqa: PLR0913 - the snapshot has this many parts
     reporter = reporter or _SILENT
     requests = requests_of(claims, classes, features, selectors)
     constraints = constraints_of(claims, features)
-    supply = Supply(inventory, in_use, node, features, order)
+    supply = Supply(inventory, in_use, node, features, skips_devices=order.skips_devices)
+    supply.arrange(order.arrange(supply))
     state = State(supply, constraints)
     planner = Planner(claims, supply, state, Filter(supply, state, node, features), reporter, node.name)
     picks = Search(planner, planner.plans(requests), reporter, max_steps).run()

@@ -11,14 +11,13 @@ A new order is a new value; the search does not change.
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
-if TYPE_CHECKING:
-    from dradriver.allocator.supply import Supply
+from dradriver.allocator.supply import Supply
 
 __all__ = ["ORDERED", "PACKED", "Order"]
 
-Arrange: TypeAlias = "Callable[[Supply], Sequence[int]]"
+Arrange: TypeAlias = Callable[[Supply], Sequence[int]]
 
 _WHOLE: Final = 10**6
 
@@ -40,11 +39,11 @@ class Order:
     skips_devices: bool = False
 
 
-def _as_kubernetes(supply: "Supply") -> Sequence[int]:
+def _as_kubernetes(supply: Supply) -> Sequence[int]:
     return range(len(supply.devices))
 
 
-def _smallest_first(supply: "Supply") -> Sequence[int]:
+def _smallest_first(supply: Supply) -> Sequence[int]:
     sizes = [_size(supply, device) for device in range(len(supply.devices))]
     spoiled = _spoiled(supply, sizes)
     keys = [
@@ -60,7 +59,7 @@ def _smallest_first(supply: "Supply") -> Sequence[int]:
     return sorted(range(len(keys)), key=keys.__getitem__)
 
 
-def _size(supply: "Supply", device: int) -> int:
+def _size(supply: Supply, device: int) -> int:
     """How much of its counter sets the device takes, in millionths of all counters together."""
     shares = [
         nano * _WHOLE // total if (total := supply.totals[at]) > 0 else 0
@@ -69,7 +68,7 @@ def _size(supply: "Supply", device: int) -> int:
     return sum(shares) // len(shares) if shares else _WHOLE
 
 
-def _room(supply: "Supply", device: int) -> int:
+def _room(supply: Supply, device: int) -> int:
     """How much is left of the counter sets that it consumes, or of the capacities that it shares out."""
     places = [at for at, _ in supply.counters[device]]
     if supply.shared_out[device] is not None:
@@ -78,7 +77,7 @@ def _room(supply: "Supply", device: int) -> int:
     return sum(shares) // len(shares) if shares else _WHOLE
 
 
-def _spoiled(supply: "Supply", sizes: Sequence[int]) -> list[int]:
+def _spoiled(supply: Supply, sizes: Sequence[int]) -> list[int]:
     """Per device what can no longer be had of its component when it is taken: the sum of the sizes."""
     rivals: list[list[int]] = [[] for _ in supply.components]
     for device, component in enumerate(supply.component):

@@ -15,7 +15,6 @@ from dradriver.allocator.counters import Component, CounterTable
 from dradriver.allocator.features import Features
 from dradriver.allocator.inventory import Inventory, PooledDevice, PoolView
 from dradriver.allocator.nodes import Node
-from dradriver.allocator.order import Order
 from dradriver.allocator.use import InUse, PoolKey, PoolUse
 from dradriver.model.quantity import Quantity
 
@@ -56,7 +55,13 @@ class Supply:
     """
 
     def __init__(
-        self, inventory: Inventory, in_use: InUse, node: Node, features: Features, order: Order
+        self,
+        inventory: Inventory,
+        in_use: InUse,
+        node: Node,
+        features: Features,
+        *,
+        skips_devices: bool = False,
     ) -> None:
         self.devices: list[PooledDevice] = []
         self.held_by: list[tuple[str, ...]] = []
@@ -76,13 +81,13 @@ class Supply:
         self._late: set[PoolKey] = set()
         self._names: dict[tuple[str, str], int] = {}
         self._features = features
-        self._recorded_groups = features.compatibility_groups or order.skips_devices
+        self._recorded_groups = features.compatibility_groups or skips_devices
         offers: list[tuple[bool, PoolView, Sequence[PooledDevice]]] = []
         for pool in inventory.near(node):
             devices = pool.visible_on(node, features)
             if devices is None:
                 continue
-            problem = pool.problem_under(features, skips_devices=order.skips_devices)
+            problem = pool.problem_under(features, skips_devices=skips_devices)
             if problem is not None:
                 self.unusable.append((pool, problem))
                 continue
@@ -91,14 +96,14 @@ class Supply:
             self._late |= {pool.key} if late else set()
         for _, pool, devices in sorted(offers, key=lambda offer: (offer[0], offer[1].key)):
             self._add(pool, devices, in_use.pool(pool.key))
-        self._arrange(order.arrange(self))
 
     def place_of(self, device: int) -> tuple[bool, PoolKey]:
         """Where Kubernetes' order has the device's pool: those with binding conditions after all others."""
         key = self.devices[device].id[:2]
         return key in self._late, key
 
-    def _arrange(self, positions: Sequence[int]) -> None:
+    def arrange(self, positions: Sequence[int]) -> None:
+        """Puts the devices into another order, given as their positions in the one they have."""
         for name in ("devices", "held_by", "places", "counters", "groups", "component", "rooms", "shared_out"):
             row = getattr(self, name)
             setattr(self, name, [row[position] for position in positions])

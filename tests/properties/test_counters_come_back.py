@@ -4,7 +4,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dradriver.allocator import Features, InUse, Inventory, Node
-from dradriver.allocator.order import ORDERED
 from dradriver.allocator.state import State, Use
 from dradriver.allocator.supply import Supply
 from dradriver.model.slices import ResourceSlice
@@ -21,7 +20,7 @@ def snapshot(state: State) -> object:
 @given(st.one_of(cards("pool"), pools("pool")), st.lists(st.integers(0, 20), max_size=12))
 def test_giving_back_undoes_taking(slices: list[ResourceSlice], tries: list[int]) -> None:
     features = Features(compatibility_groups=True)
-    supply = Supply(Inventory.of(slices), InUse(), Node("node-1"), features, ORDERED)
+    supply = Supply(Inventory.of(slices), InUse(), Node("node-1"), features)
     state = State(supply, [])
     steps = []
     for number in tries:
