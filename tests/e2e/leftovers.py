@@ -106,6 +106,11 @@ _LOOKS: Final[Mapping[str, Callable[[], Iterator[str]]]] = {
 }
 
 
+def _is_of_others(kind: str, sign: str, what: str) -> bool:
+    """Control groups come and go with whoever else starts processes; one that a bed made is empty by now."""
+    return kind == "control group" and (sign == "-" or bool(_text(Path(what, "cgroup.procs"))))
+
+
 class Machine:
     """The machine as it was found, to be compared with what it is later.
 
@@ -141,4 +146,5 @@ class Machine:
             for kind in self.compared
             for sign, many in (("+", now[kind] - self._found[kind]), ("-", self._found[kind] - now[kind]))
             for each in sorted(many)
+            if not _is_of_others(kind, sign, each)
         ]
