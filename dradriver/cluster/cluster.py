@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -50,6 +50,7 @@ class Cluster:
         feature_gates: Mapping[str, bool] | None = None,
         runtime: Runtime | str | None = None,
         slice_cleanup_seconds: float = 30.0,
+        binding_timeout_seconds: float = 600.0,
     ) -> None:
         """Describes a cluster; nothing happens before `start`.
 
@@ -61,6 +62,7 @@ class Cluster:
             feature_gates: gates that differ from Kubernetes 1.37's defaults.
             runtime: what runs containers, or its name; by default the first that works here.
             slice_cleanup_seconds: how long a driver may be away before its ResourceSlices are deleted.
+            binding_timeout_seconds: how long after its allocation a claim may wait for binding conditions.
 
         Raises:
             UsageError: a feature gate is unknown, or needs another that is off.
@@ -74,6 +76,7 @@ class Cluster:
         )
         self._wanted_runtime = runtime
         self._slice_cleanup_seconds = slice_cleanup_seconds
+        self._binding_timeout = timedelta(seconds=binding_timeout_seconds)
         self._runtime = _NO_NODES
         self._client: Client | None = None
         self._controllers: Controllers | None = None
@@ -141,7 +144,9 @@ class Cluster:
             await asyncio.to_thread(self._write_kubeconfigs)
             stack.callback(self._forget)
             self._client = await stack.enter_async_context(await Client.connect(str(self.kubeconfig_path)))
-            self._controllers = Controllers(self._client, features=self._features())
+            self._controllers = Controllers(
+                self._client, features=self._features(), binding_timeout=self._binding_timeout
+            )
             await stack.enter_async_context(self._controllers)
             await self._start_kubelets(stack)
             self._server.pod_logs = self._logs
@@ -186,10 +191,7 @@ class Cluster:
         return self._folder.node(name) / "kubelet.kubeconfig"
 
     def _features(self) -> Features:
-        features = Features.of_gates({gate: self._gates.enabled(gate) for gate in DEFAULTS})
-        # A pod must not be bound before its devices' binding conditions are true. Until the pipeline waits for
-        # them, such devices are not allocated.
-        return replace(features, binding_conditions=False)
+        return Features.of_gates({gate: self._gates.enabled(gate) for gate in DEFAULTS})
 
     async def _logs(
         self,

@@ -5,6 +5,7 @@ Each says what stands in the cluster when the process dies right after it, and w
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum, auto
 from typing import Literal, TypeAlias
 
@@ -20,6 +21,7 @@ __all__ = [
     "CreateClaim",
     "DeleteClaim",
     "LookUpPod",
+    "Nominate",
     "RecordClaims",
     "Release",
     "RemoveFinalizer",
@@ -128,6 +130,18 @@ class RemoveFinalizer:
 
 
 @dataclass(frozen=True, slots=True)
+class Nominate:
+    """Says in `status.nominatedNodeName` where a pod will run once its devices are ready.
+
+    So that others (a cluster autoscaler) leave the node alone, and a restarted scheduler tries it first.
+    Dies after: the pod is tried on that node first; a binding or a report of failure takes the name away.
+    """
+
+    pod: Pod
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
 class Bind:
     """Gives a pod its node.
 
@@ -140,7 +154,7 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Says in the pod's PodScheduled condition and in an event why it has no node.
+    """Says in the pod's PodScheduled condition and in an event why it has no node, and nominates none.
 
     Dies after: nothing is left to do (between the two: the event is lost).
     """
@@ -170,6 +184,7 @@ Action: TypeAlias = (
     | Reserve
     | Release
     | RemoveFinalizer
+    | Nominate
     | Bind
     | Report
     | Say
@@ -191,7 +206,14 @@ class Then(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A decision: one action or none, and what then."""
+    """A decision: one action or none, and what then.
+
+    Attributes:
+        then: what to do with the key.
+        action: the write.
+        deadline: when to ask again even if nothing changes.
+    """
 
     then: Then
     action: Action | None = None
+    deadline: datetime | None = None

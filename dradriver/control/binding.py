@@ -2,43 +2,89 @@
 
 `next_step` looks at the objects as they are and says the next write; it does not remember the last one. The
 order is kube-scheduler's: for each claim the finalizer, then allocation and reservation in one write; then the
-binding. After a crash there is no plan, but whatever was written is in the claims, and the pipeline plans
-around it.
+wait for the devices' binding conditions (KEP-5007), then the binding. After a crash there is no plan, but
+whatever was written is in the claims, and the pipeline plans around it.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
-from dradriver.control.actions import AddFinalizer, Allocate, Bind, Release, Reserve, Step, Then
-from dradriver.control.pod_claims import consumer_of, reserved_for
+from dradriver.control.actions import (
+    AddFinalizer,
+    Allocate,
+    Bind,
+    Nominate,
+    Release,
+    Reserve,
+    Say,
+    Step,
+    Then,
+)
+from dradriver.control.conditions import Patience, Readiness, Unready, readiness, requires
+from dradriver.control.pod_claims import consumer_of, pod_reference, reserved_for
 from dradriver.control.snapshot import Plan
 from dradriver.model.claim import CLAIM_FINALIZER, ResourceClaim
 from dradriver.model.workload import Pod
 
-__all__ = ["Claims", "PlanFailed", "next_step", "unreserve"]
+__all__ = ["BindingFailed", "Claims", "PlanFailed", "next_step", "unreserve"]
 
 Claims: TypeAlias = Mapping[str, ResourceClaim]
 """All claims by `namespace/name`."""
+
+
+_ENDLESS: Final = Patience()
 
 
 class PlanFailed(Exception):  # noqa: N818 - a finding
     """The plan can't be carried out any more, the text says why; the pod has to be scheduled again."""
 
 
-def next_step(plan: Plan, pod: Pod, claims: Claims) -> Step:
+class BindingFailed(PlanFailed):
+    """The devices of a claim did not get ready.
+
+    Attributes:
+        state: whether a failure condition is True, or it took too long.
+    """
+
+    def __init__(self, state: Readiness, claim: ResourceClaim, unready: tuple[Unready, ...]) -> None:
+        self.state = state
+        what = "timeout" if state is Readiness.TIMED_OUT else "failed"
+        devices = "; ".join(map(str, unready))
+        super().__init__(f"device binding {what}: claim {claim.ref}, {devices}")
+
+
+def next_step(plan: Plan, pod: Pod, claims: Claims, patience: Patience = _ENDLESS) -> Step:
     """The next write.
 
     Raises:
         PlanFailed: the claims are not any more what the plan was made for.
+        BindingFailed: the devices of one did not get ready.
     """
     for stage in STAGES:
-        step = stage(plan, pod, claims)
+        step = stage(plan, pod, claims, patience)
         if step is not None:
             return step
     raise AssertionError("unreachable: the last stage always has a step")
 
 
-def reserve_claims(plan: Plan, pod: Pod, claims: Claims) -> Step | None:
+def nominate(plan: Plan, pod: Pod, claims: Claims, patience: Patience) -> Step | None:
+    """PreBind: a pod that will wait for conditions names its node first.
+
+    First, because after a crash the claims may not tell: a device on a network is good for many nodes.
+    """
+    if pod.status.nominated_node_name == plan.node or not _will_wait(plan, claims, patience):
+        return None
+    return Step(Then.AGAIN, Nominate(pod, plan.node))
+
+
+def _will_wait(plan: Plan, claims: Claims, patience: Patience) -> bool:
+    if any(map(requires, plan.allocations.values())):
+        return True
+    known = (claims[ref] for ref, _ in plan.claims if ref in claims)
+    return any(readiness(claim, patience)[0] is not Readiness.READY for claim in known)
+
+
+def reserve_claims(plan: Plan, pod: Pod, claims: Claims, _patience: Patience) -> Step | None:
     """PreBind: every claim is allocated and reserved for the pod."""
     for ref, uid in plan.claims:
         claim = claims.get(ref)
@@ -63,31 +109,57 @@ def _reservation(plan: Plan, pod: Pod, claim: ResourceClaim) -> AddFinalizer | A
     return Allocate(claim, allocation, consumer_of(pod))
 
 
-def bind(plan: Plan, pod: Pod, _claims: Claims) -> Step:
+def await_conditions(plan: Plan, pod: Pod, claims: Claims, patience: Patience) -> Step | None:
+    """PreBind: every binding condition of every device of every claim is True, all at the same time.
+
+    Raises:
+        BindingFailed: a failure condition is True, or a claim took too long.
+    """
+    found = [(claims[ref], *readiness(claims[ref], patience)) for ref, _ in plan.claims]
+    for given_up in (Readiness.FAILED, Readiness.TIMED_OUT):
+        for claim, state, unready in found:
+            if state is given_up:
+                raise BindingFailed(state, claim, unready)
+    waited_for = [claim for claim, state, _ in found if state is Readiness.PENDING]
+    if not waited_for:
+        return None
+    message = f"waiting for binding conditions for device on node {plan.node}"
+    deadlines = [deadline for claim in waited_for if (deadline := patience.deadline(claim)) is not None]
+    return Step(
+        Then.WAIT,
+        Say(pod_reference(pod), "Normal", "BindingConditionsPending", message),
+        deadline=min(deadlines, default=None),
+    )
+
+
+def bind(plan: Plan, pod: Pod, _claims: Claims, _patience: Patience) -> Step:
     """Bind: the pod gets its node."""
     return Step(Then.DONE, Bind(pod, plan.node))
 
 
-_Stage: TypeAlias = Callable[[Plan, Pod, Claims], Step | None]
+_Stage: TypeAlias = Callable[[Plan, Pod, Claims, Patience], Step | None]
 
-STAGES: Final[tuple[_Stage, ...]] = (reserve_claims, bind)
+STAGES: Final[tuple[_Stage, ...]] = (nominate, reserve_claims, await_conditions, bind)
 """What has to be true, in this order; a stage that is through gives None.
 
-Waiting for binding conditions (KEP-5007) is a stage between the two, the claim for extended resources
-(KEP-5004) one before them.
+The claim for extended resources (KEP-5004) is a stage before reserving.
 """
 
 
-def unreserve(plan: Plan, pod: Pod, claims: Claims) -> Release | None:
+def unreserve(plan: Plan, pod: Pod, claims: Claims, patience: Patience = _ENDLESS) -> Release | None:
     """Takes back what a failed plan has written so far, one claim at a time; None when nothing is left.
 
     Unlike kube-scheduler, which leaves the allocation in place, this frees the devices too: no other pod can
-    have come to use them.
+    have come to use them. A claim whose devices did not get ready is given back whoever allocated it; its
+    allocation stays while other pods have it reserved, and goes with the last of them. What is ready stays
+    with the pod: getting it ready once more may take minutes.
     """
     for ref, uid in plan.claims:
         claim = claims.get(ref)
-        if claim is None or claim.metadata.uid != uid or uid not in plan.allocations:
+        if claim is None or claim.metadata.uid != uid or not reserved_for(claim, pod):
             continue
-        if [consumer.uid for consumer in claim.status.reserved_for] == [pod.metadata.uid]:
-            return Release(claim, deallocate=True)
+        others = tuple(user for user in claim.status.reserved_for if user.uid != pod.metadata.uid)
+        failed = readiness(claim, patience)[0] in {Readiness.FAILED, Readiness.TIMED_OUT}
+        if failed or (uid in plan.allocations and not others):
+            return Release(claim, others, deallocate=not others)
     return None

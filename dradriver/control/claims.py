@@ -6,10 +6,11 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Literal, NamedTuple, Self
 
-from dradriver.control.actions import Step, Then
+from dradriver.control.actions import Action, CreateClaim, Step, Then
 from dradriver.control.caches import Caches, Index
 from dradriver.control.executor import Executor
 from dradriver.control.loop import Loop
+from dradriver.control.metrics import Metrics, asks_for_admin_access
 from dradriver.control.ownership import Objects, claim_step, pod_step
 from dradriver.control.pod_claims import is_done, used_names
 from dradriver.control.work_queue import WorkQueue
@@ -38,7 +39,9 @@ class ClaimController:
     an earlier process is found then.
     """
 
-    def __init__(self, caches: Caches, executor: Executor, *, workers: int = 8) -> None:
+    def __init__(
+        self, caches: Caches, executor: Executor, metrics: Metrics | None = None, *, workers: int = 8
+    ) -> None:
         self._caches = caches
         self._owned = Index(caches.claims, _owner)
         self._users = Index(caches.pods, used_names)
@@ -49,7 +52,10 @@ class ClaimController:
         self._gone = executor.gone
         # client-go's rate limiter for controllers starts at 5 ms.
         queue = WorkQueue[_Key](0.005, 30.0)
-        self._loop = Loop("claim controller", self, executor.execute, workers=workers, queue=queue)
+        self._execute = executor.execute
+        self._metrics = metrics or Metrics()
+        self._metrics.show_depth("resource_claim", lambda: queue.ready)
+        self._loop = Loop("claim controller", self, self._carry_out, workers=workers, queue=queue)
         self._stack = AsyncExitStack()
         caches.pods.subscribe(self._pod_changed)
         caches.claims.subscribe(self._claim_changed)
@@ -71,6 +77,17 @@ class ClaimController:
             return pod_step(pod, self._objects) if pod is not None else Step(Then.DONE)
         claim = self._caches.claims.items.get(key.name)
         return claim_step(claim, self._objects) if claim is not None else Step(Then.DONE)
+
+    async def _carry_out(self, action: Action) -> bool:
+        if not isinstance(action, CreateClaim):
+            return await self._execute(action)
+        status = "failure"
+        try:
+            done = await self._execute(action)
+            status = "success" if done else status
+        finally:
+            self._metrics.created(status, admin_access=asks_for_admin_access(action.claim))
+        return done
 
     async def failed(self, key: _Key, error: DraError) -> None:
         """Nothing to take back: the next decision starts from the objects."""

@@ -54,6 +54,7 @@ class Executor:
             actions.Reserve: self._reserve,
             actions.Release: self._release,
             actions.RemoveFinalizer: self._remove_finalizer,
+            actions.Nominate: self._nominate,
             actions.Bind: self._bind,
             actions.Report: self._report,
             actions.Say: self._say,
@@ -159,6 +160,9 @@ class Executor:
         if released.allocation is None and CLAIM_FINALIZER in released.metadata.finalizers:
             await self._without_finalizer(released)
 
+    async def _nominate(self, action: actions.Nominate) -> None:
+        await self._patch_pod(action.pod, {"nominatedNodeName": action.node})
+
     async def _bind(self, action: actions.Bind) -> None:
         meta = action.pod.metadata
         binding = {
@@ -181,7 +185,8 @@ class Executor:
             "message": action.message,
             "lastTransitionTime": rfc3339(datetime.now(UTC)),
         }
-        await self._patch_pod(action.pod, {"conditions": [condition]})
+        nominated = {"nominatedNodeName": None} if action.pod.status.nominated_node_name else {}
+        await self._patch_pod(action.pod, {"conditions": [condition], **nominated})
         await self._recorder.emit(pod_reference(action.pod), "Warning", "FailedScheduling", action.message)
 
     async def _say(self, action: actions.Say) -> None:

@@ -22,6 +22,7 @@ from typing import Final, TypeAlias
 from dradriver.allocator import Node as AllocationNode
 from dradriver.allocator import Refusal, allocate
 from dradriver.control import node_filters, pod_anti_affinity
+from dradriver.control.conditions import Readiness, readiness, requires
 from dradriver.control.pod_claims import NotCreatedYet, Unusable, claims_of, reserved_for, used_names
 from dradriver.control.snapshot import Plan, Snapshot, Unschedulable
 from dradriver.model.claim import MAX_RESERVED_FOR, Allocation, ResourceClaim
@@ -75,7 +76,7 @@ def schedule(pod: Pod, snapshot: Snapshot) -> Plan | Unschedulable:
     if not found:
         return post_filter(cycle, _unschedulable(cycle, refusals))
     # Of equals the first is taken, and they are in the order of the other scores.
-    best = max(found, key=lambda node: preferred(cycle, node)).metadata.name
+    best = max(found, key=lambda node: (preferred(cycle, node), ready_at_once(cycle, node))).metadata.name
     return Plan(
         pod_uid=pod.metadata.uid,
         node=best,
@@ -88,20 +89,36 @@ def _filter(cycle: Cycle) -> tuple[list[Node], dict[str, str]]:
     """The nodes that suit, best first as far as that is known beforehand, and why the others do not.
 
     The first one is enough unless a score depends on what the allocator finds on a node: looking at all of a
-    large cluster for every pod would be most of the work.
+    large cluster for every pod would be most of the work. The nominated node is the first, and enough.
     """
     found: list[Node] = []
     refusals: dict[str, str] = {}
-    one_is_enough = not has_alternatives(cycle)
-    for node in sorted(cycle.snapshot.nodes, key=lambda node: (-spread(cycle, node), node.metadata.name)):
+    for node in sorted(cycle.snapshot.nodes, key=lambda node: _order(cycle, node)):
         words = next((words for check in FILTER if (words := check(cycle, node)) is not None), None)
         if words is not None:
             refusals[node.metadata.name] = words
             continue
         found.append(node)
-        if one_is_enough:
+        if _enough(cycle, found):
             break
     return found, refusals
+
+
+def _order(cycle: Cycle, node: Node) -> tuple[bool, int, str]:
+    return not _nominated(cycle, node), -spread(cycle, node), node.metadata.name
+
+
+def _nominated(cycle: Cycle, node: Node) -> bool:
+    return cycle.pod.status.nominated_node_name == node.metadata.name
+
+
+def _enough(cycle: Cycle, found: list[Node]) -> bool:
+    last = found[-1]
+    if _nominated(cycle, last):
+        return True
+    if has_alternatives(cycle):
+        return False
+    return ready_at_once(cycle, last) or len(found) >= _LOOKED_AT
 
 
 def gates(cycle: Cycle) -> None:
@@ -130,6 +147,17 @@ def claims_usable(cycle: Cycle) -> None:
         if claim.allocation is None and claim.metadata.uid in cycle.snapshot.in_flight:
             message = f"resource claim {claim.ref} is in the process of being allocated"
             raise _NoNode(_everywhere(cycle, message, quiet=True))
+
+
+def claims_can_get_ready(cycle: Cycle) -> None:
+    """No claim was allocated devices that failed to get ready, or took too long (KEP-5007)."""
+    for claim in cycle.claims:
+        state, unready = readiness(claim, cycle.snapshot.patience)
+        if state in {Readiness.FAILED, Readiness.TIMED_OUT}:
+            cycle.unavailable.add(claim.metadata.uid)
+            what = "failed" if state is Readiness.FAILED else "took too long"
+            devices = "; ".join(map(str, unready))
+            raise _NoNode(_everywhere(cycle, f"binding of resourceclaim {claim.ref} {what}: {devices}"))
 
 
 def available(cycle: Cycle, node: Node) -> str | None:
@@ -209,6 +237,11 @@ def preferred(cycle: Cycle, node: Node) -> int:
     return total
 
 
+def ready_at_once(cycle: Cycle, node: Node) -> bool:
+    """Devices without binding conditions are preferred to those that take their time (KEP-5007, Goals)."""
+    return not any(map(requires, cycle.allocations.get(node.metadata.name, {}).values()))
+
+
 def spread(cycle: Cycle, node: Node) -> int:
     """The fewer pods a node has, the better."""
     return -cycle.snapshot.pods_on.get(node.metadata.name, 0)
@@ -216,6 +249,9 @@ def spread(cycle: Cycle, node: Node) -> int:
 
 _ALTERNATIVES: Final = 8
 """The longest list of alternatives (`FirstAvailableDeviceRequestMaxSize`)."""
+
+_LOOKED_AT: Final = 100
+"""How many nodes that suit are looked at for one with better devices (`minFeasibleNodesToFind`)."""
 
 _TOLD: Final = 4
 """How many different reasons a message has: an event takes 1024 bytes."""
@@ -229,7 +265,7 @@ def _plain(check: Callable[[Pod, Node], str | None]) -> _Filter:
 
 
 PRE_ENQUEUE: Final[tuple[_Check, ...]] = (gates, claims_exist)
-PRE_FILTER: Final[tuple[_Check, ...]] = (claims_usable,)
+PRE_FILTER: Final[tuple[_Check, ...]] = (claims_usable, claims_can_get_ready)
 FILTER: Final[tuple[_Filter, ...]] = (
     _plain(node_filters.unschedulable),
     _plain(node_filters.ready),

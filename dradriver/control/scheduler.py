@@ -4,6 +4,9 @@ Plans are made one after the other, in a worker thread so that a long search hol
 counts as in use from the moment it is made (Reserve), so that two pods never get one device. They are written
 side by side. A pod that has to wait holds up nobody: it comes again when something changed that may help.
 
+A pod that waits for binding conditions (KEP-5007) keeps its plan but no worker: a change of its claims, or the
+end of its patience, makes its next decision.
+
 Only the plans live in memory. A process that dies loses them, and nothing else: see `binding`.
 """
 
@@ -11,7 +14,7 @@ import asyncio
 import dataclasses
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import MappingProxyType, TracebackType
 from typing import Final, Self
 
@@ -19,13 +22,17 @@ from msgspec.structs import replace
 
 from dradriver.allocator import Features, InUse, Inventory
 from dradriver.control.actions import Release, Report, Step, Then
-from dradriver.control.binding import PlanFailed, next_step, unreserve
+from dradriver.control.binding import BindingFailed, PlanFailed, next_step, unreserve
 from dradriver.control.caches import Caches, Index
+from dradriver.control.conditions import BINDING_TIMEOUT
 from dradriver.control.executor import Executor
 from dradriver.control.loop import Loop
+from dradriver.control.metrics import Metrics
 from dradriver.control.pipeline import schedule
 from dradriver.control.pod_claims import used_names
 from dradriver.control.snapshot import Plan, Snapshot, Unschedulable, holds
+from dradriver.control.tries import Tries
+from dradriver.control.waiting import SeenConditions, Waits
 from dradriver.control.work_queue import WorkQueue
 from dradriver.errors import DraError
 from dradriver.kube import ChangeKind, TooManyRequests, Unavailable
@@ -35,6 +42,11 @@ from dradriver.model.workload import Node, Pod
 __all__ = ["Scheduler"]
 
 DEFAULT_NAME: Final = "default-scheduler"
+
+_WORKERS: Final = 16
+"""How many pods are bound side by side."""
+_BACKOFF: Final = (0.02, 1.0)
+"""Seconds before a pod's second try, and the most between two tries that changes in the cluster may help."""
 
 _DISTANCE: Final = "wants distance"
 """The trait of pods that have anti-affinity."""
@@ -52,10 +64,9 @@ class Scheduler:
         executor: Executor,
         *,
         features: Features | None = None,
-        name: str = DEFAULT_NAME,
-        workers: int = 16,
-        first_backoff: float = 0.02,
-        longest_backoff: float = 1.0,
+        binding_timeout: timedelta = BINDING_TIMEOUT,
+        setback: tuple[float, float] = (1.0, 10.0),
+        metrics: Metrics | None = None,
     ) -> None:
         """A scheduler that does not run yet.
 
@@ -63,16 +74,19 @@ class Scheduler:
             caches: the cluster.
             executor: writes.
             features: what the allocator may use.
-            name: the `schedulerName` of its pods.
-            workers: how many pods are bound side by side.
-            first_backoff: seconds before a pod's second try.
-            longest_backoff: the most seconds between two tries of a pod that changes in the cluster may help.
+            binding_timeout: how long after its allocation a claim may wait for binding conditions.
+            setback: the first and the longest wait in seconds before a pod whose devices did not get ready is
+                tried again (kube-scheduler's `podInitialBackoffSeconds` and `podMaxBackoffSeconds`).
+            metrics: where to count.
         """
         self._caches = caches
         self._features = features or Features()
-        self._name = name
         self._plans: dict[str, Plan] = {}
-        self._failed: dict[str, str] = {}
+        self._failed: dict[str, PlanFailed] = {}
+        self._waits = Waits(SeenConditions(caches.claims), binding_timeout)
+        self._tries = Tries(setback)
+        self._metrics = metrics or Metrics()
+        self._metrics.show_pending(self._pending)
         self._waiting: set[str] = set()
         self._inventory = Inventory.of(())
         self._inventory_of = 0
@@ -81,8 +95,8 @@ class Scheduler:
         self._running = Index(caches.pods, _place)
         self._users = Index(caches.pods, used_names)
         self._apart = Index(caches.pods, _wants_distance)
-        queue = WorkQueue[str](first_backoff, longest_backoff)
-        self._loop = Loop("scheduler", self, executor.execute, workers=workers, queue=queue)
+        queue = WorkQueue[str](*_BACKOFF)
+        self._loop = Loop("scheduler", self, executor.execute, workers=_WORKERS, queue=queue)
         self._stack = AsyncExitStack()
         caches.pods.subscribe(self._pod_changed)
         caches.claims.subscribe(self._claim_changed)
@@ -104,11 +118,15 @@ class Scheduler:
         pod = self._caches.pods.items.get(key)
         if pod is None or not self._mine(pod):
             self._forget(key)
+            self._tries.forget(key)
             return Step(Then.DONE)
         plan = self._plans.get(key)
         if plan is not None and plan.pod_uid == pod.metadata.uid:
-            return self._write(key, pod, plan)
+            return self._timed(self._write(key, pod, plan), key)
         self._forget(key)
+        if (rest := self._tries.rest(key)) > 0:
+            self._loop.queue.add_after(key, rest)
+            return Step(Then.WAIT)
         verdict = await self._schedule(key, pod)
         # Planning took a while: the writes are decided on with the pod as it is then.
         return _unschedulable(pod, verdict) if isinstance(verdict, Unschedulable) else Step(Then.AGAIN)
@@ -116,21 +134,30 @@ class Scheduler:
     async def failed(self, key: str, error: DraError) -> None:
         """A write was refused: the plan is given up, unless the API server may only not have answered."""
         if key in self._plans and not isinstance(error, (Unavailable, TooManyRequests)):
-            self._failed[key] = str(error)
+            self._failed[key] = PlanFailed(str(error))
+
+    def _timed(self, step: Step, key: str) -> Step:
+        if step.deadline is not None:
+            wait = (step.deadline - datetime.now(UTC)).total_seconds()
+            self._loop.queue.add_after(key, max(0.0, wait))
+        return step
 
     def _mine(self, pod: Pod) -> bool:
         return (
             not pod.spec.node_name
             and not pod.finished
             and pod.metadata.deletion_timestamp is None
-            and (pod.spec.scheduler_name or DEFAULT_NAME) == self._name
+            and (pod.spec.scheduler_name or DEFAULT_NAME) == DEFAULT_NAME
         )
 
     def _forget(self, key: str) -> None:
         self._waiting.discard(key)
+        self._waits.forget(key)
         self._failed.pop(key, None)
         plan = self._plans.pop(key, None)
         pod = self._caches.pods.items.get(key)
+        if plan is not None and pod is not None and pod.spec.node_name == plan.node:
+            self._bound(key, plan)
         if plan is not None and (pod is None or not pod.spec.node_name):
             self._wake()  # what the plan held is free
 
@@ -141,25 +168,74 @@ class Scheduler:
             await self._take_inventory()
             # What is promised and what is written are looked at together, or a device could be in neither.
             # All that takes long happens in the thread.
+            began = self._tries.begin(key)
             verdict = await asyncio.to_thread(_plan, pod, self._view(pod))
+            status = "Success" if isinstance(verdict, Plan) else "Unschedulable"
+            self._metrics.ran("Filter", status, self._tries.now() - began)
             if isinstance(verdict, Plan):
                 self._plans[key] = verdict
                 self._waiting.discard(key)
         return verdict
 
     def _write(self, key: str, pod: Pod, plan: Plan) -> Step:
-        claims = self._caches.claims.items
+        claims, patience = self._caches.claims.items, self._waits.patience(key)
         if key not in self._failed:
             try:
-                return next_step(plan, pod, claims)
-            except PlanFailed as problem:
-                self._failed[key] = str(problem)
-        release = unreserve(plan, pod, claims)
+                self._check_node(key, plan)
+                step = next_step(plan, pod, claims, patience)
+            except PlanFailed as failure:
+                self._failed[key] = failure
+                self._gave_up(key, plan, failure)
+            else:
+                return step if step.then is not Then.WAIT else self._wait(key, pod, plan, step)
+        release = unreserve(plan, pod, claims, patience)
         if release is not None:
             return Step(Then.AGAIN, release)
-        message = self._failed[key]
+        problem = self._failed[key]
         self._forget(key)
-        return Step(Then.LATER, Report(pod, "SchedulerError", message))
+        report = Report(pod, "SchedulerError", str(problem))
+        if not isinstance(problem, BindingFailed):
+            return Step(Then.LATER, report)
+        self._loop.queue.add_after(key, self._tries.set_back(key))
+        return Step(Then.WAIT, report)
+
+    def _check_node(self, key: str, plan: Plan) -> None:
+        if key in self._waits and plan.node not in self._caches.nodes.items:
+            raise PlanFailed(f"node {plan.node} was deleted in the meantime")
+
+    def _wait(self, key: str, pod: Pod, plan: Plan, step: Step) -> Step:
+        """Everything is written: from here on the claims say what the pod has, as they would after a crash."""
+        self._plans[key] = dataclasses.replace(plan, allocations={})
+        return self._waits.go_on(key, pod, self._claims_of(plan), step)
+
+    def _claims_of(self, plan: Plan) -> list[ResourceClaim]:
+        known = self._caches.claims.items
+        return [known[ref] for ref, _ in plan.claims if ref in known]
+
+    def _bound(self, key: str, plan: Plan) -> None:
+        seconds = self._tries.now() - self._tries.began(key)
+        self._metrics.ran("PreBind", "Success", seconds)
+        if plan.claims:
+            self._metrics.bound(self._claims_of(plan), "success", seconds)
+        self._metrics.scheduled(*self._tries.so_far(key))
+
+    def _gave_up(self, key: str, plan: Plan, problem: PlanFailed) -> None:
+        status = problem.state.value if isinstance(problem, BindingFailed) else "error"
+        seconds = self._tries.now() - self._tries.began(key)
+        self._metrics.ran("PreBind", "Error", seconds)
+        self._metrics.bound(self._claims_of(plan), status, seconds)
+
+    def _pending(self) -> Mapping[str, int]:
+        gated = sum(
+            1 for key in self._waiting if (p := self._caches.pods.items.get(key)) and p.spec.scheduling_gates
+        )
+        return {
+            "active": self._loop.queue.ready,
+            "backoff": self._loop.queue.delayed,
+            "unschedulable": len(self._waiting) - gated,
+            "gated": gated,
+            "waiting": len(self._waits),
+        }
 
     async def _take_inventory(self) -> None:
         changes = self._slices_changes
@@ -182,6 +258,7 @@ class Scheduler:
             pods=self._neighbors(nodes) if pod.kept_apart_from or self._apart.of(_DISTANCE) else {},
             features=self._features,
             now=datetime.now(UTC).replace(microsecond=0),
+            patience=self._waits.patience(),
         )
         return snapshot, promised
 
@@ -211,6 +288,7 @@ class Scheduler:
             self._wake()  # who had to keep its distance may come
         if new is None or not self._mine(new):
             self._forget(pod.ref)  # at once: what the plan held may be what others wait for
+            self._tries.forget(pod.ref)
         # Also then: the queue forgets a key when it is done with it.
         self._loop.queue.add(pod.ref)
 
@@ -219,12 +297,17 @@ class Scheduler:
             self._wake()
         claim = new or old
         for pod in self._users.of(claim.ref) if claim is not None else ():
-            if pod.ref in self._waiting:
+            # Who was set back is not woken by what it gave back itself.
+            if pod.ref in self._waiting or (pod.ref in self._waits and pod.ref not in self._failed):
                 self._loop.queue.add(pod.ref)
 
     def _node_changed(self, _kind: ChangeKind, old: Node | None, new: Node | None) -> None:
         if new is not None and (old is None or _offers(old) != _offers(new)):
             self._wake()
+        if new is None and old is not None:
+            for key, plan in self._plans.items():
+                if plan.node == old.metadata.name:
+                    self._loop.queue.add(key)
 
     def _slices_changed(self) -> None:
         self._slices_changes += 1
@@ -241,7 +324,8 @@ def _unschedulable(pod: Pod, verdict: Unschedulable) -> Step:
     if verdict.releasable:
         return Step(Then.AGAIN, Release(verdict.releasable[0], deallocate=True))
     said = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
-    if verdict.quiet or (said and (said.reason, said.message) == (verdict.reason, verdict.message)):
+    told = said is not None and (said.reason, said.message) == (verdict.reason, verdict.message)
+    if verdict.quiet or (told and not pod.status.nominated_node_name):
         return Step(Then.WAIT)
     return Step(Then.WAIT, Report(pod, verdict.reason, verdict.message))
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from dradriver.allocator import Features, InUse, Inventory
+from dradriver.control.conditions import Patience
 from dradriver.model.claim import Allocation, ResourceClaim
 from dradriver.model.deviceclass import DeviceClass
 from dradriver.model.workload import Node, Pod
@@ -27,6 +28,7 @@ class Snapshot:
         pods: these pods themselves, by node; none where no pod has anti-affinity.
         features: what the allocator may use.
         now: the timestamp of new allocations.
+        patience: how long binding conditions are waited for.
     """
 
     nodes: Sequence[Node]
@@ -39,6 +41,7 @@ class Snapshot:
     pods: Mapping[str, Sequence[Pod]] = field(default_factory=dict)
     features: Features = field(default_factory=Features)
     now: datetime | None = None
+    patience: Patience = field(default_factory=Patience)
 
 
 @dataclass(frozen=True, slots=True)

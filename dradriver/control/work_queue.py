@@ -54,9 +54,29 @@ class WorkQueue(Generic[K]):
         backoff = self._backoffs.setdefault(key, Backoff(self._first, self._limit))
         self._timers[key] = asyncio.get_running_loop().call_later(backoff.next(), self.add, key)
 
+    def add_after(self, key: K, seconds: float) -> None:
+        """Puts a key in line after a wait, if it does not come earlier anyway."""
+        loop = asyncio.get_running_loop()
+        timer = self._timers.get(key)
+        if key in self._queued or (timer is not None and timer.when() <= loop.time() + seconds):
+            return
+        if timer is not None:
+            timer.cancel()
+        self._timers[key] = loop.call_later(seconds, self.add, key)
+
     def forget(self, key: K) -> None:
         """Starts the waits of a key from the beginning, after a success."""
         self._backoffs.pop(key, None)
+
+    @property
+    def ready(self) -> int:
+        """How many keys are in line."""
+        return len(self._queued)
+
+    @property
+    def delayed(self) -> int:
+        """How many keys wait for their next try."""
+        return len(self._timers)
 
     async def get(self) -> K:
         """The next key; nobody else gets it before `done`."""

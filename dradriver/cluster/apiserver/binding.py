@@ -43,6 +43,7 @@ def bind(server: Server, request: Request) -> None:
         others = [each for each in status.get("conditions") or () if each.get("type") != "PodScheduled"]
         scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": server.time()}
         status["conditions"] = [*others, scheduled]
+        status.pop("nominatedNodeName", None)  # ClearingNominatedNodeNameAfterBinding, on since 1.35
 
     system_update(server, stored, change)
 

@@ -1,0 +1,152 @@
+"""What the controllers count, in a Prometheus registry of their own, under the names that Kubernetes uses.
+
+Of KEP-5007's two metrics Kubernetes 1.37 has one under another name (`..._wait_duration_seconds`, by driver);
+both are served. A label never names a pod or a claim.
+"""
+
+from collections import Counter as Tally
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from dradriver.model.claim import POD_CLAIM_ANNOTATION, ResourceClaim
+
+__all__ = ["Metrics", "asks_for_admin_access"]
+
+_WAITS: Final = tuple(0.1 * 2**power for power in range(14))
+"""As kube-scheduler's (`ExponentialBuckets(0.1, 2, 14)`)."""
+_STEPS: Final = tuple(0.0001 * 2**power for power in range(12))
+
+
+class _Gauges(Collector):
+    """Gauges that are read whenever the metrics are."""
+
+    def __init__(
+        self, name: str, told: str, labels: list[str], read: Callable[[], Mapping[tuple[str, ...], int]]
+    ) -> None:
+        self._name, self._told, self._labels, self._read = name, told, labels, read
+
+    def collect(self) -> Iterator[Metric]:
+        family = GaugeMetricFamily(self._name, self._told, labels=self._labels)
+        for values, number in self._read().items():
+            family.add_metric(list(values), number)
+        yield family
+
+
+class Metrics:
+    """The metrics of scheduler and claim controller.
+
+    Attributes:
+        registry: what to expose.
+    """
+
+    def __init__(self, profile: str = "default-scheduler") -> None:
+        self.registry = CollectorRegistry()
+        self._profile = profile
+        self._allocations = self._counter(
+            "scheduler_dra_bindingconditions_allocations_total",
+            "Allocated devices with binding conditions, by what became of the attempt to bind their pod.",
+            *("profile", "driver", "status"),
+        )
+        self._prebind = self._histogram(
+            "scheduler_dra_bindingconditions_prebind_duration_seconds",
+            "Seconds from the decision for a node to the binding or its failure, for pods with claims.",
+            *("profile", "status", "requires_bindingconditions"),
+            buckets=_WAITS,
+        )
+        self._wait = self._histogram(
+            "scheduler_dra_bindingconditions_wait_duration_seconds",
+            "The same for devices with binding conditions only, by driver, as Kubernetes 1.37 has it.",
+            *("profile", "driver", "status"),
+            buckets=_WAITS,
+        )
+        self._plugin = self._histogram(
+            "scheduler_plugin_execution_duration_seconds",
+            "Seconds to run a plugin at an extension point.",
+            *("plugin", "extension_point", "status"),
+            buckets=_STEPS,
+        )
+        self._point = self._histogram(
+            "scheduler_framework_extension_point_duration_seconds",
+            "Seconds to run all plugins of an extension point.",
+            *("extension_point", "status", "profile"),
+            buckets=_STEPS,
+        )
+        self._sli = self._histogram(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "Seconds from when a pod was first seen until it was bound.",
+            "attempts",
+            buckets=tuple(0.01 * 2**power for power in range(20)),
+        )
+        self._created = self._counter(
+            "resourceclaim_controller_creates_total", "Claims made from templates.", "status", "admin_access"
+        )
+
+    def _counter(self, name: str, told: str, *labels: str) -> Counter:
+        return Counter(name, told, labels, registry=self.registry)
+
+    def _histogram(self, name: str, told: str, *labels: str, buckets: tuple[float, ...]) -> Histogram:
+        return Histogram(name, told, labels, buckets=buckets, registry=self.registry)
+
+    def bound(self, claims: Iterable[ResourceClaim], status: str, seconds: float) -> None:
+        """An attempt to bind a pod with these claims ended: success, failure, timeout or error."""
+        drivers = [r.driver for claim in claims for r in claim.results if r.binding_conditions]
+        required = "true" if drivers else "false"
+        self._prebind.labels(self._profile, status, required).observe(seconds)
+        for driver in drivers:
+            self._allocations.labels(self._profile, driver, status).inc()
+        for driver in dict.fromkeys(drivers):
+            self._wait.labels(self._profile, driver, status).observe(seconds)
+
+    def ran(self, point: str, status: str, seconds: float) -> None:
+        """An extension point was run for one pod."""
+        self._plugin.labels("DynamicResources", point, status).observe(seconds)
+        self._point.labels(point, status, self._profile).observe(seconds)
+
+    def scheduled(self, attempts: int, seconds: float) -> None:
+        """A pod was bound."""
+        self._sli.labels(str(min(attempts, 15))).observe(seconds)
+
+    def created(self, status: str, *, admin_access: bool) -> None:
+        """The API server was asked to make a claim."""
+        self._created.labels(status, str(admin_access).lower()).inc()
+
+    def show_pending(self, read: Callable[[], Mapping[str, int]]) -> None:
+        """Asks `read` for the pods of each queue whenever the metrics are read."""
+        told = "Pods without a node, by queue: active, backoff, unschedulable, gated; waiting: for conditions."
+        self.registry.register(
+            _Gauges("scheduler_pending_pods", told, ["queue"], lambda: {(k,): n for k, n in read().items()})
+        )
+
+    def show_claims(self, claims: Callable[[], Iterable[ResourceClaim]]) -> None:
+        """Counts the claims whenever the metrics are read."""
+        self.registry.register(
+            _Gauges(
+                "resourceclaim_controller_resource_claims",
+                "ResourceClaims, by whether they are allocated, ask for admin access, and what made them.",
+                ["allocated", "admin_access", "source"],
+                lambda: Tally(map(_kind, list(claims()))),
+            )
+        )
+
+    def show_depth(self, queue: str, read: Callable[[], int]) -> None:
+        """Asks `read` for the length of a work queue whenever the metrics are read."""
+        told = "Keys that wait for a worker."
+        self.registry.register(_Gauges("workqueue_depth", told, ["name"], lambda: {(queue,): read()}))
+
+
+def asks_for_admin_access(claim: ResourceClaim) -> bool:
+    """Whether a request of the claim is for admin access."""
+    return any(r.exactly is not None and r.exactly.admin_access for r in claim.spec.devices.requests)
+
+
+def _kind(claim: ResourceClaim) -> tuple[str, str, str]:
+    made = POD_CLAIM_ANNOTATION in claim.metadata.annotations
+    return (
+        str(claim.allocation is not None).lower(),
+        str(asks_for_admin_access(claim)).lower(),
+        "resource_claim_template" if made else "",
+    )

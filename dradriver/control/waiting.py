@@ -1,0 +1,100 @@
+"""The pods that wait for binding conditions: what is remembered of each, and whom nobody serves.
+
+Nothing here decides: a process that dies loses since when it watched a pod wait, and which events it wrote;
+the wait itself is in the claims.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from dradriver.control.actions import Say, Step, Then
+from dradriver.control.conditions import BINDING_TIMEOUT, Patience, readiness
+from dradriver.control.pod_claims import pod_reference
+from dradriver.kube import Cache, ChangeKind
+from dradriver.model.claim import ResourceClaim
+from dradriver.model.workload import Pod
+
+__all__ = ["SeenConditions", "Waits"]
+
+_UNSERVED_AFTER: Final = timedelta(seconds=30)
+
+
+class SeenConditions:
+    """The condition types that somebody has set on this cluster, by driver, since this process looks."""
+
+    def __init__(self, claims: Cache[ResourceClaim]) -> None:
+        self._seen: set[tuple[str, str]] = set()
+        claims.subscribe(self._follow)
+
+    def never_set(self, claims: Iterable[ResourceClaim]) -> list[str]:
+        """The conditions that these claims wait for and that nobody has ever set, with their drivers."""
+        missing = {
+            (unready.device.driver, kind)
+            for claim in claims
+            for unready in readiness(claim, Patience())[1]
+            for kind in unready.pending
+        }
+        return [f"{kind} of driver {driver}" for driver, kind in sorted(missing - self._seen)]
+
+    def _follow(self, _kind: ChangeKind, _old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        for entry in new.status.devices if new is not None else ():
+            self._seen.update((entry.driver, condition.type) for condition in entry.conditions)
+
+
+@dataclass(slots=True)
+class _Wait:
+    since: datetime
+    warned: bool = False
+
+
+class Waits:
+    """Who waits, and what was told about it.
+
+    Args:
+        seen: the conditions that have a controller.
+        timeout: how long after its allocation a claim is given up.
+    """
+
+    def __init__(self, seen: SeenConditions, timeout: timedelta = BINDING_TIMEOUT) -> None:
+        self.timeout = timeout
+        self._seen = seen
+        self._waits: dict[str, _Wait] = {}
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._waits
+
+    def __len__(self) -> int:
+        return len(self._waits)
+
+    def patience(self, key: str = "") -> Patience:
+        """Until when a pod's claims are waited for, as of now."""
+        wait = self._waits.get(key)
+        return Patience(datetime.now(UTC), self.timeout, wait.since if wait else None)
+
+    def forget(self, key: str) -> None:
+        """The pod does not wait any more."""
+        self._waits.pop(key, None)
+
+    def go_on(self, key: str, pod: Pod, claims: Iterable[ResourceClaim], step: Step) -> Step:
+        """The step of a pod that has to wait, with each event told once."""
+        now = datetime.now(UTC)
+        wait = self._waits.get(key)
+        if wait is None:
+            wait = self._waits[key] = _Wait(now)
+            # What came while nobody counted the pod as waiting is looked at once more.
+            return Step(Then.AGAIN, step.action)
+        deadline = step.deadline or wait.since + self.timeout
+        look_at = wait.since + min(_UNSERVED_AFTER, self.timeout / 4)
+        if wait.warned:
+            return Step(Then.WAIT, deadline=deadline)
+        if now < look_at:
+            return Step(Then.WAIT, deadline=min(deadline, look_at))
+        wait.warned = True
+        missing = self._seen.never_set(claims)
+        if not missing:
+            return Step(Then.WAIT, deadline=deadline)
+        message = f"nobody has ever set {', '.join(missing)} on this cluster: does its controller run?"
+        said = Say(pod_reference(pod), "Warning", "BindingConditionsUnserved", message)
+        return Step(Then.WAIT, said, deadline)
