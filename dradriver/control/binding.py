@@ -9,6 +9,8 @@ whatever was written is in the claims, and the pipeline plans around it.
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
+from msgspec.structs import replace
+
 from dradriver.control.actions import (
     AddFinalizer,
     Allocate,
@@ -84,7 +86,7 @@ def _will_wait(plan: Plan, claims: Claims, patience: Patience) -> bool:
     return any(readiness(claim, patience)[0] is not Readiness.READY for claim in known)
 
 
-def reserve_claims(plan: Plan, pod: Pod, claims: Claims, _patience: Patience) -> Step | None:
+def reserve_claims(plan: Plan, pod: Pod, claims: Claims, patience: Patience) -> Step | None:
     """PreBind: every claim is allocated and reserved for the pod."""
     for ref, uid in plan.claims:
         claim = claims.get(ref)
@@ -92,11 +94,13 @@ def reserve_claims(plan: Plan, pod: Pod, claims: Claims, _patience: Patience) ->
             raise PlanFailed(f"claim {ref} got deleted in the meantime")
         if claim.allocation is not None and reserved_for(claim, pod):
             continue
-        return Step(Then.AGAIN, _reservation(plan, pod, claim))
+        return Step(Then.AGAIN, _reservation(plan, pod, claim, patience))
     return None
 
 
-def _reservation(plan: Plan, pod: Pod, claim: ResourceClaim) -> AddFinalizer | Allocate | Reserve:
+def _reservation(
+    plan: Plan, pod: Pod, claim: ResourceClaim, patience: Patience
+) -> AddFinalizer | Allocate | Reserve:
     allocation = plan.allocations.get(claim.metadata.uid)
     if allocation is None:
         if claim.allocation is None:
@@ -106,6 +110,9 @@ def _reservation(plan: Plan, pod: Pod, claim: ResourceClaim) -> AddFinalizer | A
         raise PlanFailed(f"claim {claim.ref} got allocated elsewhere in the meantime")
     if CLAIM_FINALIZER not in claim.metadata.finalizers:
         return AddFinalizer(claim)
+    if patience.now is not None:
+        # The wait begins with the write, which may come long after the plan (an API server that is away).
+        allocation = replace(allocation, allocation_timestamp=patience.now.replace(microsecond=0))
     return Allocate(claim, allocation, consumer_of(pod))
 
 

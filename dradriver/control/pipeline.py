@@ -22,6 +22,7 @@ from typing import Final, TypeAlias
 from dradriver.allocator import Node as AllocationNode
 from dradriver.allocator import Refusal, allocate
 from dradriver.control import node_filters, pod_anti_affinity
+from dradriver.control.actions import Release
 from dradriver.control.conditions import Readiness, readiness, requires
 from dradriver.control.pod_claims import NotCreatedYet, Unusable, claims_of, reserved_for, used_names
 from dradriver.control.snapshot import Plan, Snapshot, Unschedulable
@@ -40,6 +41,7 @@ class Cycle:
         claims: the pod's claims.
         allocations: by node what the allocator found there, by UID of the claim.
         unavailable: UIDs of allocated claims that can't be used on some node.
+        lost: UIDs of those that can't be used anywhere: their devices did not get ready.
         undecided: whether the allocator gave up on some node.
     """
 
@@ -48,6 +50,7 @@ class Cycle:
     claims: list[ResourceClaim] = field(default_factory=list)
     allocations: dict[str, Mapping[str, Allocation]] = field(default_factory=dict)
     unavailable: set[str] = field(default_factory=set)
+    lost: set[str] = field(default_factory=set)
     undecided: bool = False
 
     @property
@@ -155,6 +158,7 @@ def claims_can_get_ready(cycle: Cycle) -> None:
         state, unready = readiness(claim, cycle.snapshot.patience)
         if state in {Readiness.FAILED, Readiness.TIMED_OUT}:
             cycle.unavailable.add(claim.metadata.uid)
+            cycle.lost.add(claim.metadata.uid)
             what = "failed" if state is Readiness.FAILED else "took too long"
             devices = "; ".join(map(str, unready))
             raise _NoNode(_everywhere(cycle, f"binding of resourceclaim {claim.ref} {what}: {devices}"))
@@ -202,22 +206,24 @@ def devices(cycle: Cycle, node: Node) -> str | None:
 
 
 def post_filter(cycle: Cycle, verdict: Unschedulable) -> Unschedulable:
-    """Adds the allocations to take back.
+    """Adds what to take back.
 
-    As kube-scheduler does: one that keeps the pod off some node while nobody else uses it. And what was
-    allocated for this pod before a crash: a pod that waits must not keep devices from others, or a claim that
-    is being deleted from going.
+    As kube-scheduler does: an allocation that keeps the pod off some node while nobody else uses it. And what
+    was allocated for this pod before a crash: a pod that waits must not keep devices from others, or a claim
+    that is being deleted from going. Of a shared claim that never gets ready each pod gives back its own
+    reservation; the last one frees the devices.
     """
-    ours = {cycle.pod.metadata.uid}
-    releasable = []
+    releases = []
     for ref in used_names(cycle.pod):
         claim = cycle.snapshot.claims.get(ref)
         if claim is None or claim.allocation is None:
             continue
-        users = {consumer.uid for consumer in claim.status.reserved_for}
-        if users == ours or (not users and claim.metadata.uid in cycle.unavailable):
-            releasable.append(claim)
-    return replace(verdict, releasable=tuple(releasable))
+        others = tuple(user for user in claim.status.reserved_for if user.uid != cycle.pod.metadata.uid)
+        ours = reserved_for(claim, cycle.pod)
+        in_the_way = claim.metadata.uid in cycle.unavailable
+        if (not others and (ours or in_the_way)) or (ours and claim.metadata.uid in cycle.lost):
+            releases.append(Release(claim, others, deallocate=not others))
+    return replace(verdict, releases=tuple(releases))
 
 
 def has_alternatives(cycle: Cycle) -> bool:

@@ -21,7 +21,7 @@ from typing import Final, Self
 from msgspec.structs import replace
 
 from dradriver.allocator import Features, InUse, Inventory
-from dradriver.control.actions import Release, Report, Step, Then
+from dradriver.control.actions import Report, Step, Then
 from dradriver.control.binding import BindingFailed, PlanFailed, next_step, unreserve
 from dradriver.control.caches import Caches, Index
 from dradriver.control.conditions import BINDING_TIMEOUT
@@ -321,8 +321,8 @@ def _plan(pod: Pod, view: tuple[Snapshot, Mapping[str, Plan]]) -> Plan | Unsched
 
 
 def _unschedulable(pod: Pod, verdict: Unschedulable) -> Step:
-    if verdict.releasable:
-        return Step(Then.AGAIN, Release(verdict.releasable[0], deallocate=True))
+    if verdict.releases:
+        return Step(Then.AGAIN, verdict.releases[0])
     said = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
     told = said is not None and (said.reason, said.message) == (verdict.reason, verdict.message)
     if verdict.quiet or (told and not pod.status.nominated_node_name):

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from dradriver.allocator import Features, InUse, Inventory
+from dradriver.control.actions import Release
 from dradriver.control.conditions import Patience
 from dradriver.model.claim import Allocation, ResourceClaim
 from dradriver.model.deviceclass import DeviceClass
@@ -68,14 +69,14 @@ class Unschedulable:
     Attributes:
         message: for people, as kube-scheduler words it.
         reason: of the pod's condition.
-        releasable: allocated claims that no other pod uses and that had better be free: they keep the pod off
-            a node, or are held for it while it waits.
+        releases: what had better be taken back first: allocations that no other pod uses and that keep the
+            pod off a node, or are held for it while it waits; reservations of what never gets ready.
         quiet: whether this is no news for a user: another controller is at work.
     """
 
     message: str
     reason: str = "Unschedulable"
-    releasable: tuple[ResourceClaim, ...] = ()
+    releases: tuple[Release, ...] = ()
     quiet: bool = False
 
 

@@ -268,7 +268,7 @@ def test_an_allocation_that_others_use_is_not_taken_back() -> None:
     w.add(replace(claim, status=replace(claim.status, reserved_for=[other])))
     w.nodes[0] = cordoned(w.nodes[0])
     verdict = refused(w, builders.pod("claim-1"))
-    assert verdict.releasable == ()
+    assert verdict.releases == ()
     assert "1 resourceclaim not available on the node" in verdict.message
 
 

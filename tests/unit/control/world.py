@@ -1,35 +1,51 @@
 """A cluster in memory: it does what actions say at once, and can lose everything but its objects."""
 
+import dataclasses
 import itertools
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from msgspec.structs import replace
 
 from dradriver.allocator import InUse, Inventory
 from dradriver.control import actions
-from dradriver.control.actions import Action, Release, Report, Step, Then
+from dradriver.control.actions import Action, Report, Step, Then
 from dradriver.control.binding import PlanFailed, next_step, unreserve
+from dradriver.control.conditions import Patience
 from dradriver.control.ownership import Objects, claim_step, pod_step
 from dradriver.control.pipeline import schedule
 from dradriver.control.snapshot import Plan, Snapshot, Unschedulable
 from dradriver.model.claim import (
     CLAIM_FINALIZER,
+    AllocatedDeviceStatus,
     ClaimStatus,
     ResourceClaim,
     ResourceClaimTemplate,
     ResourceClaimTemplateSpec,
 )
+from dradriver.model.device import Device
 from dradriver.model.deviceclass import DeviceClass
-from dradriver.model.meta import ObjectMeta
+from dradriver.model.meta import Condition, ObjectMeta
 from dradriver.model.slices import ResourceSlice
 from dradriver.model.workload import Node, Pod, PodClaimStatus, PodCondition
 from dradriver.testing import builders
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+ATTACHED = "attached"
+FAILED = "attach-failed"
+
+
+def slow_device(name: str = "device-0", *conditions: str, binds: bool = True) -> Device:
+    """A device that has to be attached before a pod is bound."""
+    return Device(
+        name,
+        binds_to_node=binds or None,
+        binding_conditions=list(conditions or (ATTACHED,)),
+        binding_failure_conditions=[FAILED],
+    )
 
 
 def template(name: str = "template", made: ResourceClaim | None = None) -> ResourceClaimTemplate:
@@ -47,11 +63,12 @@ class CrashError(Exception):
 
 @dataclass
 class World:
-    """Objects, what was written to them, and the controllers' memory (`plans`).
+    """Objects, what was written to them, and the controllers' memory (`plans`, `failed`).
 
     Attributes:
         writes: every action that was carried out.
         crash_after: the number of writes after which the process dies once.
+        now: the time.
     """
 
     pods: dict[str, Pod] = field(default_factory=dict)
@@ -61,9 +78,11 @@ class World:
     slices: list[ResourceSlice] = field(default_factory=list)
     classes: dict[str, DeviceClass] = field(default_factory=dict)
     plans: dict[str, Plan] = field(default_factory=dict)
+    failed: set[str] = field(default_factory=set)
     gone: set[str] = field(default_factory=set)
     writes: list[Action] = field(default_factory=list)
     crash_after: int | None = None
+    now: datetime = NOW
     _uids: Iterator[int] = field(default_factory=itertools.count)
 
     def add(
@@ -87,6 +106,28 @@ class World:
 
     def pod(self, name: str = "pod-1") -> Pod:
         return self.pods[f"default/{name}"]
+
+    @property
+    def patience(self) -> Patience:
+        return Patience(self.now)
+
+    def pass_time(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+    def set_condition(self, ref: str, kind: str, status: str = "True", device: str = "") -> None:
+        """What the controller of a driver says of the devices of a claim, or of one of them."""
+        claim = self.claims[ref]
+        entries = {entry.id: entry for entry in claim.status.devices}
+        for result in claim.results:
+            if device in {"", result.device}:
+                entry = entries.get(
+                    result.id,
+                    AllocatedDeviceStatus(driver=result.driver, pool=result.pool, device=result.device),
+                )
+                others = [each for each in entry.conditions if each.type != kind]
+                said = [*others, Condition(type=kind, status=status, reason="Told", message="by a test")]
+                entries[result.id] = replace(entry, conditions=said)
+        self._status(ref, devices=list(entries.values()))
 
     def condition(self, name: str = "pod-1") -> PodCondition:
         """The PodScheduled condition."""
@@ -139,6 +180,8 @@ class World:
             "inventory": Inventory.of(self.slices),
             "in_use": InUse.of(held),
             "in_flight": promised.keys(),
+            "now": self.now,
+            "patience": self.patience,
         }
         return Snapshot(**(parts | changes))
 
@@ -149,10 +192,15 @@ class World:
                 while self._round():
                     pass
             except CrashError:
-                self.plans.clear()
-                self.gone.clear()
+                self.forget_everything()
                 continue
             return
+
+    def forget_everything(self) -> None:
+        """The controllers' process died: only the objects are left."""
+        self.plans.clear()
+        self.failed.clear()
+        self.gone.clear()
 
     def _round(self) -> bool:
         """One write at most for each object; whether there was any."""
@@ -180,22 +228,33 @@ class World:
             self.plans.pop(ref, None)
             return Step(Then.DONE)
         if ref not in self.plans:
+            self.failed.discard(ref)
             verdict = schedule(pod, self.snapshot())
             if isinstance(verdict, Unschedulable):
-                if verdict.releasable:
-                    return Step(Then.AGAIN, Release(verdict.releasable[0], deallocate=True))
-                said = verdict.quiet or any(c.message == verdict.message for c in pod.status.conditions)
+                if verdict.releases:
+                    return Step(Then.AGAIN, verdict.releases[0])
+                told = any(c.message == verdict.message for c in pod.status.conditions)
+                said = verdict.quiet or (told and not pod.status.nominated_node_name)
                 return Step(Then.WAIT, None if said else Report(pod, verdict.reason, verdict.message))
             self.plans[ref] = verdict
+        if ref in self.failed:
+            return self._take_back(ref)
         try:
-            return next_step(self.plans[ref], pod, self.claims)
+            step = next_step(self.plans[ref], pod, self.claims, self.patience)
         except PlanFailed:
-            release = unreserve(self.plans[ref], pod, self.claims)
-            if release is None:
-                del self.plans[ref]
-            return Step(Then.AGAIN, release)
+            self.failed.add(ref)
+            return self._take_back(ref)
+        if step.then is Then.WAIT:
+            self.plans[ref] = dataclasses.replace(self.plans[ref], allocations={})
+        return step
 
-    def apply(self, action: Action) -> None:  # noqa: C901, PLR0912 - one case for each action
+    def _take_back(self, ref: str) -> Step:
+        release = unreserve(self.plans[ref], self.pods[ref], self.claims, self.patience)
+        if release is None:
+            del self.plans[ref]
+        return Step(Then.AGAIN, release)
+
+    def apply(self, action: Action) -> None:  # noqa: C901, PLR0912, PLR0915 - one case for each action
         """Carries out a write, as `control.executor` and the API server would."""
         self.writes.append(action)
         match action:
@@ -229,14 +288,17 @@ class World:
             case actions.Release(claim, remaining, deallocate):
                 self._status(claim.ref, reserved_for=list(remaining))
                 if deallocate:
-                    self._status(claim.ref, allocation=None)
+                    self._status(claim.ref, allocation=None, devices=[])
                     self._maybe_crash()
                     self._finalizers(claim.ref, [])
+            case actions.Nominate(pod, node):
+                self.change(pod.metadata.name, nominated_node_name=node)
             case actions.Bind(pod, node):
                 self.pods[pod.ref] = replace(pod, spec=replace(pod.spec, node_name=node))
+                self.change(pod.metadata.name, nominated_node_name="")
             case actions.Report(pod, reason, message):
                 condition = PodCondition(type="PodScheduled", status="False", reason=reason, message=message)
-                self.change(pod.metadata.name, conditions=[condition])
+                self.change(pod.metadata.name, conditions=[condition], nominated_node_name="")
             case actions.Say():
                 pass
         self._maybe_crash()
@@ -259,12 +321,13 @@ class World:
             self.claims[ref] = replace(claim, metadata=replace(claim.metadata, finalizers=finalizers))
 
 
-def cluster(nodes: int = 2, devices: int = 2) -> World:
+def cluster(nodes: int = 2, devices: int = 2, *, slow: bool = False) -> World:
     """Nodes with devices, the class and the template `template` that asks for one of them."""
     world = World()
+    make = slow_device if slow else builders.device
     for number in range(1, nodes + 1):
         name = f"node-{number}"
         world.add(builders.node(name))
-        world.add(builders.slice_(*[builders.device(f"device-{i}") for i in range(devices)], node_name=name))
+        world.add(builders.slice_(*[make(f"device-{i}") for i in range(devices)], node_name=name))
     world.add(builders.device_class(), template())
     return world

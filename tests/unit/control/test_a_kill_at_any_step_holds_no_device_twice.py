@@ -1,0 +1,124 @@
+"""Pods with binding conditions, a controller that succeeds, fails and flaps, and a pipeline killed at random.
+
+Each seed is one story of some hundred steps. After every write no device is held by two claims; in the end,
+when all pods are gone, nothing is held at all.
+"""
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from dradriver.control.ownership import claim_step, pod_step
+from dradriver.testing import builders
+from tests.unit.control.world import ATTACHED, FAILED, CrashError, World, cluster, slow_device
+
+SEEDS = 500
+CHUNKS = 10
+STEPS = 120
+
+
+def cast() -> World:
+    """Two nodes with two slow devices each and one quick one, for pods that want more than there is."""
+    w = cluster(nodes=2, devices=2, slow=True)
+    w.add(builders.slice_(slow_device("spare"), builders.device("quick"), node_name="node-2", pool="more"))
+    w.add(builders.claim(name="shared"))
+    w.add(builders.pod("shared", name="pod-1"), builders.pod("shared", name="pod-2", templates=["template"]))
+    w.add(builders.pod(name="pod-3", templates=["template", "template"]))
+    w.add(*(builders.pod(name=f"pod-{i}", templates=["template"]) for i in (4, 5)))
+    return w
+
+
+class Story:
+    def __init__(self, seed: int) -> None:
+        self.w = cast()
+        self.random = random.Random(seed)
+
+    def check(self) -> None:
+        held = [str(result.id) for claim in self.w.claims.values() for result in claim.results]
+        assert len(held) == len(set(held)), held
+        for claim in self.w.claims.values():
+            assert claim.allocation is not None or not claim.status.reserved_for
+
+    def one_of(self, refs: dict[str, object]) -> str:
+        return self.random.choice(sorted(refs))
+
+    def control(self) -> None:
+        """One write of the controllers; they may be killed within it or after it."""
+        w, kind = self.w, self.random.randrange(6)
+        w.crash_after = 1 if self.random.random() < 0.1 else None
+        try:
+            if kind == 0 and w.pods:
+                w.take(pod_step(w.pods[self.one_of({**w.pods})], w.objects()))
+            elif kind == 1 and w.claims:
+                w.take(claim_step(w.claims[self.one_of({**w.claims})], w.objects()))
+            elif w.pods:
+                w.take(w.scheduling_step(self.one_of({**w.pods})))
+        except CrashError:
+            self.kill()
+        w.crash_after = None
+
+    def kill(self) -> None:
+        self.w.forget_everything()
+
+    def tell(self) -> None:
+        """The driver's controller says something of one claim."""
+        allocated = {ref: claim for ref, claim in self.w.claims.items() if claim.allocation}
+        if allocated:
+            kind, status = self.random.choice([(ATTACHED, "True"), (ATTACHED, "False"), (FAILED, "True")])
+            self.w.set_condition(self.one_of({**allocated}), kind, status)
+
+    def end_pod(self) -> None:
+        names = [pod.metadata.name for pod in self.w.pods.values()]
+        if len(names) > 3:
+            name = self.random.choice(names)
+            if self.w.pod(name).spec.node_name and self.random.random() < 0.5:
+                self.w.change(name, phase="Succeeded")
+            else:
+                self.w.delete_pod(name)
+
+    def event(self) -> Callable[[], object]:
+        chance = self.random.random()
+        if chance < 0.8:
+            return self.control
+        if chance < 0.9:
+            return self.tell
+        return self.random.choice(
+            [self.kill, self.end_pod, lambda: self.w.pass_time(self.random.choice([1, 300]))]
+        )
+
+    def play(self) -> None:
+        for _ in range(STEPS):
+            self.event()()
+            self.check()
+        self.calm()
+        for pod in list(self.w.pods.values()):
+            self.w.delete_pod(pod.metadata.name)
+        self.w.settle()
+        left = [(claim.ref, claim.results) for claim in self.w.claims.values()]
+        assert left == [("default/shared", [])]
+
+    def calm(self) -> None:
+        """Everything gets ready from now on: who is left is bound, or there is nothing left for it."""
+        for _ in range(12):
+            self.w.settle()
+            self.check()
+            for claim in self.w.claims.values():
+                if claim.allocation and not any(
+                    c.type == FAILED for d in claim.status.devices for c in d.conditions
+                ):
+                    self.w.set_condition(claim.ref, ATTACHED)
+        waiting = [pod for pod in self.w.pods.values() if not pod.spec.node_name and not pod.finished]
+        for pod in waiting:
+            assert not pod.status.nominated_node_name, f"{pod.ref} waits for what is ready"
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_a_kill_at_any_step_holds_no_device_twice_and_leaks_none(chunk: int) -> None:
+    for seed in range(chunk, SEEDS, CHUNKS):
+        story = Story(seed)
+        try:
+            story.play()
+        except AssertionError as error:
+            error.add_note(f"seed {seed}")
+            raise
