@@ -12,6 +12,11 @@ and no command line.
 
 from dradriver.driver import (
     AllocatedDevice,
+    AllocationGone,
+    AttachError,
+    Attachment,
+    BindingClaim,
+    BindingDriver,
     Claim,
     Config,
     DeviceHealth,
@@ -43,6 +48,11 @@ from dradriver.sysfs import numa_attribute, numa_node_of_cpu, pci_attributes
 
 __all__ = [
     "AllocatedDevice",
+    "AllocationGone",
+    "AttachError",
+    "Attachment",
+    "BindingClaim",
+    "BindingDriver",
     "Capacity",
     "CapacityRequestPolicy",
     "CapacityRequestPolicyRange",

@@ -5,6 +5,14 @@ these docstrings is what an author may rely on, and every sentence of it is test
 """
 
 from dradriver.driver.base import Driver
+from dradriver.driver.binding import (
+    AllocationGone,
+    AttachError,
+    Attachment,
+    BindingClaim,
+    BindingDriver,
+    ClaimConditions,
+)
 from dradriver.driver.claim import AllocatedDevice, Claim
 from dradriver.driver.config import Config
 from dradriver.driver.health import DeviceHealth, Health
@@ -14,7 +22,13 @@ from dradriver.driver.source import DeviceSource, Inventory
 
 __all__ = [
     "AllocatedDevice",
+    "AllocationGone",
+    "AttachError",
+    "Attachment",
+    "BindingClaim",
+    "BindingDriver",
     "Claim",
+    "ClaimConditions",
     "Config",
     "DeviceHealth",
     "DeviceMetadata",

@@ -64,6 +64,7 @@ class PoolProcess:
         Raises:
             Exception: a background task met a defect; the process should end and be started again.
         """
+        await self.adopt()
         calls, background = Calls(self._driver), Background()
         discovery = Discovery(calls, None, self._inventory, self._want, self.metrics, _REDISCOVER_DELAY)
         self._publisher = publisher = Publisher(
@@ -76,6 +77,7 @@ class PoolProcess:
         self._driver._on_rediscover = discovery.rediscover  # noqa: SLF001 - the SDK's end of rediscover()
         background.start("discover", discovery.run())
         background.start("publish", publisher.run())
+        self.start(calls, background)
         waiting = asyncio.create_task(stop.wait(), name="wait for stop")
         failing = asyncio.create_task(background.failure(), name="wait for failure")
         try:
@@ -89,6 +91,12 @@ class PoolProcess:
             self._driver._on_rediscover = None  # noqa: SLF001 - the loop may be gone when it asks again
             await self._shut_down(calls, grace)
             calls.close()
+
+    async def adopt(self) -> None:
+        """Takes over what has to be known of an earlier process before anything is published."""
+
+    def start(self, calls: Calls, background: Background) -> None:
+        """Starts what runs beside discovery and publishing."""
 
     async def _shut_down(self, calls: Calls, grace: float) -> None:
         last = asyncio.create_task(calls.call(self._driver.shutdown), name="shutdown()")

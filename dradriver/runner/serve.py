@@ -5,11 +5,12 @@ import logging
 import signal
 from typing import Final
 
-from dradriver.driver import Driver, PoolDriver
+from dradriver.driver import BindingDriver, Driver, PoolDriver
 from dradriver.kube import Client
 from dradriver.node import Plugin, PluginConfig
 from dradriver.node.log_fields import log_fields
 from dradriver.publish import OwnerRef
+from dradriver.runner.binding import BindingProcess
 from dradriver.runner.endpoints import Endpoints
 from dradriver.runner.logs import carry
 from dradriver.runner.pools import PoolProcess
@@ -54,6 +55,8 @@ def _process(driver: Driver | PoolDriver, client: Client, settings: Settings) ->
             else "its ResourceSlices stay until they are withdrawn"
         )
         _log.info("pool driver %s starts; %s", driver.name, stay)
+        if isinstance(driver, BindingDriver):
+            return BindingProcess(driver, client, owner)
         return PoolProcess(driver, client, owner)
     _log.info("driver %s starts on node %s", driver.name, settings.node_name)
     return Plugin(driver, client, _plugin_config(settings))

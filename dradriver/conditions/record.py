@@ -1,0 +1,79 @@
+"""Writes the record of attachments into the metadata of claims.
+
+A JSON patch bound to the resource version, of annotation and finalizer at once: one is never there without the
+other. Dies after adding: `attach` was not called yet, the next process calls it, or `detach` if the allocation
+is gone. Dies before taking away: `detach` is called once more.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from dradriver.conditions.todo import finalizer, record_key, recorded, written
+from dradriver.driver import Attachment
+from dradriver.kube import CLAIMS, Client, Conflict, NotFound, PatchKind
+from dradriver.model.claim import ResourceClaim
+
+__all__ = ["Records"]
+
+
+class Records:
+    """The records of one driver.
+
+    Args:
+        client: the API server.
+        driver: whose attachments they are.
+        wrote: is given each claim as it was written or found.
+        gone: is given a claim that is not there any more.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        driver: str,
+        wrote: Callable[[ResourceClaim], None],
+        gone: Callable[[ResourceClaim], None],
+    ) -> None:
+        self._client = client
+        self._driver = driver
+        self._wrote = wrote
+        self._gone = gone
+
+    async def add(self, claim: ResourceClaim, new: Iterable[Attachment]) -> None:
+        """Puts attachments into the record; nothing when the claim changed meanwhile: it is decided on anew."""
+        await self._write(claim, {*recorded(claim, self._driver), *new})
+
+    async def remove(self, claim: ResourceClaim, gone: Iterable[Attachment]) -> None:
+        """Takes attachments out; with the last one the finalizer goes, and the claim may."""
+        await self._write(claim, set(recorded(claim, self._driver)) - set(gone))
+
+    async def _write(self, claim: ResourceClaim, record: set[Attachment]) -> None:
+        meta = claim.metadata
+        mine = finalizer(self._driver)
+        others = [each for each in meta.finalizers if each != mine]
+        annotations = {k: v for k, v in meta.annotations.items() if k != record_key(self._driver)}
+        if record:
+            annotations[record_key(self._driver)] = written(record)
+        body: list[dict[str, Any]] = [
+            {"op": "add", "path": "/metadata/resourceVersion", "value": meta.resource_version},
+            {"op": "add", "path": "/metadata/annotations", "value": annotations},
+            {"op": "add", "path": "/metadata/finalizers", "value": [*others, mine] if record else others},
+        ]
+        try:
+            stored = await self._client.patch(
+                *(CLAIMS, meta.name, meta.namespace, body, PatchKind.JSON), into=ResourceClaim
+            )
+        except Conflict:
+            await self._read(claim)
+        except NotFound:
+            self._gone(claim)
+        else:
+            self._wrote(stored)
+            if stored.metadata.deletion_timestamp is not None and not stored.metadata.finalizers:
+                self._gone(stored)
+
+    async def _read(self, claim: ResourceClaim) -> None:
+        meta = claim.metadata
+        try:
+            self._wrote(await self._client.get(CLAIMS, meta.name, meta.namespace, into=ResourceClaim))
+        except NotFound:
+            self._gone(claim)
