@@ -40,11 +40,24 @@ class Records:
 
     async def add(self, claim: ResourceClaim, new: Iterable[Attachment]) -> None:
         """Puts attachments into the record; nothing when the claim changed meanwhile: it is decided on anew."""
-        await self._write(claim, {*recorded(claim, self._driver), *new})
+        try:
+            await self._write(claim, {*recorded(claim, self._driver), *new})
+        except Conflict:
+            await self._read(claim)
 
     async def remove(self, claim: ResourceClaim, gone: Iterable[Attachment]) -> None:
-        """Takes attachments out; with the last one the finalizer goes, and the claim may."""
-        await self._write(claim, set(recorded(claim, self._driver)) - set(gone))
+        """Takes attachments out; with the last one the finalizer goes, and the claim may.
+
+        However the claim changed meanwhile: what was detached is not attached.
+        """
+        current: ResourceClaim | None = claim
+        while current is not None and current.metadata.uid == claim.metadata.uid:
+            try:
+                await self._write(current, set(recorded(current, self._driver)) - set(gone))
+            except Conflict:
+                current = await self._read(claim)
+            else:
+                return
 
     async def _write(self, claim: ResourceClaim, record: set[Attachment]) -> None:
         meta = claim.metadata
@@ -62,18 +75,19 @@ class Records:
             stored = await self._client.patch(
                 *(CLAIMS, meta.name, meta.namespace, body, PatchKind.JSON), into=ResourceClaim
             )
-        except Conflict:
-            await self._read(claim)
         except NotFound:
             self._gone(claim)
-        else:
-            self._wrote(stored)
-            if stored.metadata.deletion_timestamp is not None and not stored.metadata.finalizers:
-                self._gone(stored)
+            return
+        self._wrote(stored)
+        if stored.metadata.deletion_timestamp is not None and not stored.metadata.finalizers:
+            self._gone(stored)
 
-    async def _read(self, claim: ResourceClaim) -> None:
+    async def _read(self, claim: ResourceClaim) -> ResourceClaim | None:
         meta = claim.metadata
         try:
-            self._wrote(await self._client.get(CLAIMS, meta.name, meta.namespace, into=ResourceClaim))
+            current = await self._client.get(CLAIMS, meta.name, meta.namespace, into=ResourceClaim)
         except NotFound:
             self._gone(claim)
+            return None
+        self._wrote(current)
+        return current

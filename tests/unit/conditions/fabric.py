@@ -1,0 +1,183 @@
+"""A fabric of the tests' own: hardware that outlives processes, and a driver for it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from dradriver.allocator import Features
+from dradriver.control.caches import Caches
+from dradriver.control.controllers import Controllers
+from dradriver.driver import AllocatedDevice, AttachError, Attachment, BindingClaim, BindingDriver
+from dradriver.kube import CLAIMS, PODS, Client, PatchKind
+from dradriver.model.claim import ResourceClaim
+from dradriver.model.device import Device
+from dradriver.model.pool import Pool
+from dradriver.model.workload import Pod
+from dradriver.runner.binding import BindingProcess
+from dradriver.testing import builders
+
+DRIVER = builders.DRIVER
+POOL = "fabric"
+ATTACHED = f"{DRIVER}/attached"
+READY = f"{DRIVER}/ready"
+FAILED = f"{DRIVER}/attach-failed"
+
+
+def gpu(name: str, *conditions: str) -> Device:
+    return Device(
+        name,
+        binds_to_node=True,
+        binding_conditions=list(conditions or (ATTACHED,)),
+        binding_failure_conditions=[FAILED],
+    )
+
+
+@dataclass
+class Hardware:
+    """What is attached to which node for whom; two for one device is what must never happen.
+
+    Attributes:
+        attached: (claim UID, node) by device.
+        bad: devices that can't be attached.
+        log: what was asked of it.
+        open: attaching goes on while this is set.
+    """
+
+    attached: dict[str, tuple[str, str]] = field(default_factory=dict)
+    bad: set[str] = field(default_factory=set)
+    log: list[tuple[str, str]] = field(default_factory=list)
+    open: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.open.set()
+
+    def attach(self, device: str, uid: str, node: str) -> None:
+        self.log.append(("attach", device))
+        holder = self.attached.get(device, (uid, node))
+        assert holder == (uid, node), f"{device} is attached for {holder}"
+        if device in self.bad:
+            raise AttachError("no link", reason="NoLink")
+        self.attached[device] = (uid, node)
+
+    def detach(self, device: str, uid: str) -> None:
+        self.log.append(("detach", device))
+        if self.attached.get(device, ("", ""))[0] == uid:
+            del self.attached[device]
+
+
+class FabricDriver(BindingDriver):
+    name = DRIVER
+    rescan_seconds = None
+
+    def __init__(self, hardware: Hardware, devices: Sequence[Device] = (gpu("gpu-0"), gpu("gpu-1"))) -> None:
+        self.hardware = hardware
+        self.pools = [Pool(name=POOL, devices=tuple(devices), all_nodes=True)]
+
+    def discover(self) -> Sequence[Pool]:
+        return self.pools
+
+    async def attach(self, claim: BindingClaim, device: AllocatedDevice) -> None:
+        await self.hardware.open.wait()
+        self.hardware.attach(device.name, claim.uid, claim.node)
+
+    async def detach(self, attachment: Attachment) -> None:
+        self.hardware.detach(attachment.device, attachment.claim_uid)
+
+
+class Lab:
+    """A cluster with a scheduler, and what is seen of it.
+
+    Attributes:
+        seen: the objects as the API server has them.
+        kubeconfig: for processes of drivers.
+    """
+
+    def __init__(self, kubeconfig: str, client: Client, seen: Caches) -> None:
+        self.kubeconfig = kubeconfig
+        self.client = client
+        self.seen = seen
+
+    @asynccontextmanager
+    async def scheduler(self, **settings: Any) -> AsyncIterator[Controllers]:
+        async with (
+            await Client.connect(self.kubeconfig) as client,
+            Controllers(client, features=Features(), setback=(0.05, 0.2), **settings) as controllers,
+        ):
+            yield controllers
+
+    @asynccontextmanager
+    async def driver(self, driver: BindingDriver) -> AsyncIterator[BindingProcess]:
+        """The driver's process; at the end it is gone, as after a kill."""
+        async with await Client.connect(self.kubeconfig) as client:
+            process = BindingProcess(driver, client)
+            task = asyncio.create_task(process.run(asyncio.Event()))
+            try:
+                yield process
+            finally:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+    async def pod(self, name: str = "pod-1", **settings: Any) -> None:
+        """A pod with a claim of its name."""
+        await self.client.create(CLAIMS, builders.claim(name=name, **settings), "default", into=dict)
+        await self.client.create(PODS, builders.pod(name, name=name), "default", into=dict)
+
+    async def delete_pod(self, name: str = "pod-1") -> None:
+        await self.client.delete(PODS, name, "default", grace_seconds=0)
+
+    async def set_condition(self, name: str, kind: str, status: str = "True") -> None:
+        """What an external controller says of the claim's devices."""
+        claim = self.claim(name)
+        condition = {"type": kind, "status": status, "reason": "Told", "message": "by a test"}
+        condition["lastTransitionTime"] = "2026-01-01T00:00:00Z"
+        entries = [
+            {"driver": r.driver, "pool": r.pool, "device": r.device, "conditions": [condition]}
+            for r in claim.results
+        ]
+        body = {"status": {"devices": entries}}
+        await self.client.patch(
+            *(CLAIMS, name, "default", body, PatchKind.MERGE), into=dict, subresource="status"
+        )
+
+    def claim(self, name: str = "pod-1") -> ResourceClaim:
+        return self.seen.claims.items[f"default/{name}"]
+
+    async def until(self, done: Callable[[Mapping[str, Pod], Mapping[str, ResourceClaim]], bool]) -> None:
+        """Waits until the objects are as wanted; the test's time limit ends it otherwise."""
+        changed = asyncio.Event()
+        caches = (self.seen.pods, self.seen.claims, self.seen.slices)
+        stop = [cache.subscribe(lambda *_: changed.set()) for cache in caches]
+        try:
+            while not done(self.seen.pods.items, self.seen.claims.items):
+                changed.clear()
+                await changed.wait()
+        finally:
+            for each in stop:
+                each()
+
+    async def bound(self, name: str = "pod-1") -> str:
+        """Waits until the pod has a node; its device."""
+        await self.until(
+            lambda pods, _: f"default/{name}" in pods and bool(pods[f"default/{name}"].spec.node_name)
+        )
+        await self.until(lambda _, claims: bool(claims[f"default/{name}"].results))
+        return self.claim(name).results[0].device
+
+    async def waits(self, name: str = "pod-1") -> None:
+        """Waits until the pod's claim is allocated and its node nominated."""
+        ref = f"default/{name}"
+        await self.until(
+            lambda pods, claims: (
+                ref in claims
+                and claims[ref].allocation is not None
+                and ref in pods
+                and bool(pods[ref].status.nominated_node_name)
+            )
+        )
+
+    def tainted(self) -> set[str]:
+        """The devices that are published with a taint."""
+        slices = self.seen.slices.items.values()
+        return {device.name for item in slices for device in item.spec.devices if device.taints}

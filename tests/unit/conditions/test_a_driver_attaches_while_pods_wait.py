@@ -1,0 +1,251 @@
+"""A binding driver beside the scheduling pipeline, on one API server."""
+
+import asyncio
+from collections.abc import Mapping
+
+from dradriver.driver import AllocatedDevice, Attachment, BindingClaim
+from dradriver.kube import CLAIMS, PODS, PatchKind
+from dradriver.model.claim import ResourceClaim
+from dradriver.model.workload import Pod
+from dradriver.testing import builders
+from tests.unit.conditions.fabric import ATTACHED, DRIVER, FAILED, READY, FabricDriver, Hardware, Lab, gpu
+
+
+async def test_a_pod_is_bound_when_its_device_is_attached_and_detached_when_it_is_gone(
+    lab: Lab, hardware: Hardware
+) -> None:
+    hardware.open.clear()
+    async with lab.scheduler(), lab.driver(FabricDriver(hardware)):
+        await lab.pod()
+        await lab.waits()
+        assert not hardware.attached
+        hardware.open.set()
+        assert await lab.bound() == "gpu-0"
+        claim = lab.claim()
+        assert hardware.attached == {"gpu-0": (claim.metadata.uid, "node-1")}
+        await lab.delete_pod()
+        await lab.until(lambda _, claims: not claims["default/pod-1"].metadata.finalizers)
+        assert not hardware.attached
+        assert not lab.claim().metadata.annotations
+
+
+async def test_the_second_attempt_takes_the_good_device(lab: Lab, hardware: Hardware) -> None:
+    """KEP-5007: it should also ensure that the device is not picked again."""
+    hardware.bad.add("gpu-0")
+    tainted_when_it_failed: list[set[str]] = []
+
+    def watch(_kind: object, _old: object, new: ResourceClaim | None) -> None:
+        said = {c.type for entry in (new.status.devices if new else ()) for c in entry.conditions}
+        if FAILED in said:
+            tainted_when_it_failed.append(lab.tainted())
+
+    async with lab.scheduler(), lab.driver(FabricDriver(hardware)):
+        lab.seen.claims.subscribe(watch)
+        await lab.pod()
+        assert await lab.bound() == "gpu-1"
+    assert [each for each in hardware.log if each[0] == "attach"] == [("attach", "gpu-0"), ("attach", "gpu-1")]
+    assert tainted_when_it_failed
+    assert lab.tainted() == {"gpu-0"}
+    assert set(hardware.attached) == {"gpu-1"}
+
+
+async def test_with_only_a_bad_device_the_pod_does_not_spin(lab: Lab, hardware: Hardware) -> None:
+    hardware.bad.add("gpu-0")
+    async with lab.scheduler(), lab.driver(FabricDriver(hardware, [gpu("gpu-0")])):
+        await lab.pod()
+
+        def told(pods: Mapping[str, Pod]) -> str:
+            pod = pods.get("default/pod-1", Pod())
+            return " ".join(condition.message for condition in pod.status.conditions)
+
+        await lab.until(lambda pods, _: "taint" in told(pods))
+        await lab.until(lambda _, claims: not claims["default/pod-1"].metadata.finalizers)
+    assert len([each for each in hardware.log if each[0] == "attach"]) <= 2
+    assert not hardware.attached
+
+
+async def test_a_device_that_failed_is_offered_again_after_a_while(lab: Lab, hardware: Hardware) -> None:
+    class Patient(FabricDriver):
+        hold_off_seconds = 0.3
+
+    hardware.bad.add("gpu-0")
+    async with lab.scheduler(), lab.driver(Patient(hardware, [gpu("gpu-0")])):
+        await lab.pod()
+        await lab.until(lambda *_: lab.tainted() == {"gpu-0"})
+        hardware.bad.clear()
+        assert await lab.bound() == "gpu-0"
+        await lab.until(lambda *_: not lab.tainted())
+
+
+async def test_a_taint_outlives_the_process_that_set_it(lab: Lab, hardware: Hardware) -> None:
+    hardware.bad.add("gpu-0")
+    async with lab.scheduler():
+        async with lab.driver(FabricDriver(hardware)):
+            await lab.pod()
+            await lab.bound()
+        async with lab.driver(FabricDriver(hardware)):
+            await lab.pod("pod-2")
+            await lab.delete_pod("pod-1")
+            assert await lab.bound("pod-2") == "gpu-1"
+            assert lab.tainted() == {"gpu-0"}
+
+
+async def test_a_device_goes_to_the_next_claim_only_after_it_was_detached(lab: Lab, hardware: Hardware) -> None:
+    """Also when the scheduler gives it away at once: the hardware refuses two at a time."""
+    let_go = asyncio.Event()
+
+    class Slow(FabricDriver):
+        async def detach(self, attachment: Attachment) -> None:
+            await let_go.wait()
+            await super().detach(attachment)
+
+    async with lab.scheduler(), lab.driver(Slow(hardware, [gpu("gpu-0")])):
+        await lab.pod("pod-1")
+        await lab.bound("pod-1")
+        await lab.pod("pod-2")
+        await lab.delete_pod("pod-1")
+        await lab.waits("pod-2")
+        assert hardware.attached["gpu-0"][0] == lab.claim("pod-1").metadata.uid
+        let_go.set()
+        assert await lab.bound("pod-2") == "gpu-0"
+    assert hardware.log == [("attach", "gpu-0"), ("detach", "gpu-0"), ("attach", "gpu-0")]
+
+
+async def test_a_pod_that_is_deleted_while_it_waits_stops_its_attach(lab: Lab, hardware: Hardware) -> None:
+    hardware.open.clear()
+    async with lab.scheduler(), lab.driver(FabricDriver(hardware)):
+        await lab.pod()
+        await lab.until(
+            lambda _, claims: bool(claims.get("default/pod-1", builders.claim()).metadata.annotations)
+        )
+        await lab.delete_pod()
+        await lab.until(lambda _, claims: not claims["default/pod-1"].metadata.finalizers)
+    assert hardware.log == [("detach", "gpu-0")]
+
+
+async def test_a_deleted_claim_stays_until_its_device_is_detached(lab: Lab, hardware: Hardware) -> None:
+    async with lab.scheduler():
+        async with lab.driver(FabricDriver(hardware)):
+            await lab.client.create(PODS, builders.pod(templates=["template"]), "default", into=dict)
+            await lab.until(lambda pods, _: bool(pods and next(iter(pods.values())).spec.node_name))
+        await lab.delete_pod()
+        await lab.until(lambda _, claims: all(c.metadata.deletion_timestamp for c in claims.values()))
+        assert hardware.attached
+        async with lab.driver(FabricDriver(hardware)):
+            await lab.until(lambda _, claims: not claims)
+    assert not hardware.attached
+
+
+async def test_a_process_that_died_while_it_attached_is_continued(lab: Lab, hardware: Hardware) -> None:
+    hardware.open.clear()
+    async with lab.scheduler():
+        async with lab.driver(FabricDriver(hardware)):
+            await lab.pod()
+            await lab.until(
+                lambda _, claims: bool(claims.get("default/pod-1", builders.claim()).metadata.annotations)
+            )
+        hardware.open.set()
+        async with lab.driver(FabricDriver(hardware)):
+            assert await lab.bound() == "gpu-0"
+
+
+async def test_what_the_hardware_knows_and_no_claim_speaks_of_is_detached(lab: Lab, hardware: Hardware) -> None:
+    class Knowing(FabricDriver):
+        def attachments(self) -> list[Attachment]:
+            return [
+                Attachment(uid, "fabric", name, node=node)
+                for name, (uid, node) in self.hardware.attached.items()
+            ]
+
+    hardware.attached["gpu-1"] = ("a-claim-of-long-ago", "node-2")
+    async with lab.scheduler(), lab.driver(Knowing(hardware)):
+        await lab.pod()
+        await lab.bound()
+        assert set(hardware.attached) == {"gpu-0"}
+
+
+async def test_a_forged_record_detaches_nothing_of_others(lab: Lab, hardware: Hardware) -> None:
+    async with lab.scheduler(), lab.driver(FabricDriver(hardware)):
+        await lab.pod()
+        await lab.bound()
+        owner = lab.claim()
+        body = {
+            "apiVersion": CLAIMS.api_version,
+            "kind": CLAIMS.kind,
+            "metadata": {
+                "name": "forged",
+                "annotations": owner.metadata.annotations,
+                "finalizers": [f"{DRIVER}/detach"],
+            },
+            "spec": {"devices": {"requests": [{"name": "d", "exactly": {"deviceClassName": builders.CLASS}}]}},
+        }
+        await lab.client.create(CLAIMS, body, "default", into=dict)
+        await lab.until(lambda _, claims: "default/forged" in claims)
+        await lab.until(lambda _, claims: not claims["default/forged"].metadata.finalizers)
+        assert set(hardware.attached) == {"gpu-0"}
+
+
+async def test_steps_are_told_as_they_are_done(lab: Lab, hardware: Hardware) -> None:
+    class Stepwise(FabricDriver):
+        async def attach(self, claim: BindingClaim, device: AllocatedDevice) -> None:
+            await claim.conditions.set(device, ATTACHED, True, "Linked", "on port 3")
+            await super().attach(claim, device)
+
+    hardware.open.clear()
+    device = gpu("gpu-0", ATTACHED, READY)
+    async with lab.scheduler(), lab.driver(Stepwise(hardware, [device])):
+        await lab.pod()
+        await lab.until(lambda _, claims: bool(claims.get("default/pod-1", builders.claim()).status.devices))
+        (entry,) = lab.claim().status.devices
+        assert [(c.type, c.status, c.reason, c.message) for c in entry.conditions] == [
+            (ATTACHED, "True", "Linked", "on port 3")
+        ]
+        hardware.open.set()
+        await lab.bound()
+
+
+async def test_conditions_of_others_are_left_to_them(lab: Lab, hardware: Hardware) -> None:
+    """A program on the node says when the device can be used there."""
+
+    class Half(FabricDriver):
+        own_conditions = (ATTACHED,)
+
+    async with lab.scheduler(), lab.driver(Half(hardware, [gpu("gpu-0", ATTACHED, READY)])):
+        await lab.pod()
+        await lab.until(lambda _, claims: bool(claims.get("default/pod-1", builders.claim()).status.devices))
+        assert not lab.seen.pods.items["default/pod-1"].spec.node_name
+        claim = lab.claim()
+        body = [
+            {"op": "add", "path": "/metadata/resourceVersion", "value": claim.metadata.resource_version},
+            {
+                "op": "add",
+                "path": "/status/devices/0/conditions/-",
+                "value": {
+                    "type": READY,
+                    "status": "True",
+                    "reason": "Seen",
+                    "message": "",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                },
+            },
+        ]
+        await lab.client.patch(
+            *(CLAIMS, "pod-1", "default", body, PatchKind.JSON), into=dict, subresource="status"
+        )
+        await lab.bound()
+
+
+async def test_plain_methods_may_block(lab: Lab, hardware: Hardware) -> None:
+    class Blocking(FabricDriver):
+        def attach(self, claim: BindingClaim, device: AllocatedDevice) -> None:  # type: ignore[override]
+            self.hardware.attach(device.name, claim.uid, claim.node)
+
+        def detach(self, attachment: Attachment) -> None:  # type: ignore[override]
+            self.hardware.detach(attachment.device, attachment.claim_uid)
+
+    async with lab.scheduler(), lab.driver(Blocking(hardware)):
+        await lab.pod()
+        await lab.bound()
+        await lab.delete_pod()
+        await lab.until(lambda _, claims: not claims["default/pod-1"].metadata.finalizers)
+    assert not hardware.attached
