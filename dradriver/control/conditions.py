@@ -28,11 +28,13 @@ class Patience:
         now: the time; None never gives up.
         timeout: how long after its allocation a claim is given up.
         since: when the pod began to wait, for a claim that does not say when it was allocated.
+        enabled: whether conditions are looked at: not where the scheduler's DRADeviceBindingConditions is off.
     """
 
     now: datetime | None = None
     timeout: timedelta = BINDING_TIMEOUT
     since: datetime | None = None
+    enabled: bool = True
 
     def deadline(self, claim: ResourceClaim) -> datetime | None:
         """When the claim is given up; None when nobody knows since when it is waited for."""
@@ -87,7 +89,7 @@ def readiness(claim: ResourceClaim, patience: Patience) -> tuple[Readiness, tupl
     One failure condition that is True outweighs all conditions that are, also on another device: what failed
     does not get better by waiting for the rest.
     """
-    found = tuple(_unready(claim))
+    found = tuple(_unready(claim)) if patience.enabled else ()
     if failed := tuple(each for each in found if each.failed):
         return Readiness.FAILED, failed
     if not found:

@@ -83,7 +83,9 @@ class Scheduler:
         self._features = features or Features()
         self._plans: dict[str, Plan] = {}
         self._failed: dict[str, PlanFailed] = {}
-        self._waits = Waits(SeenConditions(caches.claims), binding_timeout)
+        self._waits = Waits(
+            SeenConditions(caches.claims), binding_timeout, enabled=self._features.binding_conditions
+        )
         self._tries = Tries(setback)
         self._metrics = metrics or Metrics()
         self._metrics.show_pending(self._pending)

@@ -55,10 +55,14 @@ class Waits:
     Args:
         seen: the conditions that have a controller.
         timeout: how long after its allocation a claim is given up.
+        enabled: whether anybody has to wait at all.
     """
 
-    def __init__(self, seen: SeenConditions, timeout: timedelta = BINDING_TIMEOUT) -> None:
+    def __init__(
+        self, seen: SeenConditions, timeout: timedelta = BINDING_TIMEOUT, *, enabled: bool = True
+    ) -> None:
         self.timeout = timeout
+        self._enabled = enabled
         self._seen = seen
         self._waits: dict[str, _Wait] = {}
 
@@ -71,7 +75,7 @@ class Waits:
     def patience(self, key: str = "") -> Patience:
         """Until when a pod's claims are waited for, as of now."""
         wait = self._waits.get(key)
-        return Patience(datetime.now(UTC), self.timeout, wait.since if wait else None)
+        return Patience(datetime.now(UTC), self.timeout, wait.since if wait else None, self._enabled)
 
     def forget(self, key: str) -> None:
         """The pod does not wait any more."""

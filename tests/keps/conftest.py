@@ -38,9 +38,16 @@ class ControlPlane:
         return self._client
 
     async def start(
-        self, gates: Mapping[str, bool] | None = None, *, scheduler: Mapping[str, bool] | None = None
+        self,
+        gates: Mapping[str, bool] | None = None,
+        *,
+        scheduler: Mapping[str, bool] | None = None,
+        **settings: Any,
     ) -> None:
-        """Starts it, or starts it again with other gates; the scheduler has those of the server by default."""
+        """Starts it, or starts it again with other gates; the scheduler has those of the server by default.
+
+        Settings are those of `Controllers`.
+        """
         await self.stop()
         server = ApiServer(self._folder / "api", feature_gates=gates)
         self._stack.push_async_callback(server.stop)
@@ -49,10 +56,20 @@ class ControlPlane:
         await asyncio.to_thread(server.write_kubeconfig, kubeconfig)
         self._client = await self._stack.enter_async_context(await Client.connect(str(kubeconfig)))
         features = Features.of_gates(scheduler if scheduler is not None else gates or {})
-        self._controllers = await self._stack.enter_async_context(Controllers(self._client, features=features))
+        controllers = Controllers(self._client, features=features, **settings)
+        self._controllers = await self._stack.enter_async_context(controllers)
 
     async def stop(self) -> None:
         await self._stack.aclose()
+
+    @property
+    def controllers(self) -> Controllers:
+        assert self._controllers is not None, "not started"
+        return self._controllers
+
+    async def until(self, done: Callable[[Mapping[str, Pod], Mapping[str, ResourceClaim]], bool]) -> None:
+        """Waits until pods and claims, by `namespace/name`, are as wanted."""
+        await self._until(done)
 
     async def apply(self, text: str) -> list[dict[str, Any]]:
         """Server-side apply of YAML documents; the objects as they were stored."""

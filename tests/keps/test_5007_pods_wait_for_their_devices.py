@@ -1,0 +1,355 @@
+"""KEP-5007: the scheduler's part, in the KEP's order: goals, stories, integration and e2e tests, skew, metrics.
+
+The external controller is the test, which sets conditions as one would; with a driver of ours the same is
+shown in `test_5007_user_stories`.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Final
+
+from prometheus_client import generate_latest
+
+from dradriver.kube import CLAIMS, EVENTS, PODS, PatchKind
+from dradriver.model.workload import Pod
+from tests.keps.conftest import ControlPlane, request
+
+DRIVER: Final = "dra.example.com"
+PREPARED: Final = "dra.example.com/is-prepared"
+FAILED: Final = "dra.example.com/preparing-failed"
+GATE: Final = "DRADeviceBindingConditions"
+OFF: Final = {GATE: False}
+
+NODES: Final = """
+apiVersion: v1
+kind: Node
+metadata: {name: node-1}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: node-2}
+---
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: gpu}
+spec: {selectors: [{cel: {expression: "device.driver == 'dra.example.com'"}}]}
+"""
+FABRIC: Final = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: fabric}
+spec:
+  driver: dra.example.com
+  pool: {name: fabric, generation: 1, resourceSliceCount: 1}
+  allNodes: true
+  devices:
+"""
+LOCAL: Final = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: local}
+spec:
+  driver: dra.example.com
+  pool: {name: local, generation: 1, resourceSliceCount: 1}
+  nodeName: node-2
+  devices: [{name: local-gpu}]
+"""
+
+
+def fabric(count: int) -> str:
+    """Devices that have to be prepared and bind to the node that they are prepared for."""
+    device = f"bindsToNode: true, bindingConditions: [{PREPARED}], bindingFailureConditions: [{FAILED}]"
+    return FABRIC + "".join(f"  - {{name: gpu-{i}, {device}}}\n" for i in range(count))
+
+
+async def start(plane: ControlPlane, devices: int = 1, **settings: Any) -> None:
+    await plane.start(setback=(0.05, 0.2), **settings)
+    await plane.apply(NODES)
+    await plane.apply(fabric(devices))
+
+
+async def pod(plane: ControlPlane, name: str, claim: str = "") -> None:
+    """A pod with a claim of its name, or with one that exists."""
+    if not claim:
+        await plane.pod(name, request("gpu"))
+        return
+    body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {
+            "containers": [{"name": "c", "image": "busybox", "resources": {"claims": [{"name": "claim"}]}}],
+            "resourceClaims": [{"name": "claim", "resourceClaimName": claim}],
+        },
+    }
+    await plane.client.create(PODS, body, "default", into=dict)
+
+
+async def waits(plane: ControlPlane, name: str) -> str:
+    """Waits until the pod waits for its devices; the node that is nominated."""
+    ref = f"default/{name}"
+    await plane.until(
+        lambda pods, claims: (
+            ref in pods
+            and bool(pods[ref].status.nominated_node_name)
+            and ref in claims
+            and claims[ref].allocation is not None
+        )
+    )
+    return plane.controllers.caches.pods.items[ref].status.nominated_node_name
+
+
+async def tell(plane: ControlPlane, name: str, kind: str, status: str = "True") -> None:
+    """Sets a condition of all devices of a claim."""
+    claim = plane.controllers.caches.claims.items[f"default/{name}"]
+    condition = {
+        "type": kind,
+        "status": status,
+        "reason": "Told",
+        "message": "by the controller",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    entries = [
+        {"driver": r.driver, "pool": r.pool, "device": r.device, "conditions": [condition]}
+        for r in claim.results
+    ]
+    await plane.client.patch(
+        *(CLAIMS, name, "default", {"status": {"devices": entries}}, PatchKind.MERGE),
+        into=dict,
+        subresource="status",
+    )
+
+
+async def bound(plane: ControlPlane, name: str) -> str:
+    ref = f"default/{name}"
+    await plane.until(lambda pods, _: ref in pods and bool(pods[ref].spec.node_name))
+    return plane.controllers.caches.pods.items[ref].spec.node_name
+
+
+async def reported(plane: ControlPlane, name: str) -> str:
+    """Waits until the scheduler says why the pod has no node."""
+    found = ""
+
+    def told(pods: Mapping[str, Pod], _: object) -> bool:
+        nonlocal found
+        each = pods.get(f"default/{name}")
+        found = next((c.message for c in each.status.conditions if c.message), "") if each else ""
+        return bool(found)
+
+    await plane.until(told)
+    return found
+
+
+async def events(plane: ControlPlane, name: str, reason: str) -> list[str]:
+    """Waits for an event about a pod; the messages of those with this reason."""
+    while True:
+        listing = await plane.client.list(EVENTS, "default", into=dict[str, Any])
+        found = [e for e in listing.items if (e.get("regarding") or e["involvedObject"])["name"] == name]
+        if messages := [e.get("note") or e.get("message", "") for e in found if e["reason"] == reason]:
+            return messages
+        await asyncio.sleep(0.02)
+
+
+def metric(plane: ControlPlane, name: str, **labels: str) -> float:
+    value = plane.controllers.metrics.registry.get_sample_value(name, labels)
+    return value or 0.0
+
+
+# Goals
+
+
+async def test_goal_1_the_pod_is_bound_when_the_device_is_confirmed_to_be_ready(plane: ControlPlane) -> None:
+    await start(plane)
+    await pod(plane, "pod-1")
+    node = await waits(plane, "pod-1")
+    assert "waiting for binding conditions" in (await events(plane, "pod-1", "BindingConditionsPending"))[0]
+    await tell(plane, "pod-1", PREPARED)
+    assert await bound(plane, "pod-1") == node
+
+
+async def test_goal_3_devices_without_binding_conditions_are_preferred(plane: ControlPlane) -> None:
+    """Which naturally favors node-local devices over fabric-attached ones."""
+    await start(plane)
+    await plane.apply(LOCAL)
+    await pod(plane, "pod-1")
+    assert await bound(plane, "pod-1") == "node-2"
+    assert [r.device for r in plane.controllers.caches.claims.items["default/pod-1"].results] == ["local-gpu"]
+
+
+# Integration tests: a controller that updates conditions; success, failure, timeout; a shared claim
+
+
+async def test_failure_clears_the_allocation_and_the_pod_is_scheduled_again(plane: ControlPlane) -> None:
+    await start(plane)
+    await pod(plane, "pod-1")
+    await waits(plane, "pod-1")
+    await tell(plane, "pod-1", FAILED)
+    assert "preparing-failed (Told): by the controller" in await reported(plane, "pod-1")
+    assert "device binding failed" in (await events(plane, "pod-1", "FailedScheduling"))[0]
+    await waits(plane, "pod-1")
+    assert not plane.controllers.caches.claims.items["default/pod-1"].status.devices
+    await tell(plane, "pod-1", PREPARED)
+    await bound(plane, "pod-1")
+
+
+async def test_timeout_clears_the_allocation_and_the_pod_is_scheduled_again(plane: ControlPlane) -> None:
+    await start(plane, binding_timeout=timedelta(seconds=1))
+    await pod(plane, "pod-1")
+    assert "device binding timeout" in await reported(plane, "pod-1")
+    await waits(plane, "pod-1")
+    await tell(plane, "pod-1", PREPARED)
+    await bound(plane, "pod-1")
+
+
+async def test_timeouts_do_not_occur_under_appropriate_conditions(plane: ControlPlane) -> None:
+    await start(plane, binding_timeout=timedelta(seconds=60))
+    await pod(plane, "pod-1")
+    await waits(plane, "pod-1")
+    await tell(plane, "pod-1", PREPARED, "False")
+    await tell(plane, "pod-1", PREPARED)
+    await bound(plane, "pod-1")
+    labels = {"profile": "default-scheduler", "driver": DRIVER}
+    assert metric(plane, "scheduler_dra_bindingconditions_allocations_total", **labels, status="timeout") == 0
+
+
+async def test_multiple_pods_referencing_the_same_claim_wait_for_it_together(plane: ControlPlane) -> None:
+    await start(plane)
+    await pod(plane, "pod-1")
+    await waits(plane, "pod-1")
+    await pod(plane, "pod-2", claim="pod-1")
+    await plane.until(lambda pods, _: bool(pods.get("default/pod-2", Pod()).status.nominated_node_name))
+    await tell(plane, "pod-1", PREPARED)
+    assert await bound(plane, "pod-1") == await bound(plane, "pod-2")
+
+
+# e2e tests: node nomination; many pods that wait
+
+
+async def test_the_node_is_nominated_while_the_pod_waits_and_tried_first_after_a_restart(
+    plane: ControlPlane,
+) -> None:
+    await start(plane)
+    await pod(plane, "pod-1")
+    node = await waits(plane, "pod-1")
+    before = plane.controllers.caches.claims.items["default/pod-1"].allocation
+    await plane.start()
+    await plane.until(lambda _, claims: bool(claims["default/pod-1"].allocation))
+    assert plane.controllers.caches.claims.items["default/pod-1"].allocation == before
+    await tell(plane, "pod-1", PREPARED)
+    assert await bound(plane, "pod-1") == node
+    assert not plane.controllers.caches.pods.items["default/pod-1"].status.nominated_node_name
+
+
+async def test_if_the_attachment_is_complete_after_a_restart_it_passes_through_prebind(
+    plane: ControlPlane,
+) -> None:
+    await start(plane)
+    await pod(plane, "pod-1")
+    node = await waits(plane, "pod-1")
+    await plane.controllers.__aexit__(None, None, None)
+    await tell(plane, "pod-1", PREPARED)
+    await plane.start()
+    assert await bound(plane, "pod-1") == node
+
+
+async def test_waiting_pods_hold_up_no_other(plane: ControlPlane) -> None:
+    """More of them than there are workers; the thousand of the KEP are in `benchmarks`."""
+    await start(plane, devices=40)
+    await plane.apply(LOCAL.replace("devices: [{name: local-gpu}]", "devices: [{name: spare}]"))
+    await pod(plane, "quick-before")
+    await bound(plane, "quick-before")
+    names = [f"pod-{i}" for i in range(40)]
+    for name in names:
+        await pod(plane, name)
+    for name in names:
+        await waits(plane, name)
+    await plane.gone("quick-before")
+    await pod(plane, "quick-after")
+    await bound(plane, "quick-after")
+    for name in names:
+        await tell(plane, name, PREPARED)
+    for name in names:
+        await bound(plane, name)
+
+
+# Version skew, enablement and rollback
+
+
+async def test_an_older_scheduler_allocates_no_device_with_conditions(plane: ControlPlane) -> None:
+    """The KEP says that it would not see the conditions and bind; 1.37's allocator leaves the device alone."""
+    await start(plane, scheduler=OFF)
+    await pod(plane, "pod-1")
+    assert "0/2 nodes are available" in await reported(plane, "pod-1")
+
+
+async def test_disabled_in_the_scheduler_a_pod_that_waits_is_bound_and_enabled_again_the_next_one_waits(
+    plane: ControlPlane,
+) -> None:
+    """No existing claims are affected; the feature begins working again when it is enabled again."""
+    await start(plane, devices=2)
+    await pod(plane, "pod-1")
+    await waits(plane, "pod-1")
+    await plane.start(scheduler=OFF)
+    await bound(plane, "pod-1")
+    await plane.start()
+    assert plane.controllers.caches.pods.items["default/pod-1"].spec.node_name
+    await pod(plane, "pod-2")
+    await waits(plane, "pod-2")
+
+
+async def test_without_the_controller_the_pod_waits_and_an_event_names_the_conditions(
+    plane: ControlPlane,
+) -> None:
+    """The KEP's example of a rollout failure: step 3 is completed but step 4 is not."""
+    await start(plane, binding_timeout=timedelta(seconds=2))
+    await pod(plane, "pod-1")
+    (message, *_) = await events(plane, "pod-1", "BindingConditionsUnserved")
+    assert message == (
+        f"nobody has ever set {PREPARED} of driver {DRIVER} on this cluster: does its controller run?"
+    )
+
+
+# Monitoring
+
+
+async def test_metrics_tell_success_failure_and_timeout_apart(plane: ControlPlane) -> None:
+    await start(plane, binding_timeout=timedelta(seconds=1))
+    await pod(plane, "pod-1")
+    await reported(plane, "pod-1")
+    await waits(plane, "pod-1")
+    await tell(plane, "pod-1", FAILED)
+    labels = {"profile": "default-scheduler", "driver": DRIVER}
+    total = "scheduler_dra_bindingconditions_allocations_total"
+    await plane.until(lambda *_: metric(plane, total, **labels, status="failure") >= 1)
+    await plane.until(lambda _, claims: not claims["default/pod-1"].status.devices)
+    await waits(plane, "pod-1")
+    await tell(plane, "pod-1", PREPARED)
+    await bound(plane, "pod-1")
+    await plane.until(lambda *_: metric(plane, total, **labels, status="success") == 1)
+    assert metric(plane, total, **labels, status="timeout") >= 1
+    prebind = "scheduler_dra_bindingconditions_prebind_duration_seconds_count"
+    assert metric(
+        plane, prebind, profile="default-scheduler", status="success", requires_bindingconditions="true"
+    )
+    assert metric(
+        plane, "scheduler_dra_bindingconditions_wait_duration_seconds_count", **labels, status="success"
+    )
+
+
+async def test_the_durations_of_other_pods_are_told_apart(plane: ControlPlane) -> None:
+    await start(plane)
+    await plane.apply(LOCAL)
+    await pod(plane, "pod-1")
+    await bound(plane, "pod-1")
+    exposed = generate_latest(plane.controllers.metrics.registry).decode()
+    assert 'requires_bindingconditions="false",status="success"' in exposed
+    for name in (
+        "scheduler_pending_pods",
+        "scheduler_plugin_execution_duration_seconds",
+        "scheduler_framework_extension_point_duration_seconds",
+        "scheduler_pod_scheduling_sli_duration_seconds",
+        "resourceclaim_controller_resource_claims",
+        'workqueue_depth{name="resource_claim"}',
+    ):
+        assert name in exposed
