@@ -62,12 +62,12 @@ class BadDevices:
 
     def _pool(self, pool: Pool) -> Pool:
         taint = Taint(key=self._key, effect="NoSchedule")
-        devices = [
+        devices = tuple(
             replace(device, taints=[*_others(device, self._key), taint])
             if (pool.name, device.name) in self._until
             else device
             for device in pool.devices
-        ]
+        )
         return replace(pool, devices=devices)
 
 

@@ -94,6 +94,7 @@ class BindingController:
                     self._serve(ref)
                 await asyncio.get_running_loop().create_future()
             finally:
+                self._looked = False  # nothing new is begun
                 tasks = list(self._tasks.values())
                 for task in tasks:
                     task.cancel()
