@@ -34,11 +34,12 @@ class Dying(Client):
         dies = self.at == 0
         if self.at < 0:
             await asyncio.get_running_loop().create_future()
-        answer = await call(*args, **kwargs)
-        if dies:
-            self.died.set()
-            await asyncio.get_running_loop().create_future()
-        return answer
+        try:
+            return await call(*args, **kwargs)
+        finally:
+            if dies:  # also when the write was refused
+                self.died.set()
+                await asyncio.get_running_loop().create_future()
 
 
 @asynccontextmanager
