@@ -5,6 +5,7 @@ import click
 from dradriver.cli import new, node, run, up, webhook
 from dradriver.cli.demonstration import demo
 from dradriver.cli.errors import ErrorGroup
+from dradriver.cli.explain import explain
 from dradriver.cli.get import get
 from dradriver.cli.simulation import simulate
 from dradriver.cli.validation import validate
@@ -22,5 +23,17 @@ def main() -> None:
     """
 
 
-for _command in (demo, up.up, run.run, new.new, get, node.node, validate, simulate, withdraw, webhook.webhook):
+for _command in (
+    demo,
+    up.up,
+    run.run,
+    new.new,
+    get,
+    explain,
+    node.node,
+    validate,
+    simulate,
+    withdraw,
+    webhook.webhook,
+):
     main.add_command(_command)
