@@ -96,13 +96,18 @@ def _filter(cycle: Cycle) -> tuple[list[Node], dict[str, str]]:
     """
     found: list[Node] = []
     refusals: dict[str, str] = {}
+    compared = 0
     for node in sorted(cycle.snapshot.nodes, key=lambda node: _order(cycle, node)):
+        if found:
+            if not _may_be_better(cycle, node, compared):
+                continue
+            compared += 1
         words = next((words for check in FILTER if (words := check(cycle, node)) is not None), None)
         if words is not None:
             refusals[node.metadata.name] = words
             continue
         found.append(node)
-        if _enough(cycle, found):
+        if _enough(cycle, node):
             break
     return found, refusals
 
@@ -115,13 +120,13 @@ def _nominated(cycle: Cycle, node: Node) -> bool:
     return cycle.pod.status.nominated_node_name == node.metadata.name
 
 
-def _enough(cycle: Cycle, found: list[Node]) -> bool:
-    last = found[-1]
-    if _nominated(cycle, last):
-        return True
-    if has_alternatives(cycle):
-        return False
-    return ready_at_once(cycle, last) or len(found) >= _LOOKED_AT
+def _enough(cycle: Cycle, last: Node) -> bool:
+    return _nominated(cycle, last) or (not has_alternatives(cycle) and ready_at_once(cycle, last))
+
+
+def _may_be_better(cycle: Cycle, node: Node, compared: int) -> bool:
+    """Whether a node is worth a look when others suit: with the same devices as they it is not."""
+    return has_alternatives(cycle) or (compared < _COMPARED and cycle.snapshot.ready.reach(node))
 
 
 def gates(cycle: Cycle) -> None:
@@ -256,8 +261,8 @@ def spread(cycle: Cycle, node: Node) -> int:
 _ALTERNATIVES: Final = 8
 """The longest list of alternatives (`FirstAvailableDeviceRequestMaxSize`)."""
 
-_LOOKED_AT: Final = 100
-"""How many nodes that suit are looked at for one with better devices (`minFeasibleNodesToFind`)."""
+_COMPARED: Final = 100
+"""How many nodes are looked at for devices that are ready sooner (`minFeasibleNodesToFind`)."""
 
 _TOLD: Final = 4
 """How many different reasons a message has: an event takes 1024 bytes."""

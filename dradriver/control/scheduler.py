@@ -30,6 +30,7 @@ from dradriver.control.loop import Loop
 from dradriver.control.metrics import Metrics
 from dradriver.control.pipeline import schedule
 from dradriver.control.pod_claims import used_names
+from dradriver.control.ready_pools import ReadyPools
 from dradriver.control.snapshot import Plan, Snapshot, Unschedulable, holds
 from dradriver.control.tries import Tries
 from dradriver.control.waiting import SeenConditions, Waits
@@ -91,6 +92,7 @@ class Scheduler:
         self._metrics.show_pending(self._pending)
         self._waiting: set[str] = set()
         self._inventory = Inventory.of(())
+        self._ready = ReadyPools()
         self._inventory_of = 0
         self._slices_changes = 1
         self._turn = asyncio.Lock()
@@ -244,6 +246,7 @@ class Scheduler:
         if self._inventory_of != changes:
             slices = list(self._caches.slices.items.values())
             self._inventory = await asyncio.to_thread(Inventory.of, slices, self._inventory)
+            self._ready = await asyncio.to_thread(ReadyPools.of, slices)
             self._inventory_of = changes
 
     def _view(self, pod: Pod) -> tuple[Snapshot, Mapping[str, Plan]]:
@@ -261,6 +264,7 @@ class Scheduler:
             features=self._features,
             now=datetime.now(UTC).replace(microsecond=0),
             patience=self._waits.patience(),
+            ready=self._ready,
         )
         return snapshot, promised
 

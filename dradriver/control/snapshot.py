@@ -7,6 +7,7 @@ from datetime import datetime
 from dradriver.allocator import Features, InUse, Inventory
 from dradriver.control.actions import Release
 from dradriver.control.conditions import Patience
+from dradriver.control.ready_pools import ReadyPools
 from dradriver.model.claim import Allocation, ResourceClaim
 from dradriver.model.deviceclass import DeviceClass
 from dradriver.model.workload import Node, Pod
@@ -30,6 +31,7 @@ class Snapshot:
         features: what the allocator may use.
         now: the timestamp of new allocations.
         patience: how long binding conditions are waited for.
+        ready: which nodes have devices that are ready at once.
     """
 
     nodes: Sequence[Node]
@@ -43,6 +45,7 @@ class Snapshot:
     features: Features = field(default_factory=Features)
     now: datetime | None = None
     patience: Patience = field(default_factory=Patience)
+    ready: ReadyPools = field(default_factory=ReadyPools)
 
 
 @dataclass(frozen=True, slots=True)

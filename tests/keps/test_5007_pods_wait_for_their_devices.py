@@ -254,7 +254,7 @@ async def test_if_the_attachment_is_complete_after_a_restart_it_passes_through_p
 
 
 async def test_waiting_pods_hold_up_no_other(plane: ControlPlane) -> None:
-    """More of them than there are workers; the thousand of the KEP are in `benchmarks`."""
+    """More of them than there are workers."""
     await start(plane, devices=40)
     await plane.apply(LOCAL.replace("devices: [{name: local-gpu}]", "devices: [{name: spare}]"))
     await pod(plane, "quick-before")

@@ -55,3 +55,13 @@ async def test_a_closed_queue_leaves_no_timer_behind(queue: WorkQueue[str]) -> N
     queue.close()
     queue.add("b")
     assert await queue.get() == "b"
+
+
+async def test_a_key_that_is_put_off_comes_at_the_earlier_of_two_times() -> None:
+    queue: WorkQueue[str] = WorkQueue(1.0, 1.0)
+    queue.add_after("key", 3600)
+    queue.add_after("key", 0)
+    queue.add_after("key", 3600)
+    assert queue.delayed == 1
+    assert await queue.get() == "key"
+    assert (queue.ready, queue.delayed) == (0, 0)

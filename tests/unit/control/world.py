@@ -17,6 +17,7 @@ from dradriver.control.binding import PlanFailed, next_step, unreserve
 from dradriver.control.conditions import Patience
 from dradriver.control.ownership import Objects, claim_step, pod_step
 from dradriver.control.pipeline import schedule
+from dradriver.control.ready_pools import ReadyPools
 from dradriver.control.snapshot import Plan, Snapshot, Unschedulable
 from dradriver.model.claim import (
     CLAIM_FINALIZER,
@@ -182,6 +183,7 @@ class World:
             "in_flight": promised.keys(),
             "now": self.now,
             "patience": self.patience,
+            "ready": ReadyPools.of(self.slices),
         }
         return Snapshot(**(parts | changes))
 

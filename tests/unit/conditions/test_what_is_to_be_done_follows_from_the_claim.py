@@ -1,0 +1,100 @@
+"""The table of `dradriver.conditions.todo`."""
+
+from msgspec.structs import replace
+
+from dradriver.conditions.todo import Todo, attachments_of, finalizer, record_key, recorded, todo, written
+from dradriver.driver import Attachment
+from dradriver.model.claim import AllocatedDeviceStatus, DeviceResult, ResourceClaim
+from dradriver.model.meta import Condition
+from dradriver.testing import builders
+from tests.unit.control.world import NOW
+
+DRIVER = builders.DRIVER
+
+
+def claim(*, conditions: tuple[str, ...] = ("attached",), driver: str = DRIVER) -> ResourceClaim:
+    result = DeviceResult(
+        request="device",
+        driver=driver,
+        pool="fabric",
+        device="gpu-0",
+        binding_conditions=list(conditions),
+        binding_failure_conditions=["failed"] if conditions else [],
+    )
+    return builders.allocated(builders.claim(), result)
+
+
+def recording(each: ResourceClaim, *attachments: Attachment) -> ResourceClaim:
+    metadata = replace(
+        each.metadata,
+        annotations={record_key(DRIVER): written(attachments)},
+        finalizers=[finalizer(DRIVER)],
+    )
+    return replace(each, metadata=metadata)
+
+
+def told(each: ResourceClaim, kind: str) -> ResourceClaim:
+    entry = AllocatedDeviceStatus(
+        driver=DRIVER, pool="fabric", device="gpu-0", conditions=[Condition(type=kind, status="True")]
+    )
+    return replace(each, status=replace(each.status, devices=[entry]))
+
+
+def test_a_record_reads_as_it_was_written() -> None:
+    each = claim()
+    (wanted,) = attachments_of(each, DRIVER)
+    assert recorded(recording(each, wanted), DRIVER) == (wanted,)
+    assert wanted.node == builders.NODE
+
+
+def test_what_is_allocated_is_recorded_then_attached_then_left_alone() -> None:
+    each = claim()
+    (wanted,) = attachments_of(each, DRIVER)
+    assert todo(each, DRIVER) == Todo(record=(wanted,))
+    each = recording(each, wanted)
+    assert todo(each, DRIVER) == Todo(attach=(wanted,))
+    assert todo(told(each, "attached"), DRIVER) == Todo()
+    assert todo(told(each, "failed"), DRIVER) == Todo()
+
+
+def test_what_is_gone_is_detached_first_and_the_claim_let_go_last() -> None:
+    each = claim()
+    (wanted,) = attachments_of(each, DRIVER)
+    stale = replace(recording(each, wanted), status=builders.claim().status)
+    assert todo(stale, DRIVER) == Todo(detach=(wanted,))
+    assert todo(recording(builders.claim()), DRIVER) == Todo(let_go=True)
+    assert todo(builders.claim(), DRIVER) == Todo()
+
+
+def test_another_allocation_of_the_same_device_is_another_attachment() -> None:
+    each = claim()
+    (before,) = attachments_of(each, DRIVER)
+    assert each.allocation is not None
+    again = replace(
+        each, status=replace(each.status, allocation=replace(each.allocation, allocation_timestamp=NOW))
+    )
+    assert todo(recording(again, before), DRIVER) == Todo(detach=(before,))
+
+
+def test_nothing_is_begun_for_a_claim_that_is_being_deleted() -> None:
+    each = claim()
+    deleted = replace(each, metadata=replace(each.metadata, deletion_timestamp=NOW))
+    assert todo(deleted, DRIVER) == Todo()
+
+
+def test_devices_of_others_and_devices_without_conditions_are_nothing_to_do() -> None:
+    assert todo(claim(driver="other.example.com"), DRIVER) == Todo()
+    assert todo(claim(conditions=()), DRIVER) == Todo()
+
+
+def test_conditions_that_somebody_else_sets_are_not_waited_for() -> None:
+    each = claim(conditions=("attached", "ready"))
+    (wanted,) = attachments_of(each, DRIVER)
+    each = told(recording(each, wanted), "attached")
+    assert todo(each, DRIVER, ("attached",)) == Todo()
+    assert todo(each, DRIVER) == Todo(attach=(wanted,))
+
+
+def test_a_record_that_is_no_record_says_nothing() -> None:
+    broken = replace(claim(), metadata=replace(claim().metadata, annotations={record_key(DRIVER): "{"}))
+    assert recorded(broken, DRIVER) == ()
