@@ -121,7 +121,9 @@ def _nominated(cycle: Cycle, node: Node) -> bool:
 
 
 def _enough(cycle: Cycle, last: Node) -> bool:
-    return _nominated(cycle, last) or (not has_alternatives(cycle) and ready_at_once(cycle, last))
+    if _nominated(cycle, last):
+        return True
+    return not has_alternatives(cycle) and (ready_at_once(cycle, last) or not cycle.snapshot.ready)
 
 
 def _may_be_better(cycle: Cycle, node: Node, compared: int) -> bool:

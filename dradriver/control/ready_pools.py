@@ -38,6 +38,9 @@ class ReadyPools:
                     selectors[repr(place.node_selector)] = place.node_selector
         return cls(frozenset(names), tuple(selectors.values()))
 
+    def __bool__(self) -> bool:
+        return bool(self.names or self.selectors)
+
     def reach(self, node: Node) -> bool:
         """Whether the node may have one that others do not have."""
         name, labels = node.metadata.name, node.metadata.labels
