@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import inspect
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,15 @@ def end_at_a_timeout(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -
         for task in asyncio.all_tasks(loop):
             task.cancel("the test's time is over")
     loop.default_exception_handler(context)
+
+
+@pytest.fixture
+def usual_recursion_limit() -> Iterator[None]:
+    """What is nested too deeply depends on Python's limit, which other tests' tools may have raised."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)
+    yield
+    sys.setrecursionlimit(before)
 
 
 @pytest.fixture

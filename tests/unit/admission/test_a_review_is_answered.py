@@ -106,6 +106,7 @@ _HEAD = '"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"'
         (review_of(claim(GOOD)).replace(b'"led"', b"[" * 9000 + b"]" * 9000), "nested too deeply"),
     ],
 )
+@pytest.mark.usefixtures("usual_recursion_limit")
 def test_what_is_no_review_is_refused_in_words(body: bytes, words: str) -> None:
     with pytest.raises(MalformedReviewError, match=words):
         review(body, KNOWN)

@@ -115,6 +115,7 @@ def test_what_is_no_text_is_refused_in_words() -> None:
         decode_config(body, [NetConfig], "config", strict=True)
 
 
+@pytest.mark.usefixtures("usual_recursion_limit")
 def test_parameters_that_are_nested_too_deeply_are_refused_in_words() -> None:
     body = b'{"apiVersion":"net.example.com/v1","kind":"NetConfig","mtu":' + b"[" * 4000 + b"]" * 4000 + b"}"
     with pytest.raises(dra.InvalidObjectError, match="nested too deeply"):

@@ -1,8 +1,6 @@
 """One object or one answer that makes no sense hides nothing else, and never ends the cache."""
 
 import asyncio
-import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,14 +14,7 @@ from dradriver.model.slices import ResourceSlice
 from tests.unit.kube.scripted import Answer, ScriptedServer
 from tests.unit.kube.test_cache_follows_the_server import PATH, a_slice, listing, until, value, versions, watch
 
-
-@pytest.fixture(autouse=True)
-def usual_recursion_limit() -> Iterator[None]:
-    """What is nested too deeply depends on Python's limit, which other tests' tools may have raised."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(1000)
-    yield
-    sys.setrecursionlimit(before)
+pytestmark = pytest.mark.usefixtures("usual_recursion_limit")
 
 
 def a_claim(name: str, version: int, deep: int = 0) -> str:
