@@ -32,7 +32,7 @@ from dradriver.driver.base import Driver
 from dradriver.driver.claim import AllocatedDevice, Claim
 from dradriver.errors import DraError, InvalidObjectError
 from dradriver.model.claim import ResourceClaim
-from dradriver.node.admission import Admission
+from dradriver.node.acceptance import Acceptance
 from dradriver.node.answers import recorded_answers
 from dradriver.node.background import settled
 from dradriver.node.calls import DriverCalls
@@ -100,7 +100,7 @@ class Preparation:
         self._driver = calls.driver
         self._node = node
         self._inventory = inventory
-        self._admission = Admission(calls.driver.name, inventory)
+        self._acceptance = Acceptance(calls.driver.name, inventory)
         self._state, self._files, self._locks = stores.state, stores.files, stores.locks
         self._deadline = deadline
         self._observe = observe
@@ -187,7 +187,7 @@ class Preparation:
 
         def work(rows: Rows) -> None:
             if rows.get(wanted.uid) is None:
-                self._record(self._admission.held(wanted, rows), rows)
+                self._record(self._acceptance.held(wanted, rows), rows)
 
         async with self._locks.hold(wanted.uid):
             await self._state.write(work)
@@ -316,7 +316,7 @@ class Preparation:
                     f"prepared state {self._state.path} was replaced and is rebuilt first; call again"
                 )
             self._driver_claim(wanted, strict=True)  # what users sent wrongly must not leave a record
-            return step, self._record(self._admission.admitted(wanted, rows), rows)
+            return step, self._record(self._acceptance.accepted(wanted, rows), rows)
         if step is NextStep.ADOPT:
             event = ClaimEvent.REBOOT if row.state is ClaimState.PREPARED else ClaimEvent.BEGIN_PREPARE
             rows.move(msgspec.structs.replace(row.record, answers=[]), event)
@@ -325,8 +325,8 @@ class Preparation:
         return step, row.record
 
     @staticmethod
-    def _record(admitted: ClaimRecord, rows: Rows) -> ClaimRecord:
-        return rows.move(admitted, ClaimEvent.BEGIN_PREPARE).record
+    def _record(accepted: ClaimRecord, rows: Rows) -> ClaimRecord:
+        return rows.move(accepted, ClaimEvent.BEGIN_PREPARE).record
 
     async def _complete(self, record: ClaimRecord, progress: Progress, *, strict: bool) -> list[DeviceAnswer]:
         """From a recorded claim to a prepared one."""

@@ -16,12 +16,12 @@ from dradriver.node.offers import Offer
 from dradriver.node.records import ClaimRecord, RecordedDevice, encode_record
 from dradriver.node.rows import Rows
 
-__all__ = ["Admission"]
+__all__ = ["Acceptance"]
 
 _Capacities: TypeAlias = dict[tuple[str, str], Mapping[str, Capacity]]
 
 
-class Admission:
+class Acceptance:
     """Checks claims of one driver inside the transaction that records them, so two can't both pass.
 
     What the driver offers is kept in the same transaction: whatever was there when a claim was recorded is
@@ -38,7 +38,7 @@ class Admission:
         self._of: Mapping[tuple[str, str], Device] = {}
         self._offer = Offer({}, {})
 
-    def admitted(self, wanted: ClaimRecord, rows: Rows) -> ClaimRecord:
+    def accepted(self, wanted: ClaimRecord, rows: Rows) -> ClaimRecord:
         """The claim as it is to be recorded.
 
         Raises:
