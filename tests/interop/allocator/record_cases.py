@@ -9,8 +9,8 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
-from tests.interop.allocator.oracle import ask, build
 from tests.interop.allocator.random_worlds import random_world
+from tests.interop.oracle import ask, build
 
 TARGET: Final = Path(__file__).parents[2] / "conformance/allocator_answers.json"
 SEED: Final = 20_261_121
@@ -33,7 +33,7 @@ def main() -> None:
     questions = [random_world(SEED + number) for number in range(COUNT)]
     questions = [question for question in questions if len(json.dumps(question)) < _LARGEST]
     with tempfile.TemporaryDirectory() as folder:
-        answers = ask(build(Path(folder)), questions)
+        answers = ask(build(Path(__file__).parent, Path(folder)), questions)
     cases = [
         json.dumps({"question": question, "answer": _steady(answer)}, separators=(",", ":"))
         for question, answer in zip(questions, answers, strict=True)

@@ -8,8 +8,8 @@ from random import SystemRandom
 import pytest
 
 from tests.interop.allocator.agreement import Json, agree, our_answer
-from tests.interop.allocator.oracle import GO, ask, build
 from tests.interop.allocator.random_worlds import random_mig_node, random_world
+from tests.interop.oracle import GO, ask, build
 
 COUNT = 4000
 PARTITIONED = 150
@@ -22,7 +22,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def oracle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("oracle"))
+    return build(Path(__file__).parent, tmp_path_factory.mktemp("oracle"))
 
 
 def test_random_pods_get_the_same_devices(oracle: Path) -> None:

@@ -11,8 +11,8 @@ from random import Random
 from typing import Any
 
 from tests.conformance.cel_support import CASES, load
-from tests.interop.cel.oracle import ask, build
 from tests.interop.cel.random_expressions import random_device, random_expression
+from tests.interop.oracle import ask, build
 
 SEED = 20261121
 RANDOM_CASES = 600
@@ -44,7 +44,7 @@ def _write(name: str, content: dict[str, Any]) -> None:
 def main() -> None:
     """Writes both files of recorded cases."""
     with tempfile.TemporaryDirectory() as folder:
-        program = build(Path(folder))
+        program = build(Path(__file__).parent, Path(folder))
         written = load("written.json")
         questions = [
             {"expression": case["expression"], "device": written["device"]} for case in written["cases"]

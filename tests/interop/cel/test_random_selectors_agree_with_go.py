@@ -7,8 +7,8 @@ from random import Random, SystemRandom
 import pytest
 
 from tests.conformance.cel_support import selector_device, verdict
-from tests.interop.cel.oracle import GO, ask, build
 from tests.interop.cel.random_expressions import random_device, random_expression
+from tests.interop.oracle import GO, ask, build
 
 COUNT = 4000
 
@@ -20,7 +20,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def oracle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("oracle"))
+    return build(Path(__file__).parent, tmp_path_factory.mktemp("oracle"))
 
 
 def test_random_selectors_have_the_same_verdict(oracle: Path) -> None:
