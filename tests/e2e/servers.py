@@ -1,5 +1,6 @@
 """The two API servers that are held against each other, as the conformance suite's clients."""
 
+import asyncio
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -9,7 +10,7 @@ import aiohttp
 
 from dradriver.cluster.apiserver import ApiServer, identity
 from dradriver.cluster.cel_check import cel_problem
-from tests.conformance.apiserver_suite import Api
+from tests.conformance.apiserver_suite import DRA, Api, Json
 from tests.e2e.bed import Bed
 
 
@@ -40,3 +41,15 @@ async def embedded(
             yield Api(server.url, context, token, session)
     finally:
         await server.stop()
+
+
+async def published(api: Api, driver: str, devices: int) -> list[Json]:
+    """Waits until the slices of a driver have so many devices; gives the slices."""
+    async with asyncio.timeout(20):
+        while True:
+            path, fields = f"{DRA}/resourceslices", f"spec.driver={driver}"
+            answer = await api.call("GET", path, params={"fieldSelector": fields})
+            items = list(answer.json["items"])
+            if sum(len(item["spec"].get("devices", [])) for item in items) == devices:
+                return items
+            await asyncio.sleep(0.02)

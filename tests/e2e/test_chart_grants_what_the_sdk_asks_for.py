@@ -23,6 +23,7 @@ from tests.conformance.apiserver_suite import MERGE, Api, Json
 from tests.e2e.bed import Bed
 from tests.e2e.helm import Helm, on_bed, set_values
 from tests.e2e.pod_tokens import DRA_API, ensure_node, plain_token, pod_token
+from tests.e2e.servers import published
 
 NODE: Final = "rights-node"
 DRIVER: Final = "rights.example.com"
@@ -139,17 +140,6 @@ async def registered(plugin: Plugin) -> AsyncIterator[dra_v1_grpc.DRAPluginStub]
         await plugin.stop(1)
 
 
-async def published(api: Api, devices: int) -> list[Json]:
-    """Waits until the driver's slices have so many devices."""
-    async with asyncio.timeout(20):
-        while True:
-            answer = await api.call("GET", SLICES, params={"fieldSelector": f"spec.driver={DRIVER}"})
-            items = list(answer.json["items"])
-            if sum(len(item["spec"].get("devices", [])) for item in items) == devices:
-                return items
-            await asyncio.sleep(0.02)
-
-
 async def prepared_claim(api: Api, stub: dra_v1_grpc.DRAPluginStub) -> None:
     """A claim on this node is prepared, and its status says what the driver said."""
     name = f"claim-{uuid.uuid4().hex[:8]}"
@@ -184,19 +174,19 @@ async def all_that_a_driver_does(api: Api, recorded: Recorded, folder: Path) -> 
 
     config = PluginConfig(NODE, folder / "plugins", folder / "registry", folder / "cdi", collect_seconds=0.1)
     async with registered(Plugin(driver, client, config)) as stub:
-        (item,) = await published(api, 2)
+        (item,) = await published(api, DRIVER, 2)
         await prepared_claim(api, stub)
         # Somebody else takes a device away: it is written again, after a conflict with a third writer.
         recorded.meddle = annotate
         item["spec"]["devices"] = item["spec"]["devices"][:1]
         assert (await api.call("PUT", f"{SLICES}/{item['metadata']['name']}", item)).status == 200
-        await published(api, 2)
+        await published(api, DRIVER, 2)
         driver.devices = 200
         driver.rediscover()
-        assert len(await published(api, 200)) == 2
+        assert len(await published(api, DRIVER, 200)) == 2
         driver.devices = 2
         driver.rediscover()
-        await published(api, 2)
+        await published(api, DRIVER, 2)
     node = ObjectReference(kind="Node", name=NODE, uid=await ensure_node(api, NODE), api_version="v1")
     recorder = EventRecorder(client, DRIVER, NODE)
     for regarding in (node, node, ObjectReference(kind="Pod", name="pod", namespace=NAMESPACE, uid="u")):

@@ -17,6 +17,7 @@ from tests.conformance.apiserver_suite import Answer, Api, Json, resource_slice
 from tests.e2e.bed import Bed
 from tests.e2e.helm import Helm, on_bed, set_values
 from tests.e2e.pod_tokens import DRA_API, pod_token
+from tests.e2e.servers import published
 
 NODE: Final = "pools-node"
 DRIVER: Final = "fabric.example.com"
@@ -79,29 +80,18 @@ async def running(chart: Helm, token: str, driver: Fabric, folder: Path) -> Asyn
             await task
 
 
-async def published(api: Api, devices: int) -> list[Json]:
-    """Waits until the driver's slices have so many devices."""
-    async with asyncio.timeout(20):
-        while True:
-            answer = await api.call("GET", SLICES, params={"fieldSelector": f"spec.driver={DRIVER}"})
-            items = list(answer.json["items"])
-            if sum(len(item["spec"].get("devices", [])) for item in items) == devices:
-                return items
-            await asyncio.sleep(0.02)
-
-
 async def test_all_that_it_does_works(real: Api, chart: Helm, token: str, tmp_path: Path) -> None:
     driver = Fabric()
     async with running(chart, token, driver, tmp_path) as process:
-        (item,) = await published(real, 2)
+        (item,) = await published(real, DRIVER, 2)
         assert item["metadata"]["ownerReferences"][0]["kind"] == "DeviceClass"
         driver.cards = 3
         driver.rediscover()
-        await published(real, 3)
+        await published(real, DRIVER, 3)
         assert not process.readiness
         driver.cards = 0
         driver.rediscover()
-        await published(real, 0)
+        await published(real, DRIVER, 0)
 
 
 @pytest.mark.parametrize(
