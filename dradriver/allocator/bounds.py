@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from dradriver.allocator.explain import Reason
+from dradriver.allocator.marks import EVERY_MARK
 from dradriver.allocator.plan import Plan, RequestPlan, kinds_of, too_few
 from dradriver.allocator.state import State
 
@@ -54,7 +55,7 @@ class Bounds:
 
     def broken(self, request: int) -> tuple[int, Reason] | None:
         """The request to blame and why those from `request` on can't all be served; None: perhaps they can."""
-        usable = self._state.usable
+        usable = self._state.free(EVERY_MARK)
         for mask, wanted, blamed in self._demands[request]:
             found = (mask & usable).bit_count()
             if found < wanted:
@@ -82,7 +83,7 @@ class Bounds:
 
     def _found(self, plan: Plan) -> int:
         """How many devices the plan finds, whatever the other requests take."""
-        found = plan.mask if plan.ask.admin else plan.mask & self._state.usable
+        found = plan.mask & self._state.free(plan.use.excludes)
         for number, values in zip(plan.use.constraints, plan.use.values, strict=True):
             found &= self._may_join(number, values)
         return found.bit_count()

@@ -7,6 +7,7 @@ from dradriver.allocator.asks import Ask, Request, too_many
 from dradriver.allocator.candidates import Candidates, Filter
 from dradriver.allocator.explain import Reason, ReasonCode, Refusal, Reporter
 from dradriver.allocator.inventory import PoolView
+from dradriver.allocator.marks import Marks, marks_of
 from dradriver.allocator.state import State, Use
 from dradriver.allocator.supply import Supply
 from dradriver.cel.errors import EvaluationError
@@ -81,16 +82,16 @@ class Planner:
         Raises:
             Refusal: an `All` request sees a pool that can't be used, or a claim needs too many devices here.
         """
-        by_claim = any(ask.admin for request in requests for ask in request.alternatives)
-        found = [self._request(request, by_claim=by_claim) for request in requests]
+        marks = marks_of(requests)
+        found = [self._request(request, mine) for request, mine in zip(requests, marks, strict=True)]
         for number, claim in enumerate(self.claims):
             least = sum(request.least for request in found if request.claim == number)
             if least > MAX_RESULTS:
                 raise too_many("node", claim, least, self.node)
         return found
 
-    def _request(self, request: Request, *, by_claim: bool) -> RequestPlan:
-        plans = [self._plan(ask, by_claim=by_claim) for ask in request.alternatives]
+    def _request(self, request: Request, marks: Marks) -> RequestPlan:
+        plans = [self._plan(ask, marks) for ask in request.alternatives]
         return RequestPlan(
             request.claim,
             request.name,
@@ -99,7 +100,7 @@ class Planner:
             tuple(plans),
         )
 
-    def _plan(self, ask: Ask, *, by_claim: bool) -> Plan:
+    def _plan(self, ask: Ask, marks: Marks) -> Plan:
         claim = self.claims[ask.claim]
         candidates = self.filter.candidates(ask)
         if ask.count is None:
@@ -119,7 +120,7 @@ class Planner:
             devices,
             mask,
             count,
-            self.state.use(ask, derived, candidates.draws, by_claim=by_claim),
+            self.state.use(ask, derived, candidates.draws, marks),
             candidates,
             late_errors,
             _impossible(ask, candidates),

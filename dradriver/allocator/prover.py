@@ -57,12 +57,10 @@ class Prover:
         for request in requests:
             largest = max((plan.count for plan in request.plans), default=0)
             most[request.claim] = most.get(request.claim, 0) + largest
-        # What a claim may hold is not looked at here, so no claim may come near it. And where it matters who
-        # comes first, only the search's own order tells: admin access takes what others have, not the reverse.
-        self._usable = (
-            max(most.values(), default=0) <= MAX_RESULTS
-            and not any(plan.ask.admin for request in requests for plan in request.plans)
-            and not any(LIST in values for _, values in state.rows)
+        # What a claim may hold is not looked at here, so no claim may come near it. While lists are off, only
+        # the search's own order tells: a device that has one may only be the first of its constraint.
+        self._usable = max(most.values(), default=0) <= MAX_RESULTS and not any(
+            LIST in values for _, values in state.rows
         )
 
     def servable(self, number: int, picks: Sequence[Pick]) -> bool:

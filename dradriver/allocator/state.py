@@ -7,6 +7,7 @@ from typing import TypeAlias
 from dradriver.allocator.asks import Ask
 from dradriver.allocator.constraints import Constraint
 from dradriver.allocator.explain import ReasonCode
+from dradriver.allocator.marks import Marks
 from dradriver.allocator.supply import Supply
 
 __all__ = ["Obstacle", "State", "Taken", "Use"]
@@ -21,7 +22,7 @@ class Use:
 
     Attributes:
         mark: the bit that marks its devices as chosen.
-        excludes: the marks that keep it away from a device: all of them, or with admin access only its claim's.
+        excludes: the marks that keep it away from a device (`marks`).
         constraints: the numbers of the constraints that cover it.
         values: for each of these the row of values by device: see `State.rows`.
         draws: what a share takes, of devices that are shared out: (place in `left`, nanos).
@@ -41,7 +42,7 @@ class Taken:
     device: int
     use: Use
     mark: int
-    usable: int
+    fed: int
     first: bool
     joined: list[int]
     bound: list[int]
@@ -70,7 +71,8 @@ class State:
         bound: per constraint its state.
         rows: (constraint, its values by device), one row for what devices publish and one for each request
             that computes the attribute itself.
-        usable: the devices that nobody chose and that find their counters and groups, as bits.
+        fed: the devices that find their counters and groups, as bits.
+        chosen: per mark the devices chosen with it, as bits.
         totals: per counter name the nanos left in all counter sets together.
         touched: components of which something is chosen, with the number of choices.
         component_ids: per component the number that `symmetry` gave its state, None when that changed.
@@ -89,9 +91,10 @@ class State:
         ]
         self.shares = list(supply.shared_out)
         self._rivals = _rivals(supply)
-        self.usable = 0
+        self.fed = 0
         for device in range(len(supply.devices)):
-            self.usable |= self._finds_counters(device) << device
+            self.fed |= self._finds_counters(device) << device
+        self.chosen: dict[int, int] = {}
         self.totals = [0] * (max(supply.counter_names, default=-1) + 1)
         for name, nano in zip(supply.counter_names, supply.left, strict=True):
             # A pool with a counter below zero serves nothing that consumes counters.
@@ -104,8 +107,7 @@ class State:
         ask: Ask,
         derived: Mapping[int, Sequence[int]],
         draws: Mapping[int, tuple[tuple[int, int], ...]],
-        *,
-        by_claim: bool,
+        marks: Marks,
     ) -> Use:
         """How the ask uses devices.
 
@@ -113,13 +115,20 @@ class State:
             ask: the ask.
             derived: the values by device of the constraints of which the ask computes the attribute itself.
             draws: what a share of each device takes.
-            by_claim: whether it matters which claim chose a device.
+            marks: its mark and those that keep it away.
         """
-        mark = 1 << ask.claim if by_claim else 1
         covering = tuple(number for number, constraint in enumerate(self.constraints) if constraint.covers(ask))
         self.rows += derived.items()
         values = tuple(derived.get(number, self.rows[number][1]) for number in covering)
-        return Use(mark, mark if ask.admin else -1, covering, values, draws)
+        return Use(*marks, covering, values, draws)
+
+    def free(self, excludes: int) -> int:
+        """The devices that find their counters and groups and have none of these marks, as bits."""
+        free = self.fed
+        for mark, devices in self.chosen.items():
+            if mark & excludes:
+                free &= ~devices
+        return free
 
     def fits(self, device: int, use: Use) -> bool:
         """Whether the device can be chosen now."""
@@ -153,7 +162,7 @@ class State:
             device,
             use,
             self.marks[device],
-            self.usable,
+            self.fed,
             not shares,
             [self.joined[at] for at, _ in supply.groups[device]],
             [self.bound[number] for number in use.constraints],
@@ -161,7 +170,7 @@ class State:
         )
         if shares is None:
             self.marks[device] |= use.mark
-            self.usable &= ~(1 << device)
+            self.chosen[use.mark] = self.chosen.get(use.mark, 0) | 1 << device
         else:
             self.shares[device] = shares + 1
             self._draw(use.draws[device], 1)
@@ -170,8 +179,8 @@ class State:
                 self.joined[at] &= bits
             self._draw(supply.counters[device], 1)
             for rival in self._rivals[component]:
-                if self.usable >> rival & 1 and not self._finds_counters(rival):
-                    self.usable ^= 1 << rival
+                if self.fed >> rival & 1 and not self._finds_counters(rival):
+                    self.fed ^= 1 << rival
         for number, values in zip(use.constraints, use.values, strict=True):
             joined = self.constraints[number].joined(self.bound[number], values[device])
             assert joined is not None  # noqa: S101 - fits() said so
@@ -184,9 +193,10 @@ class State:
         """Gives back the device that was chosen last."""
         supply, device = self.supply, taken.device
         component, shares = supply.component[device], self.shares[device]
-        self.usable = taken.usable
+        self.fed = taken.fed
         if shares is None:
             self.marks[device] = taken.mark
+            self.chosen[taken.use.mark] ^= 1 << device
         else:
             self.shares[device] = shares - 1
             self._draw(taken.use.draws[device], -1)

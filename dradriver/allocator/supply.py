@@ -78,6 +78,7 @@ class Supply:
         self.counter_names: list[int] = []
         self.overdrawn: dict[tuple[str, str], str] = {}
         self.unusable: list[tuple[PoolView, str]] = []
+        self._tables: list[Place] = []
         self._late: set[PoolKey] = set()
         self._names: dict[tuple[str, str], int] = {}
         self._features = features
@@ -110,6 +111,7 @@ class Supply:
 
     def _add(self, pool: PoolView, devices: Sequence[PooledDevice], use: PoolUse) -> None:
         place = Place(pool.counters, len(self.left), len(self.joined))
+        self._tables.append(place)
         first_component = len(self.components)
         self._add_counters(pool, place, use)
         self.components += (_moved(component, place) for component in pool.counters.components)
@@ -174,14 +176,15 @@ class Supply:
 
     def told(self, at: int, *amounts: int) -> tuple[str, ...]:
         """The name of a place in `left`, and amounts of it as its pool writes them."""
-        for device, place in enumerate(self.places):
+        for place in self._tables:
             local = at - place.first_counter
             if 0 <= local < len(place.table.names):
                 return (
                     f"counter {place.table.names[local][1]}",
                     *(place.table.amount(local, nano) for nano in amounts),
                 )
-            name = next((name for name, room in self.rooms[device].items() if room == at), None)
+        for device, rooms in enumerate(self.rooms):
+            name = next((name for name, room in rooms.items() if room == at), None)
             if name is not None:
                 like = self.devices[device].device.capacity[name].value
                 written = (like - like + Quantity.parse(f"{nano}n") for nano in amounts)

@@ -13,7 +13,15 @@ USE = Use(mark=1, excludes=-1, constraints=())
 
 
 def snapshot(state: State) -> object:
-    return state.left[:], state.joined[:], state.marks[:], state.totals[:], state.usable, dict(state.touched)
+    return (
+        state.left[:],
+        state.joined[:],
+        state.marks[:],
+        state.totals[:],
+        state.fed,
+        state.free(1),
+        dict(state.touched),
+    )
 
 
 @settings(deadline=None)

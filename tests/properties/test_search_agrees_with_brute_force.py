@@ -313,6 +313,7 @@ def tight(seed: int) -> tuple[World, list[ResourceClaim]]:
                 device_class_name="any",
                 selectors=[DeviceSelector(CelSelector(e)) for e in chance.choice(EXPRESSIONS)],
                 count=chance.choice([1, 1, 1, 2]),
+                admin_access=True if chance.random() < 0.1 else None,
             ),
         )
         for number in range(chance.randint(3, 5))

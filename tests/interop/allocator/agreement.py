@@ -15,7 +15,7 @@ from dradriver.model.deviceclass import DeviceClass
 from dradriver.model.quantity import Quantity
 from dradriver.model.slices import ResourceSlice
 
-__all__ = ["KNOWN", "Json", "agree", "our_answer"]
+__all__ = ["KNOWN", "UNANSWERED", "Json", "agree", "our_answer"]
 
 Json = dict[str, Any]
 
@@ -25,6 +25,10 @@ KNOWN: Final = {
     "exceeds the claim limit of 32": "more than 32 devices refuse the node only",
 }
 """Errors of Kubernetes that end a pod's scheduling, where ours refuses a node or takes another alternative."""
+
+
+UNANSWERED: Final = {"slow", "panic"}
+"""Kubernetes gave up after some seconds, or crashed."""
 
 
 def our_answer(question: Mapping[str, Any]) -> Json:
@@ -79,10 +83,9 @@ def _result(result: Mapping[str, Any]) -> Json:
 
 
 def agree(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> bool:
-    """Whether the two answers come to the same."""
-    if theirs["verdict"] in {"slow", "panic"}:
-        return True  # there is no answer to agree with
-    if theirs["verdict"] == "claim" and any(known in theirs["error"] for known in KNOWN):
+    """Whether the two answers come to the same; where there is none to agree with, ours must be one."""
+    unknown = theirs["verdict"] in UNANSWERED
+    if unknown or (theirs["verdict"] == "claim" and any(known in theirs["error"] for known in KNOWN)):
         return bool(ours["verdict"] != "undecided")
     if theirs["verdict"] != ours["verdict"]:
         return False

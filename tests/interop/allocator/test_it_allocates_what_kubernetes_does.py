@@ -7,7 +7,7 @@ from random import SystemRandom
 
 import pytest
 
-from tests.interop.allocator.agreement import Json, agree, our_answer
+from tests.interop.allocator.agreement import UNANSWERED, Json, agree, our_answer
 from tests.interop.allocator.random_worlds import random_mig_node, random_world
 from tests.interop.oracle import GO, ask, build
 
@@ -33,6 +33,7 @@ def test_random_pods_get_the_same_devices(oracle: Path) -> None:
     verdicts = Counter(answer["verdict"] for answer in answers)
     print(verdicts)
     assert min(verdicts["allocated"], verdicts["node"], verdicts["claim"]) > len(questions) // 50
+    assert sum(verdicts[each] for each in UNANSWERED) <= len(questions) // 100
     _compare(questions, answers, seed)
 
 

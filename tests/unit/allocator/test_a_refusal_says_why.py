@@ -153,3 +153,20 @@ def test_a_selector_error_behind_a_request_that_fails_is_not_reported() -> None:
         [odd], claim(request("none", "false"), request("odd", "device.attributes['d.example.com'].a == 1"))
     )
     assert (found.kind, found.request) == ("node", "none")
+
+
+def test_a_counter_is_told_that_a_pool_without_devices_here_has_too() -> None:
+    def counters(pool: str, amount: str) -> ResourceSlice:
+        sets = [{"name": "set", "counters": {"cores": {"value": amount}}}]
+        return slice_(f"{pool}-counters", pool=pool, count=2, sharedCounters=sets)
+
+    consumes = [{"counterSet": "set", "counters": {"cores": {"value": "3"}}}]
+    devices = [{"name": name, "consumesCounters": consumes} for name in "xy"]
+    slices = [
+        counters("a", "0"),
+        slice_("elsewhere", *devices, pool="a", count=2, nodeName="node-2"),
+        counters("b", "5"),
+        slice_("here", *devices, pool="b", count=2),
+    ]
+    found = refusal(slices, claim(request(count=2)))
+    assert "counter cores: the requests need at least 6 together, 5 is left in all counter sets" in found.text()

@@ -108,3 +108,12 @@ def test_small_requests_before_large_ones_are_not_tried_in_every_way() -> None:
     found = try_on(a100(9), claim(*small, *odd), *whole, reporter=recorder)
     assert len(devices(found)) == 17
     assert recorder.steps < 2000
+
+
+def test_a_claim_that_never_fits_is_found_whatever_others_take_by_admin_access() -> None:
+    """The first claims have very many ways, the last has none: of no model there are three."""
+    equal = [{"name": f"gpu-{n}", "attributes": {"model": {"int": n // 2}}} for n in range(14)]
+    anything = [claim(request(count=3, adminAccess=True), name=f"c{n}") for n in range(2)]
+    same = [{"matchAttribute": "gpu.example.com/model"}]
+    wanted = [request("admin", count=2, adminAccess=True), request("plain", count=1)]
+    assert steps_to_refuse([slice_("a", *equal)], *anything, claim(*wanted, constraints=same)) < 2000
