@@ -1,0 +1,6 @@
+"""GPUs of NVIDIA and their MIG partitions as devices of DRA, over NVML.
+
+Law of this package: what can be known of a card is asked of the card; nothing of its size, profiles or
+placements is written down in code. `card` is the hardware; the rest is the driver, and sees hardware through
+`card` alone.
+"""

@@ -1,0 +1,81 @@
+"""What hardware answers instead of doing what it was asked. A class for each answer that callers tell apart."""
+
+import dradriver as dra
+
+__all__ = [
+    "CardError",
+    "DriverNotLoadedError",
+    "FunctionNotFoundError",
+    "GpuLostError",
+    "InUseError",
+    "InstanceNotFoundError",
+    "InsufficientResourcesError",
+    "InvalidArgumentError",
+    "LibraryNotFoundError",
+    "NoPermissionError",
+    "NotSupportedError",
+    "ResetRequiredError",
+    "VersionMismatchError",
+]
+
+
+class CardError(dra.DraError):
+    """Hardware refused or failed; this very class for answers that nobody tells apart.
+
+    Attributes:
+        call: what was asked, in NVML's name for it.
+        code: NVML's number for the answer (`nvmlReturn_t`).
+    """
+
+    def __init__(self, message: str, call: str = "", code: int = 999) -> None:
+        self.call = call
+        self.code = code
+        super().__init__(f"{call}: {message}" if call else message)
+
+
+class InvalidArgumentError(CardError):
+    """There is no such GPU, profile or placement."""
+
+
+class NotSupportedError(CardError):
+    """This GPU can't do that, or not in its present MIG mode."""
+
+
+class FunctionNotFoundError(NotSupportedError):
+    """The driver is too old to know the call: the feature is absent."""
+
+
+class NoPermissionError(CardError):
+    """Only root may do that; in a container, only with the capability's device node."""
+
+
+class InstanceNotFoundError(CardError):
+    """There is no such instance, GPU or MIG device, or no longer."""
+
+
+class InsufficientResourcesError(CardError):
+    """Other instances have what the new one needs: its place, its compute slices, or its engines."""
+
+
+class InUseError(CardError):
+    """A process uses it, or an instance still lives in it: to be tried again."""
+
+
+class GpuLostError(CardError):
+    """The GPU fell off the bus or does not answer."""
+
+
+class ResetRequiredError(CardError):
+    """The GPU does nothing before it is reset."""
+
+
+class LibraryNotFoundError(CardError):
+    """There is no libnvidia-ml.so.1: the driver is not installed, or not where it was looked for."""
+
+
+class DriverNotLoadedError(CardError):
+    """The library is there, the kernel's driver is not, or not yet."""
+
+
+class VersionMismatchError(CardError):
+    """The driver was replaced: a process that loaded the old library has to start again."""
