@@ -145,7 +145,10 @@ class Cluster:
             stack.callback(self._forget)
             self._client = await stack.enter_async_context(await Client.connect(str(self.kubeconfig_path)))
             self._controllers = Controllers(
-                self._client, features=self._features(), binding_timeout=self._binding_timeout
+                self._client,
+                features=self._features(),
+                binding_timeout=self._binding_timeout,
+                taint_rules=self._gates.enabled("DRADeviceTaintRules"),
             )
             await stack.enter_async_context(self._controllers)
             await self._start_kubelets(stack)

@@ -10,7 +10,8 @@ from enum import Enum, auto
 from typing import Literal, TypeAlias
 
 from dradriver.model.claim import Allocation, ConsumerReference, ResourceClaim
-from dradriver.model.meta import ObjectReference
+from dradriver.model.meta import Condition, ObjectReference
+from dradriver.model.taint_rule import DeviceTaintRule
 from dradriver.model.workload import Pod
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Bind",
     "CreateClaim",
     "DeleteClaim",
+    "Evict",
     "LookUpPod",
     "Nominate",
     "RecordClaims",
@@ -28,6 +30,7 @@ __all__ = [
     "Report",
     "Reserve",
     "Say",
+    "SetRuleCondition",
     "Step",
     "Then",
 ]
@@ -165,6 +168,24 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
+class Evict:
+    """Deletes a pod whose devices are tainted, and says in its condition DisruptionTarget why.
+
+    Dies between condition and deletion: the next start finds the pod as it was, and evicts it.
+    """
+
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class SetRuleCondition:
+    """Says in a DeviceTaintRule's status how far its evictions are. Dies after: nothing is left to do."""
+
+    rule: DeviceTaintRule
+    condition: Condition
+
+
+@dataclass(frozen=True, slots=True)
 class Say:
     """Writes an event. Dies after: nothing is left to do."""
 
@@ -187,6 +208,8 @@ Action: TypeAlias = (
     | Nominate
     | Bind
     | Report
+    | Evict
+    | SetRuleCondition
     | Say
 )
 

@@ -7,10 +7,22 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
-from dradriver.kube import CLAIMS, CLASSES, NODES, PODS, SLICES, TEMPLATES, Cache, ChangeKind, Client
+from dradriver.kube import (
+    CLAIMS,
+    CLASSES,
+    NODES,
+    PODS,
+    SLICES,
+    TAINT_RULES,
+    TEMPLATES,
+    Cache,
+    ChangeKind,
+    Client,
+)
 from dradriver.model.claim import ResourceClaim, ResourceClaimTemplate
 from dradriver.model.deviceclass import DeviceClass
 from dradriver.model.slices import ResourceSlice
+from dradriver.model.taint_rule import DeviceTaintRule
 from dradriver.model.workload import Node, Pod
 
 __all__ = ["Caches", "Index", "key_of"]
@@ -56,19 +68,30 @@ class Caches:
     Returns from `__aenter__` once all are filled, so that no decision is taken on half of the cluster.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, *, taint_rules: bool = True) -> None:
+        """Caches that are not filled yet.
+
+        Args:
+            client: a session that may list and watch what is cached.
+            taint_rules: whether DeviceTaintRules are looked at; without, there are none.
+        """
         self.pods = Cache(client, PODS, Pod)
         self.claims = Cache(client, CLAIMS, ResourceClaim)
         self.templates = Cache(client, TEMPLATES, ResourceClaimTemplate)
         self.classes = Cache(client, CLASSES, DeviceClass)
         self.slices = Cache(client, SLICES, ResourceSlice)
         self.nodes = Cache(client, NODES, Node)
+        self.rules = Cache(client, TAINT_RULES, DeviceTaintRule)
+        self._taint_rules = taint_rules
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             for cache in self._all():
                 await stack.enter_async_context(cache)
+            if self._taint_rules:
+                await stack.enter_async_context(self.rules)
+                await self.rules.synced()
             await asyncio.gather(*(cache.synced() for cache in self._all()))
             self._stack = stack.pop_all()
         return self

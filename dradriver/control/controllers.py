@@ -1,4 +1,4 @@
-"""The claim controller and the scheduler together, over one set of caches."""
+"""The controllers and the scheduler together, over one set of caches."""
 
 from contextlib import AsyncExitStack
 from datetime import timedelta
@@ -9,6 +9,8 @@ from dradriver.allocator import Features
 from dradriver.control.caches import Caches
 from dradriver.control.claims import ClaimController
 from dradriver.control.conditions import BINDING_TIMEOUT
+from dradriver.control.eviction_controller import NAME as EVICTION
+from dradriver.control.eviction_controller import EvictionController
 from dradriver.control.executor import Executor
 from dradriver.control.metrics import Metrics
 from dradriver.control.scheduler import Scheduler
@@ -35,23 +37,33 @@ class Controllers:
         features: Features | None = None,
         binding_timeout: timedelta = BINDING_TIMEOUT,
         setback: tuple[float, float] = (1.0, 10.0),
+        taint_rules: bool = True,
     ) -> None:
         """Controllers that do not run yet.
 
         Args:
-            client: a session that may write claims, their status, pods' status and bindings, and events.
+            client: a session that may write claims, their status, pods' status and bindings, rules' status and
+                events, and delete claims and pods.
             features: what the allocator may use.
             binding_timeout: how long after its allocation a claim may wait for binding conditions.
             setback: the first and the longest wait in seconds before a pod whose devices did not get ready is
                 tried again.
+            taint_rules: whether there are DeviceTaintRules (DRADeviceTaintRules).
         """
+        features = features or Features()
         self.metrics = Metrics()
-        self.caches = Caches(client)
+        self.caches = Caches(client, taint_rules=taint_rules and features.device_taints)
         self.metrics.show_claims(self.caches.claims.items.values)
         say = EventRecorder(client, "default-scheduler")
         claims = EventRecorder(client, "resource_claim")
-        self._recorders = (say, claims)
+        evictions = EventRecorder(client, EVICTION)
+        self._recorders = (say, claims, evictions)
         self._claims = ClaimController(self.caches, Executor(client, self.caches, claims), self.metrics)
+        self._evictions = (
+            EvictionController(self.caches, Executor(client, self.caches, evictions), self.metrics)
+            if features.device_taints
+            else None
+        )
         executor = Executor(client, self.caches, say)
         self._scheduler = Scheduler(
             self.caches,
@@ -69,6 +81,8 @@ class Controllers:
                 await stack.enter_async_context(recorder)
             await stack.enter_async_context(self.caches)
             await stack.enter_async_context(self._claims)
+            if self._evictions is not None:
+                await stack.enter_async_context(self._evictions)
             await stack.enter_async_context(self._scheduler)
             self._stack = stack.pop_all()
         return self

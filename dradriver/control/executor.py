@@ -16,6 +16,7 @@ from dradriver.control.remembered import Remembered
 from dradriver.kube import (
     CLAIMS,
     PODS,
+    TAINT_RULES,
     AlreadyExists,
     Client,
     Conflict,
@@ -25,6 +26,7 @@ from dradriver.kube import (
 )
 from dradriver.model.claim import CLAIM_FINALIZER, ConsumerReference, ResourceClaim
 from dradriver.model.codec import rfc3339
+from dradriver.model.taint_rule import DeviceTaintRule
 from dradriver.model.workload import Pod
 
 __all__ = ["Executor"]
@@ -57,6 +59,8 @@ class Executor:
             actions.Nominate: self._nominate,
             actions.Bind: self._bind,
             actions.Report: self._report,
+            actions.Evict: self._evict,
+            actions.SetRuleCondition: self._set_rule_condition,
             actions.Say: self._say,
         }
 
@@ -188,6 +192,42 @@ class Executor:
         nominated = {"nominatedNodeName": None} if action.pod.status.nominated_node_name else {}
         await self._patch_pod(action.pod, {"conditions": [condition], **nominated})
         await self._recorder.emit(pod_reference(action.pod), "Warning", "FailedScheduling", action.message)
+
+    async def _evict(self, action: actions.Evict) -> None:
+        pod = action.pod
+        reference = pod_reference(pod)
+        await self._recorder.emit(reference, "Normal", "DeviceTaintManagerEviction", "Marking for deletion")
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "DeletionByDeviceTaintManager",
+            "message": "Device Taint manager: deleting due to NoExecute taint",
+            "lastTransitionTime": rfc3339(datetime.now(UTC)),
+        }
+        await self._patch_pod(pod, {"conditions": [condition]})
+        await self._client.delete(PODS, pod.metadata.name, pod.metadata.namespace, uid=pod.metadata.uid)
+        await self._refresh_pod(pod)
+
+    async def _set_rule_condition(self, action: actions.SetRuleCondition) -> None:
+        meta = action.rule.metadata
+        body = {
+            "apiVersion": TAINT_RULES.api_version,
+            "kind": TAINT_RULES.kind,
+            "metadata": {"name": meta.name, "uid": meta.uid},
+            "status": {"conditions": [action.condition]},
+        }
+        written = await self._client.patch(
+            TAINT_RULES,
+            meta.name,
+            "",
+            body,
+            PatchKind.APPLY,
+            into=DeviceTaintRule,
+            subresource="status",
+            field_manager=self._recorder.component,
+            force=True,
+        )
+        self._caches.rules.apply_written(written)
 
     async def _say(self, action: actions.Say) -> None:
         await self._recorder.emit(action.regarding, action.type, action.reason, action.message)

@@ -18,6 +18,8 @@ __all__ = ["Metrics", "asks_for_admin_access"]
 
 _WAITS: Final = tuple(0.1 * 2**power for power in range(14))
 """As kube-scheduler's (`ExponentialBuckets(0.1, 2, 14)`)."""
+_EVICTIONS: Final = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
+"""As kube-controller-manager's."""
 _STEPS: Final = tuple(0.0001 * 2**power for power in range(12))
 
 
@@ -37,7 +39,7 @@ class _Gauges(Collector):
 
 
 class Metrics:
-    """The metrics of scheduler and claim controller.
+    """The metrics of scheduler and controllers.
 
     Attributes:
         registry: what to expose.
@@ -84,6 +86,15 @@ class Metrics:
         self._created = self._counter(
             "resourceclaim_controller_creates_total", "Claims made from templates.", "status", "admin_access"
         )
+        self._evictions = self._counter(
+            "device_taint_eviction_controller_pod_deletions_total",
+            "Pods that were deleted because of taints of their devices.",
+        )
+        self._eviction_seconds = self._histogram(
+            "device_taint_eviction_controller_pod_deletion_duration_seconds",
+            "Seconds from when a pod had to go because of a taint until it was deleted.",
+            buckets=_EVICTIONS,
+        )
 
     def _counter(self, name: str, told: str, *labels: str) -> Counter:
         return Counter(name, told, labels, registry=self.registry)
@@ -113,6 +124,11 @@ class Metrics:
     def created(self, status: str, *, admin_access: bool) -> None:
         """The API server was asked to make a claim."""
         self._created.labels(status, str(admin_access).lower()).inc()
+
+    def evicted(self, seconds: float) -> None:
+        """A pod was deleted because of a taint, this long after it had to go."""
+        self._evictions.inc()
+        self._eviction_seconds.observe(seconds)
 
     def show_pending(self, read: Callable[[], Mapping[str, int]]) -> None:
         """Asks `read` for the pods of each queue whenever the metrics are read."""

@@ -32,12 +32,14 @@ from dradriver.control.pipeline import schedule
 from dradriver.control.pod_claims import used_names
 from dradriver.control.ready_pools import ReadyPools
 from dradriver.control.snapshot import Plan, Snapshot, Unschedulable, holds
+from dradriver.control.tainted_slices import TaintedSlices
 from dradriver.control.tries import Tries
 from dradriver.control.waiting import SeenConditions, Waits
 from dradriver.control.work_queue import WorkQueue
 from dradriver.errors import DraError
 from dradriver.kube import ChangeKind, TooManyRequests, Unavailable
 from dradriver.model.claim import ResourceClaim
+from dradriver.model.taint_rule import DeviceTaintRule
 from dradriver.model.workload import Node, Pod
 
 __all__ = ["Scheduler"]
@@ -93,6 +95,7 @@ class Scheduler:
         self._waiting: set[str] = set()
         self._inventory = Inventory.of(())
         self._ready = ReadyPools()
+        self._tainted = TaintedSlices()
         self._inventory_of = 0
         self._slices_changes = 1
         self._turn = asyncio.Lock()
@@ -106,6 +109,7 @@ class Scheduler:
         caches.claims.subscribe(self._claim_changed)
         caches.nodes.subscribe(self._node_changed)
         caches.slices.subscribe(lambda *_: self._slices_changed())
+        caches.rules.subscribe(self._rule_changed)
         caches.classes.subscribe(lambda *_: self._wake())
 
     async def __aenter__(self) -> Self:
@@ -244,7 +248,9 @@ class Scheduler:
     async def _take_inventory(self) -> None:
         changes = self._slices_changes
         if self._inventory_of != changes:
-            slices = list(self._caches.slices.items.values())
+            published = list(self._caches.slices.items.values())
+            rules = list(self._caches.rules.items.values())
+            slices = await asyncio.to_thread(self._tainted.of, published, rules)
             self._inventory = await asyncio.to_thread(Inventory.of, slices, self._inventory)
             self._ready = await asyncio.to_thread(ReadyPools.of, slices)
             self._inventory_of = changes
@@ -314,6 +320,12 @@ class Scheduler:
             for key, plan in self._plans.items():
                 if plan.node == old.metadata.name:
                     self._loop.queue.add(key)
+
+    def _rule_changed(
+        self, _kind: ChangeKind, old: DeviceTaintRule | None, new: DeviceTaintRule | None
+    ) -> None:
+        if old is None or new is None or old.spec != new.spec:
+            self._slices_changed()
 
     def _slices_changed(self) -> None:
         self._slices_changes += 1

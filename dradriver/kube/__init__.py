@@ -32,6 +32,7 @@ from dradriver.kube.resources import (
     PODS,
     SERVICE_ACCOUNTS,
     SLICES,
+    TAINT_RULES,
     TEMPLATES,
     Resource,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "PODS",
     "SERVICE_ACCOUNTS",
     "SLICES",
+    "TAINT_RULES",
     "TEMPLATES",
     "AlreadyExists",
     "ApiError",

@@ -16,6 +16,7 @@ __all__ = [
     "PODS",
     "SERVICE_ACCOUNTS",
     "SLICES",
+    "TAINT_RULES",
     "TEMPLATES",
     "Resource",
 ]
@@ -76,3 +77,4 @@ CLASSES: Final = Resource(DRA_GROUP, "v1", "deviceclasses", "DeviceClass", names
 CLAIMS: Final = Resource(DRA_GROUP, "v1", "resourceclaims", "ResourceClaim", namespaced=True)
 TEMPLATES: Final = Resource(DRA_GROUP, "v1", "resourceclaimtemplates", "ResourceClaimTemplate", namespaced=True)
 SLICES: Final = Resource(DRA_GROUP, "v1", "resourceslices", "ResourceSlice", namespaced=False)
+TAINT_RULES: Final = Resource(DRA_GROUP, "v1", "devicetaintrules", "DeviceTaintRule", namespaced=False)

@@ -301,7 +301,7 @@ class World:
             case actions.Report(pod, reason, message):
                 condition = PodCondition(type="PodScheduled", status="False", reason=reason, message=message)
                 self.change(pod.metadata.name, conditions=[condition], nominated_node_name="")
-            case actions.Say():
+            case actions.Say() | actions.Evict() | actions.SetRuleCondition():
                 pass
         self._maybe_crash()
 

@@ -1,0 +1,257 @@
+"""The device taint eviction controller: pods whose devices get a NoExecute taint are deleted in time.
+
+`eviction` says when a pod has to go, `rule_status` what a rule says of that; here is who is asked, and when.
+What is remembered: which pods are due (to say when one is not any more), which were deleted, and how many for
+each rule. A process that dies loses these counts, as Kubernetes' does, and nothing else.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Final, Literal, NamedTuple, Self
+
+from msgspec.structs import replace
+
+from dradriver.control.actions import Action, Evict, Say, SetRuleCondition, Step, Then
+from dradriver.control.caches import Caches, Index
+from dradriver.control.eviction import EvictingTaint, Eviction, TaintsOf, pod_eviction
+from dradriver.control.executor import Executor
+from dradriver.control.loop import Loop
+from dradriver.control.metrics import Metrics
+from dradriver.control.pod_claims import pod_reference
+from dradriver.control.published_taints import PublishedTaints
+from dradriver.control.remembered import Remembered
+from dradriver.control.rule_status import STATUS_PERIOD, Counts, condition_of, may_be_told_at
+from dradriver.control.work_queue import WorkQueue
+from dradriver.errors import DraError
+from dradriver.kube import ChangeKind
+from dradriver.model.claim import DeviceResult, ResourceClaim
+from dradriver.model.slices import ResourceSlice
+from dradriver.model.taint_rule import DeviceTaintRule
+from dradriver.model.workload import Pod
+
+__all__ = ["NAME", "EvictionController"]
+
+NAME: Final = "device-taint-eviction-controller"
+"""The name of its work queue, of its events, and of the field manager of rules' status."""
+
+
+class _Key(NamedTuple):
+    kind: Literal["pod", "rule"]
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+class EvictionController:
+    """Evicts pods, and tells in the rules' status: `async with EvictionController(caches, executor)`.
+
+    Built before the caches are entered, as `ClaimController`.
+    """
+
+    def __init__(
+        self, caches: Caches, executor: Executor, metrics: Metrics | None = None, *, workers: int = 8
+    ) -> None:
+        self._caches = caches
+        self._published = PublishedTaints()
+        self._evicting: dict[str, DeviceTaintRule] = {}
+        self._holders = Index(caches.claims, _pools_of)
+        self._due: dict[str, Eviction] = {}
+        self._evicted = Remembered()
+        self._numbers: Counter[str] = Counter()
+        self._execute = executor.execute
+        self._metrics = metrics or Metrics()
+        self._queue = WorkQueue[_Key](0.005, 30.0)
+        self._metrics.show_depth(NAME, lambda: self._queue.ready)
+        self._loop = Loop(NAME, self, self._carry_out, workers=workers, queue=self._queue)
+        self._stack = AsyncExitStack()
+        caches.rules.subscribe(self._rule_changed)
+        caches.slices.subscribe(self._slice_changed)
+        caches.claims.subscribe(self._claim_changed)
+        caches.pods.subscribe(self._pod_changed)
+
+    async def __aenter__(self) -> Self:
+        await self._stack.enter_async_context(self._loop)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    async def decide(self, key: _Key) -> Step:
+        """The next step for a pod or a rule."""
+        return self._of_pod(key) if key.kind == "pod" else self._of_rule(key)
+
+    async def failed(self, key: _Key, error: DraError) -> None:
+        """Nothing to take back: the next decision starts from the objects."""
+
+    def _of_pod(self, key: _Key) -> Step:
+        pod = self._caches.pods.items.get(key.name)
+        if pod is None or pod.metadata.deletion_timestamp is not None or pod.metadata.uid in self._evicted:
+            self._forget(key.name)
+            return Step(Then.DONE)
+        eviction = pod_eviction(pod, self._caches.claims.items, self._taints_of)
+        if eviction is None:
+            if self._forget(key.name) is None:
+                return Step(Then.DONE)
+            said = Say(pod_reference(pod), "Normal", "DeviceTaintManagerEviction", "Cancelling deletion")
+            return Step(Then.DONE, said)
+        if self._due.get(key.name) != eviction:
+            self._due[key.name] = eviction
+            self._tell_later(eviction)
+        wait = (eviction.when - datetime.now(UTC)).total_seconds()
+        if wait > 0:
+            self._queue.add_after(key, wait)
+            return Step(Then.WAIT)
+        return Step(Then.AGAIN, Evict(pod))
+
+    def _forget(self, ref: str) -> Eviction | None:
+        eviction = self._due.pop(ref, None)
+        if eviction is not None:
+            self._tell_later(eviction)
+        return eviction
+
+    def _tell_later(self, eviction: Eviction) -> None:
+        """More pods may come soon: what a rule says of them can wait."""
+        for rule in self._evicting.values():
+            if rule.metadata.uid in eviction.rules:
+                self._queue.add_after(_Key("rule", rule.metadata.name), STATUS_PERIOD.total_seconds())
+
+    async def _carry_out(self, action: Action) -> bool:
+        done = await self._execute(action)
+        if done and isinstance(action, Evict):
+            self._evicted.add(action.pod.metadata.uid)
+            eviction = self._due.get(action.pod.ref)
+            if eviction is not None:
+                self._numbers.update(eviction.rules)
+                self._metrics.evicted((datetime.now(UTC) - eviction.when).total_seconds())
+        return done
+
+    def _of_rule(self, key: _Key) -> Step:
+        rule = self._caches.rules.items.get(key.name)
+        if rule is None:
+            return Step(Then.DONE)
+        now = datetime.now(UTC)
+        earliest = may_be_told_at(rule)
+        if earliest is not None and earliest > now:
+            self._queue.add_after(key, (earliest - now).total_seconds())
+            return Step(Then.WAIT)
+        condition = condition_of(rule, self._counts(rule), now.replace(microsecond=0))
+        return Step(Then.DONE, SetRuleCondition(rule, condition) if condition is not None else None)
+
+    def _counts(self, rule: DeviceTaintRule) -> Counts:
+        evicted = self._numbers[rule.metadata.uid]
+        if rule.spec.taint.effect == "NoSchedule":
+            return Counts(evicted=evicted)
+        # With the effect None: what would happen if it were NoExecute.
+        as_if = replace(rule, spec=replace(rule.spec, taint=replace(rule.spec.taint, effect="NoExecute")))
+        rules = {**self._evicting, rule.metadata.name: as_if}
+        selected = list(self._selected(rule))
+        pods = {pod.ref: pod for claim in selected for pod in self._pods_of(claim)}
+        pending = [pod for pod in pods.values() if self._would_go(pod, as_if, rules)]
+        results = [r for claim in selected for r in claim.results if rule.selects(r.driver, r.pool, r.device)]
+        return Counts(
+            published=self._published.selected(rule),
+            allocated=len(results),
+            pending=len(pending),
+            namespaces=len({pod.metadata.namespace for pod in pending}),
+            evicted=evicted,
+        )
+
+    def _would_go(self, pod: Pod, rule: DeviceTaintRule, rules: dict[str, DeviceTaintRule]) -> bool:
+        if pod.metadata.deletion_timestamp is not None:
+            return False
+        eviction = pod_eviction(pod, self._caches.claims.items, self._under(rules))
+        return eviction is not None and rule.metadata.uid in eviction.rules
+
+    def _taints_of(self, result: DeviceResult) -> Iterable[EvictingTaint]:
+        return self._under(self._evicting)(result)
+
+    def _under(self, rules: dict[str, DeviceTaintRule]) -> TaintsOf:
+        def taints_of(result: DeviceResult) -> Iterator[EvictingTaint]:
+            yield from self._published.of(result.id)
+            for rule in rules.values():
+                if rule.selects(result.driver, result.pool, result.device):
+                    name = f"DeviceTaintRule {rule.metadata.name}"
+                    yield EvictingTaint(rule.spec.taint, name, rule.metadata.uid)
+
+        return taints_of
+
+    def _selected(self, rule: DeviceTaintRule) -> Iterator[ResourceClaim]:
+        for claim in self._caches.claims.items.values():
+            if any(rule.selects(result.driver, result.pool, result.device) for result in claim.results):
+                yield claim
+
+    def _pods_of(self, claim: ResourceClaim) -> Iterator[Pod]:
+        for consumer in claim.status.reserved_for:
+            pod = self._caches.pods.items.get(f"{claim.metadata.namespace}/{consumer.name}")
+            if pod is not None and pod.metadata.uid == consumer.uid:
+                yield pod
+
+    def _look_at(self, claims: Iterable[ResourceClaim]) -> None:
+        for claim in claims:
+            for pod in self._pods_of(claim):
+                self._queue.add(_Key("pod", pod.ref))
+
+    def _rule_changed(
+        self, _kind: ChangeKind, old: DeviceTaintRule | None, new: DeviceTaintRule | None
+    ) -> None:
+        same = old is not None and new is not None and old.metadata.uid == new.metadata.uid
+        if old is not None and new is not None and same and old.spec == new.spec:
+            return  # what we said ourselves
+        if old is not None:
+            self._evicting.pop(old.metadata.name, None)
+            if not same:
+                del self._numbers[old.metadata.uid]
+        if new is not None:
+            if new.spec.taint.effect == "NoExecute":
+                self._evicting[new.metadata.name] = new
+            # Before its pods: they come after it in the queue.
+            self._queue.add(_Key("rule", new.metadata.name))
+        for rule in (old, new):
+            if rule is not None and rule.spec.taint.effect == "NoExecute":
+                self._look_at(self._selected(rule))
+
+    def _slice_changed(self, _kind: ChangeKind, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
+        changed = set(self._published.change(old, new))
+        for driver, pool in {(device.driver, device.pool) for device in changed}:
+            for claim in list(self._holders.of(f"{driver}/{pool}")):
+                if any(result.id._replace(share_id="") in changed for result in claim.results):
+                    self._look_at([claim])
+
+    def _claim_changed(self, _kind: ChangeKind, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        if self._idle or (old is not None and new is not None and _held(old) == _held(new)):
+            return
+        self._look_at(each for each in (old, new) if each is not None)
+
+    def _pod_changed(self, _kind: ChangeKind, old: Pod | None, new: Pod | None) -> None:
+        pod = new or old
+        if pod is None or self._idle or (old is not None and new is not None and _place(old) == _place(new)):
+            return  # the condition that was set for the eviction, above all
+        self._queue.add(_Key("pod", pod.ref))
+
+    @property
+    def _idle(self) -> bool:
+        """Whether no device has an evicting taint, and no pod waits for its end."""
+        return not (self._published or self._evicting or self._due)
+
+
+def _pools_of(claim: ResourceClaim) -> Iterable[str]:
+    return {f"{result.driver}/{result.pool}" for result in claim.results}
+
+
+def _held(claim: ResourceClaim) -> tuple[object, ...]:
+    return claim.metadata.uid, claim.status.allocation, claim.status.reserved_for
+
+
+def _place(pod: Pod) -> tuple[object, ...]:
+    return (
+        pod.metadata.uid,
+        pod.metadata.deletion_timestamp,
+        pod.spec.node_name,
+        pod.status.resource_claim_statuses,
+    )

@@ -1,0 +1,61 @@
+"""The slices with the taints of DeviceTaintRules on their devices (KEP-5055), as kube-scheduler sees them."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from dradriver.model.slices import ResourceSlice
+from dradriver.model.taint_rule import DeviceTaintRule, with_rules
+
+__all__ = ["TaintedSlices"]
+
+_Rules = tuple[DeviceTaintRule, ...]
+
+
+class TaintedSlices:
+    """Puts rules on slices; a slice to which nothing has changed stays the same object from call to call.
+
+    So that whoever keeps something by slice (`Inventory.of`) computes it again for the changed ones only.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[ResourceSlice, _Rules, ResourceSlice]] = {}
+
+    def of(
+        self, published: Iterable[ResourceSlice], rules: Iterable[DeviceTaintRule]
+    ) -> Sequence[ResourceSlice]:
+        """The slices with the taints of the rules, in the order in which they are given."""
+        by_place = _by_place(rules)
+        if not by_place:
+            self._known.clear()
+            return list(published)
+        known, self._known = self._known, {}
+        return [self._tainted(source, by_place, known) for source in published]
+
+    def _tainted(
+        self,
+        source: ResourceSlice,
+        by_place: Mapping[tuple[str | None, str | None], Sequence[DeviceTaintRule]],
+        known: Mapping[str, tuple[ResourceSlice, _Rules, ResourceSlice]],
+    ) -> ResourceSlice:
+        driver, pool = source.spec.driver, source.spec.pool.name
+        places = ((None, None), (None, pool), (driver, None), (driver, pool))
+        rules = tuple(rule for place in places for rule in by_place.get(place, ()))
+        if not rules:
+            return source
+        before = known.get(source.metadata.name)
+        same = before is not None and before[0] is source and [*map(id, before[1])] == [*map(id, rules)]
+        tainted = before[2] if same and before is not None else with_rules(source, rules)
+        self._known[source.metadata.name] = (source, rules, tainted)
+        return tainted
+
+
+def _by_place(
+    rules: Iterable[DeviceTaintRule],
+) -> Mapping[tuple[str | None, str | None], Sequence[DeviceTaintRule]]:
+    """The rules by the driver and the pool that they name, None for any; in the order of their names."""
+    found: defaultdict[tuple[str | None, str | None], list[DeviceTaintRule]] = defaultdict(list)
+    for rule in sorted(rules, key=lambda rule: rule.metadata.name):
+        selector = rule.spec.device_selector
+        if selector is not None:
+            found[selector.driver, selector.pool].append(rule)
+    return found

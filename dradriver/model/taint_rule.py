@@ -1,0 +1,85 @@
+"""DeviceTaintRule: an administrator's taint on devices that others publish (KEP-5055)."""
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from dradriver.model.codec import Value
+from dradriver.model.device import Device, Taint
+from dradriver.model.meta import Condition, ObjectMeta
+from dradriver.model.slices import ResourceSlice
+
+__all__ = [
+    "EVICTION_IN_PROGRESS",
+    "DeviceTaintRule",
+    "DeviceTaintRuleSpec",
+    "DeviceTaintRuleStatus",
+    "DeviceTaintSelector",
+    "with_rules",
+]
+
+EVICTION_IN_PROGRESS = "EvictionInProgress"
+"""The condition of a rule that tells how far its evictions are (`DeviceTaintConditionEvictionInProgress`)."""
+
+
+class DeviceTaintSelector(Value, frozen=True, kw_only=True):
+    """Which devices are meant; what is not given means any."""
+
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+
+
+class DeviceTaintRuleSpec(Value, frozen=True, kw_only=True):
+    """One taint and the devices that have it."""
+
+    taint: Taint
+    device_selector: DeviceTaintSelector | None = None
+
+
+class DeviceTaintRuleStatus(Value, frozen=True, kw_only=True):
+    """What the eviction controller says of a rule."""
+
+    conditions: list[Condition] = []
+
+
+class DeviceTaintRule(Value, frozen=True, kw_only=True):
+    """`resource.k8s.io/v1` DeviceTaintRule."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    spec: DeviceTaintRuleSpec
+    status: DeviceTaintRuleStatus = DeviceTaintRuleStatus()
+
+    def selects(self, driver: str, pool: str, device: str) -> bool:
+        """Whether the rule is about the device: an empty selector is about all, a missing one about none."""
+        selector = self.spec.device_selector
+        return selector is not None and all(
+            wanted is None or wanted == given
+            for wanted, given in (
+                (selector.driver, driver),
+                (selector.pool, pool),
+                (selector.device, device),
+            )
+        )
+
+
+def with_rules(source: ResourceSlice, rules: Iterable[DeviceTaintRule]) -> ResourceSlice:
+    """The slice with the taints of the rules after those of its driver; the same object when none applies."""
+    spec = source.spec
+    may_apply = [rule for rule in rules if _reaches(rule, spec.driver, spec.pool.name)]
+    devices = [_tainted(device, spec.driver, spec.pool.name, may_apply) for device in spec.devices]
+    if all(new is old for new, old in zip(devices, spec.devices, strict=True)):
+        return source
+    return replace(source, spec=replace(spec, devices=devices))
+
+
+def _reaches(rule: DeviceTaintRule, driver: str, pool: str) -> bool:
+    selector = rule.spec.device_selector
+    return selector is not None and selector.driver in {None, driver} and selector.pool in {None, pool}
+
+
+def _tainted(device: Device, driver: str, pool: str, rules: Iterable[DeviceTaintRule]) -> Device:
+    added = [rule.spec.taint for rule in rules if rule.selects(driver, pool, device.name)]
+    return replace(device, taints=[*device.taints, *added]) if added else device
