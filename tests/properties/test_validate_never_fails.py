@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from dradriver.allocator import Features
 from dradriver.cli.files import read_files
 from dradriver.cli.simulation.outcome import outcomes
-from dradriver.cli.simulation.world import read_world
 from dradriver.cli.validation.command import findings
+from dradriver.cli.world import read_world
 from dradriver.errors import DraError
 from dradriver.model.codec import builtins
 from dradriver.model.counters import CounterConsumption, CounterSet

@@ -8,8 +8,9 @@ import click
 
 from dradriver.cli.cluster_access import Access, cluster_options, with_client
 from dradriver.cli.get.pods import why_pending
-from dradriver.cli.get.show import View, list_typed, namespace_options
+from dradriver.cli.get.show import View, namespace_options
 from dradriver.cli.output import age, output_option
+from dradriver.cli.world import list_typed
 from dradriver.kube import CLAIMS, PODS, Client, Forbidden
 from dradriver.model.claim import Allocation, ResourceClaim
 from dradriver.model.workload import Pod

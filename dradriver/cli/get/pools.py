@@ -7,8 +7,9 @@ import click
 from dradriver.allocator import InUse, Inventory
 from dradriver.allocator.inventory import PoolView
 from dradriver.cli.cluster_access import Access, cluster_options, with_client
-from dradriver.cli.get.show import list_typed, show_rows
+from dradriver.cli.get.show import show_rows
 from dradriver.cli.output import output_option
+from dradriver.cli.world import list_typed
 from dradriver.kube import CLAIMS, SLICES, Client
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.slices import ResourceSlice

@@ -10,9 +10,10 @@ import msgspec
 
 from dradriver.cli.cluster_access import Access, with_client
 from dradriver.cli.output import document, table
+from dradriver.cli.world import list_typed
 from dradriver.kube import Client, Resource
 
-__all__ = ["View", "list_typed", "namespace_options", "show_rows"]
+__all__ = ["View", "namespace_options", "show_rows"]
 
 F = TypeVar("F", bound=Callable[..., object])
 T = TypeVar("T")
@@ -25,14 +26,6 @@ def namespace_options(command: F) -> F:
     every = click.option("-A", "--all-namespaces", is_flag=True, help="Look into all namespaces.")
     one = click.option("-n", "--namespace", help="Namespace to look into.  [default: the context's]")
     return one(every(command))
-
-
-async def list_typed(client: Client, resource: Resource, kind: type[T], namespace: str = "") -> list[T]:
-    """All objects of a resource, as values; one that can't be read is named on stderr and left out."""
-    listing = await client.list(resource, namespace, into=kind)
-    for error in listing.unreadable.values():
-        click.echo(f"Warning: {error}", err=True)
-    return listing.items
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,24 +6,17 @@ import click
 
 from dradriver.allocator import Features
 from dradriver.cli.errors import FAILED
-from dradriver.cli.files import read_files
+from dradriver.cli.files import file_options, read_sound_files
 from dradriver.cli.output import document, output_option
 from dradriver.cli.simulation.outcome import Outcome, outcomes
-from dradriver.cli.simulation.world import read_world
+from dradriver.cli.world import read_world
 from dradriver.model.codec import builtins
 
 __all__ = ["simulate"]
 
 
 @click.command(short_help="Show what would be allocated, or why not.")
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    multiple=True,
-    required=True,
-    help="File or folder, - for stdin; may be repeated.",
-)
+@file_options()
 @click.option(
     "--feature-gates", default="", help="Kubernetes feature gates, as A=true,B=false.  [default: 1.37's]"
 )
@@ -37,10 +30,7 @@ def simulate(ctx: click.Context, files: Sequence[str], feature_gates: str, outpu
     holds for all that follow. Without Node objects the nodes are those that slices name. Exits with 1 when
     something does not fit.
     """
-    reading = read_files(files)
-    if reading.errors:
-        raise reading.errors[0]
-    found = list(outcomes(read_world(reading.documents), _features(feature_gates)))
+    found = list(outcomes(read_world(read_sound_files(files)), _features(feature_gates)))
     if output == "table":
         for outcome in found:
             _say(outcome)

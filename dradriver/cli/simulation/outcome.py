@@ -7,7 +7,8 @@ from functools import partial
 from msgspec.structs import replace
 
 from dradriver.allocator import Features, InUse, Inventory, Node, Refusal, allocate
-from dradriver.cli.simulation.world import Need, World
+from dradriver.cli.world import Need, World, allocation_node, needs
+from dradriver.errors import UsageError
 from dradriver.model.claim import Allocation, ClaimStatus, ResourceClaim
 
 __all__ = ["Outcome", "outcomes"]
@@ -32,18 +33,21 @@ class Outcome:
 
 def outcomes(world: World, features: Features) -> Iterator[Outcome]:
     """The outcome of each need, in order; a need takes the first node that it fits on."""
+    if not world.pods and not world.claims:
+        raise UsageError("the files hold no Pod and no ResourceClaim: there is nothing to allocate")
     inventory = Inventory.of(world.slices)
+    nodes = [allocation_node(node) for node in world.places().values()]
 
     def try_on(claims: list[ResourceClaim], node: Node, in_use: InUse) -> Mapping[str, Allocation]:
         return allocate(claims, inventory, world.classes, in_use, node, features=features)
 
     held = dict(world.claims)
-    for need in world.needs():
+    for need in needs(world):
         current = [held.get(claim.ref, claim) for claim in need.claims]
-        outcome = Outcome(need.subject, refusals=list(need.missing))
+        outcome = Outcome(_subject(need), refusals=list(need.missing))
         if not need.missing:
             in_use = InUse.of(held.values())
-            _try_nodes(world.nodes, need, current, partial(try_on, in_use=in_use), outcome)
+            _try_nodes(nodes, need, current, partial(try_on, in_use=in_use), outcome)
         for claim in outcome.claims:
             held[claim.ref] = claim
         yield outcome
@@ -77,7 +81,7 @@ def _try_nodes(
 
 def _elsewhere(need: Need, claims: list[ResourceClaim], node: Node) -> str:
     """Why the node is out of the question before any device is looked at."""
-    if not need.may_run_on(node):
+    if not _may_run_on(need, node):
         return "the pod's nodeName or nodeSelector excludes it"
     for claim in claims:
         selector = claim.allocation.node_selector if claim.allocation else None
@@ -89,3 +93,15 @@ def _elsewhere(need: Need, claims: list[ResourceClaim], node: Node) -> str:
 def _allocated(claim: ResourceClaim, allocations: Mapping[str, Allocation]) -> ResourceClaim:
     found = allocations.get(claim.metadata.uid or claim.ref)
     return claim if found is None else replace(claim, status=ClaimStatus(allocation=found))
+
+
+def _subject(need: Need) -> str:
+    return f"pod {need.pod.ref}" if need.pod is not None else f"claim {need.claims[0].ref}"
+
+
+def _may_run_on(need: Need, node: Node) -> bool:
+    if need.pod is None:
+        return True
+    spec = need.pod.spec
+    labels = all(node.labels.get(key) == value for key, value in spec.node_selector.items())
+    return labels and spec.node_name in {"", node.name}

@@ -7,7 +7,7 @@ import click
 
 from dradriver.admission import Known, known_configs, mistakes_in
 from dradriver.cli.errors import FAILED
-from dradriver.cli.files import Document, Reading, read_files
+from dradriver.cli.files import Document, Reading, file_options, read_files
 from dradriver.cli.output import document as print_document
 from dradriver.cli.output import output_option
 from dradriver.cli.validation.cdi import check_cdi
@@ -26,14 +26,7 @@ _NO_DRIVERS: Final[Known] = {}
 
 
 @click.command()
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    multiple=True,
-    required=True,
-    help="File or folder, - for stdin; may be repeated.",
-)
+@file_options()
 @click.option(
     "--driver",
     "drivers",

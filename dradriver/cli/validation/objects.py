@@ -34,10 +34,10 @@ def check(document: Document) -> Checked:
     # The embedded API server is slow to import, and of all the CLI only this and `up` need it.
     from dradriver.cluster.rules import problems  # noqa: PLC0415
 
-    group, _, version = str(document.body.get("apiVersion", "")).partition("/")
+    group, _, version = (document.api_version or "").partition("/")
     if group != GROUP or version not in VERSIONS:
         known = ", ".join(f"{GROUP}/{known}" for known in VERSIONS)
-        given = document.body.get("apiVersion")
+        given = document.api_version
         rule = f"is missing: one of {known}" if given is None else f"{given!r} is not one of {known}"
         return Checked([Problem("apiVersion", rule)], None)
     try:

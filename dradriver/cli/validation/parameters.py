@@ -23,7 +23,7 @@ __all__ = ["parameter_warnings"]
 
 def parameter_warnings(document: Document, v1: bytes) -> Iterator[Problem]:
     """A warning for each opaque parameter of the object that is not canonical JSON."""
-    if not document.is_json or b"\n" in document.raw.strip():
+    if not document.is_json or b"\n" in bytes(document.raw).strip():
         return
     for path, opaque in _entries(document.kind, v1):
         reasons = list(_reasons(bytes(opaque.parameters)))

@@ -11,6 +11,8 @@ from click.testing import Result
 
 from dradriver.cluster.apiserver import ApiServer
 from dradriver.kube import CLAIMS, PODS, SLICES, Client, PatchKind
+from dradriver.model.counters import CounterConsumption, CounterSet
+from dradriver.model.device import Device
 from dradriver.testing.builders import allocated, claim, device, pod, slice_
 
 Command = Callable[..., Result]
@@ -158,3 +160,14 @@ def test_a_kubeconfig_that_is_not_there_is_one_line(dradriver: Command) -> None:
     assert result.stderr.startswith("Error: ")
     assert "/no/such/kubeconfig" in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+async def test_partitions_of_a_cluster_are_drawn(get: Get, client: Client) -> None:
+    consumes = [CounterConsumption("set", {"memory": 1})]
+    devices = [Device(f"part-{number}", consumes_counters=consumes) for number in range(2)]
+    counters = slice_(counter_sets=[CounterSet("set", {"memory": 2})], count=2, name="slice-0")
+    for each in (counters, slice_(*devices, count=2, name="slice-1")):
+        await client.create(SLICES, each, into=dict)
+    result = await get("partitions")
+    assert result.exit_code == 0, result.output
+    assert "2 of 2 devices still fit: part-0, part-1" in result.stdout

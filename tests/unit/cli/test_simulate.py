@@ -77,7 +77,7 @@ def test_devices_of_allocated_claims_are_not_given_again(dradriver: Command) -> 
 def test_a_template_that_is_missing_is_said(dradriver: Command) -> None:
     result = dradriver("simulate", "-f", "-", stdin=listed(POOL, CLASS, pod(templates=["one-gpu"])))
     assert result.exit_code == 1
-    assert "claim template default/one-gpu is not in the files" in result.stdout
+    assert "claim template default/one-gpu does not exist" in result.stdout
 
 
 def test_programs_get_the_allocations(dradriver: Command) -> None:

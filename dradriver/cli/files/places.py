@@ -1,0 +1,120 @@
+"""The lines on which an object's fields are, for messages.
+
+A path is one that a message carries: `spec.devices[0].attributes[model].string`. An item of a list may also be
+named by its `name`. What is not there is looked for as far as it goes, so that a missing field is told on the
+line of the object that lacks it.
+"""
+
+import json
+import re
+from bisect import bisect_right
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+import yaml
+
+from dradriver.cli.files.yaml_text import compose_yaml
+
+__all__ = ["FieldPlaces", "json_places", "yaml_places"]
+
+_STEPS: Final = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
+_BETWEEN: Final = ("basic", "exactly")
+"""Levels that only some versions of an object have."""
+_TOKENS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
+
+
+@dataclass
+class FieldPlaces:
+    """The line of a value and, by key or index, those of what is in it."""
+
+    first: int
+    inside: dict[str, "FieldPlaces"] = field(default_factory=dict)
+    names: dict[str, "FieldPlaces"] = field(default_factory=dict)
+
+    def line(self, path: str) -> int:
+        """The line of the innermost part of the path that is there."""
+        at = self
+        for bracketed, plain in _STEPS.findall(path):
+            found = at._step(plain or bracketed.strip("\"'"))
+            if found is None:
+                break
+            at = found
+        return at.first
+
+    def _step(self, key: str) -> "FieldPlaces | None":
+        here = self.inside.get(key) or self.names.get(key)
+        between = (self.inside[level] for level in _BETWEEN if level in self.inside)
+        return here or next((found for each in between if (found := each.inside.get(key))), None)
+
+
+def yaml_places(content: bytes) -> list[FieldPlaces]:
+    """Of each document of a YAML file that holds something; ends at the first that can't be read."""
+    found: list[FieldPlaces] = []
+    with suppress(yaml.YAMLError, RecursionError, ValueError):
+        # One by one: what stands before the error counts.
+        for node in filter(_holds_something, compose_yaml(content)):
+            found.append(_of_node(node, node.start_mark.line + 1))  # noqa: PERF401
+    return found
+
+
+def _holds_something(node: yaml.Node) -> bool:
+    return not (isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:null")
+
+
+def _of_node(node: yaml.Node, line: int) -> FieldPlaces:
+    here = FieldPlaces(line)
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            here.inside[str(key.value)] = _of_node(value, key.start_mark.line + 1)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, item in enumerate(node.value):
+            inside = here.inside[str(index)] = _of_node(item, item.start_mark.line + 1)
+            for key, value in item.value if isinstance(item, yaml.MappingNode) else ():
+                if key.value == "name":
+                    here.names[str(value.value)] = inside
+    return here
+
+
+def json_places(content: bytes) -> list[FieldPlaces]:
+    """Of the one object of a JSON file, which is known to be well-formed."""
+    ends = [match.start() for match in re.finditer(rb"\n", content)]
+    found = (match for match in _TOKENS.finditer(content))
+    reader = _Reader()
+    for match in found:
+        reader.see(match.group(), bisect_right(ends, match.start()) + 1)
+    return [reader.root.inside["0"]]
+
+
+class _Reader:
+    """Builds places token by token; the stack is explicit, files may be nested deeper than Python calls."""
+
+    def __init__(self) -> None:
+        self.root = FieldPlaces(1)
+        self._stack = [(self.root, False)]
+        self._key, self._key_line = "0", 1
+        self._expects_key = False
+
+    def see(self, token: bytes, line: int) -> None:
+        """Takes one token of well-formed JSON."""
+        owner, is_object = self._stack[-1]
+        if token in {b"}", b"]"}:
+            self._stack.pop()
+            self._expects_key = False
+        elif token == b",":
+            self._expects_key = is_object
+            self._key = str(len(owner.inside))
+        elif token == b":":
+            self._expects_key = False
+        elif self._expects_key:
+            self._key, self._key_line = json.loads(token), line
+        else:
+            self._value(token, line, owner, is_object=is_object)
+
+    def _value(self, token: bytes, line: int, owner: FieldPlaces, *, is_object: bool) -> None:
+        here = owner.inside[self._key] = FieldPlaces(self._key_line if is_object else line)
+        if is_object and self._key == "name" and token.startswith(b'"'):
+            self._stack[-2][0].names[json.loads(token)] = owner
+        if token in {b"{", b"["}:
+            self._stack.append((here, token == b"{"))
+            self._expects_key, self._key = token == b"{", "0"

@@ -1,0 +1,206 @@
+"""Files to documents."""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import yaml
+
+from dradriver.cli.files.documents import Document, Source
+from dradriver.cli.files.yaml_text import load_yaml
+from dradriver.errors import InvalidObjectError, NotFoundError, Problem
+
+__all__ = ["Reading", "UnreadError", "read_files", "read_sound_files"]
+
+STDIN: Final = "-"
+SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What came out of the files.
+
+    Attributes:
+        documents: every object, in order; the items of lists one by one.
+        errors: files or documents that are not YAML or JSON objects, and names that hold nothing at all.
+    """
+
+    documents: list[Document]
+    errors: list["UnreadError"]
+
+
+class UnreadError(InvalidObjectError):
+    """A document that can't be read.
+
+    Attributes:
+        file, document: where; the document's number is 0 for the whole file.
+    """
+
+    def __init__(self, file: str, document: int, rule: str) -> None:
+        self.file = file
+        self.document = document
+        super().__init__(f"{file}: document {document}" if document else file, [Problem("", rule)])
+
+
+def read_files(names: Sequence[str]) -> Reading:
+    """Reads files, folders (their *.yaml, *.yml and *.json) and `-`, the standard input.
+
+    Raises:
+        NotFoundError: a file does not exist or can't be opened.
+    """
+    reading = Reading([], [])
+    for name in names:
+        before = len(reading.documents) + len(reading.errors)
+        for file, content in _contents(name):
+            _read(file, content, reading)
+        if before == len(reading.documents) + len(reading.errors):
+            rule = f"nothing found: no {', '.join(sorted(SUFFIXES))} file with an object, or an empty one"
+            reading.errors.append(UnreadError(name, 0, rule))
+    return reading
+
+
+def read_sound_files(names: Sequence[str]) -> list[Document]:
+    """The documents of files that hold nothing else.
+
+    Raises:
+        NotFoundError: a file does not exist or can't be opened.
+        UnreadError: something can't be read; the first is told.
+    """
+    reading = read_files(names)
+    if reading.errors:
+        raise reading.errors[0]
+    return reading.documents
+
+
+def _read(file: str, content: bytes, reading: Reading) -> None:
+    if _is_json_object(content):
+        _add(Document(Source(file, content, is_json=True), 1, content), reading)
+        return
+    source = Source(file, content, is_json=False)
+    for index, found in enumerate(_split(content), 1):
+        if isinstance(found, str):
+            reading.errors.append(UnreadError(file, index, found))
+        else:
+            _add(Document(source, index, found), reading)
+
+
+def _add(document: Document, reading: Reading) -> None:
+    for each in _objects(document):
+        if isinstance(each, Document):
+            reading.documents.append(each)
+        else:
+            reading.errors.append(UnreadError(document.file, document.index, each))
+
+
+def _contents(name: str) -> Iterator[tuple[str, bytes]]:
+    if name == STDIN:
+        yield "<stdin>", sys.stdin.buffer.read()
+        return
+    path = Path(name)
+    try:
+        files = sorted(p for p in path.iterdir() if p.suffix in SUFFIXES) if path.is_dir() else [path]
+        for file in files:
+            yield str(file), file.read_bytes()
+    except OSError as error:
+        raise NotFoundError(f"{error.filename or name}: {error.strerror}") from error
+
+
+def _is_json_object(content: bytes) -> bool:
+    """Whether the file is one JSON object; a flow mapping or several documents are YAML."""
+    if content.lstrip()[:1] != b"{":
+        return False
+    try:
+        # What is skipped is not looked at as text.
+        _ = content.isascii() or content.decode()
+        msgspec.json.decode(content, type=_Skipped)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return False
+    return True
+
+
+class _Skipped(msgspec.Struct):
+    """An object of which nothing is wanted."""
+
+
+def _split(content: bytes) -> Iterator[bytes | str]:
+    """The JSON text of each document of a YAML file; of one that can't be read, why."""
+    start = 0
+    while start >= 0:
+        # Line numbers in messages are those of the file.
+        rest = b"\n" * start + b"".join(content.splitlines(keepends=True)[start:]) if start else content
+        try:
+            yield from (_converted(body) for body in load_yaml(rest) if body is not None)
+        except _UNREADABLE as error:
+            start = _after(content, error, start)
+            yield _why_not(error) + ("" if start >= 0 or not _more(error) else _MORE)
+        else:
+            return
+
+
+_UNREADABLE: Final = (yaml.YAMLError, RecursionError, ValueError)  # UnicodeDecodeError is a ValueError
+_MORE: Final = "; the rest of the file is not read"
+
+
+def _why_not(error: Exception) -> str:
+    if isinstance(error, yaml.YAMLError):
+        return f"not YAML: {' '.join(str(error).split())}"
+    return "nested too deeply" if isinstance(error, RecursionError) else f"not YAML of JSON's types: {error}"
+
+
+def _more(error: Exception) -> bool:
+    """Whether something may stand behind the error that is not found again."""
+    return not isinstance(error, yaml.MarkedYAMLError)
+
+
+def _after(content: bytes, error: Exception, start: int) -> int:
+    """The line on which the document after the broken one begins; -1 when there is none, or none is found."""
+    mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
+    if mark is None:
+        return -1
+    lines = content.splitlines()
+    for number in range(max(mark.line, start + 1), len(lines)):
+        # At the beginning of a line it ends a document whatever stands before it. With more on its line, and
+        # the error there too, it is the broken document's own.
+        if lines[number].startswith(b"---") and (number > mark.line or lines[number].strip() == b"---"):
+            return number
+    return -1
+
+
+def _converted(body: object) -> bytes | str:
+    try:
+        compact = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
+    except (TypeError, ValueError) as error:
+        return f"not YAML of JSON's types: {error}"
+    return compact if isinstance(body, dict) else _no_object(compact)
+
+
+def _no_object(text: bytes | msgspec.Raw) -> str:
+    return f"an object is wanted, found {bytes(text).decode()[:40]}"
+
+
+def _objects(document: Document) -> Iterator[Document | str]:
+    """The document itself, or the items of a list."""
+    items = _items(document) if document.kind.endswith("List") else None
+    if items is None:
+        yield document
+        return
+    for number, raw in enumerate(items):
+        if bytes(memoryview(raw)[:1]) == b"{":
+            yield Document(document.source, document.index, raw, number)
+        else:
+            yield f"items[{number}]: {_no_object(raw)}"
+
+
+def _items(document: Document) -> list[msgspec.Raw] | None:
+    try:
+        return msgspec.json.decode(document.raw, type=_RawList).items
+    except msgspec.ValidationError:
+        return None
+
+
+class _RawList(msgspec.Struct):
+    items: list[msgspec.Raw] | None = None

@@ -1,0 +1,74 @@
+"""`dradriver get partitions`."""
+
+from collections.abc import Mapping, Sequence
+
+import click
+
+from dradriver.allocator import Inventory
+from dradriver.allocator import Node as AllocationNode
+from dradriver.cli.cluster_access import Access, cluster_options, with_client
+from dradriver.cli.files import file_options, read_sound_files
+from dradriver.cli.output import document, output_option
+from dradriver.cli.partitions import CounterSetUse, counter_set_uses, drawing
+from dradriver.cli.world import World, allocation_node, list_world, read_world
+from dradriver.errors import NotFoundError
+
+__all__ = ["partitions"]
+
+
+@click.command(short_help="Draw which partitions of devices are taken, by whom.")
+@click.option("--node", help="Only what this node reaches.")
+@file_options(required=False)
+@cluster_options
+@output_option
+def partitions(
+    node: str | None, files: Sequence[str], kubeconfig: str | None, context: str | None, output: str
+) -> None:
+    """Draw the counter sets of pools: which parts are taken, by which devices, claims and pods.
+
+    Asks the cluster, or looks at the ResourceSlices, ResourceClaims and Nodes in files.
+    """
+    world = (
+        read_world(read_sound_files(files)) if files else with_client(Access(kubeconfig, context), list_world)
+    )
+    uses = list(counter_set_uses(Inventory.of(world.slices), world.claims.values(), _node(world, node)))
+    if output != "table":
+        items = [_item(use) for use in uses]
+        document({"apiVersion": "dradriver/v1", "kind": "PartitionList", "items": items}, output)
+        return
+    if not uses:
+        click.echo("No counter sets: no pool that can be used has devices that are parts of others.", err=True)
+    for line in drawing(uses):
+        click.echo(line)
+
+
+def _node(world: World, name: str | None) -> AllocationNode | None:
+    if name is None:
+        return None
+    found = world.places().get(name)
+    if found is None:
+        raise NotFoundError(f"there is no node {name}")
+    return allocation_node(found)
+
+
+def _item(use: CounterSetUse) -> Mapping[str, object]:
+    return {
+        "driver": use.driver,
+        "pool": use.pool,
+        "counterSet": use.name,
+        "counters": [
+            {"name": counter.name, "total": str(counter.total), "used": str(counter.used)}
+            for counter in use.counters
+        ],
+        "inUse": [
+            {
+                "device": holder.device,
+                "claims": list(holder.claims),
+                "pods": list(holder.pods),
+                "consumes": {name: str(amount) for name, amount in holder.takes.items()},
+            }
+            for holder in use.holders
+        ],
+        "fitting": list(use.fitting),
+        "devices": use.devices,
+    }

@@ -1,0 +1,165 @@
+"""The counter sets of pools and the devices that draw from them (KEP-4815)."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from dradriver.allocator import Features, InUse, Inventory, Node, PooledDevice, PoolView
+from dradriver.allocator.compatibility import ANY
+from dradriver.allocator.use import PoolUse
+from dradriver.model.claim import ResourceClaim
+from dradriver.model.quantity import Quantity
+
+__all__ = ["CounterSetUse", "CounterUse", "Holder", "counter_set_uses"]
+
+
+@dataclass(frozen=True, slots=True)
+class CounterUse:
+    """One counter.
+
+    Attributes:
+        name: of the counter.
+        total: how much there is.
+        used: how much the devices in use take together; more than `total` where a driver took back something.
+    """
+
+    name: str
+    total: Quantity
+    used: Quantity
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A device in use.
+
+    Attributes:
+        device: its name.
+        claims: the claims (`namespace/name`) that hold it or shares of it.
+        pods: the pods (`namespace/name`) that these are reserved for.
+        takes: what it consumes of the counter set, by counter.
+    """
+
+    device: str
+    claims: tuple[str, ...]
+    pods: tuple[str, ...]
+    takes: Mapping[str, Quantity]
+
+
+@dataclass(frozen=True, slots=True)
+class CounterSetUse:
+    """One counter set.
+
+    Attributes:
+        driver, pool, name: which one.
+        counters: all its counters, in the order of their names.
+        holders: the devices in use that consume from it, in the pool's order.
+        fitting: the names of the devices that could still be allocated as far as counters and compatibility
+            groups go.
+        devices: how many devices consume from it.
+    """
+
+    driver: str
+    pool: str
+    name: str
+    counters: tuple[CounterUse, ...]
+    holders: tuple[Holder, ...]
+    fitting: tuple[str, ...]
+    devices: int
+
+
+def counter_set_uses(
+    inventory: Inventory, claims: Iterable[ResourceClaim], node: Node | None = None
+) -> Iterator[CounterSetUse]:
+    """The counter sets of all pools that can be used, in the order of driver, pool and name.
+
+    Args:
+        inventory: all pools.
+        claims: all claims; those with an allocation hold devices.
+        node: only pools of which this node reaches devices; they are shown whole, with the devices of other
+            nodes, because counters are shared across nodes.
+    """
+    claims = list(claims)
+    in_use = InUse.of(claims)
+    pods = {
+        claim.ref: tuple(
+            f"{claim.metadata.namespace}/{user.name}"
+            for user in claim.status.reserved_for
+            if user.resource == "pods"
+        )
+        for claim in claims
+        if claim.allocation is not None
+    }
+    for key, pool in inventory.pools.items():
+        if pool.problem is None and (node is None or pool.visible_on(node, Features())):
+            yield from _of_pool(pool, in_use.pool(key), pods)
+
+
+def _of_pool(pool: PoolView, use: PoolUse, pods: Mapping[str, tuple[str, ...]]) -> Iterator[CounterSetUse]:
+    left = _Left(pool, use)
+    members: dict[str, list[PooledDevice]] = {name: [] for name in pool.counter_sets}
+    for device in pool.devices:
+        for taken in device.device.consumes_counters:
+            members[taken.counter_set].append(device)
+    for name, devices in sorted(members.items()):
+        holders = tuple(
+            _holder(name, device, use.claims[device.id.device], pods)
+            for device in devices
+            if device.id.device in use.claims
+        )
+        counters = pool.counter_sets[name].counters
+        yield CounterSetUse(
+            driver=pool.driver,
+            pool=pool.name,
+            name=name,
+            counters=tuple(
+                CounterUse(counter, counters[counter].value, _sum(holders, counter))
+                for counter in sorted(counters)
+            ),
+            holders=holders,
+            fitting=tuple(device.id.device for device in devices if left.fits(device)),
+            devices=len(devices),
+        )
+
+
+def _holder(
+    counter_set: str, device: PooledDevice, claims: tuple[str, ...], pods: Mapping[str, tuple[str, ...]]
+) -> Holder:
+    takes = {
+        name: counter.value
+        for taken in device.device.consumes_counters
+        if taken.counter_set == counter_set
+        for name, counter in taken.counters.items()
+    }
+    users = dict.fromkeys(pod for claim in claims for pod in pods.get(claim, ()))
+    return Holder(device.id.device, claims, tuple(users), takes)
+
+
+def _sum(holders: Iterable[Holder], counter: str) -> Quantity:
+    taken = [holder.takes[counter] for holder in holders if counter in holder.takes]
+    return sum(taken[1:], start=taken[0]) if taken else Quantity("0")
+
+
+class _Left:
+    """What is left of a pool's counters and groups."""
+
+    def __init__(self, pool: PoolView, use: PoolUse) -> None:
+        table = pool.counters
+        self._held = use.claims
+        self._left = list(table.amounts)
+        self._joined = [ANY] * len(table.sets)
+        for device in pool.devices if use.claims else ():
+            if (name := device.id.device) not in use.claims:
+                continue
+            recorded = use.groups.get(name, {})
+            for at, nano in device.consumption.counters:
+                self._left[at] -= nano
+            for at, bits in device.consumption.groups:
+                groups = recorded.get(table.sets[at])
+                self._joined[at] &= bits if groups is None else table.groups.named(groups)
+
+    def fits(self, device: PooledDevice) -> bool:
+        taken = device.consumption
+        return (
+            device.id.device not in self._held
+            and all(self._left[at] >= nano for at, nano in taken.counters)
+            and all(self._joined[at] & bits for at, bits in taken.groups)
+        )

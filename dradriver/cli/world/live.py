@@ -1,0 +1,68 @@
+"""The objects of a running cluster."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import TypeVar
+
+import click
+
+from dradriver.cli.world.world import World
+from dradriver.kube import CLAIMS, CLASSES, NODES, PODS, SLICES, Client, Forbidden, Resource
+from dradriver.model.claim import ResourceClaim
+from dradriver.model.deviceclass import DeviceClass
+from dradriver.model.slices import ResourceSlice
+from dradriver.model.workload import Node, Pod
+
+__all__ = ["list_typed", "list_world"]
+
+T = TypeVar("T")
+Namespaced = TypeVar("Namespaced", ResourceClaim, Pod)
+Named = TypeVar("Named", DeviceClass, Node)
+
+
+async def list_world(client: Client) -> World:
+    """What allocation looks at, of all namespaces.
+
+    Who may not list pods or nodes is told so on stderr, and sees the rest.
+
+    Raises:
+        ApiError: slices, classes or claims can't be listed.
+    """
+    slices, classes, claims, pods, nodes = await asyncio.gather(
+        list_typed(client, SLICES, ResourceSlice),
+        list_typed(client, CLASSES, DeviceClass),
+        list_typed(client, CLAIMS, ResourceClaim),
+        _if_allowed(client, PODS, Pod),
+        _if_allowed(client, NODES, Node),
+    )
+    return World(
+        slices=slices,
+        classes=_by_name(classes),
+        claims=_by_ref(claims),
+        pods=_by_ref(pods),
+        nodes=_by_name(nodes),
+    )
+
+
+async def list_typed(client: Client, resource: Resource, kind: type[T], namespace: str = "") -> list[T]:
+    """All objects of a resource, as values; one that can't be read is named on stderr and left out."""
+    listing = await client.list(resource, namespace, into=kind)
+    for error in listing.unreadable.values():
+        click.echo(f"Warning: {error}", err=True)
+    return listing.items
+
+
+async def _if_allowed(client: Client, resource: Resource, kind: type[T]) -> list[T]:
+    try:
+        return await list_typed(client, resource, kind)
+    except Forbidden as error:
+        click.echo(f"Warning: {error}", err=True)
+        return []
+
+
+def _by_ref(objects: Iterable[Namespaced]) -> dict[str, Namespaced]:
+    return {each.ref: each for each in objects}
+
+
+def _by_name(objects: Iterable[Named]) -> dict[str, Named]:
+    return {each.metadata.name: each for each in objects}

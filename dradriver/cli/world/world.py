@@ -1,0 +1,112 @@
+"""The objects themselves."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from msgspec.structs import replace
+
+from dradriver.allocator import Node as AllocationNode
+from dradriver.cli.files import Document
+from dradriver.errors import DraError, InvalidObjectError, Problem
+from dradriver.model.claim import ResourceClaim, ResourceClaimTemplate
+from dradriver.model.codec import decode
+from dradriver.model.deviceclass import DeviceClass
+from dradriver.model.meta import ObjectMeta
+from dradriver.model.slices import ResourceSlice
+from dradriver.model.workload import Node, Pod
+
+__all__ = ["DEFAULT_NAMESPACE", "World", "allocation_node", "read_world"]
+
+T = TypeVar("T")
+Namespaced = TypeVar("Namespaced", ResourceClaim, ResourceClaimTemplate, Pod)
+Named = TypeVar("Named", ResourceClaim, ResourceClaimTemplate, Pod, DeviceClass, Node)
+DEFAULT_NAMESPACE: Final = "default"
+
+
+@dataclass
+class World:
+    """Objects of one cluster, each kind in its order.
+
+    Attributes:
+        slices: of all generations.
+        classes: by name.
+        claims, templates, pods: by `namespace/name`.
+        nodes: by name; may be empty, see `places`.
+    """
+
+    slices: list[ResourceSlice] = field(default_factory=list)
+    classes: dict[str, DeviceClass] = field(default_factory=dict)
+    claims: dict[str, ResourceClaim] = field(default_factory=dict)
+    templates: dict[str, ResourceClaimTemplate] = field(default_factory=dict)
+    pods: dict[str, Pod] = field(default_factory=dict)
+    nodes: dict[str, Node] = field(default_factory=dict)
+
+    def places(self) -> Mapping[str, Node]:
+        """The nodes; without Node objects those that slices and pods name, or one that is called `node`."""
+        if self.nodes:
+            return self.nodes
+        named = [source.spec.node_name for source in self.slices]
+        named += [device.node_name for source in self.slices for device in source.spec.devices]
+        named += [pod.spec.node_name for pod in self.pods.values()]
+        names = sorted({name for name in named if name}) or ["node"]
+        return {name: Node(metadata=ObjectMeta(name=name)) for name in names}
+
+
+def allocation_node(node: Node) -> AllocationNode:
+    """The node as far as allocation looks at it."""
+    meta = node.metadata
+    return AllocationNode(meta.name, meta.labels, frozenset(node.status.declared_features))
+
+
+def read_world(documents: Iterable[Document]) -> World:
+    """The world that documents describe; kinds that allocation does not look at are skipped.
+
+    Raises:
+        DraError: an object can't be read, has no name, or is there twice; the message names its place.
+    """
+    world = World()
+    for document in documents:
+        try:
+            _add(world, document)
+        except InvalidObjectError as error:
+            raise DraError(f"{document.place}: {'; '.join(map(str, error.problems))}") from None
+    return world
+
+
+def _add(world: World, document: Document) -> None:
+    match document.kind:
+        case "ResourceSlice":
+            world.slices.append(_value(ResourceSlice, document))
+        case "DeviceClass":
+            _put(world.classes, _value(DeviceClass, document), document, namespaced=False)
+        case "ResourceClaim":
+            _put(world.claims, _in_namespace(_value(ResourceClaim, document)), document)
+        case "ResourceClaimTemplate":
+            _put(world.templates, _in_namespace(_value(ResourceClaimTemplate, document)), document)
+        case "Pod":
+            _put(world.pods, _in_namespace(_value(Pod, document)), document)
+        case "Node":
+            _put(world.nodes, _value(Node, document), document, namespaced=False)
+        case _:
+            pass
+
+
+def _value(kind: type[T], document: Document) -> T:
+    return decode(kind, document.as_v1(), document.place)
+
+
+def _put(kept: dict[str, Named], value: Named, document: Document, *, namespaced: bool = True) -> None:
+    meta = value.metadata
+    if not meta.name:
+        raise InvalidObjectError(document.place, [Problem("metadata.name", "is missing")])
+    key = f"{meta.namespace}/{meta.name}" if namespaced else meta.name
+    if key in kept:
+        raise InvalidObjectError(document.place, [Problem("metadata.name", f"{key} is there twice")])
+    kept[key] = value
+
+
+def _in_namespace(value: Namespaced) -> Namespaced:
+    if value.metadata.namespace:
+        return value
+    return replace(value, metadata=replace(value.metadata, namespace=DEFAULT_NAMESPACE))
