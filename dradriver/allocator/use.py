@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self, TypeAlias
 
-from dradriver.allocator.snapshot import GroupsByDevice, groups_in_force
+from dradriver.allocator.snapshot import GroupsByDevice, GroupsBySet, groups_in_force
 from dradriver.model.claim import DeviceResult, ResourceClaim
 
-__all__ = ["InUse", "PoolKey", "PoolUse"]
+__all__ = ["InUse", "PoolKey", "PoolUse", "gathered"]
 
 PoolKey: TypeAlias = tuple[str, str]
 """Driver and pool name."""
@@ -65,6 +65,14 @@ class InUse:
     def of_pool(self, key: PoolKey) -> Mapping[str, tuple[str, ...]]:
         """The held devices of one pool and their claims."""
         return self.pool(key).claims
+
+
+def gathered(held: Iterable[tuple[str, DeviceResult, GroupsBySet | None]]) -> PoolUse:
+    """What these results of one pool hold: each with its claim and the groups recorded for it."""
+    pool = _Gathered()
+    for claim, result, groups in held:
+        pool.add(claim, result, groups)
+    return pool.done()
 
 
 class _Gathered:
