@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import click
 import yaml
 
+from dradriver.allocator import MAX_STEPS
 from dradriver.cli.output import progress_console
 from dradriver.cli.supervisor import DriverProcess, Supervisor
 from dradriver.driver import PoolDriver
@@ -39,6 +40,9 @@ class _Wanted:
     feature_gates: str
     port: int
     runtime: str | None
+    metrics_port: int
+    binding_timeout: float
+    max_steps: int
 
 
 def _default_data() -> Path:
@@ -71,7 +75,27 @@ def _default_data() -> Path:
 @click.option(
     "--runtime", type=click.Choice(RUNTIMES), help="What runs containers.  [default: the first that works here]"
 )
-def up(
+@click.option(
+    "--binding-timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=600.0,
+    show_default=True,
+    help="Seconds that a pod waits for binding conditions of its devices.",
+)
+@click.option(
+    "--max-steps",
+    type=click.IntRange(min=1),
+    default=MAX_STEPS,
+    show_default=True,
+    help="Tries of a device after which the allocator gives up on a node.",
+)
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="Serve metrics of scheduler and controllers on this port of 127.0.0.1.  [default: nowhere]",
+)
+def up(  # noqa: PLR0913, PLR0917 - one argument an option
     data: Path | None,
     kubeconfig: Path | None,
     nodes: int,
@@ -79,6 +103,9 @@ def up(
     feature_gates: str,
     port: int,
     runtime: str | None,
+    binding_timeout: float,
+    max_steps: int,
+    metrics_port: int,
 ) -> None:
     """Run a small cluster for your own kubectl, with real devices of this machine.
 
@@ -87,14 +114,26 @@ def up(
     """
     for name in drivers:
         load_any(name)  # a name that is not installed is said before anything is started
-    wanted = _Wanted(data or _default_data(), kubeconfig, nodes, drivers, feature_gates, port, runtime)
+    wanted = _Wanted(
+        data=data or _default_data(),
+        kubeconfig=kubeconfig,
+        nodes=nodes,
+        drivers=drivers,
+        feature_gates=feature_gates,
+        port=port,
+        runtime=runtime,
+        metrics_port=metrics_port,
+        binding_timeout=binding_timeout,
+        max_steps=max_steps,
+    )
     asyncio.run(_up(wanted))
 
 
 async def _up(wanted: _Wanted) -> None:
-    # The embedded cluster is slow to import.
+    # The embedded cluster is slow to import, and so is what serves.
     from dradriver.cluster import Cluster  # noqa: PLC0415
     from dradriver.cluster.apiserver.gates import FeatureGates  # noqa: PLC0415
+    from dradriver.runner.endpoints import Endpoints  # noqa: PLC0415
 
     gates = FeatureGates.parse(wanted.feature_gates)
     stop = asyncio.Event()
@@ -111,8 +150,11 @@ async def _up(wanted: _Wanted) -> None:
                     port=wanted.port,
                     feature_gates=gates.settings,
                     runtime=wanted.runtime,
+                    binding_timeout_seconds=wanted.binding_timeout,
+                    max_steps=wanted.max_steps,
                 )
             )
+            await stack.enter_async_context(Endpoints(cluster, "127.0.0.1", wanted.metrics_port))
         if wanted.kubeconfig is not None:
             _copy_kubeconfig(cluster.kubeconfig_path, wanted.kubeconfig)
         processes = driver_processes(cluster, wanted.drivers)
@@ -188,6 +230,8 @@ def _tell(cluster: "Cluster", wanted: _Wanted, processes: Sequence[DriverProcess
     click.echo(f"Containers  {cluster.runtime.removeprefix('containers are ')}")
     for process in processes:
         click.echo(f"Driver      {process.driver} {process.where}, log {process.log}")
+    if wanted.metrics_port:
+        click.echo(f"Metrics     http://127.0.0.1:{wanted.metrics_port}/metrics")
     if not processes:
         click.echo("Driver      none; --driver loop offers this machine's loop devices")
     if any(process.node for process in processes) and len(cluster.nodes) > 1:

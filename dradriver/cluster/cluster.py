@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from dradriver.allocator import Features
+from dradriver.allocator import MAX_STEPS, Features
 from dradriver.cluster.apiserver import ApiServer, FeatureGates
 from dradriver.cluster.apiserver.gates import DEFAULTS
 from dradriver.cluster.cel_check import cel_problem
@@ -16,6 +16,7 @@ from dradriver.cluster.folder import DataFolder
 from dradriver.cluster.kubelet import Kubelet
 from dradriver.cluster.runtime import Runtime, choose_runtime
 from dradriver.control.controllers import Controllers
+from dradriver.control.metrics import Metrics
 from dradriver.errors import NotFoundError, UsageError
 from dradriver.kube import Client
 
@@ -51,6 +52,7 @@ class Cluster:
         runtime: Runtime | str | None = None,
         slice_cleanup_seconds: float = 30.0,
         binding_timeout_seconds: float = 600.0,
+        max_steps: int = MAX_STEPS,
     ) -> None:
         """Describes a cluster; nothing happens before `start`.
 
@@ -63,6 +65,7 @@ class Cluster:
             runtime: what runs containers, or its name; by default the first that works here.
             slice_cleanup_seconds: how long a driver may be away before its ResourceSlices are deleted.
             binding_timeout_seconds: how long after its allocation a claim may wait for binding conditions.
+            max_steps: after how many tries of a device the allocator gives up on a node.
 
         Raises:
             UsageError: a feature gate is unknown, or needs another that is off.
@@ -77,6 +80,7 @@ class Cluster:
         self._wanted_runtime = runtime
         self._slice_cleanup_seconds = slice_cleanup_seconds
         self._binding_timeout = timedelta(seconds=binding_timeout_seconds)
+        self._max_steps = max_steps
         self._runtime = _NO_NODES
         self._client: Client | None = None
         self._controllers: Controllers | None = None
@@ -110,6 +114,26 @@ class Cluster:
     def node_kubeconfig(self, name: str) -> Path:
         """The kubeconfig of the drivers on a node: a service account that is bound to that node."""
         return self._folder.node(name) / "kubeconfig"
+
+    @property
+    def readiness(self) -> str:
+        """Why it does not work yet; empty when it does."""
+        return "" if self._controllers is not None else "the cluster is starting or stopping"
+
+    async def liveness(self) -> str:
+        """Nothing that another start would help against is known but that the loop turns."""
+        return ""
+
+    @property
+    def metrics(self) -> Metrics:
+        """What scheduler and controllers count.
+
+        Raises:
+            UsageError: the cluster does not run.
+        """
+        if self._controllers is None:
+            raise UsageError(f"the cluster in {self.directory} has not been started")
+        return self._controllers.metrics
 
     def client(self) -> Client:
         """The administrator's session; it ends with the cluster.
@@ -148,6 +172,7 @@ class Cluster:
                 self._client,
                 features=self._features(),
                 binding_timeout=self._binding_timeout,
+                max_steps=self._max_steps,
                 taint_rules=self._gates.enabled("DRADeviceTaintRules"),
             )
             await stack.enter_async_context(self._controllers)

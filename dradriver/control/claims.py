@@ -54,7 +54,7 @@ class ClaimController:
         queue = WorkQueue[_Key](0.005, 30.0)
         self._execute = executor.execute
         self._metrics = metrics or Metrics()
-        self._metrics.show_depth("resource_claim", lambda: queue.ready)
+        queue.count(self._metrics.queues.of("resource_claim", lambda: queue.ready))
         self._loop = Loop("claim controller", self, self._carry_out, workers=workers, queue=queue)
         self._stack = AsyncExitStack()
         caches.pods.subscribe(self._pod_changed)

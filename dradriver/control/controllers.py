@@ -5,7 +5,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Self
 
-from dradriver.allocator import Features
+from dradriver.allocator import MAX_STEPS, Features
 from dradriver.control.caches import Caches
 from dradriver.control.claims import ClaimController
 from dradriver.control.conditions import BINDING_TIMEOUT
@@ -37,6 +37,7 @@ class Controllers:
         features: Features | None = None,
         binding_timeout: timedelta = BINDING_TIMEOUT,
         setback: tuple[float, float] = (1.0, 10.0),
+        max_steps: int = MAX_STEPS,
         taint_rules: bool = True,
     ) -> None:
         """Controllers that do not run yet.
@@ -48,6 +49,7 @@ class Controllers:
             binding_timeout: how long after its allocation a claim may wait for binding conditions.
             setback: the first and the longest wait in seconds before a pod whose devices did not get ready is
                 tried again.
+            max_steps: after how many tries of a device the allocator gives up on a node.
             taint_rules: whether there are DeviceTaintRules (DRADeviceTaintRules).
         """
         features = features or Features()
@@ -71,6 +73,7 @@ class Controllers:
             features=features,
             binding_timeout=binding_timeout,
             setback=setback,
+            max_steps=max_steps,
             metrics=self.metrics,
         )
         self._stack = AsyncExitStack()

@@ -65,7 +65,7 @@ class EvictionController:
         self._execute = executor.execute
         self._metrics = metrics or Metrics()
         self._queue = WorkQueue[_Key](0.005, 30.0)
-        self._metrics.show_depth(NAME, lambda: self._queue.ready)
+        self._queue.count(self._metrics.queues.of(NAME, lambda: self._queue.ready))
         self._loop = Loop(NAME, self, self._carry_out, workers=workers, queue=self._queue)
         self._stack = AsyncExitStack()
         caches.rules.subscribe(self._rule_changed)

@@ -5,13 +5,12 @@ both are served. A label never names a pod or a claim.
 """
 
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.metrics_core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
+from dradriver.control.queue_metrics import Gauges, QueueMetrics
 from dradriver.model.claim import POD_CLAIM_ANNOTATION, ResourceClaim
 
 __all__ = ["Metrics", "asks_for_admin_access"]
@@ -23,30 +22,17 @@ _EVICTIONS: Final = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
 _STEPS: Final = tuple(0.0001 * 2**power for power in range(12))
 
 
-class _Gauges(Collector):
-    """Gauges that are read whenever the metrics are."""
-
-    def __init__(
-        self, name: str, told: str, labels: list[str], read: Callable[[], Mapping[tuple[str, ...], int]]
-    ) -> None:
-        self._name, self._told, self._labels, self._read = name, told, labels, read
-
-    def collect(self) -> Iterator[Metric]:
-        family = GaugeMetricFamily(self._name, self._told, labels=self._labels)
-        for values, number in self._read().items():
-            family.add_metric(list(values), number)
-        yield family
-
-
 class Metrics:
     """The metrics of scheduler and controllers.
 
     Attributes:
         registry: what to expose.
+        queues: of the work queues.
     """
 
     def __init__(self, profile: str = "default-scheduler") -> None:
         self.registry = CollectorRegistry()
+        self.queues = QueueMetrics(self.registry)
         self._profile = profile
         self._allocations = self._counter(
             "scheduler_dra_bindingconditions_allocations_total",
@@ -86,6 +72,10 @@ class Metrics:
         self._created = self._counter(
             "resourceclaim_controller_creates_total", "Claims made from templates.", "status", "admin_access"
         )
+        self._undecided = self._counter(
+            "dradriver_scheduler_undecided_total",
+            "Attempts to schedule a pod in which the allocator gave up: it may fit all the same.",
+        )
         self._evictions = self._counter(
             "device_taint_eviction_controller_pod_deletions_total",
             "Pods that were deleted because of taints of their devices.",
@@ -117,6 +107,10 @@ class Metrics:
         self._plugin.labels("DynamicResources", point, status).observe(seconds)
         self._point.labels(point, status, self._profile).observe(seconds)
 
+    def gave_up(self) -> None:
+        """The allocator gave up on a node that the pod may fit on, and no other one suits."""
+        self._undecided.inc()
+
     def scheduled(self, attempts: int, seconds: float) -> None:
         """A pod was bound."""
         self._sli.labels(str(min(attempts, 15))).observe(seconds)
@@ -134,24 +128,19 @@ class Metrics:
         """Asks `read` for the pods of each queue whenever the metrics are read."""
         told = "Pods without a node, by queue: active, backoff, unschedulable, gated; waiting: for conditions."
         self.registry.register(
-            _Gauges("scheduler_pending_pods", told, ["queue"], lambda: {(k,): n for k, n in read().items()})
+            Gauges("scheduler_pending_pods", told, ["queue"], lambda: {(k,): n for k, n in read().items()})
         )
 
     def show_claims(self, claims: Callable[[], Iterable[ResourceClaim]]) -> None:
         """Counts the claims whenever the metrics are read."""
         self.registry.register(
-            _Gauges(
+            Gauges(
                 "resourceclaim_controller_resource_claims",
                 "ResourceClaims, by whether they are allocated, ask for admin access, and what made them.",
                 ["allocated", "admin_access", "source"],
                 lambda: Tally(map(_kind, list(claims()))),
             )
         )
-
-    def show_depth(self, queue: str, read: Callable[[], int]) -> None:
-        """Asks `read` for the length of a work queue whenever the metrics are read."""
-        told = "Keys that wait for a worker."
-        self.registry.register(_Gauges("workqueue_depth", told, ["name"], lambda: {(queue,): read()}))
 
 
 def asks_for_admin_access(claim: ResourceClaim) -> bool:

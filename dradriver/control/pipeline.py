@@ -25,7 +25,7 @@ from dradriver.control import node_filters, pod_anti_affinity
 from dradriver.control.actions import Release
 from dradriver.control.conditions import Readiness, readiness, requires
 from dradriver.control.pod_claims import NotCreatedYet, Unusable, claims_of, reserved_for, used_names
-from dradriver.control.snapshot import Plan, Snapshot, Unschedulable
+from dradriver.control.snapshot import UNDECIDED, Plan, Snapshot, Unschedulable
 from dradriver.model.claim import MAX_RESERVED_FOR, Allocation, ResourceClaim
 from dradriver.model.workload import Node, Pod
 
@@ -203,6 +203,7 @@ def devices(cycle: Cycle, node: Node) -> str | None:
             AllocationNode(node.metadata.name, node.metadata.labels, frozenset(node.status.declared_features)),
             features=snapshot.features,
             now=snapshot.now,
+            max_steps=snapshot.max_steps,
         )
     except Refusal as refusal:
         if refusal.kind == "claim":
@@ -303,5 +304,5 @@ def _unschedulable(cycle: Cycle, refusals: Mapping[str, str]) -> Unschedulable:
         reasons.append(f"{others} node(s) for other reasons")
     message = f"0/{len(refusals)} nodes are available: {', '.join(reasons)}."
     # "Gave up" is not "does not fit": whoever reads the reason must be able to tell.
-    reason = "AllocationUndecided" if cycle.undecided else "Unschedulable"
+    reason = UNDECIDED if cycle.undecided else "Unschedulable"
     return Unschedulable(message, reason)

@@ -20,7 +20,7 @@ from typing import Final, Self
 
 from msgspec.structs import replace
 
-from dradriver.allocator import Features, InUse, Inventory
+from dradriver.allocator import MAX_STEPS, Features, InUse, Inventory
 from dradriver.control.actions import Report, Step, Then
 from dradriver.control.binding import BindingFailed, PlanFailed, next_step, unreserve
 from dradriver.control.caches import Caches, Index
@@ -31,7 +31,7 @@ from dradriver.control.metrics import Metrics
 from dradriver.control.pipeline import schedule
 from dradriver.control.pod_claims import used_names
 from dradriver.control.ready_pools import ReadyPools
-from dradriver.control.snapshot import Plan, Snapshot, Unschedulable, holds
+from dradriver.control.snapshot import UNDECIDED, Plan, Snapshot, Unschedulable, holds
 from dradriver.control.tainted_slices import TaintedSlices
 from dradriver.control.tries import Tries
 from dradriver.control.waiting import SeenConditions, Waits
@@ -69,6 +69,7 @@ class Scheduler:
         features: Features | None = None,
         binding_timeout: timedelta = BINDING_TIMEOUT,
         setback: tuple[float, float] = (1.0, 10.0),
+        max_steps: int = MAX_STEPS,
         metrics: Metrics | None = None,
     ) -> None:
         """A scheduler that does not run yet.
@@ -80,10 +81,12 @@ class Scheduler:
             binding_timeout: how long after its allocation a claim may wait for binding conditions.
             setback: the first and the longest wait in seconds before a pod whose devices did not get ready is
                 tried again (kube-scheduler's `podInitialBackoffSeconds` and `podMaxBackoffSeconds`).
+            max_steps: after how many tries of a device the allocator gives up on a node.
             metrics: where to count.
         """
         self._caches = caches
         self._features = features or Features()
+        self._max_steps = max_steps
         self._plans: dict[str, Plan] = {}
         self._failed: dict[str, PlanFailed] = {}
         self._waits = Waits(
@@ -180,6 +183,8 @@ class Scheduler:
             verdict = await asyncio.to_thread(_plan, pod, self._view(pod))
             status = "Success" if isinstance(verdict, Plan) else "Unschedulable"
             self._metrics.ran("Filter", status, self._tries.now() - began)
+            if isinstance(verdict, Unschedulable) and verdict.reason == UNDECIDED:
+                self._metrics.gave_up()
             if isinstance(verdict, Plan):
                 self._plans[key] = verdict
                 self._waiting.discard(key)
@@ -268,6 +273,7 @@ class Scheduler:
             pods_on=self._pods_on(nodes),
             pods=self._neighbors(nodes) if pod.kept_apart_from or self._apart.of(_DISTANCE) else {},
             features=self._features,
+            max_steps=self._max_steps,
             now=datetime.now(UTC).replace(microsecond=0),
             patience=self._waits.patience(),
             ready=self._ready,

@@ -3,8 +3,9 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
-from dradriver.allocator import Features, InUse, Inventory
+from dradriver.allocator import MAX_STEPS, Features, InUse, Inventory
 from dradriver.control.actions import Release
 from dradriver.control.conditions import Patience
 from dradriver.control.ready_pools import ReadyPools
@@ -12,7 +13,11 @@ from dradriver.model.claim import Allocation, ResourceClaim
 from dradriver.model.deviceclass import DeviceClass
 from dradriver.model.workload import Node, Pod
 
-__all__ = ["Plan", "Snapshot", "Unschedulable"]
+__all__ = ["UNDECIDED", "Plan", "Snapshot", "Unschedulable"]
+
+
+UNDECIDED: Final = "AllocationUndecided"
+"""The reason of a pod's condition when the allocator gave up on a node: it may fit all the same."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,7 @@ class Snapshot:
         pods_on: how many pods that may run each node has, plans in flight included.
         pods: these pods themselves, by node; none where no pod has anti-affinity.
         features: what the allocator may use.
+        max_steps: after how many tries of a device it gives up.
         now: the timestamp of new allocations.
         patience: how long binding conditions are waited for.
         ready: which nodes have devices that are ready at once.
@@ -43,6 +49,7 @@ class Snapshot:
     pods_on: Mapping[str, int] = field(default_factory=dict)
     pods: Mapping[str, Sequence[Pod]] = field(default_factory=dict)
     features: Features = field(default_factory=Features)
+    max_steps: int = MAX_STEPS
     now: datetime | None = None
     patience: Patience = field(default_factory=Patience)
     ready: ReadyPools = field(default_factory=ReadyPools)

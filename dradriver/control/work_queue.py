@@ -4,9 +4,11 @@ The behaviour of client-go's rate-limited work queue, for one event loop.
 """
 
 import asyncio
+import time
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
+from dradriver.control.queue_metrics import QueueNumbers
 from dradriver.kube.backoff import Backoff
 
 __all__ = ["WorkQueue"]
@@ -36,6 +38,12 @@ class WorkQueue(Generic[K]):
         self._dirty: set[K] = set()
         self._backoffs: dict[K, Backoff] = {}
         self._timers: dict[K, asyncio.TimerHandle] = {}
+        self._since: dict[K, float] = {}
+        self._numbers: QueueNumbers | None = None
+
+    def count(self, numbers: QueueNumbers) -> None:
+        """Counts what happens from now on."""
+        self._numbers = numbers
 
     def add(self, key: K) -> None:
         """Puts a key in line, now."""
@@ -46,11 +54,16 @@ class WorkQueue(Generic[K]):
         elif key not in self._queued:
             self._queued.add(key)
             self._ready.put_nowait(key)
+            if self._numbers is not None:
+                self._numbers.added()
+                self._since[key] = time.monotonic()
 
     def add_later(self, key: K) -> None:
         """Puts a key in line after a wait that doubles from try to try; at once when it was not tried yet."""
         if key in self._timers or key in self._queued:
             return
+        if self._numbers is not None:
+            self._numbers.retried()
         backoff = self._backoffs.setdefault(key, Backoff(self._first, self._limit))
         self._timers[key] = asyncio.get_running_loop().call_later(backoff.next(), self.add, key)
 
@@ -83,11 +96,18 @@ class WorkQueue(Generic[K]):
         key = await self._ready.get()
         self._queued.discard(key)
         self._working.add(key)
+        if self._numbers is not None and key in self._since:
+            now = time.monotonic()
+            self._numbers.waited(now - self._since[key])
+            self._since[key] = now
         return key
 
     def done(self, key: K) -> None:
         """Gives a key back."""
         self._working.discard(key)
+        since = self._since.pop(key, None)
+        if self._numbers is not None and since is not None:
+            self._numbers.worked(time.monotonic() - since)
         if key in self._dirty:
             self._dirty.discard(key)
             self.add(key)

@@ -11,11 +11,13 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import Final, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self
 
 from dradriver.errors import UsageError
 from dradriver.node.background import end
-from dradriver.node.metrics import Metrics
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
 
 __all__ = ["Endpoints", "Process"]
 
@@ -35,10 +37,20 @@ _REASONS: Final[Mapping[int, str]] = {
 }
 
 
-class Process(Protocol):
-    """What is asked: a plugin on a node, or a pool driver."""
+class Counting(Protocol):
+    """Metrics."""
 
-    metrics: Metrics
+    @property
+    def registry(self) -> "CollectorRegistry":
+        """All of them."""
+
+
+class Process(Protocol):
+    """What is asked: a plugin on a node, a pool driver, or an embedded cluster."""
+
+    @property
+    def metrics(self) -> Counting:
+        """What is counted."""
 
     @property
     def readiness(self) -> str:

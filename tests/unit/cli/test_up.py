@@ -20,6 +20,8 @@ Command = Callable[..., Result]
         (("--feature-gates", "DRAAdminAccess"), 2, "write NAME=true or NAME=false"),
         (("--nodes", "0"), 2, "--nodes"),
         (("--runtime", "docker"), 2, "--runtime"),
+        (("--max-steps", "0"), 2, "--max-steps"),
+        (("--binding-timeout", "0"), 2, "--binding-timeout"),
     ],
 )
 def test_a_wrong_option_is_said_and_nothing_is_made(

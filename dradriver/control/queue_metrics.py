@@ -1,0 +1,86 @@
+"""What work queues count, under client-go's names."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+__all__ = ["Gauges", "QueueMetrics", "QueueNumbers"]
+
+_SECONDS: Final = tuple(10**power for power in range(-8, 4))
+"""As client-go's (`ExponentialBuckets(10e-9, 10, 12)`)."""
+
+
+class Gauges(Collector):
+    """Gauges that are read whenever the metrics are."""
+
+    def __init__(
+        self, name: str, told: str, labels: list[str], read: Callable[[], Mapping[tuple[str, ...], int]]
+    ) -> None:
+        self._name, self._told, self._labels, self._read = name, told, labels, read
+
+    def collect(self) -> Iterator[Metric]:
+        """The gauges as they are now."""
+        family = GaugeMetricFamily(self._name, self._told, labels=self._labels)
+        for values, number in self._read().items():
+            family.add_metric(list(values), number)
+        yield family
+
+
+class QueueNumbers:
+    """The numbers of one queue.
+
+    Args:
+        metrics: those of all queues.
+        name: the queue's.
+    """
+
+    def __init__(self, metrics: "QueueMetrics", name: str) -> None:
+        self._adds = metrics.adds.labels(name)
+        self._retries = metrics.retries.labels(name)
+        self._waited = metrics.waited.labels(name)
+        self._worked = metrics.worked.labels(name)
+
+    def added(self) -> None:
+        """A key was put in line."""
+        self._adds.inc()
+
+    def retried(self) -> None:
+        """A key waits for its next try."""
+        self._retries.inc()
+
+    def waited(self, seconds: float) -> None:
+        """A key was taken after so long in line."""
+        self._waited.observe(seconds)
+
+    def worked(self, seconds: float) -> None:
+        """A key was given back after so long."""
+        self._worked.observe(seconds)
+
+
+class QueueMetrics:
+    """The metrics of all queues, by their name."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._depths: dict[tuple[str, ...], Callable[[], int]] = {}
+        self.adds = Counter("workqueue_adds_total", "Keys put in line.", ["name"], registry=registry)
+        self.retries = Counter(
+            "workqueue_retries_total", "Tries that were put off.", ["name"], registry=registry
+        )
+        self.waited = _seconds("workqueue_queue_duration_seconds", "Seconds of a key in line.", registry)
+        self.worked = _seconds("workqueue_work_duration_seconds", "Seconds of work on a key.", registry)
+        registry.register(Gauges("workqueue_depth", "Keys that wait for a worker.", ["name"], self._read))
+
+    def of(self, name: str, depth: Callable[[], int]) -> QueueNumbers:
+        """The numbers of one queue; its length is asked for whenever the metrics are read."""
+        self._depths[(name,)] = depth
+        return QueueNumbers(self, name)
+
+    def _read(self) -> Mapping[tuple[str, ...], int]:
+        return {name: depth() for name, depth in self._depths.items()}
+
+
+def _seconds(name: str, told: str, registry: CollectorRegistry) -> Histogram:
+    return Histogram(name, told, ["name"], buckets=_SECONDS, registry=registry)
