@@ -1,13 +1,14 @@
 """Drivers as child processes: started for each node, started again when they die."""
 
 import asyncio
+import os
 import re
 import shutil
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -32,12 +33,14 @@ class DriverProcess:
         node: the node's name; empty for a pool driver, which runs on none.
         kubeconfig: the identity that it has on that node.
         directory: the node's folder, with `plugins`, `plugins_registry` and `cdi`; where the log goes.
+        simulate: what `$DRADRIVER_SIMULATE` is unless the environment has it.
     """
 
     driver: str
     node: str
     kubeconfig: Path
     directory: Path
+    simulate: str = field(default="auto", kw_only=True)
 
     @property
     def where(self) -> str:
@@ -112,6 +115,8 @@ async def _run(wanted: DriverProcess) -> int:
         process = await asyncio.create_subprocess_exec(
             *_dying_with_us(),
             *wanted.command,
+            # A laptop has no accelerators: drivers that can simulate them do, unless the user says otherwise.
+            env={"DRADRIVER_SIMULATE": wanted.simulate, **os.environ},
             stdin=asyncio.subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -11,6 +11,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from pathlib import Path
 from typing import ClassVar, TypeAlias
 
 from dradriver.driver.claim import AllocatedDevice, Claim
@@ -38,18 +39,22 @@ class Driver(DeviceSource):
     not even from two processes during a rolling update. Other methods may run at the same time as these.
 
     One instance lives as long as its process. State that must outlive the process belongs to the hardware or
-    to a file of the driver's own; which claims are prepared, with which devices, is kept by the SDK.
+    to files in `data_dir`; which claims are prepared, with which devices, is kept by the SDK.
 
     Attributes:
         name: the driver's name in the cluster, a DNS subdomain of at most 63 characters.
         configs: classes of opaque configuration that claims and device classes may carry for this driver.
         rescan_seconds: how often `discover()` is called without being asked; None: only when asked.
         node_name: the node that the process runs on; set by the SDK before the first call.
+        data_dir: a folder for files of the driver's own, kept over restarts and reboots; made by the SDK before
+            the first call. Two processes share it during a rolling update.
     """
 
     configs: ClassVar[Sequence[type[Config]]] = ()
 
     node_name: str = ""
+    data_dir: Path = Path()
+    _on_restart: Callable[[str], None] | None = None
     _on_update_metadata: Callable[[str, MetadataUpdate], Awaitable[None]] | None = None
 
     @abstractmethod
@@ -104,6 +109,18 @@ class Driver(DeviceSource):
         Used to rebuild lost state and to find what was left behind.
         """
         return None
+
+    def restart(self, reason: str) -> None:
+        """Asks the SDK to end this process as failed, for whoever runs it to start it again; from any thread.
+
+        For what a process can't get over by itself, such as a vendor's library that was replaced under it.
+        Calls in flight may end, claims stay prepared, and the log says why.
+
+        Args:
+            reason: one sentence for people.
+        """
+        if self._on_restart is not None:
+            self._on_restart(reason)
 
     async def update_metadata(self, claim_uid: str, devices: MetadataUpdate) -> None:
         """Tells containers more about devices of a prepared claim, such as an address that came later.

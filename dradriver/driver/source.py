@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from dradriver.model.device import Device
 from dradriver.model.pool import Pool
@@ -24,10 +24,15 @@ class DeviceSource(ABC):
     Attributes:
         name: the driver's name in the cluster, a DNS subdomain of at most 63 characters.
         rescan_seconds: how often `discover()` is called without being asked; None: only when asked.
+        simulate: whether a driver that has a simulator of its hardware should use it: `never`, `always`, or
+            `auto` (where the hardware is missing); set by the SDK before the first call. `dradriver up` says
+            `auto`, `dradriver demo` says `always`.
     """
 
     name: ClassVar[str]
     rescan_seconds: ClassVar[float | None] = 60.0
+
+    simulate: Literal["never", "auto", "always"] = "never"
 
     _on_rediscover: Callable[[], None] | None = None
 

@@ -2,8 +2,12 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
-__all__ = ["PluginConfig"]
+__all__ = ["DRIVER_DIR", "PluginConfig"]
+
+DRIVER_DIR: Final = "driver"
+"""The folder in the plugin's data directory that is the driver's own (`Driver.data_dir`)."""
 
 
 @dataclass(frozen=True, slots=True)

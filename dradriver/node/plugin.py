@@ -16,7 +16,7 @@ from typing import Final
 import grpc
 
 from dradriver.driver.base import Driver
-from dradriver.errors import UsageError
+from dradriver.errors import DriverError, UsageError
 from dradriver.model.names import driver_name
 from dradriver.model.pool import Pool
 from dradriver.node import health, service
@@ -27,7 +27,7 @@ from dradriver.node.boot import current_boot_id
 from dradriver.node.calls import DriverCalls
 from dradriver.node.cdi import CdiDirectory, CdiNames
 from dradriver.node.claim_files import ClaimFiles
-from dradriver.node.config import PluginConfig
+from dradriver.node.config import DRIVER_DIR, PluginConfig
 from dradriver.node.discovery import Discovery
 from dradriver.node.errors import RegistrationError, StateError
 from dradriver.node.instance_file import InstanceFile, remove_left_instances
@@ -108,6 +108,8 @@ class Plugin:
         self._make_publisher = publisher or publisher_of(client, driver.name, config.node_name)
         self._observe = observe
         self._data_dir = config.data_dir(driver.name)
+        self._driver_dir = self._data_dir / DRIVER_DIR
+        self._restart_reasons: asyncio.Queue[str] = asyncio.Queue()
         self._background = Background()
         self._traffic = Traffic()
         self._instance_file = InstanceFile(
@@ -132,6 +134,7 @@ class Plugin:
         config, driver = self.config, self._driver
         await asyncio.to_thread(self._make_directories)
         driver.node_name = config.node_name
+        driver.data_dir = self._driver_dir
         self._calls = DriverCalls(driver)
         self._inventory = Inventory()
         await self._open_stores()
@@ -226,6 +229,7 @@ class Plugin:
         self._turns.close()
         await self.preparation.drain(0)  # what the background began meanwhile
         self._driver._on_rediscover = None  # noqa: SLF001 - the loop may be gone when it asks again
+        self._driver._on_restart = None  # noqa: SLF001
         self._driver._on_update_metadata = None  # noqa: SLF001
         await self._shut_down(max(_SHUTDOWN_SECONDS, until - clock()))
         self.preparation.close()
@@ -251,7 +255,7 @@ class Plugin:
 
     def _make_directories(self) -> None:
         try:
-            self._data_dir.mkdir(parents=True, exist_ok=True)
+            self._driver_dir.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"plugin data directory {self._data_dir} can't be made: {error}") from error
         try:
@@ -338,6 +342,17 @@ class Plugin:
         start("instance status", self._instance_file.run())
         if self._health.supported:
             start("health", self._health.run())
+        self._driver._on_restart = self._restart_asked  # noqa: SLF001 - the SDK's end of restart()
+        start("restart", self._restart())
+
+    def _restart_asked(self, reason: str) -> None:
+        """From any thread."""
+        with suppress(RuntimeError):  # the loop may be gone
+            self._loop.call_soon_threadsafe(self._restart_reasons.put_nowait, reason)
+
+    async def _restart(self) -> None:
+        reason = await self._restart_reasons.get()
+        raise DriverError(f"driver {self._driver.name} wants to be started again: {reason}")
 
     def _want(self, pools: Sequence[Pool]) -> None:
         self._publishing.want(pools)

@@ -122,6 +122,7 @@ def _instantiate(driver: type[Driver | PoolDriver], settings: Settings) -> Drive
         raise DriverError(f"{driver.__name__}() raised {error!r}") from error
     if isinstance(instance, Driver):
         instance.node_name = settings.node_name
+    instance.simulate = settings.simulate
     return instance
 
 

@@ -4,7 +4,7 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, cast
 
 from dradriver.errors import UsageError
 from dradriver.model import names
@@ -92,6 +92,13 @@ OPTIONS: Final = (
         only="pool",
     ),
     Option(
+        "simulate",
+        ("DRADRIVER_SIMULATE",),
+        "never",
+        "use the driver's simulator of its hardware, if it has one; auto: where the hardware is missing",
+        ("never", "auto", "always"),
+    ),
+    Option(
         "metrics_port",
         ("DRADRIVER_METRICS_PORT",),
         "0",
@@ -127,6 +134,7 @@ class Settings:
     cdi_dir: Path
     pod_uid: str
     owner: str
+    simulate: Literal["never", "auto", "always"]
     metrics_port: int
     metrics_host: str
     log_format: str
@@ -156,6 +164,7 @@ class Settings:
             cdi_dir=Path(values["cdi_dir"]).expanduser(),
             pod_uid=values["pod_uid"],
             owner=values["owner"],
+            simulate=cast(Literal["never", "auto", "always"], values["simulate"]),  # one of the choices
             metrics_port=_port(values["metrics_port"]),
             metrics_host=values["metrics_host"],
             log_format=values["log_format"],

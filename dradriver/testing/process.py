@@ -1,5 +1,6 @@
 """One life of a driver's process on a node, without gRPC: from start to a graceful end or a kill."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from dradriver.model.pool import Pool
 from dradriver.node.calls import DriverCalls
 from dradriver.node.cdi import CdiDirectory, CdiNames
 from dradriver.node.claim_files import ClaimFiles, DeviceAnswer
+from dradriver.node.config import DRIVER_DIR
 from dradriver.node.inventory import Inventory, as_pools
 from dradriver.node.locks import ClaimLocks
 from dradriver.node.metadata import MetadataDirectory
@@ -75,6 +77,8 @@ class NodeProcess:
         """A new process: a new driver that has discovered its devices, on the state that the last one left."""
         driver = make()
         driver.node_name = node
+        driver.data_dir = paths.data / DRIVER_DIR
+        await asyncio.to_thread(driver.data_dir.mkdir, exist_ok=True)
         process = cls(driver, node, paths, boot_id)
         await process._state.open()
         # The test has no API server from which a lost state could be rebuilt.

@@ -42,6 +42,7 @@ def test_an_empty_variable_is_as_good_as_none() -> None:
         ({"node_name": "Node_1"}, {}, "--node-name: 'Node_1' is not a DNS subdomain"),
         ({"metrics_port": "http"}, {}, "--metrics-port: 'http' is not a port number"),
         ({"metrics_port": "70000"}, {}, "between 0 and 65535"),
+        ({"simulate": "maybe"}, {}, "--simulate: 'maybe' is not one of never, auto, always"),
         ({}, {"DRADRIVER_LOG_LEVEL": "loud"}, "DRADRIVER_LOG_LEVEL: 'loud' is not one of debug"),
     ],
 )
