@@ -13,6 +13,7 @@ _GATES: Final[Mapping[str, str]] = {
     "DRADeviceBindingConditions": "binding_conditions",
     "DRADeviceCompatibilityGroups": "compatibility_groups",
     "DRADeviceTaints": "device_taints",
+    "DRAExtendedResource": "extended_resources",
     "DRAFractionalCapacityRange": "fractional_capacity_range",
     "DRAListTypeAttributes": "list_type_attributes",
     "DRAOptionalNodeOperations": "optional_node_operations",
@@ -36,6 +37,8 @@ class Features:
             their capacities (DRAConsumableCapacity, KEP-5075). Off: such a device goes to one claim.
         derived_attributes: requests may compute attributes for their constraints (DRADerivedAttributes).
         device_taints: taints keep claims away (DRADeviceTaints).
+        extended_resources: devices serve extended resources of pods (DRAExtendedResource, KEP-5004); the search
+            itself does not look at it.
         fractional_capacity_range: the steps of a capacity's valid range may be smaller than one
             (DRAFractionalCapacityRange).
         list_type_attributes: constraints compare list-typed attributes as sets; off: such an attribute
@@ -53,6 +56,7 @@ class Features:
     consumable_capacity: bool = True
     derived_attributes: bool = False
     device_taints: bool = True
+    extended_resources: bool = True
     fractional_capacity_range: bool = True
     list_type_attributes: bool = False
     optional_node_operations: bool = False

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from dradriver.model.claim import Allocation, ConsumerReference, ResourceClaim
 from dradriver.model.meta import Condition, ObjectReference
 from dradriver.model.taint_rule import DeviceTaintRule
-from dradriver.model.workload import Pod
+from dradriver.model.workload import ExtendedResourceClaim, Pod
 
 __all__ = [
     "Action",
@@ -25,6 +25,7 @@ __all__ = [
     "LookUpPod",
     "Nominate",
     "RecordClaims",
+    "RecordSpecialClaim",
     "Release",
     "RemoveFinalizer",
     "Report",
@@ -38,9 +39,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class CreateClaim:
-    """Makes the claim of a pod from its template.
+    """Makes the claim of a pod: from its template, or for its extended resources.
 
-    Dies after: the claim is there and its pod does not name it; the next step names it (`RecordClaims`).
+    Dies after: the claim is there and its pod does not name it. From a template: the next step names it
+    (`RecordClaims`). For extended resources: the scheduler's next attempt for that pod finds it by its owner
+    and deletes it, as it holds nothing; if the pod is gone the garbage collector does.
     """
 
     claim: ResourceClaim
@@ -58,8 +61,21 @@ class RecordClaims:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordSpecialClaim:
+    """Names the claim for a pod's extended resources in its status, just before `Bind`.
+
+    Dies after: the claim is complete, and the scheduler's next attempt for that pod uses it. If that can't be,
+    the pod goes to a node where devices serve it once more, and the next claim is written over this one: the
+    API server does not let it be taken back.
+    """
+
+    pod: Pod
+    status: ExtendedResourceClaim
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteClaim:
-    """Deletes a claim that was made for a pod which will not run again.
+    """Deletes a claim that was made for a pod which will not run again, or not with this claim.
 
     Dies after: a finalizer may hold the claim; `RemoveFinalizer` follows from its deletion timestamp.
     """
@@ -124,9 +140,10 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class RemoveFinalizer:
-    """Lets a deleted claim go.
+    """Lets a claim go that is deleted, or is about to be.
 
-    Dies after: nothing is left to do.
+    Dies after: of a deleted claim nothing is left to do. A special claim that still stands is not used without
+    its finalizer: the scheduler's next attempt for its pod deletes it, or the garbage collector after the pod.
     """
 
     claim: ResourceClaim
@@ -198,6 +215,7 @@ class Say:
 Action: TypeAlias = (
     CreateClaim
     | RecordClaims
+    | RecordSpecialClaim
     | DeleteClaim
     | LookUpPod
     | AddFinalizer

@@ -1,12 +1,15 @@
 """From a plan to a bound pod, one write at a time (PreBind, Bind), and back when that fails (Unreserve).
 
 `next_step` looks at the objects as they are and says the next write; it does not remember the last one. The
-order is kube-scheduler's: for each claim the finalizer, then allocation and reservation in one write; then the
-wait for the devices' binding conditions (KEP-5007), then the binding. After a crash there is no plan, but
-whatever was written is in the claims, and the pipeline plans around it.
+order is kube-scheduler's: the special claim is created (KEP-5004); for each claim the finalizer, then
+allocation and reservation in one write; then the wait for binding conditions (KEP-5007), then the binding.
+Only that the special claim is named in the pod's status comes last: the API server lets nobody take it back,
+and a pod whose status names a claim starts on no node of a device plugin any more. After a crash there is no
+plan, but whatever was written is in the claims, and the pipeline plans around it.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace as with_changes
 from typing import Final, TypeAlias
 
 from msgspec.structs import replace
@@ -15,20 +18,25 @@ from dradriver.control.actions import (
     AddFinalizer,
     Allocate,
     Bind,
+    CreateClaim,
+    DeleteClaim,
     Nominate,
+    RecordSpecialClaim,
     Release,
+    RemoveFinalizer,
     Reserve,
     Say,
     Step,
     Then,
 )
 from dradriver.control.conditions import Patience, Readiness, Unready, readiness, requires
+from dradriver.control.extended import Special, discard_step, is_special_for
 from dradriver.control.pod_claims import consumer_of, pod_reference, reserved_for
 from dradriver.control.snapshot import Plan
 from dradriver.model.claim import CLAIM_FINALIZER, ResourceClaim
 from dradriver.model.workload import Pod
 
-__all__ = ["BindingFailed", "Claims", "PlanFailed", "next_step", "unreserve"]
+__all__ = ["BindingFailed", "Claims", "PlanFailed", "next_step", "settled", "unreserve"]
 
 Claims: TypeAlias = Mapping[str, ResourceClaim]
 """All claims by `namespace/name`."""
@@ -62,11 +70,34 @@ def next_step(plan: Plan, pod: Pod, claims: Claims, patience: Patience = _ENDLES
         PlanFailed: the claims are not any more what the plan was made for.
         BindingFailed: the devices of one did not get ready.
     """
+    plan = settled(plan, pod, claims)
     for stage in STAGES:
         step = stage(plan, pod, claims, patience)
         if step is not None:
             return step
     raise AssertionError("unreachable: the last stage always has a step")
+
+
+def settled(plan: Plan, pod: Pod, claims: Claims) -> Plan:
+    """The plan with its special claim among the others, once that was created and has a UID."""
+    special = plan.special
+    if special is None or special.allocation is None:
+        return plan
+    claim = claims.get(special.claim.ref)
+    if claim is None or not _is_as_planned(claim, special, pod):
+        return plan
+    uid = claim.metadata.uid
+    return with_changes(
+        plan,
+        claims=(*plan.claims, (claim.ref, uid)),
+        allocations={**plan.allocations, uid: special.allocation},
+        special=with_changes(special, allocation=None),
+    )
+
+
+def _is_as_planned(claim: ResourceClaim, special: Special, pod: Pod) -> bool:
+    same = claim.spec.devices.requests == special.claim.spec.devices.requests
+    return same and is_special_for(claim, pod) and claim.metadata.deletion_timestamp is None
 
 
 def nominate(plan: Plan, pod: Pod, claims: Claims, patience: Patience) -> Step | None:
@@ -80,10 +111,20 @@ def nominate(plan: Plan, pod: Pod, claims: Claims, patience: Patience) -> Step |
 
 
 def _will_wait(plan: Plan, claims: Claims, patience: Patience) -> bool:
-    if any(map(requires, plan.allocations.values())):
+    if any(map(requires, plan.allocations.values())) or (plan.special and requires(plan.special.allocation)):
         return True
     known = (claims[ref] for ref, _ in plan.claims if ref in claims)
     return any(readiness(claim, patience)[0] is not Readiness.READY for claim in known)
+
+
+def create_special(plan: Plan, _pod: Pod, claims: Claims, _patience: Patience) -> Step | None:
+    """PreBind: the special claim exists; `settled` has made it one of the claims then."""
+    if plan.special is None or plan.special.allocation is None:
+        return None
+    claim = plan.special.claim
+    if claim.ref in claims:
+        raise PlanFailed(f"claim {claim.ref} is not what was planned")
+    return Step(Then.AGAIN, CreateClaim(claim))
 
 
 def reserve_claims(plan: Plan, pod: Pod, claims: Claims, patience: Patience) -> Step | None:
@@ -139,6 +180,13 @@ def await_conditions(plan: Plan, pod: Pod, claims: Claims, patience: Patience) -
     )
 
 
+def record_special(plan: Plan, pod: Pod, _claims: Claims, _patience: Patience) -> Step | None:
+    """PreBind: the pod's status names the special claim and says which container gets which request."""
+    if plan.special is None or pod.status.extended_resource_claim_status == plan.special.status:
+        return None
+    return Step(Then.AGAIN, RecordSpecialClaim(pod, plan.special.status))
+
+
 def bind(plan: Plan, pod: Pod, _claims: Claims, _patience: Patience) -> Step:
     """Bind: the pod gets its node."""
     return Step(Then.DONE, Bind(pod, plan.node))
@@ -146,21 +194,30 @@ def bind(plan: Plan, pod: Pod, _claims: Claims, _patience: Patience) -> Step:
 
 _Stage: TypeAlias = Callable[[Plan, Pod, Claims, Patience], Step | None]
 
-STAGES: Final[tuple[_Stage, ...]] = (nominate, reserve_claims, await_conditions, bind)
-"""What has to be true, in this order; a stage that is through gives None.
+STAGES: Final[tuple[_Stage, ...]] = (
+    nominate,
+    create_special,
+    reserve_claims,
+    await_conditions,
+    record_special,
+    bind,
+)
+"""What has to be true, in this order; a stage that is through gives None."""
 
-The claim for extended resources (KEP-5004) is a stage before reserving.
-"""
 
-
-def unreserve(plan: Plan, pod: Pod, claims: Claims, patience: Patience = _ENDLESS) -> Release | None:
+def unreserve(
+    plan: Plan, pod: Pod, claims: Claims, patience: Patience = _ENDLESS
+) -> Release | RemoveFinalizer | DeleteClaim | None:
     """Takes back what a failed plan has written so far, one claim at a time; None when nothing is left.
 
     Unlike kube-scheduler, which leaves the allocation in place, this frees the devices too: no other pod can
     have come to use them. A claim whose devices did not get ready is given back whoever allocated it; its
     allocation stays while other pods have it reserved, and goes with the last of them. What is ready stays
-    with the pod: getting it ready once more may take minutes.
+    with the pod: getting it ready once more may take minutes. The special claim goes in any case, as
+    kube-scheduler has it: what it asks for may not be what the next node needs.
     """
+    if plan.special is not None and (undo := _discard(plan.special, pod, claims)) is not None:
+        return undo
     for ref, uid in plan.claims:
         claim = claims.get(ref)
         if claim is None or claim.metadata.uid != uid or not reserved_for(claim, pod):
@@ -170,3 +227,8 @@ def unreserve(plan: Plan, pod: Pod, claims: Claims, patience: Patience = _ENDLES
         if failed or (uid in plan.allocations and not others):
             return Release(claim, others, deallocate=not others)
     return None
+
+
+def _discard(special: Special, pod: Pod, claims: Claims) -> RemoveFinalizer | DeleteClaim | None:
+    claim = claims.get(special.claim.ref)
+    return discard_step(claim) if claim is not None and is_special_for(claim, pod) else None

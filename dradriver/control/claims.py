@@ -94,13 +94,14 @@ class ClaimController:
 
     def _pod_changed(self, _kind: ChangeKind, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
-        if pod is None or not pod.spec.resource_claims:
+        if pod is None or not (pod.spec.resource_claims or self._owned.of(pod.metadata.uid)):
             return
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._gone.add(old.metadata.uid)
         self._loop.queue.add(_Key("pod", pod.ref))
         if new is None or is_done(new):
-            for name in used_names(pod):
+            owned = (claim.ref for claim in self._owned.of(pod.metadata.uid))
+            for name in dict.fromkeys([*used_names(pod), *owned]):
                 self._loop.queue.add(_Key("claim", name))
 
     def _claim_changed(self, _kind: ChangeKind, old: ResourceClaim | None, new: ResourceClaim | None) -> None:

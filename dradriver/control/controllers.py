@@ -12,6 +12,7 @@ from dradriver.control.conditions import BINDING_TIMEOUT
 from dradriver.control.eviction_controller import NAME as EVICTION
 from dradriver.control.eviction_controller import EvictionController
 from dradriver.control.executor import Executor
+from dradriver.control.extended import ScoringStrategy
 from dradriver.control.metrics import Metrics
 from dradriver.control.scheduler import Scheduler
 from dradriver.kube import Client, EventRecorder
@@ -39,6 +40,7 @@ class Controllers:
         setback: tuple[float, float] = (1.0, 10.0),
         max_steps: int = MAX_STEPS,
         taint_rules: bool = True,
+        scoring: ScoringStrategy | None = None,
     ) -> None:
         """Controllers that do not run yet.
 
@@ -51,6 +53,7 @@ class Controllers:
                 tried again.
             max_steps: after how many tries of a device the allocator gives up on a node.
             taint_rules: whether there are DeviceTaintRules (DRADeviceTaintRules).
+            scoring: which nodes are better for pods with extended resources; by default all are equally good.
         """
         features = features or Features()
         self.metrics = Metrics()
@@ -74,6 +77,7 @@ class Controllers:
             binding_timeout=binding_timeout,
             setback=setback,
             max_steps=max_steps,
+            scoring=scoring,
             metrics=self.metrics,
         )
         self._stack = AsyncExitStack()

@@ -49,6 +49,7 @@ class Executor:
         self._ways: Mapping[type, Callable[[Any], Awaitable[None]]] = {
             actions.CreateClaim: self._create_claim,
             actions.RecordClaims: self._record_claims,
+            actions.RecordSpecialClaim: self._record_special_claim,
             actions.DeleteClaim: self._delete_claim,
             actions.LookUpPod: self._look_up_pod,
             actions.AddFinalizer: self._add_finalizer,
@@ -114,6 +115,9 @@ class Executor:
     async def _record_claims(self, action: actions.RecordClaims) -> None:
         statuses = [{"name": name, "resourceClaimName": claim} for name, claim in sorted(action.names.items())]
         await self._patch_pod(action.pod, {"resourceClaimStatuses": statuses})
+
+    async def _record_special_claim(self, action: actions.RecordSpecialClaim) -> None:
+        await self._patch_pod(action.pod, {"extendedResourceClaimStatus": action.status})
 
     async def _delete_claim(self, action: actions.DeleteClaim) -> None:
         meta = action.claim.metadata

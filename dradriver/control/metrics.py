@@ -11,7 +11,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from dradriver.control.queue_metrics import Gauges, QueueMetrics
-from dradriver.model.claim import POD_CLAIM_ANNOTATION, ResourceClaim
+from dradriver.model.claim import EXTENDED_CLAIM_ANNOTATION, POD_CLAIM_ANNOTATION, ResourceClaim
 
 __all__ = ["Metrics", "asks_for_admin_access"]
 
@@ -86,6 +86,17 @@ class Metrics:
             buckets=_EVICTIONS,
         )
 
+        self._created_special = self._counter(
+            "scheduler_resourceclaim_creates_total",
+            "Claims made for extended resources.",
+            "status",
+        )
+        self._created_by_owner = self._counter(
+            "dynamic_resource_allocation_resourceclaim_creates_total",
+            "All claims made for pods, as Kubernetes 1.37 counts them.",
+            *("status", "admin_access", "owner_api_group", "owner_api_kind"),
+        )
+
     def _counter(self, name: str, told: str, *labels: str) -> Counter:
         return Counter(name, told, labels, registry=self.registry)
 
@@ -117,7 +128,14 @@ class Metrics:
 
     def created(self, status: str, *, admin_access: bool) -> None:
         """The API server was asked to make a claim."""
-        self._created.labels(status, str(admin_access).lower()).inc()
+        admin = str(admin_access).lower()
+        self._created.labels(status, admin).inc()
+        self._created_by_owner.labels(status, admin, "", "Pod").inc()
+
+    def created_special(self, status: str) -> None:
+        """The API server was asked to make a claim for extended resources."""
+        self._created_special.labels(status).inc()
+        self._created_by_owner.labels(status, "false", "", "Pod").inc()
 
     def evicted(self, seconds: float) -> None:
         """A pod was deleted because of a taint, this long after it had to go."""
@@ -149,9 +167,12 @@ def asks_for_admin_access(claim: ResourceClaim) -> bool:
 
 
 def _kind(claim: ResourceClaim) -> tuple[str, str, str]:
-    made = POD_CLAIM_ANNOTATION in claim.metadata.annotations
+    annotations = claim.metadata.annotations
+    source = "resource_claim_template" if POD_CLAIM_ANNOTATION in annotations else ""
+    if annotations.get(EXTENDED_CLAIM_ANNOTATION) == "true":
+        source = "extended_resource"
     return (
         str(claim.allocation is not None).lower(),
         str(asks_for_admin_access(claim)).lower(),
-        "resource_claim_template" if made else "",
+        source,
     )

@@ -7,7 +7,6 @@ the answer of a create (a crash, a cut connection), the second create meets the 
 are never two claims for one claim of a pod.
 """
 
-import hashlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from itertools import count
@@ -25,6 +24,7 @@ from dradriver.control.actions import (
     Step,
     Then,
 )
+from dradriver.control.generated_names import suffix
 from dradriver.control.pod_claims import consumer_of, is_done, made_for, pod_reference, reserved_for
 from dradriver.model.claim import (
     CLAIM_FINALIZER,
@@ -40,7 +40,6 @@ __all__ = ["Objects", "claim_step", "generated_claim", "pod_step"]
 
 _LONGEST_BASE: Final = 57
 """A generated name has at most 63 characters, a hyphen and five letters among them."""
-_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _DONE: Final = Step(Then.DONE)
 
 
@@ -128,7 +127,7 @@ def generated_claim(
     )
     made_from = template.spec.metadata
     metadata = ObjectMeta(
-        name=base + _suffix(f"{pod.metadata.uid}/{wanted.name}/{attempt}"),
+        name=base + suffix(f"{pod.metadata.uid}/{wanted.name}/{attempt}"),
         generate_name=base,
         namespace=pod.metadata.namespace,
         labels=made_from.labels,
@@ -136,11 +135,6 @@ def generated_claim(
         owner_references=[owner],
     )
     return ResourceClaim(metadata=metadata, spec=template.spec.spec)
-
-
-def _suffix(seed: str) -> str:
-    number = int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8], "big")
-    return "".join(_LETTERS[number // len(_LETTERS) ** place % len(_LETTERS)] for place in range(5))
 
 
 def _reserve(pod: Pod, objects: Objects) -> Step:

@@ -16,55 +16,22 @@ until it is written.
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 from dradriver.allocator import Node as AllocationNode
 from dradriver.allocator import Refusal, allocate
-from dradriver.control import node_filters, pod_anti_affinity
-from dradriver.control.actions import Release
+from dradriver.control import extended_resources, node_filters, pod_anti_affinity
+from dradriver.control.actions import DeleteClaim, Release, RemoveFinalizer
 from dradriver.control.conditions import Readiness, readiness, requires
+from dradriver.control.cycle import Cycle, NoNode, everywhere
+from dradriver.control.extended import discard_step
 from dradriver.control.pod_claims import NotCreatedYet, Unusable, claims_of, reserved_for, used_names
 from dradriver.control.snapshot import UNDECIDED, Plan, Snapshot, Unschedulable
-from dradriver.model.claim import MAX_RESERVED_FOR, Allocation, ResourceClaim
+from dradriver.model.claim import MAX_RESERVED_FOR
 from dradriver.model.workload import Node, Pod
 
 __all__ = ["Cycle", "schedule"]
-
-
-@dataclass
-class Cycle:
-    """One attempt to schedule one pod.
-
-    Attributes:
-        pod, snapshot: what is being decided on.
-        claims: the pod's claims.
-        allocations: by node what the allocator found there, by UID of the claim.
-        unavailable: UIDs of allocated claims that can't be used on some node.
-        lost: UIDs of those that can't be used anywhere: their devices did not get ready.
-        undecided: whether the allocator gave up on some node.
-    """
-
-    pod: Pod
-    snapshot: Snapshot
-    claims: list[ResourceClaim] = field(default_factory=list)
-    allocations: dict[str, Mapping[str, Allocation]] = field(default_factory=dict)
-    unavailable: set[str] = field(default_factory=set)
-    lost: set[str] = field(default_factory=set)
-    undecided: bool = False
-
-    @property
-    def to_allocate(self) -> list[ResourceClaim]:
-        """The claims that have no allocation yet."""
-        return [claim for claim in self.claims if claim.allocation is None]
-
-
-class _NoNode(Exception):  # noqa: N818 - a verdict
-    """No node can help."""
-
-    def __init__(self, verdict: Unschedulable) -> None:
-        self.verdict = verdict
-        super().__init__(verdict.message)
 
 
 def schedule(pod: Pod, snapshot: Snapshot) -> Plan | Unschedulable:
@@ -74,17 +41,22 @@ def schedule(pod: Pod, snapshot: Snapshot) -> Plan | Unschedulable:
         for check in (*PRE_ENQUEUE, *PRE_FILTER):
             check(cycle)
         found, refusals = _filter(cycle)
-    except _NoNode as no_node:
+    except NoNode as no_node:
         return no_node.verdict if no_node.verdict.quiet else post_filter(cycle, no_node.verdict)
     if not found:
         return post_filter(cycle, _unschedulable(cycle, refusals))
     # Of equals the first is taken, and they are in the order of the other scores.
-    best = max(found, key=lambda node: (preferred(cycle, node), ready_at_once(cycle, node))).metadata.name
+    best = max(found, key=lambda node: tuple(score(cycle, node) for score in SCORE)).metadata.name
+    allocations = dict(cycle.allocations.get(best, {}))
+    special = cycle.special.get(best)
+    if special is not None:
+        special = replace(special, allocation=allocations.pop(special.claim.ref, None))
     return Plan(
         pod_uid=pod.metadata.uid,
         node=best,
         claims=tuple((claim.ref, claim.metadata.uid) for claim in cycle.claims),
-        allocations=cycle.allocations.get(best, {}),
+        allocations=allocations,
+        special=special,
     )
 
 
@@ -123,19 +95,24 @@ def _nominated(cycle: Cycle, node: Node) -> bool:
 def _enough(cycle: Cycle, last: Node) -> bool:
     if _nominated(cycle, last):
         return True
-    return not has_alternatives(cycle) and (ready_at_once(cycle, last) or not cycle.snapshot.ready)
+    if has_alternatives(cycle) or extended_resources.matter(cycle):
+        return False
+    return ready_at_once(cycle, last) or not cycle.snapshot.ready
 
 
 def _may_be_better(cycle: Cycle, node: Node, compared: int) -> bool:
     """Whether a node is worth a look when others suit: with the same devices as they it is not."""
-    return has_alternatives(cycle) or (compared < _COMPARED and cycle.snapshot.ready.reach(node))
+    if has_alternatives(cycle):
+        return True
+    differs = extended_resources.matter(cycle) or cycle.snapshot.ready.reach(node)
+    return compared < _COMPARED and differs
 
 
 def gates(cycle: Cycle) -> None:
     """A pod with scheduling gates waits until they are lifted."""
     if cycle.pod.spec.scheduling_gates:
         message = "Scheduling is blocked due to non-empty scheduling gates"
-        raise _NoNode(Unschedulable(message, reason="SchedulingGated"))
+        raise NoNode(Unschedulable(message, reason="SchedulingGated"))
 
 
 def claims_exist(cycle: Cycle) -> None:
@@ -143,9 +120,9 @@ def claims_exist(cycle: Cycle) -> None:
     try:
         cycle.claims = claims_of(cycle.pod, cycle.snapshot.claims)
     except NotCreatedYet as problem:
-        raise _NoNode(_everywhere(cycle, str(problem), quiet=True)) from None
+        raise NoNode(everywhere(cycle, str(problem), quiet=True)) from None
     except Unusable as problem:
-        raise _NoNode(_everywhere(cycle, str(problem))) from None
+        raise NoNode(everywhere(cycle, str(problem))) from None
 
 
 def claims_usable(cycle: Cycle) -> None:
@@ -153,10 +130,10 @@ def claims_usable(cycle: Cycle) -> None:
     for claim in cycle.claims:
         full = len(claim.status.reserved_for) >= MAX_RESERVED_FOR
         if full and not reserved_for(claim, cycle.pod):
-            raise _NoNode(_everywhere(cycle, "resourceclaim in use"))
+            raise NoNode(everywhere(cycle, "resourceclaim in use"))
         if claim.allocation is None and claim.metadata.uid in cycle.snapshot.in_flight:
             message = f"resource claim {claim.ref} is in the process of being allocated"
-            raise _NoNode(_everywhere(cycle, message, quiet=True))
+            raise NoNode(everywhere(cycle, message, quiet=True))
 
 
 def claims_can_get_ready(cycle: Cycle) -> None:
@@ -168,7 +145,7 @@ def claims_can_get_ready(cycle: Cycle) -> None:
             cycle.lost.add(claim.metadata.uid)
             what = "failed" if state is Readiness.FAILED else "took too long"
             devices = "; ".join(map(str, unready))
-            raise _NoNode(_everywhere(cycle, f"binding of resourceclaim {claim.ref} {what}: {devices}"))
+            raise NoNode(everywhere(cycle, f"binding of resourceclaim {claim.ref} {what}: {devices}"))
 
 
 def available(cycle: Cycle, node: Node) -> str | None:
@@ -191,7 +168,9 @@ def apart(cycle: Cycle, node: Node) -> str | None:
 
 def devices(cycle: Cycle, node: Node) -> str | None:
     """What is not allocated yet can be allocated on the node."""
-    wanted, snapshot = cycle.to_allocate, cycle.snapshot
+    snapshot = cycle.snapshot
+    special = extended_resources.to_allocate(cycle, node)
+    wanted = [*cycle.to_allocate, *special]
     if not wanted:
         return None
     try:
@@ -206,8 +185,9 @@ def devices(cycle: Cycle, node: Node) -> str | None:
             max_steps=snapshot.max_steps,
         )
     except Refusal as refusal:
-        if refusal.kind == "claim":
-            raise _NoNode(_everywhere(cycle, refusal.brief())) from None
+        # What is wrong with a special claim is so on this node: the next one may have a device plugin.
+        if refusal.kind == "claim" and not special:
+            raise NoNode(everywhere(cycle, refusal.brief())) from None
         cycle.undecided |= refusal.kind == "undecided"
         return refusal.brief()
     return None
@@ -219,9 +199,12 @@ def post_filter(cycle: Cycle, verdict: Unschedulable) -> Unschedulable:
     As kube-scheduler does: an allocation that keeps the pod off some node while nobody else uses it. And what
     was allocated for this pod before a crash: a pod that waits must not keep devices from others, or a claim
     that is being deleted from going. Of a shared claim that never gets ready each pod gives back its own
-    reservation; the last one frees the devices.
+    reservation; the last one frees the devices. A special claim that did not bring the pod to a node is made
+    anew: what it asks for may not be what the next node needs (KEP-5004).
     """
-    releases = []
+    releases: list[Release | RemoveFinalizer | DeleteClaim] = [
+        step for claim in cycle.snapshot.special if (step := discard_step(claim)) is not None
+    ]
     for ref in used_names(cycle.pod):
         claim = cycle.snapshot.claims.get(ref)
         if claim is None or claim.allocation is None:
@@ -265,7 +248,7 @@ _ALTERNATIVES: Final = 8
 """The longest list of alternatives (`FirstAvailableDeviceRequestMaxSize`)."""
 
 _COMPARED: Final = 100
-"""How many nodes are looked at for devices that are ready sooner (`minFeasibleNodesToFind`)."""
+"""How many nodes are looked at for a better score when some suit (`minFeasibleNodesToFind`)."""
 
 _TOLD: Final = 4
 """How many different reasons a message has: an event takes 1024 bytes."""
@@ -279,20 +262,27 @@ def _plain(check: Callable[[Pod, Node], str | None]) -> _Filter:
 
 
 PRE_ENQUEUE: Final[tuple[_Check, ...]] = (gates, claims_exist)
-PRE_FILTER: Final[tuple[_Check, ...]] = (claims_usable, claims_can_get_ready)
+PRE_FILTER: Final[tuple[_Check, ...]] = (
+    extended_resources.find_claim,
+    claims_usable,
+    claims_can_get_ready,
+)
 FILTER: Final[tuple[_Filter, ...]] = (
     _plain(node_filters.unschedulable),
     _plain(node_filters.ready),
     _plain(node_filters.affinity),
     _plain(node_filters.taints),
     apart,
+    extended_resources.served,
     available,
     devices,
 )
-
-
-def _everywhere(cycle: Cycle, why: str, *, quiet: bool = False) -> Unschedulable:
-    return Unschedulable(f"0/{len(cycle.snapshot.nodes)} nodes are available: {why}.", quiet=quiet)
+SCORE: Final[tuple[Callable[[Cycle, Node], int], ...]] = (
+    preferred,
+    ready_at_once,
+    extended_resources.filling,
+)
+"""The earlier of them count more."""
 
 
 def _unschedulable(cycle: Cycle, refusals: Mapping[str, str]) -> Unschedulable:

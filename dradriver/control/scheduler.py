@@ -18,18 +18,19 @@ from datetime import UTC, datetime, timedelta
 from types import MappingProxyType, TracebackType
 from typing import Final, Self
 
-from msgspec.structs import replace
-
 from dradriver.allocator import MAX_STEPS, Features, InUse, Inventory
-from dradriver.control.actions import Report, Step, Then
-from dradriver.control.binding import BindingFailed, PlanFailed, next_step, unreserve
+from dradriver.control.actions import Action, CreateClaim, Report, Step, Then
+from dradriver.control.binding import BindingFailed, PlanFailed, next_step, settled, unreserve
 from dradriver.control.caches import Caches, Index
 from dradriver.control.conditions import BINDING_TIMEOUT
 from dradriver.control.executor import Executor
+from dradriver.control.extended import ClassesByResource, ScoringStrategy, amounts_of, is_extended, owners_of
 from dradriver.control.loop import Loop
 from dradriver.control.metrics import Metrics
+from dradriver.control.node_usage import NodeUsage
 from dradriver.control.pipeline import schedule
 from dradriver.control.pod_claims import used_names
+from dradriver.control.promises import with_promises
 from dradriver.control.ready_pools import ReadyPools
 from dradriver.control.snapshot import UNDECIDED, Plan, Snapshot, Unschedulable, holds
 from dradriver.control.tainted_slices import TaintedSlices
@@ -70,6 +71,7 @@ class Scheduler:
         binding_timeout: timedelta = BINDING_TIMEOUT,
         setback: tuple[float, float] = (1.0, 10.0),
         max_steps: int = MAX_STEPS,
+        scoring: ScoringStrategy | None = None,
         metrics: Metrics | None = None,
     ) -> None:
         """A scheduler that does not run yet.
@@ -82,11 +84,13 @@ class Scheduler:
             setback: the first and the longest wait in seconds before a pod whose devices did not get ready is
                 tried again (kube-scheduler's `podInitialBackoffSeconds` and `podMaxBackoffSeconds`).
             max_steps: after how many tries of a device the allocator gives up on a node.
+            scoring: which nodes are better; by default all that suit are equally good.
             metrics: where to count.
         """
         self._caches = caches
         self._features = features or Features()
         self._max_steps = max_steps
+        self._scoring = scoring or ScoringStrategy()
         self._plans: dict[str, Plan] = {}
         self._failed: dict[str, PlanFailed] = {}
         self._waits = Waits(
@@ -99,21 +103,25 @@ class Scheduler:
         self._inventory = Inventory.of(())
         self._ready = ReadyPools()
         self._tainted = TaintedSlices()
+        self._classes_by_resource = ClassesByResource()
         self._inventory_of = 0
         self._slices_changes = 1
         self._turn = asyncio.Lock()
         self._running = Index(caches.pods, _place)
         self._users = Index(caches.pods, used_names)
         self._apart = Index(caches.pods, _wants_distance)
+        self._special = Index(caches.claims, owners_of)
+        self._usage = NodeUsage(caches.pods)
         queue = WorkQueue[str](*_BACKOFF)
-        self._loop = Loop("scheduler", self, executor.execute, workers=_WORKERS, queue=queue)
+        self._execute = executor.execute
+        self._loop = Loop("scheduler", self, self._carry_out, workers=_WORKERS, queue=queue)
         self._stack = AsyncExitStack()
         caches.pods.subscribe(self._pod_changed)
         caches.claims.subscribe(self._claim_changed)
         caches.nodes.subscribe(self._node_changed)
         caches.slices.subscribe(lambda *_: self._slices_changed())
         caches.rules.subscribe(self._rule_changed)
-        caches.classes.subscribe(lambda *_: self._wake())
+        caches.classes.subscribe(lambda *_: self._classes_changed())
 
     async def __aenter__(self) -> Self:
         await self._stack.enter_async_context(self._loop)
@@ -146,6 +154,16 @@ class Scheduler:
         """A write was refused: the plan is given up, unless the API server may only not have answered."""
         if key in self._plans and not isinstance(error, (Unavailable, TooManyRequests)):
             self._failed[key] = PlanFailed(str(error))
+
+    async def _carry_out(self, action: Action) -> bool:
+        if not isinstance(action, CreateClaim):
+            return await self._execute(action)
+        done = False
+        try:
+            done = await self._execute(action)
+        finally:
+            self._metrics.created_special("success" if done else "failure")
+        return done
 
     def _timed(self, step: Step, key: str) -> Step:
         if step.deadline is not None:
@@ -192,6 +210,7 @@ class Scheduler:
 
     def _write(self, key: str, pod: Pod, plan: Plan) -> Step:
         claims, patience = self._caches.claims.items, self._waits.patience(key)
+        plan = self._plans[key] = settled(plan, pod, claims)
         if key not in self._failed:
             try:
                 self._check_node(key, plan)
@@ -260,16 +279,16 @@ class Scheduler:
             self._ready = await asyncio.to_thread(ReadyPools.of, slices)
             self._inventory_of = changes
 
-    def _view(self, pod: Pod) -> tuple[Snapshot, Mapping[str, Plan]]:
-        """The cluster without what is in use, and the plans by the claims that they will allocate."""
-        promised = {uid: plan for plan in self._plans.values() for uid in plan.allocations}
+    def _view(self, pod: Pod) -> tuple[Snapshot, Sequence[Plan]]:
+        """The cluster without what is in use, and the plans."""
+        plans = list(self._plans.values())
         nodes = sorted(self._caches.nodes.items.values(), key=lambda node: node.metadata.name)
         snapshot = Snapshot(
             nodes=nodes,
             claims=dict(self._caches.claims.items),
             classes=dict(self._caches.classes.items),
             inventory=self._inventory,
-            in_flight=promised.keys(),
+            in_flight={uid for plan in plans for uid in plan.allocations},
             pods_on=self._pods_on(nodes),
             pods=self._neighbors(nodes) if pod.kept_apart_from or self._apart.of(_DISTANCE) else {},
             features=self._features,
@@ -277,8 +296,12 @@ class Scheduler:
             now=datetime.now(UTC).replace(microsecond=0),
             patience=self._waits.patience(),
             ready=self._ready,
+            classes_by_resource=self._classes_by_resource,
+            taken=self._usage.with_pods(self._planned()) if amounts_of(pod) else {},
+            special=list(self._special.of(pod.metadata.uid)) if self._features.extended_resources else (),
+            scoring=self._scoring,
         )
-        return snapshot, promised
+        return snapshot, plans
 
     def _pods_on(self, nodes: list[Node]) -> Mapping[str, int]:
         counts = {node.metadata.name: len(self._running.of(node.metadata.name)) for node in nodes}
@@ -288,11 +311,14 @@ class Scheduler:
 
     def _neighbors(self, nodes: list[Node]) -> Mapping[str, Sequence[Pod]]:
         found = {node.metadata.name: list(self._running.of(node.metadata.name)) for node in nodes}
-        for key, plan in self._plans.items():
-            pod = self._caches.pods.items.get(key)
-            if pod is not None and not pod.spec.node_name:
-                found.setdefault(plan.node, []).append(pod)
+        for node_name, pod in self._planned():
+            found.setdefault(node_name, []).append(pod)
         return found
+
+    def _planned(self) -> list[tuple[str, Pod]]:
+        """The pods that will run, and where."""
+        pods = ((plan.node, self._caches.pods.items.get(key)) for key, plan in self._plans.items())
+        return [(node, pod) for node, pod in pods if pod is not None and not pod.spec.node_name]
 
     def _wake(self) -> None:
         for key in self._waiting:
@@ -302,8 +328,9 @@ class Scheduler:
         pod = new or old
         if pod is None or (old is not None and new is not None and _asks(old) == _asks(new)):
             return  # what we reported ourselves, or what only its kubelet says
-        if old is not None and holds(old) and self._apart.of(_DISTANCE) and (new is None or not holds(new)):
-            self._wake()  # who had to keep its distance may come
+        left_its_node = old is not None and holds(old) and (new is None or not holds(new))
+        if left_its_node and (self._apart.of(_DISTANCE) or amounts_of(pod)):
+            self._wake()  # who had to keep its distance, or found too little left, may come
         if new is None or not self._mine(new):
             self._forget(pod.ref)  # at once: what the plan held may be what others wait for
             self._tries.forget(pod.ref)
@@ -314,10 +341,23 @@ class Scheduler:
         if old is not None and old.allocation is not None and (new is None or new.allocation is None):
             self._wake()
         claim = new or old
-        for pod in self._users.of(claim.ref) if claim is not None else ():
+        for pod in self._users_of(claim) if claim is not None else ():
             # Who was set back is not woken by what it gave back itself.
             if pod.ref in self._waiting or (pod.ref in self._waits and pod.ref not in self._failed):
                 self._loop.queue.add(pod.ref)
+
+    def _users_of(self, claim: ResourceClaim) -> list[Pod]:
+        owner = claim.metadata.controller
+        pods = list(self._users.of(claim.ref))
+        if owner is not None and owners_of(claim):  # no spec names a special claim
+            pod = self._caches.pods.items.get(f"{claim.metadata.namespace}/{owner.name}")
+            pods += [pod] if pod is not None else []
+        return pods
+
+    def _classes_changed(self) -> None:
+        if self._features.extended_resources:
+            self._classes_by_resource = ClassesByResource.of(self._caches.classes.items.values())
+        self._wake()
 
     def _node_changed(self, _kind: ChangeKind, old: Node | None, new: Node | None) -> None:
         if new is not None and (old is None or _offers(old) != _offers(new)):
@@ -338,9 +378,9 @@ class Scheduler:
         self._wake()
 
 
-def _plan(pod: Pod, view: tuple[Snapshot, Mapping[str, Plan]]) -> Plan | Unschedulable:
-    snapshot, promised = view
-    in_use = InUse.of(_with_promises(claim, promised) for claim in snapshot.claims.values())
+def _plan(pod: Pod, view: tuple[Snapshot, Sequence[Plan]]) -> Plan | Unschedulable:
+    snapshot, plans = view
+    in_use = InUse.of(with_promises(snapshot.claims.values(), plans))
     return schedule(pod, dataclasses.replace(snapshot, in_use=in_use))
 
 
@@ -352,15 +392,6 @@ def _unschedulable(pod: Pod, verdict: Unschedulable) -> Step:
     if verdict.quiet or (told and not pod.status.nominated_node_name):
         return Step(Then.WAIT)
     return Step(Then.WAIT, Report(pod, verdict.reason, verdict.message))
-
-
-def _with_promises(claim: ResourceClaim, promised: Mapping[str, Plan]) -> ResourceClaim:
-    """The claim as it will be when the plans are written."""
-    plan = promised.get(claim.metadata.uid)
-    if plan is None or claim.allocation is not None:
-        return claim
-    allocation = plan.allocations[claim.metadata.uid]
-    return replace(claim, status=replace(claim.status, allocation=allocation))
 
 
 def _wants_distance(pod: Pod) -> tuple[str, ...]:
@@ -385,4 +416,5 @@ def _asks(pod: Pod) -> tuple[object, ...]:
 def _offers(node: Node) -> tuple[object, ...]:
     """What of a node scheduling depends on; heartbeats do not count."""
     ready = next((c.status for c in node.status.conditions if c.type == "Ready"), "True")
-    return node.metadata.uid, node.metadata.labels, node.spec, ready
+    plugins = {name: amount for name, amount in node.status.allocatable.items() if is_extended(name)}
+    return node.metadata.uid, node.metadata.labels, node.spec, ready, plugins

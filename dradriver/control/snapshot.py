@@ -6,8 +6,9 @@ from datetime import datetime
 from typing import Final
 
 from dradriver.allocator import MAX_STEPS, Features, InUse, Inventory
-from dradriver.control.actions import Release
+from dradriver.control.actions import DeleteClaim, Release, RemoveFinalizer
 from dradriver.control.conditions import Patience
+from dradriver.control.extended import ClassesByResource, ScoringStrategy, Special
 from dradriver.control.ready_pools import ReadyPools
 from dradriver.model.claim import Allocation, ResourceClaim
 from dradriver.model.deviceclass import DeviceClass
@@ -38,6 +39,11 @@ class Snapshot:
         now: the timestamp of new allocations.
         patience: how long binding conditions are waited for.
         ready: which nodes have devices that are ready at once.
+        classes_by_resource: the device classes by the extended resources that they serve; empty where
+            DRAExtendedResource is off.
+        taken: by node how much of each extended resource its pods take, plans in flight included.
+        special: special claims that were left by earlier attempts for the pod that is being scheduled.
+        scoring: which nodes are better.
     """
 
     nodes: Sequence[Node]
@@ -53,6 +59,10 @@ class Snapshot:
     now: datetime | None = None
     patience: Patience = field(default_factory=Patience)
     ready: ReadyPools = field(default_factory=ReadyPools)
+    classes_by_resource: ClassesByResource = field(default_factory=ClassesByResource)
+    taken: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    special: Sequence[ResourceClaim] = ()
+    scoring: ScoringStrategy = field(default_factory=ScoringStrategy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +74,15 @@ class Plan:
         node: the node's name.
         claims: `namespace/name` and UID of the pod's claims, in its order.
         allocations: by UID, those that are still to be written.
+        special: the claim for its extended resources, if devices serve any. It has its allocation with it until
+            it is created; then it is one of `claims` too.
     """
 
     pod_uid: str
     node: str
     claims: tuple[tuple[str, str], ...] = ()
     allocations: Mapping[str, Allocation] = field(default_factory=dict)
+    special: Special | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +93,14 @@ class Unschedulable:
         message: for people, as kube-scheduler words it.
         reason: of the pod's condition.
         releases: what had better be taken back first: allocations that no other pod uses and that keep the
-            pod off a node, or are held for it while it waits; reservations of what never gets ready.
+            pod off a node, or are held for it while it waits; reservations of what never gets ready; special
+            claims that are no use.
         quiet: whether this is no news for a user: another controller is at work.
     """
 
     message: str
     reason: str = "Unschedulable"
-    releases: tuple[Release, ...] = ()
+    releases: tuple[Release | RemoveFinalizer | DeleteClaim, ...] = ()
     quiet: bool = False
 
 

@@ -13,6 +13,7 @@ from dradriver.model.quantity import Quantity
 
 __all__ = [
     "CLAIM_FINALIZER",
+    "EXTENDED_CLAIM_ANNOTATION",
     "MAX_RESERVED_FOR",
     "MAX_RESULTS",
     "POD_CLAIM_ANNOTATION",
@@ -47,6 +48,8 @@ MAX_RESULTS: Final = 32
 MAX_RESERVED_FOR: Final = 256
 CLAIM_FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 POD_CLAIM_ANNOTATION: Final = "resource.kubernetes.io/pod-claim-name"
+EXTENDED_CLAIM_ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"
+"""`"true"` on the claim that a scheduler made for a pod's extended resources (KEP-5004)."""
 
 
 class DeviceId(NamedTuple):

@@ -14,6 +14,7 @@ __all__ = [
     "Container",
     "ContainerResources",
     "EnvVar",
+    "ExtendedResourceClaim",
     "LabelSelector",
     "Node",
     "NodeAffinity",
@@ -27,6 +28,7 @@ __all__ = [
     "PodCondition",
     "PodSpec",
     "PodStatus",
+    "RequestMapping",
     "ResourceClaimUse",
     "Taint",
     "Toleration",
@@ -187,6 +189,21 @@ class PodCondition(Value, frozen=True, kw_only=True):
     last_transition_time: datetime | None = None
 
 
+class RequestMapping(Value, frozen=True, kw_only=True):
+    """Which request of the claim stands for an extended resource of a container (KEP-5004)."""
+
+    container_name: str
+    resource_name: str
+    request_name: str
+
+
+class ExtendedResourceClaim(Value, frozen=True, kw_only=True):
+    """The claim that a scheduler made for a pod's extended resources (`extendedResourceClaimStatus`)."""
+
+    resource_claim_name: str
+    request_mappings: list[RequestMapping] = []
+
+
 class PodStatus(Value, frozen=True, kw_only=True):
     """How far a pod is."""
 
@@ -196,6 +213,7 @@ class PodStatus(Value, frozen=True, kw_only=True):
     message: str = ""
     nominated_node_name: str = ""
     resource_claim_statuses: list[PodClaimStatus] = []
+    extended_resource_claim_status: ExtendedResourceClaim | None = None
     container_statuses: list[dict[str, Any]] = []
 
 

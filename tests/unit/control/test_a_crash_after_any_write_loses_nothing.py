@@ -5,8 +5,10 @@ from contextlib import suppress
 
 import pytest
 
+from dradriver.control.extended import amounts_of
 from dradriver.control.ownership import pod_step
 from dradriver.testing import builders
+from tests.unit.control.extended_pods import container, gpu_class, pod
 from tests.unit.control.world import CrashError, World, cluster
 
 
@@ -25,15 +27,24 @@ def shared_claim() -> World:
     return w
 
 
+def extended_resources() -> World:
+    """Two pods on a node with devices, and a third that wants what is left."""
+    w = cluster(nodes=1, devices=4)
+    w.classes.clear()
+    w.add(gpu_class(), pod("pod-1", gpu=1, init=(container("setup", gpu=2),)), pod("pod-2", implicit=1))
+    w.add(builders.pod(name="pod-3", templates=["template"]))
+    return w
+
+
 def life(w: World) -> None:
     """The pods start, the first one ends, the second is deleted."""
     w.settle()
     assert all(pod.spec.node_name for pod in w.pods.values())
     held = [result.id for claim in w.claims.values() for result in claim.results]
     assert len(held) == len(set(held))
-    for pod in w.pods.values():
-        wanted = [used for used in pod.spec.resource_claims if used.resource_claim_template_name]
-        assert len(w.claims_of(pod.metadata.name)) == len(wanted)
+    for each in w.pods.values():
+        wanted = [used for used in each.spec.resource_claims if used.resource_claim_template_name]
+        assert len(w.claims_of(each.metadata.name)) == len(wanted) + bool(amounts_of(each))
     w.change("pod-1", phase="Succeeded")
     w.settle()
     w.delete_pod("pod-2")
@@ -51,7 +62,7 @@ def writes_of(start: Callable[[], World]) -> int:
     return 2 * len(w.writes)
 
 
-@pytest.mark.parametrize("start", [two_claims_each, shared_claim])
+@pytest.mark.parametrize("start", [two_claims_each, shared_claim, extended_resources])
 def test_a_crash_after_any_write_loses_nothing(start: Callable[[], World]) -> None:
     total = writes_of(start)
     assert total > 20

@@ -1,17 +1,22 @@
-"""Pods with binding conditions, a controller that succeeds, fails and flaps, and a pipeline killed at random.
+"""Pods with binding conditions and extended resources, and a pipeline that is killed at random.
 
-Each seed is one story of some hundred steps. After every write no device is held by two claims; in the end,
-when all pods are gone, nothing is held at all.
+A controller says of devices that they are ready, that they failed, and flaps. Each seed is one story of some
+hundred steps. After every write no device is held by two claims, no pod has two special claims, and a pod that
+runs where devices serve it has the one that its status names; in the end, when all pods are gone, nothing is
+held at all.
 """
 
 import random
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 
+from dradriver.control.extended import amounts_of
 from dradriver.control.ownership import claim_step, pod_step
 from dradriver.testing import builders
-from tests.unit.control.world import ATTACHED, FAILED, CrashError, World, cluster, slow_device
+from tests.unit.control.extended_pods import container, gpu_class, plugin_node, pod
+from tests.unit.control.world import ATTACHED, FAILED, NOW, CrashError, World, cluster, slow_device
 
 SEEDS = 500
 CHUNKS = 10
@@ -26,6 +31,10 @@ def cast() -> World:
     w.add(builders.pod("shared", name="pod-1"), builders.pod("shared", name="pod-2", templates=["template"]))
     w.add(builders.pod(name="pod-3", templates=["template", "template"]))
     w.add(*(builders.pod(name=f"pod-{i}", templates=["template"]) for i in (4, 5)))
+    w.classes.clear()
+    w.add(gpu_class(), plugin_node("node-3", 1))
+    w.add(pod("pod-6", gpu=1), pod("pod-7", implicit=1, init=(container("setup", implicit=2),)))
+    w.add(pod("pod-8", gpu=2))
     return w
 
 
@@ -39,6 +48,15 @@ class Story:
         assert len(held) == len(set(held)), held
         for claim in self.w.claims.values():
             assert claim.allocation is not None or not claim.status.reserved_for
+        for each in self.w.pods.values():
+            special = self.w.special_of(each)
+            assert len(special) <= 1, special
+            named = each.status.extended_resource_claim_status
+            if each.spec.node_name in {"node-1", "node-2"} and amounts_of(each) and not each.finished:
+                assert named is not None
+                assert [claim.metadata.name for claim in special] == [named.resource_claim_name]
+            elif each.spec.node_name:
+                assert not named or each.finished
 
     def one_of(self, refs: dict[str, object]) -> str:
         return self.random.choice(sorted(refs))
@@ -77,6 +95,12 @@ class Story:
             else:
                 self.w.delete_pod(name)
 
+    def change_classes(self) -> None:
+        """The resource is served by a newer class, or by the old one alone."""
+        newer = gpu_class("newer", created=NOW + timedelta(days=1))
+        if self.w.classes.pop("newer", None) is None:
+            self.w.add(newer)
+
     def event(self) -> Callable[[], object]:
         chance = self.random.random()
         if chance < 0.8:
@@ -84,7 +108,12 @@ class Story:
         if chance < 0.9:
             return self.tell
         return self.random.choice(
-            [self.kill, self.end_pod, lambda: self.w.pass_time(self.random.choice([1, 300]))]
+            [
+                self.kill,
+                self.end_pod,
+                self.change_classes,
+                lambda: self.w.pass_time(self.random.choice([1, 300])),
+            ]
         )
 
     def play(self) -> None:
@@ -92,8 +121,8 @@ class Story:
             self.event()()
             self.check()
         self.calm()
-        for pod in list(self.w.pods.values()):
-            self.w.delete_pod(pod.metadata.name)
+        for each in list(self.w.pods.values()):
+            self.w.delete_pod(each.metadata.name)
         self.w.settle()
         left = [(claim.ref, claim.results) for claim in self.w.claims.values()]
         assert left == [("default/shared", [])]
@@ -108,9 +137,9 @@ class Story:
                     c.type == FAILED for d in claim.status.devices for c in d.conditions
                 ):
                     self.w.set_condition(claim.ref, ATTACHED)
-        waiting = [pod for pod in self.w.pods.values() if not pod.spec.node_name and not pod.finished]
-        for pod in waiting:
-            assert not pod.status.nominated_node_name, f"{pod.ref} waits for what is ready"
+        waiting = [each for each in self.w.pods.values() if not each.spec.node_name and not each.finished]
+        for each in waiting:
+            assert not each.status.nominated_node_name, f"{each.ref} waits for what is ready"
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))

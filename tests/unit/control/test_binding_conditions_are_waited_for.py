@@ -207,7 +207,7 @@ def test_a_shared_claim_that_failed_is_free_when_the_last_pod_gave_it_back() -> 
     releases = []
     for name in ("pod-1", "pod-2"):
         release = unreserve(w.plans[f"default/{name}"], w.pod(name), w.claims, w.patience)
-        assert release is not None
+        assert isinstance(release, Release)
         w.apply(release)
         releases.append(release.deallocate)
     assert releases == [False, True]

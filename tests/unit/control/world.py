@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -13,16 +13,17 @@ from msgspec.structs import replace
 from dradriver.allocator import InUse, Inventory
 from dradriver.control import actions
 from dradriver.control.actions import Action, Report, Step, Then
-from dradriver.control.binding import PlanFailed, next_step, unreserve
+from dradriver.control.binding import PlanFailed, next_step, settled, unreserve
 from dradriver.control.conditions import Patience
+from dradriver.control.extended import ClassesByResource, ScoringStrategy, amounts_of, is_special_for
 from dradriver.control.ownership import Objects, claim_step, pod_step
 from dradriver.control.pipeline import schedule
+from dradriver.control.promises import with_promises
 from dradriver.control.ready_pools import ReadyPools
 from dradriver.control.snapshot import Plan, Snapshot, Unschedulable
 from dradriver.model.claim import (
     CLAIM_FINALIZER,
     AllocatedDeviceStatus,
-    ClaimStatus,
     ResourceClaim,
     ResourceClaimTemplate,
     ResourceClaimTemplateSpec,
@@ -84,6 +85,7 @@ class World:
     writes: list[Action] = field(default_factory=list)
     crash_after: int | None = None
     now: datetime = NOW
+    scoring: ScoringStrategy = field(default_factory=ScoringStrategy)
     _uids: Iterator[int] = field(default_factory=itertools.count)
 
     def add(
@@ -145,8 +147,9 @@ class World:
         self.pods[pod.ref] = replace(pod, status=replace(pod.status, **status))
 
     def delete_pod(self, name: str) -> None:
-        """The pod is gone; the garbage collector takes what it owns."""
+        """The pod is gone, the scheduler forgets it; the garbage collector takes what it owns."""
         pod = self.pods.pop(f"default/{name}")
+        self.plans.pop(pod.ref, None)
         for claim in list(self.claims.values()):
             if claim.metadata.controller and claim.metadata.controller.uid == pod.metadata.uid:
                 self.delete_claim(claim.ref)
@@ -167,25 +170,35 @@ class World:
         return Objects(self.pods, self.claims, self.templates, lambda uid: owned.get(uid, ()), self.gone)
 
     def snapshot(self, **changes: Any) -> Snapshot:
-        promised = {uid: plan for plan in self.plans.values() for uid in plan.allocations}
-        held = [
-            replace(c, status=ClaimStatus(allocation=promised[c.metadata.uid].allocations[c.metadata.uid]))
-            if c.metadata.uid in promised and c.allocation is None
-            else c
-            for c in self.claims.values()
-        ]
+        plans = list(self.plans.values())
         parts: dict[str, Any] = {
             "nodes": self.nodes,
             "claims": dict(self.claims),
             "classes": self.classes,
             "inventory": Inventory.of(self.slices),
-            "in_use": InUse.of(held),
-            "in_flight": promised.keys(),
+            "in_use": InUse.of(with_promises(self.claims.values(), plans)),
+            "in_flight": {uid for plan in plans for uid in plan.allocations},
             "now": self.now,
             "patience": self.patience,
             "ready": ReadyPools.of(self.slices),
+            "classes_by_resource": ClassesByResource.of(self.classes.values()),
+            "taken": self.taken(),
+            "scoring": self.scoring,
         }
         return Snapshot(**(parts | changes))
+
+    def taken(self) -> dict[str, Counter[str]]:
+        """How much of each extended resource the pods on each node take, and those that plans bring there."""
+        found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for ref, pod in self.pods.items():
+            node = pod.spec.node_name or (self.plans[ref].node if ref in self.plans else "")
+            if node and not pod.finished:
+                found[node].update(amounts_of(pod))
+        return found
+
+    def special_of(self, pod: Pod) -> list[ResourceClaim]:
+        """The special claims that were made for a pod."""
+        return [claim for claim in self.claims.values() if is_special_for(claim, pod)]
 
     def settle(self) -> None:
         """Runs the controllers until nothing is left to do; a crash is survived by starting them again."""
@@ -231,7 +244,7 @@ class World:
             return Step(Then.DONE)
         if ref not in self.plans:
             self.failed.discard(ref)
-            verdict = schedule(pod, self.snapshot())
+            verdict = schedule(pod, self.snapshot(special=self.special_of(pod)))
             if isinstance(verdict, Unschedulable):
                 if verdict.releases:
                     return Step(Then.AGAIN, verdict.releases[0])
@@ -239,6 +252,7 @@ class World:
                 said = verdict.quiet or (told and not pod.status.nominated_node_name)
                 return Step(Then.WAIT, None if said else Report(pod, verdict.reason, verdict.message))
             self.plans[ref] = verdict
+        self.plans[ref] = settled(self.plans[ref], pod, self.claims)
         if ref in self.failed:
             return self._take_back(ref)
         try:
@@ -270,6 +284,8 @@ class World:
                 )
                 listed = [PodClaimStatus(name=k, resource_claim_name=v) for k, v in statuses.items()]
                 self.change(pod.metadata.name, resource_claim_statuses=listed)
+            case actions.RecordSpecialClaim(pod, status):
+                self.change(pod.metadata.name, extended_resource_claim_status=status)
             case actions.DeleteClaim(claim):
                 self.delete_claim(claim.ref)
             case actions.LookUpPod(namespace, name, uid):

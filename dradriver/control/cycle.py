@@ -1,0 +1,57 @@
+"""One attempt to schedule one pod: what its steps find out, and how they end it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dradriver.control.extended import Special
+from dradriver.control.snapshot import Snapshot, Unschedulable
+from dradriver.model.claim import Allocation, ResourceClaim
+from dradriver.model.workload import Pod
+
+__all__ = ["Cycle", "NoNode", "everywhere"]
+
+
+@dataclass
+class Cycle:
+    """One attempt to schedule one pod.
+
+    Attributes:
+        pod, snapshot: what is being decided on.
+        claims: the pod's claims.
+        allocations: by node what the allocator found there, by UID of the claim.
+        unavailable: UIDs of allocated claims that can't be used on some node.
+        lost: UIDs of those that can't be used anywhere: their devices did not get ready.
+        undecided: whether the allocator gave up on some node.
+        amounts: how much of each extended resource the pod asks for.
+        left: the special claim of an earlier attempt, if it is complete; one of `claims` too.
+        special: by node the special claim that the pod would have there.
+    """
+
+    pod: Pod
+    snapshot: Snapshot
+    claims: list[ResourceClaim] = field(default_factory=list)
+    allocations: dict[str, Mapping[str, Allocation]] = field(default_factory=dict)
+    unavailable: set[str] = field(default_factory=set)
+    lost: set[str] = field(default_factory=set)
+    undecided: bool = False
+    amounts: Mapping[str, int] = field(default_factory=dict)
+    left: ResourceClaim | None = None
+    special: dict[str, Special] = field(default_factory=dict)
+
+    @property
+    def to_allocate(self) -> list[ResourceClaim]:
+        """The claims that have no allocation yet."""
+        return [claim for claim in self.claims if claim.allocation is None]
+
+
+class NoNode(Exception):  # noqa: N818 - a verdict
+    """No node can help."""
+
+    def __init__(self, verdict: Unschedulable) -> None:
+        self.verdict = verdict
+        super().__init__(verdict.message)
+
+
+def everywhere(cycle: Cycle, why: str, *, quiet: bool = False) -> Unschedulable:
+    """The verdict that holds for all nodes."""
+    return Unschedulable(f"0/{len(cycle.snapshot.nodes)} nodes are available: {why}.", quiet=quiet)

@@ -1,0 +1,81 @@
+"""What of a pod's extended resources a node's device plugins serve, and what its devices have to."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dradriver.control.extended.classes import ClassesByResource
+from dradriver.control.extended.requests import Requests, requests_of
+from dradriver.model.claim import MAX_RESULTS
+from dradriver.model.quantity import NANO
+from dradriver.model.workload import Node, Pod
+
+__all__ = ["MAX_REQUESTS", "Share", "TooMany", "allocatable", "share_of", "too_many"]
+
+MAX_REQUESTS = 32
+"""The most requests of a claim (`DeviceRequestsMaxSize`)."""
+
+
+class TooMany(Exception):  # noqa: N818 - a finding
+    """The devices would not fit into one claim; the text says how many they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Who serves a pod's extended resources on a node.
+
+    Attributes:
+        insufficient: resources of which the node's device plugins have too little left, and those that nobody
+            serves there.
+        requests: what is asked of devices; nothing where device plugins serve all.
+    """
+
+    insufficient: tuple[str, ...]
+    requests: Requests
+
+
+def share_of(
+    pod: Pod, amounts: Mapping[str, int], node: Node, taken: Mapping[str, int], classes: ClassesByResource
+) -> Share:
+    """Divides the amounts that a pod asks for between the node's device plugins and its devices.
+
+    A resource that the node advertises is its device plugin's, also when too little of it is left; any other
+    is asked of devices if a class serves it (`NodeResourcesFit` and `DynamicResources` of Kubernetes 1.37).
+
+    Args:
+        pod: the pod.
+        amounts: what it asks for, as `amounts_of` says.
+        node: the node.
+        taken: what the pods on the node ask for.
+        classes: all classes.
+
+    Raises:
+        TooMany: no claim can hold that many devices or requests.
+    """
+    insufficient: list[str] = []
+    served: dict[str, str] = {}
+    for name, amount in amounts.items():
+        advertised = allocatable(node, name)
+        class_name = classes.class_name(name)
+        if advertised == 0 and class_name is not None:
+            served[name] = class_name
+        elif amount > advertised - taken.get(name, 0):
+            insufficient.append(name)
+    requests = requests_of(pod, served) if served else Requests()
+    if problem := too_many(requests):
+        raise TooMany(problem)
+    return Share(tuple(insufficient), requests)
+
+
+def allocatable(node: Node, name: str) -> int:
+    """How much of a resource the node's device plugins offer."""
+    quantity = node.status.allocatable.get(name)
+    return -(-quantity.nano // NANO) if quantity is not None else 0
+
+
+def too_many(requests: Requests) -> str | None:
+    """Why the requests do not fit into a claim, on whatever node; None if they do."""
+    if requests.devices > MAX_RESULTS:
+        return f"extended resources need {requests.devices} devices, a claim holds at most {MAX_RESULTS}"
+    if len(requests.requests) > MAX_REQUESTS:
+        return f"extended resources make {len(requests.requests)} requests, a claim has at most {MAX_REQUESTS}"
+    return None

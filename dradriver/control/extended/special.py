@@ -1,0 +1,116 @@
+"""The special claim: made by the scheduler for one pod's extended resources, and never used by another.
+
+It has no name in the pod's spec. Its pod owns it, an annotation marks it, and once nothing can fail any more
+except the binding, `status.extendedResourceClaimStatus` of the pod names it for the kubelet.
+
+Its name follows from its pod's UID as names of claims made from templates do: whatever happened to the answer
+of a create, the second create meets the first claim.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from itertools import count
+from typing import Final
+
+from dradriver.control.actions import DeleteClaim, RemoveFinalizer
+from dradriver.control.extended.requests import Requests
+from dradriver.control.generated_names import suffix
+from dradriver.control.pod_claims import reserved_for
+from dradriver.model.claim import (
+    CLAIM_FINALIZER,
+    EXTENDED_CLAIM_ANNOTATION,
+    Allocation,
+    ClaimSpec,
+    DeviceRequests,
+    ResourceClaim,
+)
+from dradriver.model.meta import ObjectMeta, OwnerReference
+from dradriver.model.workload import ExtendedResourceClaim, Pod, RequestMapping
+
+__all__ = ["Special", "discard_step", "is_special_for", "owners_of", "special_for", "usable_again"]
+
+_LONGEST_BASE: Final = 58
+"""The API server cuts `generateName` to this before it adds five letters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Special:
+    """The special claim of a plan.
+
+    Attributes:
+        claim: as it will be created, or as it was left by an earlier attempt.
+        mappings: which container gets which request.
+        allocation: what will be written to it; None for a claim that is allocated already.
+    """
+
+    claim: ResourceClaim
+    mappings: tuple[RequestMapping, ...]
+    allocation: Allocation | None = None
+
+    @property
+    def status(self) -> ExtendedResourceClaim:
+        """What the pod's status says of it in the end."""
+        return ExtendedResourceClaim(
+            resource_claim_name=self.claim.metadata.name, request_mappings=list(self.mappings)
+        )
+
+
+def special_for(pod: Pod, requests: Requests, taken: Collection[str]) -> ResourceClaim:
+    """The special claim of a pod as it will be created.
+
+    Args:
+        pod: its owner.
+        requests: what it asks for.
+        taken: `namespace/name` of all claims.
+    """
+    meta = pod.metadata
+    generate_name = f"{meta.name}-extended-resources-"
+    base = generate_name[:_LONGEST_BASE]
+    names = (base + suffix(f"{meta.uid}/extended resources/{attempt}") for attempt in count())
+    name = next(name for name in names if f"{meta.namespace}/{name}" not in taken)
+    owner = OwnerReference(api_version="v1", kind="Pod", name=meta.name, uid=meta.uid, controller=True)
+    metadata = ObjectMeta(
+        name=name,
+        generate_name=generate_name,
+        namespace=meta.namespace,
+        annotations={EXTENDED_CLAIM_ANNOTATION: "true"},
+        owner_references=[owner],
+    )
+    return ResourceClaim(metadata=metadata, spec=ClaimSpec(DeviceRequests(requests=list(requests.requests))))
+
+
+def is_special_for(claim: ResourceClaim, pod: Pod) -> bool:
+    """Whether a claim was made for the extended resources of this very pod."""
+    owner = claim.metadata.controller
+    return _is_special(claim) and owner is not None and owner.uid == pod.metadata.uid
+
+
+def owners_of(claim: ResourceClaim) -> Iterable[str]:
+    """The UID of the pod whose special claim it is, or nothing; a trait for an index."""
+    owner = claim.metadata.controller
+    return [owner.uid] if _is_special(claim) and owner is not None else []
+
+
+def _is_special(claim: ResourceClaim) -> bool:
+    return claim.metadata.annotations.get(EXTENDED_CLAIM_ANNOTATION) == "true"
+
+
+def usable_again(claim: ResourceClaim, pod: Pod) -> bool:
+    """Whether a special claim of an earlier attempt is complete: whatever was cut off came after it.
+
+    Whether it still asks for what is needed depends on the node.
+    """
+    meta = claim.metadata
+    return (
+        meta.deletion_timestamp is None
+        and CLAIM_FINALIZER in meta.finalizers
+        and claim.allocation is not None
+        and reserved_for(claim, pod)
+    )
+
+
+def discard_step(claim: ResourceClaim) -> RemoveFinalizer | DeleteClaim | None:
+    """The next write that gets rid of a special claim: its finalizer goes first, then the claim."""
+    if CLAIM_FINALIZER in claim.metadata.finalizers:
+        return RemoveFinalizer(claim)
+    return DeleteClaim(claim) if claim.metadata.deletion_timestamp is None else None

@@ -1,0 +1,117 @@
+"""The pipeline's steps for extended resources (KEP-5004): PreFilter, Filter and Score.
+
+Where a node's device plugin has what the pod asks for, it is counted; where devices serve it, a special claim
+asks for them beside the pod's own claims. Kubernetes 1.37 gives up every special claim of an earlier attempt;
+one that is complete and still what its node needs is used here, as the KEP has it: its devices may have taken
+minutes to attach.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from dradriver.allocator import CelSelectors
+from dradriver.allocator import Node as AllocationNode
+from dradriver.allocator.nodes import device_on_node
+from dradriver.cel.errors import CelError
+from dradriver.control.cycle import Cycle, NoNode, everywhere
+from dradriver.control.extended import (
+    Special,
+    TooMany,
+    Use,
+    allocatable,
+    amounts_of,
+    share_of,
+    special_for,
+    usable_again,
+)
+from dradriver.model.claim import ResourceClaim
+from dradriver.model.deviceclass import DeviceClass
+from dradriver.model.workload import Node
+
+__all__ = ["filling", "find_claim", "matter", "served", "to_allocate"]
+
+_CEL: Final = CelSelectors()
+_STALE: Final = "cannot schedule extended resource claim"
+"""kube-scheduler's words for a special claim of an earlier attempt."""
+
+
+def find_claim(cycle: Cycle) -> None:
+    """PreFilter: what the pod asks for, and the special claim of an earlier attempt if it is complete."""
+    cycle.amounts = amounts_of(cycle.pod)
+    left = cycle.snapshot.special
+    if not left:
+        return
+    if len(left) > 1 or not usable_again(left[0], cycle.pod):
+        raise NoNode(everywhere(cycle, f"{_STALE} {', '.join(claim.ref for claim in left)}"))
+    cycle.left = left[0]
+    cycle.claims = [*cycle.claims, left[0]]
+
+
+def served(cycle: Cycle, node: Node) -> str | None:
+    """Filter: every extended resource has enough left on the node, or is asked of devices there."""
+    pod, snapshot, left = cycle.pod, cycle.snapshot, cycle.left
+    if not cycle.amounts and left is None:
+        return None
+    taken = snapshot.taken.get(node.metadata.name, {})
+    try:
+        share = share_of(pod, cycle.amounts, node, taken, snapshot.classes_by_resource)
+    except TooMany as problem:
+        return str(problem)
+    if share.insufficient:
+        return ", ".join(f"Insufficient {name}" for name in share.insufficient)
+    asked = share.requests
+    if left is not None and list(asked.requests) != left.spec.devices.requests:
+        return f"{_STALE} {left.ref}"
+    if asked.requests:
+        claim = left or special_for(pod, asked, snapshot.claims)
+        cycle.special[node.metadata.name] = Special(claim, asked.mappings)
+    elif pod.status.extended_resource_claim_status is not None:
+        # Nobody can take it back, and the kubelet would wait for that claim for ever.
+        return "node(s) have a device plugin, but the pod's status names a claim for its extended resources"
+    return None
+
+
+def to_allocate(cycle: Cycle, node: Node) -> Sequence[ResourceClaim]:
+    """The special claim, where the pod has one on the node that is still to be allocated."""
+    special = cycle.special.get(node.metadata.name)
+    return [special.claim] if special is not None and special.claim.allocation is None else []
+
+
+def matter(cycle: Cycle) -> bool:
+    """Whether nodes differ in how full they are of what the pod asks for."""
+    return cycle.snapshot.scoring.counts(cycle.amounts)
+
+
+def filling(cycle: Cycle, node: Node) -> int:
+    """Score: how full the node would be, as the scoring strategy wants it."""
+    if not matter(cycle):
+        return 0
+    return cycle.snapshot.scoring.score({name: _use(cycle, node, name) for name in cycle.amounts})
+
+
+def _use(cycle: Cycle, node: Node, resource: str) -> Use:
+    capacity = allocatable(node, resource)
+    taken = cycle.snapshot.taken.get(node.metadata.name, {}).get(resource, 0)
+    found = cycle.snapshot.classes_by_resource.by_name.get(resource)
+    if capacity == 0 and found is not None:
+        capacity, taken = _devices(cycle, node, found)
+    return Use(capacity, taken + cycle.amounts[resource])
+
+
+def _devices(cycle: Cycle, node: Node, wanted: DeviceClass) -> tuple[int, int]:
+    """How many devices of a class the node reaches, and how many of them are allocated."""
+    snapshot = cycle.snapshot
+    here = AllocationNode(node.metadata.name, node.metadata.labels, frozenset(node.status.declared_features))
+    expressions = [selector.cel.expression for selector in wanted.spec.selectors if selector.cel]
+    total = allocated = 0
+    try:
+        matchers = [_CEL.compile(expression) for expression in expressions]
+        for pool in snapshot.inventory.near(here):
+            held = snapshot.in_use.of_pool(pool.key)
+            for device in pool.visible_on(here, snapshot.features) or ():
+                if device_on_node(device.device, device.source, here) and all(m(device) for m in matchers):
+                    total += 1
+                    allocated += device.device.name in held
+    except CelError:
+        return 0, 0  # as kube-scheduler: the resource does not count
+    return total, allocated

@@ -1,0 +1,43 @@
+"""How much of each extended resource the pods on each node take, kept current from pod to pod."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from dradriver.control.extended import amounts_of
+from dradriver.control.snapshot import holds
+from dradriver.kube import Cache, ChangeKind
+from dradriver.model.workload import Pod
+
+__all__ = ["NodeUsage"]
+
+
+class NodeUsage:
+    """Sums by node; counting all pods anew for each decision would be most of the work in a large cluster.
+
+    As for `NodeResourcesFit`, a pod counts with all that it asks for, whoever serves it there.
+    """
+
+    def __init__(self, pods: Cache[Pod]) -> None:
+        """Follows a cache that has not been entered yet."""
+        self._taken: dict[str, Counter[str]] = {}
+        pods.subscribe(self._follow)
+
+    def with_pods(self, more: Iterable[tuple[str, Pod]]) -> Mapping[str, Mapping[str, int]]:
+        """What is taken by node, once these pods run too: pairs of a node and a pod."""
+        found = {node: Counter(taken) for node, taken in self._taken.items()}
+        for node, pod in more:
+            if amounts := amounts_of(pod):
+                found.setdefault(node, Counter()).update(amounts)
+        return MappingProxyType(found)
+
+    def _follow(self, _kind: ChangeKind, old: Pod | None, new: Pod | None) -> None:
+        if old is not None and new is not None and old.spec == new.spec and holds(old) == holds(new):
+            return
+        if old is not None and holds(old) and (amounts := amounts_of(old)):
+            taken = self._taken[old.spec.node_name]
+            taken.subtract(amounts)
+            if not +taken:
+                del self._taken[old.spec.node_name]
+        if new is not None and holds(new) and (amounts := amounts_of(new)):
+            self._taken.setdefault(new.spec.node_name, Counter()).update(amounts)

@@ -1,0 +1,26 @@
+"""What plans in flight will hold: two pods never get one device, also before anything is written (Reserve)."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec.structs import replace
+
+from dradriver.control.snapshot import Plan
+from dradriver.model.claim import Allocation, ResourceClaim
+
+__all__ = ["with_promises"]
+
+
+def with_promises(claims: Iterable[ResourceClaim], plans: Sequence[Plan]) -> Iterator[ResourceClaim]:
+    """The claims as they will be once all plans are written, special claims that do not exist yet included."""
+    promised = {uid: allocation for plan in plans for uid, allocation in plan.allocations.items()}
+    for claim in claims:
+        allocation = promised.get(claim.metadata.uid)
+        yield claim if allocation is None or claim.allocation is not None else _allocated(claim, allocation)
+    for plan in plans:
+        special = plan.special
+        if special is not None and special.allocation is not None:
+            yield _allocated(special.claim, special.allocation)
+
+
+def _allocated(claim: ResourceClaim, allocation: Allocation) -> ResourceClaim:
+    return replace(claim, status=replace(claim.status, allocation=allocation))

@@ -1,0 +1,362 @@
+"""KEP-5004 in the pipeline: nodes with device plugins and nodes with devices, and the special claim."""
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from dradriver.control.actions import (
+    AddFinalizer,
+    Allocate,
+    Bind,
+    CreateClaim,
+    DeleteClaim,
+    RecordSpecialClaim,
+    RemoveFinalizer,
+)
+from dradriver.control.extended import ScoringStrategy
+from dradriver.control.pipeline import schedule
+from dradriver.control.snapshot import Plan, Unschedulable
+from dradriver.model.claim import CLAIM_FINALIZER, EXTENDED_CLAIM_ANNOTATION, ResourceClaim
+from dradriver.model.workload import ExtendedResourceClaim, Pod, RequestMapping
+from dradriver.testing import builders
+from tests.unit.control.extended_pods import GPU, IMPLICIT, NIC, container, gpu_class, plugin_node, pod
+from tests.unit.control.world import ATTACHED, FAILED, CrashError, World, slow_device
+
+
+def devices(world: World, node: str, count: int, *, slow: bool = False) -> None:
+    """A node with that many devices."""
+    make = slow_device if slow else builders.device
+    world.add(builders.node(node), builders.slice_(*[make(f"gpu-{i}") for i in range(count)], node_name=node))
+
+
+def mixed(plugins: int = 2, by_devices: int = 2) -> World:
+    """`plugin` with a device plugin, `dra` with devices, one class for both."""
+    w = World()
+    w.add(plugin_node("plugin", plugins), gpu_class())
+    devices(w, "dra", by_devices)
+    return w
+
+
+def nodes_only(*names: str, **changes: Any) -> World:
+    w = mixed(**changes)
+    w.nodes = [node for node in w.nodes if node.metadata.name in names]
+    return w
+
+
+def special(world: World) -> ResourceClaim:
+    (claim,) = world.claims.values()
+    assert claim.metadata.annotations[EXTENDED_CLAIM_ANNOTATION] == "true"
+    return claim
+
+
+def refused(world: World, which: Pod) -> str:
+    verdict = schedule(which, world.snapshot())
+    assert isinstance(verdict, Unschedulable)
+    return verdict.message
+
+
+def test_a_node_with_a_device_plugin_serves_a_pod_without_a_claim() -> None:
+    w = nodes_only("plugin")
+    w.add(pod(gpu=2))
+    w.settle()
+    assert w.pod().spec.node_name == "plugin"
+    assert not w.claims
+
+
+@pytest.mark.parametrize("name", ["gpu", "implicit"])
+def test_a_node_with_devices_serves_a_pod_by_a_claim(name: str) -> None:
+    w = nodes_only("dra")
+    w.add(pod(gpu=2) if name == "gpu" else pod(implicit=2))
+    w.settle()
+    claim = special(w)
+    assert w.pod().spec.node_name == "dra"
+    assert claim.metadata.generate_name == "pod-1-extended-resources-"
+    assert claim.metadata.name.startswith("pod-1-extended-resources-")
+    assert claim.metadata.controller is not None
+    assert claim.metadata.controller.uid == w.pod().metadata.uid
+    assert len(claim.results) == 2
+    resource = {"gpu": GPU, "implicit": IMPLICIT}[name]
+    mapping = RequestMapping(
+        container_name="main", resource_name=resource, request_name="container-0-request-0"
+    )
+    assert w.pod().status.extended_resource_claim_status == ExtendedResourceClaim(
+        resource_claim_name=claim.metadata.name, request_mappings=[mapping]
+    )
+
+
+def test_the_claim_is_written_in_kubernetes_order_and_the_pods_status_last() -> None:
+    w = nodes_only("dra")
+    w.add(pod(gpu=1))
+    w.settle()
+    assert [type(write) for write in w.writes] == [
+        CreateClaim,
+        AddFinalizer,
+        Allocate,
+        RecordSpecialClaim,
+        Bind,
+    ]
+
+
+def test_both_kinds_of_nodes_are_used_until_they_are_full() -> None:
+    w = mixed(plugins=2, by_devices=2)
+    w.add(*(pod(f"pod-{i}", gpu=1) for i in range(5)))
+    w.settle()
+    nodes = [w.pod(f"pod-{i}").spec.node_name for i in range(5)]
+    assert sorted(nodes) == ["", "dra", "dra", "plugin", "plugin"]
+    assert "2 nodes are available" in w.condition("pod-4").message
+    assert f"1 Insufficient {GPU}" in w.condition("pod-4").message
+
+
+def test_a_full_device_plugin_gets_room_when_a_pod_ends() -> None:
+    w = nodes_only("plugin", plugins=1)
+    w.add(pod("pod-1", gpu=1), pod("pod-2", gpu=1))
+    w.settle()
+    assert not w.pod("pod-2").spec.node_name
+    w.change("pod-1", phase="Succeeded")
+    w.settle()
+    assert w.pod("pod-2").spec.node_name == "plugin"
+
+
+def test_what_nobody_serves_is_insufficient_everywhere() -> None:
+    w = mixed()
+    w.add(pod(nic=1))
+    assert f"2 Insufficient {NIC}" in refused(w, w.pod())
+
+
+def test_a_device_plugin_that_offers_zero_leaves_it_to_devices() -> None:
+    """A device plugin that was removed leaves a zero behind."""
+    w = World()
+    w.add(plugin_node("moved", 0), gpu_class(), builders.slice_(builders.device(), node_name="moved"))
+    w.add(pod(gpu=1))
+    w.settle()
+    assert special(w).results
+    assert w.pod().spec.node_name == "moved"
+
+
+def test_a_device_plugin_with_devices_beside_it_serves_alone() -> None:
+    w = World()
+    w.add(plugin_node("both", 1), gpu_class(), builders.slice_(builders.device(), node_name="both"))
+    w.add(pod("pod-1", gpu=1), pod("pod-2", gpu=1))
+    w.settle()
+    assert w.pod("pod-1").spec.node_name == "both"
+    assert not w.pod("pod-2").spec.node_name
+    assert not w.claims
+
+
+@pytest.mark.parametrize(
+    ("strategy", "expected"), [("LeastAllocated", ["plugin", "dra"]), ("MostAllocated", ["dra", "plugin"])]
+)
+def test_fuller_nodes_are_avoided_or_preferred_as_the_strategy_says(strategy: Any, expected: list[str]) -> None:
+    """Dra has one of two devices allocated; plugin has one of four taken."""
+    w = mixed(plugins=4, by_devices=2)
+    w.scoring = ScoringStrategy(strategy, {GPU: 1})
+    placed = pod("placed", gpu=1)
+    w.add(replace(placed, spec=replace(placed.spec, node_name="plugin")))
+    w.add(builders.allocated(builders.claim(), "gpu-0", node_name="dra"))
+    w.add(pod("pod-1", gpu=1))
+    w.settle()
+    assert w.pod("pod-1").spec.node_name == expected[0]
+
+
+def test_a_pods_own_claims_and_its_special_claim_are_on_one_node() -> None:
+    w = mixed(by_devices=3)
+    w.add(builders.claim())
+    made = builders.pod("claim-1")
+    main = container(gpu=2)
+    main = replace(main, resources=replace(main.resources, claims=made.spec.containers[0].resources.claims))
+    w.add(replace(made, spec=replace(made.spec, containers=[main])))
+    w.settle()
+    held = [result.device for claim in w.claims.values() for result in claim.results]
+    assert w.pod().spec.node_name == "dra"
+    assert sorted(held) == ["gpu-0", "gpu-1", "gpu-2"]
+
+
+def test_a_pod_may_have_one_resource_from_a_device_plugin_and_another_from_devices() -> None:
+    w = World()
+    w.add(plugin_node("node", 1, NIC), gpu_class(), builders.slice_(builders.device(), node_name="node"))
+    w.add(pod(gpu=1, nic=1))
+    w.settle()
+    (request,) = special(w).spec.devices.requests
+    assert request.name == "container-0-request-0"
+    assert w.pod().status.extended_resource_claim_status is not None
+
+
+def test_more_devices_than_a_claim_holds_never_fit() -> None:
+    w = nodes_only("dra", by_devices=40)
+    w.add(pod(gpu=33))
+    assert "need 33 devices, a claim holds at most 32" in refused(w, w.pod())
+
+
+def test_a_device_plugin_has_no_such_limit() -> None:
+    w = mixed(plugins=40, by_devices=40)
+    w.add(pod(gpu=33))
+    w.settle()
+    assert w.pod().spec.node_name == "plugin"
+
+
+def test_a_pod_whose_status_names_a_claim_goes_to_devices_again() -> None:
+    """The API server does not let it be taken back; on another node the kubelet would wait for ever."""
+    w = mixed()
+    old = ExtendedResourceClaim(
+        resource_claim_name="gone",
+        request_mappings=[RequestMapping(container_name="main", resource_name=GPU, request_name="x")],
+    )
+    made = pod(gpu=1)
+    w.add(replace(made, status=replace(made.status, extended_resource_claim_status=old)))
+    w.settle()
+    assert w.pod().spec.node_name == "dra"
+    status = w.pod().status.extended_resource_claim_status
+    assert status is not None
+    assert status.resource_claim_name == special(w).metadata.name
+
+
+def crashed(world: World, writes: int) -> None:
+    """The controllers die after so many writes for the pod."""
+    world.crash_after = writes
+    with suppress(CrashError):
+        while True:
+            world.take(world.scheduling_step("default/pod-1"))
+    world.forget_everything()
+
+
+@pytest.mark.parametrize("writes", [1, 2])
+def test_a_claim_that_a_crash_left_unfinished_is_deleted_and_made_anew(writes: int) -> None:
+    w = nodes_only("dra")
+    w.add(pod(gpu=1))
+    crashed(w, writes)
+    before = special(w).metadata.uid
+    w.settle()
+    assert w.pod().spec.node_name
+    assert special(w).metadata.uid != before
+
+
+@pytest.mark.parametrize("writes", [3, 4])
+def test_a_claim_that_is_complete_is_used_after_a_crash(writes: int) -> None:
+    w = nodes_only("dra")
+    w.add(pod(gpu=1))
+    crashed(w, writes)
+    before = special(w)
+    w.settle()
+    assert w.pod().spec.node_name
+    assert special(w) == before
+
+
+def test_a_claim_that_asks_for_what_is_not_needed_any_more_is_stale() -> None:
+    w = nodes_only("dra")
+    w.add(pod(gpu=1))
+    crashed(w, 3)
+    before = special(w)
+    w.add(gpu_class("newer", created=None), gpu_class(resource=None))
+    w.settle()
+    assert isinstance(w.writes[3], RemoveFinalizer)
+    assert isinstance(w.writes[4], DeleteClaim)
+    (request,) = special(w).spec.devices.requests
+    assert request.exactly is not None
+    assert request.exactly.device_class_name == "newer"
+    assert special(w).metadata.uid != before.metadata.uid
+
+
+def test_a_stale_claim_is_deleted_when_its_node_is_gone() -> None:
+    w = mixed()
+    w.nodes = [node for node in w.nodes if node.metadata.name == "dra"]
+    w.add(pod(gpu=1))
+    crashed(w, 3)
+    w.nodes = [plugin_node("plugin", 1)]
+    w.settle()
+    assert w.pod().spec.node_name == "plugin"
+    assert not w.claims
+
+
+def test_a_claim_without_its_finalizer_is_not_used() -> None:
+    """The process died while it was deleting it."""
+    w = nodes_only("dra")
+    w.add(pod(gpu=1))
+    crashed(w, 3)
+    w.apply(RemoveFinalizer(special(w)))
+    before = special(w).metadata.uid
+    w.settle()
+    assert special(w).metadata.uid != before
+    assert CLAIM_FINALIZER in special(w).metadata.finalizers
+
+
+def test_a_pod_that_can_not_run_keeps_no_special_claim() -> None:
+    w = nodes_only("dra")
+    w.add(pod(gpu=1))
+    crashed(w, 3)
+    w.nodes = []
+    w.settle()
+    assert not w.claims
+
+
+def test_the_claim_goes_when_its_pod_is_done() -> None:
+    w = nodes_only("dra")
+    w.add(pod(gpu=1))
+    w.settle()
+    w.change("pod-1", phase="Succeeded")
+    w.settle()
+    assert not w.claims
+
+
+def test_the_claim_goes_with_its_pod() -> None:
+    w = nodes_only("dra")
+    w.add(pod(gpu=1))
+    w.settle()
+    w.delete_pod("pod-1")
+    w.settle()
+    assert not w.claims
+
+
+def test_devices_of_a_special_claim_that_is_only_planned_are_taken() -> None:
+    """Reserve: the claim exists in memory only."""
+    w = nodes_only("dra", by_devices=1)
+    w.add(pod("pod-1", gpu=1), pod("pod-2", gpu=1))
+    verdict = schedule(w.pod("pod-1"), w.snapshot())
+    assert isinstance(verdict, Plan)
+    w.plans["default/pod-1"] = verdict
+    assert isinstance(schedule(w.pod("pod-2"), w.snapshot()), Unschedulable)
+
+
+def test_the_devices_of_a_special_claim_are_waited_for_and_the_pods_status_is_written_afterwards() -> None:
+    w = World()
+    w.add(gpu_class())
+    devices(w, "dra", 1, slow=True)
+    w.add(pod(gpu=1))
+    w.settle()
+    assert w.pod().status.nominated_node_name == "dra"
+    assert w.pod().status.extended_resource_claim_status is None
+    w.set_condition(special(w).ref, ATTACHED)
+    w.settle()
+    assert w.pod().spec.node_name == "dra"
+    assert w.pod().status.extended_resource_claim_status is not None
+
+
+def test_a_restart_goes_on_waiting_with_the_same_claim() -> None:
+    w = World()
+    w.add(gpu_class())
+    devices(w, "dra", 1, slow=True)
+    w.add(pod(gpu=1))
+    w.settle()
+    before = special(w).metadata.uid
+    w.forget_everything()
+    w.settle()
+    assert special(w).metadata.uid == before
+    w.set_condition(special(w).ref, ATTACHED)
+    w.settle()
+    assert w.pod().spec.node_name == "dra"
+
+
+def test_a_device_that_fails_to_attach_costs_the_claim_and_the_pod_may_go_to_a_device_plugin() -> None:
+    w = World()
+    w.add(gpu_class())
+    devices(w, "dra", 1, slow=True)
+    w.add(pod(gpu=1))
+    w.settle()
+    w.set_condition(special(w).ref, FAILED)
+    w.nodes = [plugin_node("plugin", 1)]
+    w.settle()
+    assert not w.claims
+    w.settle()
+    assert w.pod().spec.node_name == "plugin"
+    assert w.pod().status.extended_resource_claim_status is None
