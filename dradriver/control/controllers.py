@@ -14,6 +14,9 @@ from dradriver.control.eviction_controller import EvictionController
 from dradriver.control.executor import Executor
 from dradriver.control.extended import ScoringStrategy
 from dradriver.control.metrics import Metrics
+from dradriver.control.pool_controller import NAME as POOLS
+from dradriver.control.pool_controller import PoolController
+from dradriver.control.pools import Pools
 from dradriver.control.scheduler import Scheduler
 from dradriver.kube import Client, EventRecorder
 
@@ -59,20 +62,19 @@ class Controllers:
         self.metrics = Metrics()
         self.caches = Caches(client, taint_rules=taint_rules and features.device_taints)
         self.metrics.show_claims(self.caches.claims.items.values)
-        say = EventRecorder(client, "default-scheduler")
-        claims = EventRecorder(client, "resource_claim")
-        evictions = EventRecorder(client, EVICTION)
-        self._recorders = (say, claims, evictions)
-        self._claims = ClaimController(self.caches, Executor(client, self.caches, claims), self.metrics)
+        self._recorders: list[EventRecorder] = []
+        self._claims = ClaimController(self.caches, self._executor(client, "resource_claim"), self.metrics)
         self._evictions = (
-            EvictionController(self.caches, Executor(client, self.caches, evictions), self.metrics)
+            EvictionController(self.caches, self._executor(client, EVICTION), self.metrics)
             if features.device_taints
             else None
         )
-        executor = Executor(client, self.caches, say)
+        pools = Pools(self.caches)
+        self._pools = PoolController(self.caches, pools, self._executor(client, POOLS), self.metrics, features)
         self._scheduler = Scheduler(
             self.caches,
-            executor,
+            pools,
+            self._executor(client, "default-scheduler"),
             features=features,
             binding_timeout=binding_timeout,
             setback=setback,
@@ -82,6 +84,12 @@ class Controllers:
         )
         self._stack = AsyncExitStack()
 
+    def _executor(self, client: Client, component: str) -> Executor:
+        """Writes, with events under the name of a component."""
+        recorder = EventRecorder(client, component)
+        self._recorders.append(recorder)
+        return Executor(client, self.caches, recorder)
+
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             for recorder in self._recorders:
@@ -90,6 +98,7 @@ class Controllers:
             await stack.enter_async_context(self._claims)
             if self._evictions is not None:
                 await stack.enter_async_context(self._evictions)
+            await stack.enter_async_context(self._pools)
             await stack.enter_async_context(self._scheduler)
             self._stack = stack.pop_all()
         return self

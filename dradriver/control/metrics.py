@@ -149,6 +149,13 @@ class Metrics:
             Gauges("scheduler_pending_pods", told, ["queue"], lambda: {(k,): n for k, n in read().items()})
         )
 
+    def show_broken_pools(self, read: Callable[[], Mapping[str, int]]) -> None:
+        """Asks `read` for the pools that no claim can use whenever the metrics are read."""
+        told = "Pools that no claim can use, for some time: slices are missing, or they break a rule."
+        self.registry.register(
+            Gauges("dradriver_broken_pools", told, ["problem"], lambda: {(k,): n for k, n in read().items()})
+        )
+
     def show_claims(self, claims: Callable[[], Iterable[ResourceClaim]]) -> None:
         """Counts the claims whenever the metrics are read."""
         self.registry.register(

@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from types import MappingProxyType, TracebackType
 from typing import Final, Self
 
-from dradriver.allocator import MAX_STEPS, Features, InUse, Inventory
+from dradriver.allocator import MAX_STEPS, Features, InUse
 from dradriver.control.actions import Action, CreateClaim, Report, Step, Then
 from dradriver.control.binding import BindingFailed, PlanFailed, next_step, settled, unreserve
 from dradriver.control.caches import Caches, Index
@@ -30,10 +30,9 @@ from dradriver.control.metrics import Metrics
 from dradriver.control.node_usage import NodeUsage
 from dradriver.control.pipeline import schedule
 from dradriver.control.pod_claims import used_names
+from dradriver.control.pools import Pools
 from dradriver.control.promises import with_promises
-from dradriver.control.ready_pools import ReadyPools
 from dradriver.control.snapshot import UNDECIDED, Plan, Snapshot, Unschedulable, holds
-from dradriver.control.tainted_slices import TaintedSlices
 from dradriver.control.tries import Tries
 from dradriver.control.waiting import SeenConditions, Waits
 from dradriver.control.work_queue import WorkQueue
@@ -57,7 +56,7 @@ _DISTANCE: Final = "wants distance"
 
 
 class Scheduler:
-    """Schedules the pods that name it: `async with Scheduler(caches, executor)`.
+    """Schedules the pods that name it: `async with Scheduler(caches, pools, executor)`.
 
     Built before the caches are entered, as `ClaimController`.
     """
@@ -65,6 +64,7 @@ class Scheduler:
     def __init__(
         self,
         caches: Caches,
+        pools: Pools,
         executor: Executor,
         *,
         features: Features | None = None,
@@ -78,6 +78,7 @@ class Scheduler:
 
         Args:
             caches: the cluster.
+            pools: its pools.
             executor: writes.
             features: what the allocator may use.
             binding_timeout: how long after its allocation a claim may wait for binding conditions.
@@ -88,6 +89,7 @@ class Scheduler:
             metrics: where to count.
         """
         self._caches = caches
+        self._pools = pools
         self._features = features or Features()
         self._max_steps = max_steps
         self._scoring = scoring or ScoringStrategy()
@@ -100,12 +102,7 @@ class Scheduler:
         self._metrics = metrics or Metrics()
         self._metrics.show_pending(self._pending)
         self._waiting: set[str] = set()
-        self._inventory = Inventory.of(())
-        self._ready = ReadyPools()
-        self._tainted = TaintedSlices()
         self._classes_by_resource = ClassesByResource()
-        self._inventory_of = 0
-        self._slices_changes = 1
         self._turn = asyncio.Lock()
         self._running = Index(caches.pods, _place)
         self._users = Index(caches.pods, used_names)
@@ -119,7 +116,7 @@ class Scheduler:
         caches.pods.subscribe(self._pod_changed)
         caches.claims.subscribe(self._claim_changed)
         caches.nodes.subscribe(self._node_changed)
-        caches.slices.subscribe(lambda *_: self._slices_changed())
+        caches.slices.subscribe(lambda *_: self._wake())
         caches.rules.subscribe(self._rule_changed)
         caches.classes.subscribe(lambda *_: self._classes_changed())
 
@@ -194,7 +191,7 @@ class Scheduler:
         # Whatever changes from here on wakes the pod again.
         self._waiting.add(key)
         async with self._turn:
-            await self._take_inventory()
+            await self._pools.take()
             # What is promised and what is written are looked at together, or a device could be in neither.
             # All that takes long happens in the thread.
             began = self._tries.begin(key)
@@ -269,16 +266,6 @@ class Scheduler:
             "waiting": len(self._waits),
         }
 
-    async def _take_inventory(self) -> None:
-        changes = self._slices_changes
-        if self._inventory_of != changes:
-            published = list(self._caches.slices.items.values())
-            rules = list(self._caches.rules.items.values())
-            slices = await asyncio.to_thread(self._tainted.of, published, rules)
-            self._inventory = await asyncio.to_thread(Inventory.of, slices, self._inventory)
-            self._ready = await asyncio.to_thread(ReadyPools.of, slices)
-            self._inventory_of = changes
-
     def _view(self, pod: Pod) -> tuple[Snapshot, Sequence[Plan]]:
         """The cluster without what is in use, and the plans."""
         plans = list(self._plans.values())
@@ -287,7 +274,7 @@ class Scheduler:
             nodes=nodes,
             claims=dict(self._caches.claims.items),
             classes=dict(self._caches.classes.items),
-            inventory=self._inventory,
+            inventory=self._pools.inventory,
             in_flight={uid for plan in plans for uid in plan.allocations},
             pods_on=self._pods_on(nodes),
             pods=self._neighbors(nodes) if pod.kept_apart_from or self._apart.of(_DISTANCE) else {},
@@ -295,7 +282,7 @@ class Scheduler:
             max_steps=self._max_steps,
             now=datetime.now(UTC).replace(microsecond=0),
             patience=self._waits.patience(),
-            ready=self._ready,
+            ready=self._pools.ready,
             classes_by_resource=self._classes_by_resource,
             taken=self._usage.with_pods(self._planned()) if amounts_of(pod) else {},
             special=list(self._special.of(pod.metadata.uid)) if self._features.extended_resources else (),
@@ -371,11 +358,7 @@ class Scheduler:
         self, _kind: ChangeKind, old: DeviceTaintRule | None, new: DeviceTaintRule | None
     ) -> None:
         if old is None or new is None or old.spec != new.spec:
-            self._slices_changed()
-
-    def _slices_changed(self) -> None:
-        self._slices_changes += 1
-        self._wake()
+            self._wake()
 
 
 def _plan(pod: Pod, view: tuple[Snapshot, Sequence[Plan]]) -> Plan | Unschedulable:

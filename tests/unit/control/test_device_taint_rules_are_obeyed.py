@@ -9,14 +9,13 @@ import pytest
 from dradriver.allocator import Features
 from dradriver.cluster.apiserver import Fault
 from dradriver.control.controllers import Controllers
-from dradriver.kube import CLAIMS, EVENTS, SLICES, TAINT_RULES, Cache, PatchKind
+from dradriver.kube import CLAIMS, SLICES, TAINT_RULES, Cache, PatchKind
 from dradriver.model.claim import ResourceClaim
-from dradriver.model.codec import Value
-from dradriver.model.meta import ObjectMeta
 from dradriver.model.taint_rule import DeviceTaintRule
 from dradriver.model.workload import Pod
 from dradriver.testing import builders
 from tests.unit.control.conftest import Lab
+from tests.unit.control.told import told
 
 
 def a_rule(effect: str, **selector: str) -> dict[str, Any]:
@@ -49,22 +48,6 @@ async def said(rules: Cache[DeviceTaintRule], reason: str) -> str:
             await anext(changes)
 
 
-class Event(Value, frozen=True):
-    metadata: ObjectMeta
-    message: str
-    source: dict[str, str]
-
-
-async def told(lab: Lab, message: str) -> str:
-    """Who wrote an event with this message, as soon as there is one."""
-    async with Cache(lab.client, EVENTS, Event) as events, aclosing(events.changes()) as changes:
-        while True:
-            for event in events.items.values():
-                if event.message == message:
-                    return event.source["component"]
-            await anext(changes)
-
-
 async def test_a_rule_keeps_new_claims_from_a_device_until_it_is_deleted(lab: Lab) -> None:
     async with Controllers(lab.client):
         await lab.client.create(TAINT_RULES, a_rule("NoSchedule"), into=dict)
@@ -86,7 +69,9 @@ async def test_a_pod_whose_device_gets_a_no_execute_taint_is_deleted_and_told_wh
     (condition,) = [c for c in lab.seen.pods.items[pod.ref].status.conditions if c.type == "DisruptionTarget"]
     assert (condition.status, condition.reason) == ("True", "DeletionByDeviceTaintManager")
     assert condition.message == "Device Taint manager: deleting due to NoExecute taint"
-    assert await told(lab, "Marking for deletion") == "device-taint-eviction-controller"
+    assert (await told(lab.client, "Marking for deletion")).source[
+        "component"
+    ] == "device-taint-eviction-controller"
 
 
 async def test_a_taint_of_the_driver_evicts_as_well(lab: Lab) -> None:
@@ -113,7 +98,9 @@ async def test_an_eviction_that_is_not_due_yet_is_called_off_with_its_rule(lab: 
         await lab.client.create(TAINT_RULES, a_rule("NoExecute"), into=dict)
         assert await said(running.caches.rules, "PodsPendingEviction")
         await lab.client.delete(TAINT_RULES, "rule")
-        assert await told(lab, "Cancelling deletion") == "device-taint-eviction-controller"
+        assert (await told(lab.client, "Cancelling deletion")).source[
+            "component"
+        ] == "device-taint-eviction-controller"
     assert lab.seen.pods.items["default/pod-1"].metadata.deletion_timestamp is None
 
 

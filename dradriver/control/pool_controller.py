@@ -1,0 +1,142 @@
+"""The pool controller: says of pools that no claim can use why, to those who look after the cluster.
+
+A ResourceSlice has no status, so what is wrong with a pool (KEP-4815, Validation) is told in events of its
+first slice and in a gauge; `dradriver get pools` finds the same out by itself. A pool that is being written is
+broken for a moment: only what has lasted is told. A process that dies forgets whom it told, and tells once
+more.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Final, NamedTuple, Self
+
+from dradriver.allocator import Features
+from dradriver.allocator.inventory import PoolView
+from dradriver.control.actions import Say, Step, Then
+from dradriver.control.caches import Caches
+from dradriver.control.executor import Executor
+from dradriver.control.loop import Loop
+from dradriver.control.metrics import Metrics
+from dradriver.control.pools import Pools
+from dradriver.control.work_queue import WorkQueue
+from dradriver.errors import DraError
+from dradriver.kube import SLICES, ChangeKind
+from dradriver.model.meta import ObjectReference
+from dradriver.model.slices import ResourceSlice
+
+__all__ = ["NAME", "PoolController"]
+
+NAME: Final = "dradriver-pool-controller"
+"""The name of its work queue and of its events."""
+
+_LASTING_SECONDS: Final = 10.0
+"""How long a pool has to be broken before it is told: drivers need a moment to write many slices."""
+_SOON: Final = 0.1
+"""The part of that after which a changed pool is looked at first: one look for many slices."""
+_STATES: Final = {"incomplete": "PoolIncomplete", "invalid": "PoolInvalid"}
+"""The first words of an inventory's problems, and the reasons of the events."""
+_USABLE: Final = "PoolUsable"
+
+
+class _Key(NamedTuple):
+    driver: str
+    pool: str
+
+    def __str__(self) -> str:
+        return f"pool {self.driver}/{self.pool}"
+
+
+class PoolController:
+    """Tells of broken pools: `async with PoolController(caches, pools, executor, ...)`.
+
+    Built before the caches are entered, as `ClaimController`.
+    """
+
+    def __init__(
+        self,
+        caches: Caches,
+        pools: Pools,
+        executor: Executor,
+        metrics: Metrics,
+        features: Features,
+        *,
+        lasting: float = _LASTING_SECONDS,
+    ) -> None:
+        self._pools = pools
+        self._features = features
+        self._lasting = lasting
+        self._since: dict[_Key, float] = {}
+        self._told: dict[_Key, str] = {}
+        self._changed: set[_Key] = set()
+        self._running = False
+        self._queue = WorkQueue[_Key](0.1, 30.0)
+        self._loop = Loop(NAME, self, executor.execute, workers=1, queue=self._queue)
+        self._stack = AsyncExitStack()
+        self._queue.count(metrics.queues.of(NAME, lambda: self._queue.ready))
+        metrics.show_broken_pools(self._broken)
+        caches.slices.subscribe(self._slice_changed)
+
+    async def __aenter__(self) -> Self:
+        await self._stack.enter_async_context(self._loop)
+        self._running = True
+        for key in self._changed:
+            self._queue.add_after(key, self._lasting * _SOON)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._running = False
+        await self._stack.aclose()
+
+    async def decide(self, key: _Key) -> Step:
+        """What has to be said of a pool now, if anything."""
+        await self._pools.take()
+        pool = self._pools.inventory.pools.get((key.driver, key.pool))
+        problem = pool.problem_under(self._features) if pool is not None else None
+        if pool is None or problem is None:
+            self._since.pop(key, None)
+            if self._told.pop(key, None) is None or pool is None:
+                return Step(Then.DONE)
+            return Step(Then.DONE, _say(pool, _USABLE, "claims can use it again"))
+        now = time.monotonic()
+        rest = self._since.setdefault(key, now) + self._lasting - now
+        if rest > 0:
+            self._queue.add_after(key, rest)
+            return Step(Then.WAIT)
+        if self._told.get(key) == problem:
+            return Step(Then.DONE)
+        self._told[key] = problem
+        return Step(Then.DONE, _say(pool, _STATES[_state(problem)], problem))
+
+    async def failed(self, key: _Key, error: DraError) -> None:
+        """Nothing is written but events, and these are never refused."""
+
+    def _broken(self) -> Mapping[str, int]:
+        counted = Counter(map(_state, self._told.values()))
+        return {state: counted[state] for state in _STATES}
+
+    def _slice_changed(self, _kind: ChangeKind, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
+        for source in (old, new):
+            if source is not None:
+                key = _Key(source.spec.driver, source.spec.pool.name)
+                if self._running:
+                    self._queue.add_after(key, self._lasting * _SOON)
+                else:
+                    self._changed.add(key)
+
+
+def _state(problem: str) -> str:
+    return problem.partition(":")[0]
+
+
+def _say(pool: PoolView, reason: str, message: str) -> Say:
+    first = pool.slices[0].metadata
+    regarding = ObjectReference(
+        api_version=SLICES.api_version, kind=SLICES.kind, name=first.name, uid=first.uid
+    )
+    text = f"pool {pool.name} of driver {pool.driver}: {message}"
+    return Say(regarding, "Normal" if reason == _USABLE else "Warning", reason, text)

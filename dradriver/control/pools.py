@@ -1,0 +1,57 @@
+"""The pools of the cluster as scheduling sees them, computed when somebody asks after a change."""
+
+import asyncio
+
+from dradriver.allocator import Inventory
+from dradriver.control.caches import Caches
+from dradriver.control.ready_pools import ReadyPools
+from dradriver.control.tainted_slices import TaintedSlices
+from dradriver.kube import ChangeKind
+from dradriver.model.taint_rule import DeviceTaintRule
+
+__all__ = ["Pools"]
+
+
+class Pools:
+    """Slices with the taints of rules, and what is kept of them between two calls.
+
+    Built before the caches are entered. Whoever asks first after a change has it computed, in a thread; pools
+    whose slices are the same are not looked at again.
+
+    Attributes:
+        inventory: all pools, as of the last `take`.
+        ready: where devices are that need no binding conditions, as of the last `take`.
+    """
+
+    def __init__(self, caches: Caches) -> None:
+        self.inventory = Inventory.of(())
+        self.ready = ReadyPools()
+        self._caches = caches
+        self._tainted = TaintedSlices()
+        self._taken = 0
+        self._changes = 1
+        self._taking = asyncio.Lock()
+        caches.slices.subscribe(lambda *_: self._changed())
+        caches.rules.subscribe(self._rule_changed)
+
+    async def take(self) -> None:
+        """Makes `inventory` and `ready` those of the slices as they are now."""
+        async with self._taking:
+            changes = self._changes
+            if self._taken == changes:
+                return
+            published = list(self._caches.slices.items.values())
+            rules = list(self._caches.rules.items.values())
+            slices = await asyncio.to_thread(self._tainted.of, published, rules)
+            self.inventory = await asyncio.to_thread(Inventory.of, slices, self.inventory)
+            self.ready = await asyncio.to_thread(ReadyPools.of, slices)
+            self._taken = changes
+
+    def _rule_changed(
+        self, _kind: ChangeKind, old: DeviceTaintRule | None, new: DeviceTaintRule | None
+    ) -> None:
+        if old is None or new is None or old.spec != new.spec:
+            self._changed()
+
+    def _changed(self) -> None:
+        self._changes += 1

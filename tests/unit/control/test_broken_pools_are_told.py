@@ -1,0 +1,121 @@
+"""KEP-4815, Validation: a controller that checks all slices of a pool together."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+
+import pytest
+
+from dradriver.allocator import Features
+from dradriver.control.actions import Say, Then
+from dradriver.control.caches import Caches
+from dradriver.control.executor import Executor
+from dradriver.control.metrics import Metrics
+from dradriver.control.pool_controller import NAME, PoolController, _Key
+from dradriver.control.pools import Pools
+from dradriver.kube import SLICES, EventRecorder
+from dradriver.model.counters import CounterConsumption
+from dradriver.model.device import Device
+from dradriver.model.slices import ResourceSlice
+from dradriver.testing import builders
+from tests.unit.control.conftest import Lab
+from tests.unit.control.told import told
+
+DRIVER = "cards.example.com"
+KEY = _Key(DRIVER, "cards")
+BROKEN = Device("card-0", consumes_counters=[CounterConsumption("missing", {"memory": 1})])
+
+
+def a_slice(*devices: Device, count: int = 1, generation: int = 1, name: str = "cards-1") -> ResourceSlice:
+    return builders.slice_(
+        *(devices or (Device("card-1"),)),
+        driver=DRIVER,
+        pool="cards",
+        count=count,
+        generation=generation,
+        name=name,
+    )
+
+
+@asynccontextmanager
+async def controller(
+    lab: Lab, lasting: float, features: Features | None = None
+) -> AsyncIterator[tuple[PoolController, Metrics]]:
+    metrics, caches = Metrics(), Caches(lab.client)
+    async with AsyncExitStack() as stack:
+        recorder = await stack.enter_async_context(EventRecorder(lab.client, NAME))
+        pools = Pools(caches)
+        executor = Executor(lab.client, caches, recorder)
+        made = PoolController(caches, pools, executor, metrics, features or Features(), lasting=lasting)
+        await stack.enter_async_context(caches)
+        await stack.enter_async_context(made)
+        yield made, metrics
+
+
+def broken(metrics: Metrics, problem: str) -> float | None:
+    return metrics.registry.get_sample_value("dradriver_broken_pools", {"problem": problem})
+
+
+async def test_an_invalid_pool_is_told_with_its_rule_and_again_when_it_is_mended(lab: Lab) -> None:
+    async with controller(lab, 0.01) as (_, metrics):
+        await lab.client.create(SLICES, a_slice(BROKEN), into=dict)
+        event = await told(lab.client, "pool cards of driver cards.example.com: invalid")
+        assert (event.type, event.reason) == ("Warning", "PoolInvalid")
+        assert "the pool has no counter set 'missing'" in event.message
+        assert (event.involved_object.kind, event.involved_object.name) == ("ResourceSlice", "cards-1")
+        assert broken(metrics, "invalid") == 1
+        await lab.client.create(SLICES, a_slice(generation=2, name="cards-2"), into=dict)
+        event = await told(lab.client, "claims can use it again")
+        assert (event.type, event.reason) == ("Normal", "PoolUsable")
+        assert broken(metrics, "invalid") == 0
+
+
+async def test_a_pool_that_was_broken_before_the_start_is_told_too(lab: Lab) -> None:
+    await lab.client.create(SLICES, a_slice(count=2), into=dict)
+    async with controller(lab, 0.01) as (_, metrics):
+        event = await told(lab.client, "incomplete: 1 of 2 slices")
+    assert event.reason == "PoolIncomplete"
+    assert broken(metrics, "incomplete") == 1
+
+
+async def test_a_pool_that_is_just_being_written_is_not_told(lab: Lab) -> None:
+    await lab.client.create(SLICES, a_slice(count=2), into=dict)
+    async with controller(lab, 3600) as (made, _):
+        step = await made.decide(KEY)
+        assert (step.then, step.action) == (Then.WAIT, None)
+        second = a_slice(Device("card-2"), count=2, name="cards-2")
+        await lab.client.create(SLICES, second, into=dict)
+        await until_complete(made)
+        step = await made.decide(KEY)
+        assert (step.then, step.action) == (Then.DONE, None)
+
+
+async def until_complete(made: PoolController) -> None:
+    slices = made._pools._caches.slices
+    async with aclosing(slices.changes()) as changes:
+        while not {"cards-1", "cards-2"} <= slices.items.keys():
+            await anext(changes)
+
+
+async def test_the_same_is_told_once(lab: Lab) -> None:
+    await lab.client.create(SLICES, a_slice(BROKEN), into=dict)
+    async with controller(lab, 3600) as (made, _):
+        made._lasting = 0.0
+        first, second = await made.decide(KEY), await made.decide(KEY)
+    assert isinstance(first.action, Say)
+    assert second.action is None
+
+
+@pytest.mark.parametrize(("partitionable", "told_of"), [(True, True), (False, False)])
+async def test_what_a_gate_switches_off_breaks_no_pool(lab: Lab, partitionable: bool, told_of: bool) -> None:
+    await lab.client.create(SLICES, a_slice(BROKEN), into=dict)
+    async with controller(lab, 3600, Features(partitionable_devices=partitionable)) as (made, _):
+        made._lasting = 0.0
+        assert ((await made.decide(KEY)).action is not None) == told_of
+
+
+async def test_a_pool_that_is_gone_is_forgotten(lab: Lab) -> None:
+    async with controller(lab, 3600) as (made, metrics):
+        made._told[KEY] = "invalid: something"
+        step = await made.decide(KEY)
+        assert (step.then, step.action) == (Then.DONE, None)
+        assert broken(metrics, "invalid") == 0
