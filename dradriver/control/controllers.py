@@ -18,6 +18,7 @@ from dradriver.control.pool_controller import NAME as POOLS
 from dradriver.control.pool_controller import PoolController
 from dradriver.control.pools import Pools
 from dradriver.control.scheduler import Scheduler
+from dradriver.control.settings import SchedulerSettings
 from dradriver.kube import Client, EventRecorder
 
 __all__ = ["Controllers"]
@@ -75,12 +76,14 @@ class Controllers:
             self.caches,
             pools,
             self._executor(client, "default-scheduler"),
-            features=features,
-            binding_timeout=binding_timeout,
-            setback=setback,
-            max_steps=max_steps,
-            scoring=scoring,
-            metrics=self.metrics,
+            SchedulerSettings(
+                features=features,
+                binding_timeout=binding_timeout,
+                setback=setback,
+                max_steps=max_steps,
+                scoring=scoring or ScoringStrategy(),
+            ),
+            self.metrics,
         )
         self._stack = AsyncExitStack()
 

@@ -14,17 +14,16 @@ import asyncio
 import dataclasses
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from types import MappingProxyType, TracebackType
 from typing import Final, Self
 
-from dradriver.allocator import MAX_STEPS, Features, InUse
+from dradriver.allocator import InUse
 from dradriver.control.actions import Action, CreateClaim, Report, Step, Then
 from dradriver.control.binding import BindingFailed, PlanFailed, next_step, settled, unreserve
 from dradriver.control.caches import Caches, Index
-from dradriver.control.conditions import BINDING_TIMEOUT
 from dradriver.control.executor import Executor
-from dradriver.control.extended import ClassesByResource, ScoringStrategy, amounts_of, is_extended, owners_of
+from dradriver.control.extended import ClassesByResource, amounts_of, is_extended, owners_of
 from dradriver.control.loop import Loop
 from dradriver.control.metrics import Metrics
 from dradriver.control.node_usage import NodeUsage
@@ -32,6 +31,7 @@ from dradriver.control.pipeline import schedule
 from dradriver.control.pod_claims import used_names
 from dradriver.control.pools import Pools
 from dradriver.control.promises import with_promises
+from dradriver.control.settings import SchedulerSettings
 from dradriver.control.snapshot import UNDECIDED, Plan, Snapshot, Unschedulable, holds
 from dradriver.control.tries import Tries
 from dradriver.control.waiting import SeenConditions, Waits
@@ -66,12 +66,7 @@ class Scheduler:
         caches: Caches,
         pools: Pools,
         executor: Executor,
-        *,
-        features: Features | None = None,
-        binding_timeout: timedelta = BINDING_TIMEOUT,
-        setback: tuple[float, float] = (1.0, 10.0),
-        max_steps: int = MAX_STEPS,
-        scoring: ScoringStrategy | None = None,
+        settings: SchedulerSettings | None = None,
         metrics: Metrics | None = None,
     ) -> None:
         """A scheduler that does not run yet.
@@ -80,25 +75,20 @@ class Scheduler:
             caches: the cluster.
             pools: its pools.
             executor: writes.
-            features: what the allocator may use.
-            binding_timeout: how long after its allocation a claim may wait for binding conditions.
-            setback: the first and the longest wait in seconds before a pod whose devices did not get ready is
-                tried again (kube-scheduler's `podInitialBackoffSeconds` and `podMaxBackoffSeconds`).
-            max_steps: after how many tries of a device the allocator gives up on a node.
-            scoring: which nodes are better; by default all that suit are equally good.
+            settings: how pods are scheduled.
             metrics: where to count.
         """
         self._caches = caches
         self._pools = pools
-        self._features = features or Features()
-        self._max_steps = max_steps
-        self._scoring = scoring or ScoringStrategy()
+        self._settings = settings = settings or SchedulerSettings()
         self._plans: dict[str, Plan] = {}
         self._failed: dict[str, PlanFailed] = {}
         self._waits = Waits(
-            SeenConditions(caches.claims), binding_timeout, enabled=self._features.binding_conditions
+            SeenConditions(caches.claims),
+            settings.binding_timeout,
+            enabled=settings.features.binding_conditions,
         )
-        self._tries = Tries(setback)
+        self._tries = Tries(settings.setback)
         self._metrics = metrics or Metrics()
         self._metrics.show_pending(self._pending)
         self._waiting: set[str] = set()
@@ -270,6 +260,7 @@ class Scheduler:
         """The cluster without what is in use, and the plans."""
         plans = list(self._plans.values())
         nodes = sorted(self._caches.nodes.items.values(), key=lambda node: node.metadata.name)
+        settings = self._settings
         snapshot = Snapshot(
             nodes=nodes,
             claims=dict(self._caches.claims.items),
@@ -278,15 +269,15 @@ class Scheduler:
             in_flight={uid for plan in plans for uid in plan.allocations},
             pods_on=self._pods_on(nodes),
             pods=self._neighbors(nodes) if pod.kept_apart_from or self._apart.of(_DISTANCE) else {},
-            features=self._features,
-            max_steps=self._max_steps,
+            features=settings.features,
+            max_steps=settings.max_steps,
             now=datetime.now(UTC).replace(microsecond=0),
             patience=self._waits.patience(),
             ready=self._pools.ready,
             classes_by_resource=self._classes_by_resource,
             taken=self._usage.with_pods(self._planned()) if amounts_of(pod) else {},
-            special=list(self._special.of(pod.metadata.uid)) if self._features.extended_resources else (),
-            scoring=self._scoring,
+            special=list(self._special.of(pod.metadata.uid)) if settings.features.extended_resources else (),
+            scoring=settings.scoring,
         )
         return snapshot, plans
 
@@ -342,7 +333,7 @@ class Scheduler:
         return pods
 
     def _classes_changed(self) -> None:
-        if self._features.extended_resources:
+        if self._settings.features.extended_resources:
             self._classes_by_resource = ClassesByResource.of(self._caches.classes.items.values())
         self._wake()
 

@@ -1,0 +1,30 @@
+"""What can be chosen about scheduling."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from dradriver.allocator import MAX_STEPS, Features
+from dradriver.control.conditions import BINDING_TIMEOUT
+from dradriver.control.extended import ScoringStrategy
+
+__all__ = ["SchedulerSettings"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerSettings:
+    """How pods are scheduled.
+
+    Attributes:
+        features: what the allocator may use.
+        binding_timeout: how long after its allocation a claim may wait for binding conditions.
+        setback: the first and the longest wait in seconds before a pod whose devices did not get ready is
+            tried again (kube-scheduler's `podInitialBackoffSeconds` and `podMaxBackoffSeconds`).
+        max_steps: after how many tries of a device the allocator gives up on a node.
+        scoring: which nodes are better for pods with extended resources; by default all are equally good.
+    """
+
+    features: Features = field(default_factory=Features)
+    binding_timeout: timedelta = BINDING_TIMEOUT
+    setback: tuple[float, float] = (1.0, 10.0)
+    max_steps: int = MAX_STEPS
+    scoring: ScoringStrategy = field(default_factory=ScoringStrategy)
