@@ -52,7 +52,7 @@ class Gpu:
         minor: N of `/dev/nvidiaN`; None when an old driver doesn't say.
         pci_address: as sysfs writes it: `0000:07:00.0`.
         name: the product: `NVIDIA A100-SXM4-40GB`.
-        brand: `Tesla`, `NVIDIA`, ...; "" when unknown.
+        brand: `Tesla`, `Nvidia`, ..., as the other tools of NVIDIA spell it; "" when unknown.
         architecture: `Ampere`, `Hopper`, ...; "" when unknown.
         compute_capability: of CUDA, major and minor.
         memory: bytes of the whole GPU.

@@ -1,0 +1,23 @@
+"""Programs of the driver."""
+
+import os
+from pathlib import Path
+from typing import Final
+
+__all__ = ["find_program"]
+
+_FOLDERS: Final = (
+    "usr/local/sbin",
+    "usr/local/bin",
+    "usr/sbin",
+    "usr/bin",
+    "sbin",
+    "bin",
+    "usr/local/nvidia/bin",
+)
+
+
+def find_program(root: Path, name: str) -> Path | None:
+    """The program below `root`, None if it is not there. Blocking."""
+    places = (root / folder / name for folder in _FOLDERS)
+    return next((place for place in places if place.is_file() and os.access(place, os.X_OK)), None)

@@ -1,0 +1,36 @@
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from drivers.gpu_mig.card.nvml import NvmlHardware
+from tests.drivers.gpu_mig.shim.build import COMPILER, build_shim
+from tests.drivers.gpu_mig.shim.hand import Hand, environment
+
+
+@pytest.fixture(scope="session")
+def shim_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The shim of libnvidia-ml.so.1, built once."""
+    if COMPILER is None:
+        pytest.skip("no C compiler: the shim of libnvidia-ml can't be built")
+    return build_shim(tmp_path_factory.mktemp("nvml"))
+
+
+@pytest.fixture
+def shim(
+    shim_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., tuple[NvmlHardware, Hand]]]:
+    """Makes the cards of a node behind the shim, once a test."""
+    opened: list[NvmlHardware] = []
+
+    def make(*cards: str, mig: bool = True) -> tuple[NvmlHardware, Hand]:
+        for name, value in environment(tmp_path / "cards.state", cards, mig=mig).items():
+            monkeypatch.setenv(name, value)
+        hardware = NvmlHardware(shim_library)
+        hardware.open()
+        opened.append(hardware)
+        return hardware, Hand(shim_library)
+
+    yield make
+    for hardware in opened:
+        hardware.close()

@@ -1,0 +1,80 @@
+"""The hand on the hardware of the shim: what becomes of cards, from this process or another one."""
+
+import ctypes
+from collections.abc import Sequence
+from pathlib import Path
+
+from drivers.gpu_mig.card import EventKind, Process
+
+__all__ = ["SIGKILL", "Hand", "environment"]
+
+SIGKILL = -9
+"""The code of a fault that kills the process in the middle of a call."""
+_ALL = 0xFFFFFFFF
+_TYPES = {
+    EventKind.SINGLE_BIT_ECC: 0x1,
+    EventKind.DOUBLE_BIT_ECC: 0x2,
+    EventKind.XID: 0x8,
+    EventKind.MIG_CHANGED: 0x100,
+}
+
+
+def environment(state: Path, cards: Sequence[str], *, mig: bool = True, node: str = "node") -> dict[str, str]:
+    """What a process must have in its environment to see these cards.
+
+    Args:
+        state: the file that all processes share; the other arguments count until it is there.
+        cards: names of the simulator's catalog.
+        mig: whether MIG is on.
+        node: makes the UUIDs of one node other than those of another.
+    """
+    return {
+        "NVML_SHIM_STATE": str(state),
+        "NVML_SHIM_CARDS": ",".join(cards),
+        "NVML_SHIM_MIG": str(int(mig)),
+        "NVML_SHIM_NODE": node,
+    }
+
+
+class Hand:
+    """The cards that this process' environment names. GPUs are named by index."""
+
+    def __init__(self, library: Path) -> None:
+        self._library = ctypes.CDLL(str(library))
+
+    def fail(
+        self, gpu: int, kind: EventKind, *, xid: int = 0, gpu_instance: int = _ALL, compute_instance: int = _ALL
+    ) -> None:
+        """The GPU, or an instance of it, tells an error."""
+        data = ctypes.c_uint64(xid)
+        self._do("shimEvent", gpu, ctypes.c_uint64(_TYPES[kind]), data, gpu_instance, compute_instance)
+
+    def lose(self, gpu: int) -> None:
+        """The GPU falls off the bus."""
+        self._do("shimLose", gpu)
+
+    def reset(self, gpu: int) -> None:
+        """The GPU is back, without instances, in its pending MIG mode."""
+        self._do("shimReset", gpu)
+
+    def use(self, gpu: int, processes: Sequence[Process]) -> None:
+        """These processes, and no others, use the GPU."""
+        for place in range(16):
+            each = processes[place] if place < len(processes) else Process(0, 0, None, None)
+            ids = (_ALL if number is None else number for number in (each.gpu_instance, each.compute_instance))
+            self._do("shimUse", gpu, place, each.pid, ctypes.c_uint64(each.memory or 0), *ids)
+
+    def fault(self, call: str, code: int, *, skip: int = 0, after: bool = False) -> None:
+        """A call of NVML answers with an error, once, after so many that don't.
+
+        Args:
+            call: its name in C.
+            code: what it answers; `SIGKILL` kills the process that calls.
+            skip: how many calls pass first.
+            after: whether the call takes effect all the same.
+        """
+        self._do("shimFault", call.encode(), skip, code, int(after))
+
+    def _do(self, name: str, *arguments: object) -> None:
+        answer = getattr(self._library, name)(*arguments)
+        assert answer == 0, f"{name}: {answer}"

@@ -1,0 +1,48 @@
+"""The contract of `Hardware` on the simulator."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from drivers.gpu_mig.card import EventKind, Process
+from drivers.gpu_mig.card.simulator import CATALOG, SimulatedHardware
+from tests.drivers.gpu_mig.card_suite import CardSuite, Reading, ReadingSuite, read
+
+
+class SimulatedBench:
+    def __init__(self, *cards: str, mig: bool = True) -> None:
+        self.hardware = SimulatedHardware(cards, mig=mig)
+        self.hardware.open()
+        self._uuids = [gpu.uuid for gpu in self.hardware.gpus()]
+
+    def fail(
+        self, gpu: int, kind: EventKind, *, xid: int | None = None, gpu_instance: int | None = None
+    ) -> None:
+        self.hardware.fail(self._uuids[gpu], kind, xid=xid, gpu_instance=gpu_instance)
+
+    def lose(self, gpu: int) -> None:
+        self.hardware.lose(self._uuids[gpu])
+
+    def reset(self, gpu: int) -> None:
+        self.hardware.reset(self._uuids[gpu])
+
+    def use(self, gpu: int, processes: Sequence[Process]) -> None:
+        self.hardware.use(self._uuids[gpu], processes)
+
+
+@pytest.fixture
+def benches() -> type[SimulatedBench]:
+    return SimulatedBench
+
+
+@pytest.fixture(params=CATALOG)
+def reading(request: pytest.FixtureRequest) -> Reading:
+    return read(SimulatedBench(request.param, request.param).hardware)
+
+
+class TestReading(ReadingSuite):
+    pass
+
+
+class TestCards(CardSuite):
+    pass
