@@ -1,9 +1,11 @@
 """The API server's rules without the server: what a create of one object would be answered."""
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
 from dradriver.cluster.apiserver.schema.decode import TypeMismatchError, conform, parse
+from dradriver.cluster.apiserver.schema.types import struct
 from dradriver.cluster.apiserver.strategies.devices import default_claim
 from dradriver.cluster.apiserver.validation.claims import claim_spec, claim_status, device_class
 from dradriver.cluster.apiserver.validation.devices import CelCheck
@@ -14,7 +16,9 @@ from dradriver.cluster.apiserver.validation.slices import resource_slice
 from dradriver.cluster.apiserver.values import Object
 from dradriver.errors import Problem
 
-__all__ = ["KINDS", "problems"]
+__all__ = ["KINDS", "known_fields", "problems"]
+
+_STEP: Final = re.compile(r"[^.\[\]]+")
 
 
 def problems(kind: str, text: bytes, cel_check: CelCheck | None = None) -> Iterator[Problem]:
@@ -45,6 +49,30 @@ def problems(kind: str, text: bytes, cel_check: CelCheck | None = None) -> Itera
     named = metadata if metadata.get("name") or not generated else {**metadata, "name": f"{generated}x"}
     for cause in (*create(named, subdomain), *_RULES[kind](obj, cel_check)):
         yield Problem(cause.field, cause.message)
+
+
+def known_fields(kind: str, path: str) -> list[str]:
+    """The fields that there are beside an unknown one.
+
+    Args:
+        kind: of the object; of a kind that is not one of `KINDS` none is known.
+        path: the unknown field, as `problems` names it.
+    """
+    if kind not in KINDS:
+        return []
+    here = struct(f"resource.{kind}")
+    *owners, _ = _STEP.findall(path)
+    at = None
+    for step in owners:
+        if at is not None and at.element is not None:
+            at = at.element
+        elif step in here.fields:
+            at = here.fields[step].type
+        else:
+            return []
+        if at.kind == "struct":
+            here, at = struct(at.struct), None
+    return [] if at is not None else list(here.fields)
 
 
 def _slice(obj: Object, _cel_check: CelCheck | None) -> Causes:

@@ -98,10 +98,17 @@ class Document:
         """`metadata.name`, `generateName` followed by `*`, or the kind of a CDI spec."""
         if self.is_cdi:
             return str(self._header.kind or "")
+        prefix = self._metadata("generateName")
+        return self._metadata("name") or (f"{prefix}*" if prefix else "")
+
+    @property
+    def namespace(self) -> str:
+        """`metadata.namespace`, empty when it has none."""
+        return self._metadata("namespace")
+
+    def _metadata(self, field: str) -> str:
         metadata = self._header.metadata
-        if not isinstance(metadata, dict):
-            return ""
-        return str(metadata.get("name") or (f"{prefix}*" if (prefix := metadata.get("generateName")) else ""))
+        return str(metadata.get(field) or "") if isinstance(metadata, dict) else ""
 
     def as_v1(self) -> bytes:
         """The JSON text; of an older version of `resource.k8s.io`, that of the v1 object that means the same.

@@ -38,11 +38,13 @@ class UnreadError(InvalidObjectError):
 
     Attributes:
         file, document: where; the document's number is 0 for the whole file.
+        line: on which line; None when that is not known.
     """
 
-    def __init__(self, file: str, document: int, rule: str) -> None:
+    def __init__(self, file: str, document: int, rule: str, line: int | None = None) -> None:
         self.file = file
         self.document = document
+        self.line = line
         super().__init__(f"{file}: document {document}" if document else file, [Problem("", rule)])
 
 
@@ -82,8 +84,8 @@ def _read(file: str, content: bytes, reading: Reading) -> None:
         return
     source = Source(file, content, is_json=False)
     for index, found in enumerate(_split(content), 1):
-        if isinstance(found, str):
-            reading.errors.append(UnreadError(file, index, found))
+        if isinstance(found, _Broken):
+            reading.errors.append(UnreadError(file, index, found.rule, found.line))
         else:
             _add(Document(source, index, found), reading)
 
@@ -93,7 +95,8 @@ def _add(document: Document, reading: Reading) -> None:
         if isinstance(each, Document):
             reading.documents.append(each)
         else:
-            reading.errors.append(UnreadError(document.file, document.index, each))
+            line = document.line(each.path)
+            reading.errors.append(UnreadError(document.file, document.index, str(each), line))
 
 
 def _contents(name: str) -> Iterator[tuple[str, bytes]]:
@@ -126,7 +129,15 @@ class _Skipped(msgspec.Struct):
     """An object of which nothing is wanted."""
 
 
-def _split(content: bytes) -> Iterator[bytes | str]:
+@dataclass(frozen=True, slots=True)
+class _Broken:
+    """A document that can't be read: why, and from which line on."""
+
+    rule: str
+    line: int | None = None
+
+
+def _split(content: bytes) -> Iterator[bytes | _Broken]:
     """The JSON text of each document of a YAML file; of one that can't be read, why."""
     start = 0
     while start >= 0:
@@ -136,7 +147,9 @@ def _split(content: bytes) -> Iterator[bytes | str]:
             yield from (_converted(body) for body in load_yaml(rest) if body is not None)
         except _UNREADABLE as error:
             start = _after(content, error, start)
-            yield _why_not(error) + ("" if start >= 0 or not _more(error) else _MORE)
+            mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
+            rest_lost = _MORE if start < 0 and mark is None else ""
+            yield _Broken(_why_not(error) + rest_lost, mark.line + 1 if mark else None)
         else:
             return
 
@@ -149,11 +162,6 @@ def _why_not(error: Exception) -> str:
     if isinstance(error, yaml.YAMLError):
         return f"not YAML: {' '.join(str(error).split())}"
     return "nested too deeply" if isinstance(error, RecursionError) else f"not YAML of JSON's types: {error}"
-
-
-def _more(error: Exception) -> bool:
-    """Whether something may stand behind the error that is not found again."""
-    return not isinstance(error, yaml.MarkedYAMLError)
 
 
 def _after(content: bytes, error: Exception, start: int) -> int:
@@ -170,19 +178,19 @@ def _after(content: bytes, error: Exception, start: int) -> int:
     return -1
 
 
-def _converted(body: object) -> bytes | str:
+def _converted(body: object) -> bytes | _Broken:
     try:
         compact = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
     except (TypeError, ValueError) as error:
-        return f"not YAML of JSON's types: {error}"
-    return compact if isinstance(body, dict) else _no_object(compact)
+        return _Broken(f"not YAML of JSON's types: {error}")
+    return compact if isinstance(body, dict) else _Broken(_no_object(compact))
 
 
 def _no_object(text: bytes | msgspec.Raw) -> str:
     return f"an object is wanted, found {bytes(text).decode()[:40]}"
 
 
-def _objects(document: Document) -> Iterator[Document | str]:
+def _objects(document: Document) -> Iterator[Document | Problem]:
     """The document itself, or the items of a list."""
     items = _items(document) if document.kind.endswith("List") else None
     if items is None:
@@ -192,7 +200,7 @@ def _objects(document: Document) -> Iterator[Document | str]:
         if bytes(memoryview(raw)[:1]) == b"{":
             yield Document(document.source, document.index, raw, number)
         else:
-            yield f"items[{number}]: {_no_object(raw)}"
+            yield Problem(f"items[{number}]", _no_object(raw))
 
 
 def _items(document: Document) -> list[msgspec.Raw] | None:

@@ -1,6 +1,6 @@
 """The command itself: files in, findings out."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import click
@@ -12,9 +12,12 @@ from dradriver.cli.output import document as print_document
 from dradriver.cli.output import output_option
 from dradriver.cli.validation.cdi import check_cdi
 from dradriver.cli.validation.findings import Finding, problems_of
-from dradriver.cli.validation.objects import KINDS, check
+from dradriver.cli.validation.members import Member
+from dradriver.cli.validation.objects import KINDS, NAMESPACED, check
 from dradriver.cli.validation.parameters import parameter_warnings
-from dradriver.cli.validation.pools import Member, check_pools
+from dradriver.cli.validation.pools import check_pools
+from dradriver.cli.validation.selectors import selector_warnings
+from dradriver.cli.world import DEFAULT_NAMESPACE
 from dradriver.errors import InvalidObjectError, Problem
 from dradriver.model.codec import builtins, decode
 from dradriver.model.slices import ResourceSlice
@@ -43,7 +46,7 @@ def validate(ctx: click.Context, files: Sequence[str], drivers: Sequence[str], o
     Other kinds are skipped. Exits with 1 when anything is invalid.
     """
     reading = read_files(files)
-    found = list(findings(reading, known_configs(map(load_driver, drivers))))
+    found = sorted(findings(reading, known_configs(map(load_driver, drivers))), key=_place(reading))
     errors = sum(finding.severity == "error" for finding in found)
     if output == "table":
         for finding in found:
@@ -55,15 +58,43 @@ def validate(ctx: click.Context, files: Sequence[str], drivers: Sequence[str], o
         ctx.exit(FAILED)
 
 
+def _place(reading: Reading) -> Callable[[Finding], tuple[int, int]]:
+    """The order in which people read: by file, as they were given, and line."""
+    files = dict.fromkeys(
+        [*(document.file for document in reading.documents), *(e.file for e in reading.errors)]
+    )
+    order = {file: number for number, file in enumerate(files)}
+    return lambda finding: (order[finding.file], finding.line or 0)
+
+
 def findings(reading: Reading, known: Known = _NO_DRIVERS) -> Iterator[Finding]:
     """Everything that is wrong or doubtful in what was read, `known` being what may be configured."""
     for error in reading.errors:
         for problem in error.problems:
-            yield Finding(error.file, error.document, "", problem)
+            yield Finding(error.file, error.document, error.line, "", problem)
+    yield from _twice(reading.documents)
     members: list[Member] = []
     for document in reading.documents:
         yield from _check_document(document, members, known)
     yield from check_pools(members)
+
+
+def _twice(documents: Iterable[Document]) -> Iterator[Finding]:
+    """Objects of one kind and name: the later one would replace the earlier."""
+    seen: dict[tuple[str, str, str], Document] = {}
+    for document in documents:
+        if document.kind not in KINDS or not document.name or document.name.endswith("*"):
+            continue
+        first = seen.setdefault((document.kind, _namespace(document), document.name), document)
+        if first is not document:
+            line = first.line("metadata.name")
+            place = first.file if line is None else f"{first.file}:{line}"
+            rule = f"{document.kind} {document.name} is there twice, first in {place}"
+            yield from problems_of(document, [Problem("metadata.name", rule)])
+
+
+def _namespace(document: Document) -> str:
+    return document.namespace or (DEFAULT_NAMESPACE if document.kind in NAMESPACED else "")
 
 
 def _check_document(document: Document, members: list[Member], known: Known) -> Iterator[Finding]:
@@ -74,6 +105,8 @@ def _check_document(document: Document, members: list[Member], known: Known) -> 
     elif document.kind in KINDS:
         checked = check(document)
         yield from problems_of(document, checked.problems)
+        if document.kind != "ResourceSlice":
+            yield from problems_of(document, selector_warnings(document), "warning")
         if checked.v1 is not None:
             sound = not checked.problems
             yield from _check_values(document, checked.v1, members, sound=sound)

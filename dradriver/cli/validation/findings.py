@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from dradriver.cli.files import Document
+from dradriver.cli.validation.hints import hint_for
 from dradriver.errors import Problem
 
 __all__ = ["Finding", "Severity", "problems_of"]
@@ -18,22 +19,28 @@ class Finding:
 
     Attributes:
         file, document: where: the file and the number of the document in it (0: the whole file).
+        line: the line of the field, or of the innermost object around it that is there; None when unknown.
         object: kind and name.
         problem: field and rule.
         severity: an error makes the object unusable; a warning says what may go wrong later.
+        hint: what to write instead; empty when there is nothing useful to say.
     """
 
     file: str
     document: int
+    line: int | None
     object: str
     problem: Problem
     severity: Severity = "error"
+    hint: str = ""
 
     def __str__(self) -> str:
-        what = f" ({self.object})" if self.object else ""
-        where = f"{self.file}: document {self.document}{what}" if self.document else self.file
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        unknown = self.line is None and self.document
+        what = [place, f"document {self.document}" if unknown else "", self.object]
         label = "" if self.severity == "error" else "warning: "
-        return f"{where}: {label}{self.problem}"
+        hint = f"\n  hint: {self.hint}" if self.hint else ""
+        return f"{': '.join(filter(None, what))}: {label}{self.problem}{hint}"
 
 
 def problems_of(
@@ -42,4 +49,5 @@ def problems_of(
     """Findings about one document."""
     what = " ".join(part for part in (document.kind, document.name) if part)
     for problem in problems:
-        yield Finding(document.file, document.index, what, problem, severity)
+        line, hint = document.line(problem.path), hint_for(document, problem)
+        yield Finding(document.file, document.index, line, what, problem, severity, hint)

@@ -10,7 +10,7 @@ from dradriver.cli.files import Document
 from dradriver.errors import InvalidObjectError, Problem
 from dradriver.model.versions import GROUP, VERSIONS
 
-__all__ = ["KINDS", "Checked", "check"]
+__all__ = ["KINDS", "NAMESPACED", "Checked", "check"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,8 @@ class Checked:
     v1: bytes | None
 
 
-KINDS: Final = ("ResourceSlice", "DeviceClass", "ResourceClaim", "ResourceClaimTemplate")
+NAMESPACED: Final = ("ResourceClaim", "ResourceClaimTemplate")
+KINDS: Final = ("ResourceSlice", "DeviceClass", *NAMESPACED)
 
 
 def check(document: Document) -> Checked:

@@ -1,95 +1,126 @@
-"""Rules across the slices of a pool: the API server accepts what no allocator can use."""
+"""Rules across the slices of a pool: the API server accepts what no allocator can use.
+
+A finding stands at the slice and the field that it is about: the device, the counter set, or the pool's own
+fields of the first slice that disagrees.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from dradriver.cli.files import Document
+from dradriver.cli.validation.counters import consumption_warnings, too_many_counters
 from dradriver.cli.validation.findings import Finding, problems_of
+from dradriver.cli.validation.members import Member, located
 from dradriver.errors import Problem
-from dradriver.model.counters import MAX_SLICE_COUNTERS
+from dradriver.model.counters import CounterSet
 from dradriver.model.pool import Pool, problems
 from dradriver.model.rules import counter_set_problems, device_problems
-from dradriver.model.slices import ResourceSlice, ResourceSliceSpec
 
-__all__ = ["Member", "check_pools"]
+__all__ = ["check_pools"]
+
+_ALONE: Final = "allocators leave an incomplete pool alone"
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
-    """A slice and the document it came from; `sound`: the server's own rules hold."""
+class _Generation:
+    """The slices that count of one pool."""
 
-    document: Document
-    slice: ResourceSlice
-    sound: bool
+    name: str
+    members: Sequence[Member]
+
+    @property
+    def counter_sets(self) -> tuple[CounterSet, ...]:
+        return tuple(each for member in self.members for each in member.spec.shared_counters)
+
+    @property
+    def complete(self) -> bool:
+        return {member.spec.pool.resource_slice_count for member in self.members} == {len(self.members)}
 
 
 def check_pools(members: Sequence[Member]) -> Iterator[Finding]:
-    """Findings about each pool, reported at the first of its slices, and about each slice's size."""
+    """Findings about each pool, and about each slice's size."""
     pools: Mapping[tuple[str, str], list[Member]] = defaultdict(list)
     for member in members:
-        yield from problems_of(member.document, _too_many_counters(member.slice.spec), "warning")
-        pools[member.slice.spec.driver, member.slice.spec.pool.name].append(member)
+        yield from problems_of(member.document, too_many_counters(member.spec), "warning")
+        pools[member.spec.driver, member.spec.pool.name].append(member)
     for (driver, name), slices in pools.items():
-        newest = max(member.slice.spec.pool.generation for member in slices)
-        current = [member for member in slices if member.slice.spec.pool.generation == newest]
-        yield from _check_pool(f"pool {driver}/{name}", current)
-
-
-def _check_pool(subject: str, members: list[Member]) -> Iterator[Finding]:
-    first = members[0]
-    counts = {member.slice.spec.pool.resource_slice_count for member in members}
-    incomplete = counts != {len(members)}
-    if incomplete:
-        generation = first.slice.spec.pool.generation
-        wanted = " or ".join(map(str, sorted(counts)))
-        rule = (
-            f"{subject}: {len(members)} slice(s) of generation {generation} are here, they speak of {wanted}; "
-            "allocators leave an incomplete pool alone"
+        newest = max(member.spec.pool.generation for member in slices)
+        pool = _Generation(
+            f"pool {driver}/{name}", [each for each in slices if each.spec.pool.generation == newest]
         )
-        problem = Problem("spec.pool.resourceSliceCount", rule)
-        yield from problems_of(first.document, [problem], "warning")
-    pool = _pool([member.slice.spec for member in members])
-    found = problems(pool)
-    if not all(member.sound for member in members):
-        # The slices' own problems have been listed, in the server's words.
-        own = _own_problems(pool)
-        found = [problem for problem in found if problem not in own]
-    if incomplete:
-        found = [problem for problem in found if "consumesCounters" not in problem.path]
-    yield from problems_of(
-        first.document, (Problem(f"{subject}: {problem.path}", problem.rule) for problem in found)
-    )
+        yield from _obsolete(pool, slices, newest)
+        yield from _count(pool)
+        yield from _rules(pool)
+        if pool.complete:
+            yield from consumption_warnings(pool.name, pool.members)
 
 
-def _pool(specs: Sequence[ResourceSliceSpec]) -> Pool:
-    return Pool(
-        specs[0].pool.name,
-        devices=tuple(device for spec in specs for device in spec.devices),
-        counter_sets=tuple(counter_set for spec in specs for counter_set in spec.shared_counters),
-        per_device_node_selection=any(spec.per_device_node_selection for spec in specs),
-    )
+def _obsolete(pool: _Generation, slices: Sequence[Member], newest: int) -> Iterator[Finding]:
+    for member in slices:
+        generation = member.spec.pool.generation
+        if generation != newest:
+            rule = f"{pool.name}: {generation} is obsolete, generation {newest} is here too"
+            yield from problems_of(member.document, [Problem("spec.pool.generation", rule)], "warning")
 
 
-def _own_problems(pool: Pool) -> set[Problem]:
-    per_device = pool.per_device_node_selection
-    devices = {
-        problem.under(f"devices[{device.name}]")
-        for device in pool.devices
-        for problem in device_problems(device, per_device_nodes=per_device)
-    }
-    return devices | {
-        problem.under(f"sharedCounters[{counter_set.name}]")
-        for counter_set in pool.counter_sets
-        for problem in counter_set_problems(counter_set)
-    }
+def _count(pool: _Generation) -> Iterator[Finding]:
+    """How many slices there are, and should be."""
+    path, here = "spec.pool.resourceSliceCount", len(pool.members)
+    first = pool.members[0]
+    wanted = first.spec.pool.resource_slice_count
+    for member in pool.members[1:]:
+        count = member.spec.pool.resource_slice_count
+        if count != wanted:
+            rule = f"{pool.name}: {count} here, {wanted} in {first.document.name}: {_ALONE}"
+            yield from problems_of(member.document, [Problem(path, rule)])
+            return
+    if here > wanted:
+        rule = f"{pool.name}: there are {here} slices of this generation, more than {wanted}: {_ALONE}"
+        yield from problems_of(pool.members[-1].document, [Problem(path, rule)])
+    elif here < wanted:
+        generation = first.spec.pool.generation
+        rule = f"{pool.name}: {here} of {wanted} slices of generation {generation} are here: {_ALONE}"
+        yield from problems_of(first.document, [Problem(path, rule)], "warning")
 
 
-def _too_many_counters(spec: ResourceSliceSpec) -> Iterator[Problem]:
-    consumed = sum(len(c.counters) for device in spec.devices for c in device.consumes_counters)
-    if consumed > MAX_SLICE_COUNTERS:
-        rule = (
-            f"{consumed} consumed counters in one slice; KEP-4815 allows {MAX_SLICE_COUNTERS}, which "
-            "Kubernetes 1.37 does not enforce but a later release may: spread the devices over more slices"
-        )
-        yield Problem("spec.devices", rule)
+def _rules(pool: _Generation) -> Iterator[Finding]:
+    """The rules of `model.pool`, without what was told of a slice in the server's words already."""
+    unsound = not all(member.sound for member in pool.members)
+    told = set(_own_problems(pool)) if unsound else set()
+    for problem in dict.fromkeys(_problems(pool)):
+        if problem in told or (not pool.complete and "consumesCounters" in problem.path):
+            continue
+        found = located(pool.members, problem)
+        said = Problem(found.path, f"{pool.name}: {problem.rule}")
+        yield from problems_of(found.document, [said])
+
+
+def _problems(pool: _Generation) -> Iterator[Problem]:
+    # Slices of one pool may differ in who chooses the nodes, so their devices obey different rules.
+    sets = pool.counter_sets
+    for choosing in (False, True):
+        mine = [member for member in pool.members if bool(member.spec.per_device_node_selection) == choosing]
+        devices = tuple(device for member in mine for device in member.spec.devices)
+        if mine:
+            yield from problems(Pool("", devices, sets, per_device_node_selection=choosing))
+    by_device, by_slice = (_names(pool, choosing=choosing) for choosing in (True, False))
+    for name in sorted(by_device & by_slice):
+        yield Problem(f"devices[{name}]", "the name is used 2 times, it must be unique in the pool")
+
+
+def _names(pool: _Generation, *, choosing: bool) -> set[str]:
+    mine = (each for each in pool.members if bool(each.spec.per_device_node_selection) == choosing)
+    return {name for member in mine for name in member.names("devices")}
+
+
+def _own_problems(pool: _Generation) -> Iterator[Problem]:
+    """What each device and counter set breaks by itself."""
+    for member in pool.members:
+        per_device = bool(member.spec.per_device_node_selection)
+        for device in member.spec.devices:
+            for problem in device_problems(device, per_device_nodes=per_device):
+                yield problem.under(f"devices[{device.name}]")
+    for counter_set in pool.counter_sets:
+        for problem in counter_set_problems(counter_set):
+            yield problem.under(f"sharedCounters[{counter_set.name}]")

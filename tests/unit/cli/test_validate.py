@@ -54,7 +54,7 @@ def found(tmp_path: Path, *bodies: object, as_json: bool = False) -> list[str]:
         path.write_text(json.dumps(bodies[0], separators=(",", ":")))
     else:
         path.write_text(yaml.safe_dump_all(bodies, sort_keys=False))
-    return [str(finding).removeprefix(f"{path}: ") for finding in findings(read_files([str(path)]))]
+    return [str(finding).removeprefix(f"{path}:") for finding in findings(read_files([str(path)]))]
 
 
 def test_sound_objects_have_no_findings(tmp_path: Path) -> None:
@@ -125,19 +125,21 @@ def test_a_counter_set_that_the_pool_does_not_have_is_found_though_the_server_ac
 ) -> None:
     consumes = [{"counterSet": "gpu-1", "counters": {"memory": {"value": "1"}}}]
     (finding,) = found(tmp_path, slice_body(devices=[{"name": "d", "consumesCounters": consumes}]))
-    assert "pool gpu.example.com/node-1: devices[d].consumesCounters[0].counterSet" in finding
+    place = "ResourceSlice slice-1: spec.devices[0].consumesCounters[0].counterSet: pool gpu.example.com/node-1"
+    assert place in finding
 
 
 def test_a_pool_of_which_slices_are_missing_is_a_warning(tmp_path: Path) -> None:
     (finding,) = found(tmp_path, slice_body(pool={"name": "p", "generation": 3, "resourceSliceCount": 2}))
     assert "warning: spec.pool.resourceSliceCount" in finding
-    assert "1 slice(s) of generation 3 are here, they speak of 2" in finding
+    assert "1 of 2 slices of generation 3 are here" in finding
 
 
 def test_only_the_newest_generation_of_a_pool_is_judged(tmp_path: Path) -> None:
     old = slice_body(pool={"name": "p", "generation": 1, "resourceSliceCount": 5})
     new = slice_body(pool={"name": "p", "generation": 2, "resourceSliceCount": 1})
-    assert found(tmp_path, old, new) == []
+    (finding,) = found(tmp_path, old, {**new, "metadata": {"name": "slice-2"}})
+    assert "warning: spec.pool.generation: pool gpu.example.com/p: 1 is obsolete" in finding
 
 
 def test_more_than_2048_consumed_counters_in_a_slice_is_a_warning(tmp_path: Path) -> None:
@@ -188,21 +190,17 @@ def test_a_version_that_is_missing_is_said(tmp_path: Path) -> None:
 
 def test_what_is_no_object_is_said_with_its_number_and_the_rest_is_read(tmp_path: Path) -> None:
     told = found(tmp_path, class_body(), "words", slice_body(devices=[{"name": "A"}]), [1])
-    assert told[0].startswith('document 2: an object is wanted, found "words"')
-    assert told[1].startswith("document 4: an object is wanted, found [1]")
-    assert told[2].startswith("document 3 (ResourceSlice slice-1): spec.devices[0].name")
+    assert told[0].startswith(' document 2: an object is wanted, found "words"')
+    assert told[1].startswith(" document 4: an object is wanted, found [1]")
+    assert "ResourceSlice slice-1: spec.devices[0].name" in told[2]
 
 
 def test_documents_behind_one_that_is_no_yaml_are_read(tmp_path: Path) -> None:
     path = tmp_path / "objects.yaml"
     path.write_text("kind: A\n---\na: [1\n---\nb: {c\n---\n" + yaml.safe_dump(class_body(selectors=1)))
-    told = [str(finding).removeprefix(f"{path}: ") for finding in findings(read_files([str(path)]))]
-    assert [each.partition(" (")[0].partition(":")[0] for each in told] == [
-        "document 2",
-        "document 3",
-        "document 4",
-    ]
-    assert "line 4" in told[0]
+    told = list(findings(read_files([str(path)])))
+    assert [finding.document for finding in told] == [2, 3, 4]
+    assert str(told[0]).startswith(f"{path}:4: not YAML: ")
 
 
 @pytest.mark.parametrize("content", ["", "# nothing\n---\n"])
@@ -225,7 +223,7 @@ def test_v1beta1_devices_are_judged_by_the_rules_of_v1(tmp_path: Path) -> None:
 def test_items_of_a_list_are_judged_one_by_one(tmp_path: Path) -> None:
     listed = {"apiVersion": "v1", "kind": "List", "items": [class_body(), slice_body(devices=[{"name": "A"}])]}
     (finding,) = found(tmp_path, listed)
-    assert finding.startswith("document 1 (ResourceSlice slice-1): spec.devices[0].name")
+    assert "ResourceSlice slice-1: spec.devices[0].name" in finding
 
 
 def test_a_key_that_is_written_twice_is_found(tmp_path: Path) -> None:
@@ -244,9 +242,69 @@ def test_the_exit_code_is_1_and_all_problems_are_listed(dradriver: Command) -> N
         stdin=yaml.safe_dump_all([class_body(), slice_body(devices=[{"name": "A"}, {"name": "B"}])]),
     )
     assert result.exit_code == 1
-    assert "<stdin>: document 2 (ResourceSlice slice-1): spec.devices[0].name" in result.stdout
-    assert "spec.devices[1].name" in result.stdout
+    assert "<stdin>:13: ResourceSlice slice-1: spec.devices[0].name" in result.stdout
+    assert "<stdin>:14: ResourceSlice slice-1: spec.devices[1].name" in result.stdout
     assert "2 object(s) checked, 2 error(s)" in result.stderr
+
+
+def test_an_object_that_is_there_twice_is_an_error(tmp_path: Path) -> None:
+    (finding,) = found(tmp_path, class_body(), class_body())
+    assert "metadata.name: DeviceClass gpu.example.com is there twice, first in" in finding
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ((2, 3), "spec.pool.resourceSliceCount: pool gpu.example.com/p: 3 here, 2 in slice-0"),
+        ((1, 1), "spec.pool.resourceSliceCount: pool gpu.example.com/p: there are 2 slices of this generation"),
+    ],
+)
+def test_slices_that_can_never_make_a_pool_are_an_error(
+    tmp_path: Path, counts: tuple[int, int], words: str
+) -> None:
+    bodies = [
+        slice_body(pool={"name": "p", "generation": 1, "resourceSliceCount": count})
+        | {"metadata": {"name": f"slice-{number}"}}
+        for number, count in enumerate(counts)
+    ]
+    (finding,) = found(tmp_path, *bodies)
+    assert words in finding
+    assert "warning" not in finding
+
+
+def pool_of(*devices: object, sets: object) -> list[dict[str, object]]:
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 2}
+    counters = slice_body(pool=pool, sharedCounters=sets) | {"metadata": {"name": "counters"}}
+    counters["spec"].pop("devices")  # type: ignore[attr-defined]
+    return [counters, slice_body(pool=pool, devices=devices) | {"metadata": {"name": "devices"}}]
+
+
+def consuming(name: str, amount: str, *groups: str) -> dict[str, object]:
+    taken = {"counterSet": "set", "counters": {"memory": {"value": amount}}}
+    return {"name": name, "consumesCounters": [taken | ({"compatibilityGroups": groups} if groups else {})]}
+
+
+SET = {"name": "set", "counters": {"memory": {"value": "10"}}}
+
+
+@pytest.mark.parametrize(
+    ("devices", "sets", "words"),
+    [
+        ([], [SET, SET], "spec.sharedCounters[1]"),
+        ([consuming("a", "1"), consuming("a", "2")], [SET], "spec.devices[1]"),
+        ([consuming("a", "11")], [SET], "warning: spec.devices[0].consumesCounters[0].counters[memory]: pool"),
+        (
+            [consuming("a", "1", "mig"), consuming("b", "1")],
+            [SET],
+            "warning: spec.devices[1].consumesCounters[0].compatibilityGroups: pool",
+        ),
+    ],
+)
+def test_rules_across_the_slices_of_a_pool(
+    tmp_path: Path, devices: list[object], sets: list[object], words: str
+) -> None:
+    told = found(tmp_path, *pool_of(*devices, sets=sets))
+    assert any(words in finding for finding in told), told
 
 
 def test_findings_are_a_document_for_programs(dradriver: Command) -> None:
@@ -255,7 +313,9 @@ def test_findings_are_a_document_for_programs(dradriver: Command) -> None:
     )
     answer = json.loads(result.stdout)
     assert answer["valid"] is False
-    assert answer["findings"][0]["problem"]["path"] == "spec.devices[0].name"
+    (finding,) = answer["findings"]
+    assert (finding["line"], finding["problem"]["path"]) == (1, "spec.devices[0].name")
+    assert finding["hint"] == "write a"
 
 
 def test_warnings_alone_are_valid(dradriver: Command) -> None:
