@@ -9,7 +9,7 @@ from dradriver.cel import SelectorDevice, compile_derivation, compile_selector
 from dradriver.cel.errors import EvaluationError
 from dradriver.model.device import AttributeValue
 
-__all__ = ["CelSelectors"]
+__all__ = ["CelSelectors", "selector_view"]
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ def _kept(device: PooledDevice, key: str, compute: Callable[[SelectorDevice], ob
         if len(memo) >= _MEMO_LIMIT:
             memo.clear()
         try:
-            memo[key] = compute(_view(device))
+            memo[key] = compute(selector_view(device))
         except EvaluationError as error:
             memo[key] = error
     found = memo[key]
@@ -69,7 +69,7 @@ def _kept(device: PooledDevice, key: str, compute: Callable[[SelectorDevice], ob
     return found
 
 
-def _view(device: PooledDevice) -> SelectorDevice:
+def selector_view(device: PooledDevice) -> SelectorDevice:
     """The device as selectors see it, made once: it costs more than most selectors."""
     view = device.memo.get(_VIEW)
     if not isinstance(view, SelectorDevice):

@@ -7,6 +7,7 @@ from dradriver.cli.demonstration import demo
 from dradriver.cli.errors import ErrorGroup
 from dradriver.cli.explain import explain
 from dradriver.cli.get import get
+from dradriver.cli.selector import cel
 from dradriver.cli.simulation import simulate
 from dradriver.cli.validation import validate
 from dradriver.cli.withdraw import withdraw
@@ -32,6 +33,7 @@ for _command in (
     explain,
     node.node,
     validate,
+    cel,
     simulate,
     withdraw,
     webhook.webhook,

@@ -66,7 +66,7 @@ def test_validate_says_offline_what_the_webhook_will_say(
     body = claim(GOOD, WRONG, led(colour="red"), version=version)
     result = validated(dradriver, tmp_path, body, "--driver", DRIVER)
     assert result.exit_code == 1
-    place = "(ResourceClaim desk): spec.devices.config[{}].opaque.parameters"
+    place = "ResourceClaim desk: spec.devices.config[{}].opaque.parameters"
     assert f"{place.format(1)}: brightness must be between 0 and 100\n" in result.output
     assert f"{place.format(2)}.colour: LedConfig has no such field\n" in result.output
     assert "2 error(s)" in result.output

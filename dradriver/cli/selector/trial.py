@@ -1,0 +1,78 @@
+"""One selector on many devices."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Final
+
+from dradriver.allocator import PooledDevice
+from dradriver.allocator.cel_selectors import selector_view
+from dradriver.cel import CelError, EvaluationError, Selector
+from dradriver.model.claim import DeviceId
+
+__all__ = ["Failure", "Trial", "pointed", "try_on"]
+
+_NO_KEY: Final = re.compile(r"no such key: (.*)")
+
+
+@dataclass
+class Failure:
+    """An error and the devices on which it came up; `hint` says what to write instead."""
+
+    error: EvaluationError
+    hint: str | None
+    devices: list[DeviceId] = field(default_factory=list)
+
+
+@dataclass
+class Trial:
+    """What came of it.
+
+    Attributes:
+        matches: the devices that the selector selects.
+        failures: errors, those that read the same together.
+        devices: how many devices there are.
+        cost: what the dearest evaluation cost, in CEL's units.
+    """
+
+    matches: list[DeviceId] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    devices: int = 0
+    cost: int = 0
+
+
+def try_on(selector: Selector, devices: Iterable[PooledDevice]) -> Trial:
+    """Evaluates the selector on each device."""
+    trial = Trial()
+    failures: dict[str, Failure] = {}
+    for device in devices:
+        trial.devices += 1
+        try:
+            matches, cost = selector.evaluate(selector_view(device))
+        except EvaluationError as error:
+            failure = failures.setdefault(str(error), Failure(error, _hint(error, device)))
+            failure.devices.append(device.id)
+            continue
+        trial.cost = max(trial.cost, cost)
+        if matches:
+            trial.matches.append(device.id)
+    trial.failures = list(failures.values())
+    return trial
+
+
+def _hint(error: EvaluationError, device: PooledDevice) -> str | None:
+    """For a name that the device has not, the one that it has."""
+    missing = _NO_KEY.fullmatch(error.reason)
+    names = {name.rpartition("/")[2] for name in (*device.device.attributes, *device.device.capacity)}
+    found = get_close_matches(missing[1], names, n=1) if missing else []
+    return f"the device has {found[0]}" if found else error.hint
+
+
+def pointed(error: CelError, hint: str | None) -> list[str]:
+    """The error with the expression and a caret below the place."""
+    lines = [f"    {line}" for line in error.expression.splitlines()]
+    if error.position is not None:
+        line, column = error.position
+        lines.insert(line, "    " + " " * (column - 1) + "^")
+    return [error.reason, *lines, *([f"  hint: {hint}"] if hint else [])]
