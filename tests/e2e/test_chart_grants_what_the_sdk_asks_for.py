@@ -1,21 +1,18 @@
 """The role of the chart is what a driver's process asks of a real API server: all of it, and nothing else."""
 
 import asyncio
-import json
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import grpc
 import pytest
 
 import dradriver as dra
 from dradriver.kube import Client, EventRecorder
-from dradriver.kube.connection import find_connection
-from dradriver.kube.transport import Request, Transport
+from dradriver.kube.transport import Transport
 from dradriver.model.meta import ObjectReference
 from dradriver.node import Plugin, PluginConfig
 from dradriver.wire import dra_v1, dra_v1_grpc, registration_v1, registration_v1_grpc
@@ -23,6 +20,7 @@ from tests.conformance.apiserver_suite import MERGE, Api, Json
 from tests.e2e.bed import Bed
 from tests.e2e.helm import Helm, on_bed, set_values
 from tests.e2e.pod_tokens import DRA_API, ensure_node, plain_token, pod_token
+from tests.e2e.rights import Recorded, may, recording, role
 from tests.e2e.servers import published
 
 NODE: Final = "rights-node"
@@ -31,51 +29,6 @@ NAMESPACE: Final = "rights"
 ACCOUNT: Final = "dradriver-rights"
 CLAIMS: Final = f"{DRA_API}/namespaces/default/resourceclaims"
 SLICES: Final = f"{DRA_API}/resourceslices"
-VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-
-Right = tuple[str, str, str]
-"""API group, resource with its subresource, verb."""
-
-
-def right(request: Request, *, watch: bool) -> Right | None:
-    """The right that a request needs; None for discovery, which everybody has."""
-    parts = request.path.strip("/").split("/")
-    group = "" if parts[0] == "api" else parts[1]
-    rest = parts[2:] if parts[0] == "api" else parts[3:]
-    if rest[:1] == ["namespaces"]:
-        rest = rest[2:]
-    if not rest:
-        return None
-    resource, name, *sub = [*rest, ""] if len(rest) == 1 else rest
-    read = "watch" if watch else "get" if name else "list"
-    return group, "/".join([resource, *sub]), VERBS.get(request.method, read)
-
-
-@dataclass
-class Recorded:
-    """A transport that notes which rights its requests need, and lets another writer in before an update."""
-
-    inner: Transport
-    used: set[Right] = field(default_factory=set)
-    meddle: Callable[[str], Awaitable[None]] | None = None
-
-    async def request(self, request: Request) -> bytes:
-        self.note(request, watch=False)
-        if request.method == "PUT" and self.meddle is not None:
-            meddle, self.meddle = self.meddle, None
-            await meddle(request.path)
-        return await self.inner.request(request)
-
-    def stream(self, request: Request, silence: float) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        self.note(request, watch=True)
-        return self.inner.stream(request, silence)
-
-    def note(self, request: Request, *, watch: bool) -> None:
-        if (needed := right(request, watch=watch)) is not None:
-            self.used.add(needed)
-
-    async def close(self) -> None:
-        await self.inner.close()
 
 
 class RightsDriver(dra.Driver):
@@ -114,14 +67,8 @@ async def token(chart: Helm, real: Api) -> str:
 @pytest.fixture
 async def recorded(chart: Helm, token: str, tmp_path: Path) -> AsyncIterator[Recorded]:
     """Requests as the pod of the driver makes them."""
-    assert chart.kubeconfig is not None
-    document = json.loads(chart.kubeconfig.read_text())
-    document["users"][0]["user"] = {"token": token}
-    own = tmp_path / "pod.kubeconfig"
-    own.write_text(json.dumps(document))
-    recorded = Recorded(Transport(await find_connection(str(own), None), "dradriver/rights", 30))
-    yield recorded
-    await recorded.close()
+    async with recording(chart, token, tmp_path) as made:
+        yield made
 
 
 @asynccontextmanager
@@ -196,35 +143,12 @@ async def all_that_a_driver_does(api: Api, recorded: Recorded, folder: Path) -> 
         assert [each["message"] for each in events if each["source"].get("component") == DRIVER]
 
 
-async def role(api: Api) -> set[Right]:
-    """The rights in the role that the chart made."""
-    answer = await api.call("GET", f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{ACCOUNT}")
-    return rights(answer.json["rules"])
-
-
-def rights(rules: list[dict[str, Any]]) -> set[Right]:
-    return {
-        (group, resource, verb)
-        for rule in rules
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-    }
-
-
-async def may(api: Api, token: str, namespace: str) -> set[Right]:
-    """What the API server says that the token's owner may do."""
-    path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
-    answer = await api.call("POST", path, {"spec": {"namespace": namespace}}, token=token)
-    return rights(answer.json["status"]["resourceRules"])
-
-
 async def test_all_that_a_driver_does_works_and_uses_the_whole_role(
     real: Api, recorded: Recorded, tmp_path: Path
 ) -> None:
     await all_that_a_driver_does(real, recorded, tmp_path)
     synthetic = {("resource.k8s.io", "resourceclaims/driver", "associated-node:patch")}
-    assert recorded.used | synthetic == await role(real)
+    assert recorded.used | synthetic == await role(real, ACCOUNT)
 
 
 async def test_the_account_may_do_nothing_else(real: Api, token: str) -> None:
@@ -233,7 +157,7 @@ async def test_the_account_may_do_nothing_else(real: Api, token: str) -> None:
     nobody = await plain_token(real, NAMESPACE, "nobody")
     for namespace in ("default", NAMESPACE, "kube-system"):
         everyone = await may(real, nobody, namespace)
-        assert await may(real, token, namespace) - everyone == await role(real)
+        assert await may(real, token, namespace) - everyone == await role(real, ACCOUNT)
 
 
 async def test_status_of_claims_on_other_nodes_is_refused(real: Api, token: str) -> None:

@@ -36,7 +36,8 @@ class Release:
 
     async def write(self, token: str = "", version: str = "v1", name: str = "", **spec: Any) -> Answer:
         """Creates a slice of this driver on `NODE`, unless the fields of the spec say otherwise."""
-        given = {"driver": DRIVER, "nodeName": NODE, **spec}
+        pool = {"name": spec.get("nodeName") or NODE, "generation": 1, "resourceSliceCount": 1}
+        given = {"driver": DRIVER, "nodeName": NODE, "pool": pool, **spec}
         body = resource_slice(name or f"slice-{uuid.uuid4().hex[:8]}", **given)
         body["spec"] = {key: value for key, value in body["spec"].items() if value is not None}
         body["apiVersion"] = f"resource.k8s.io/{version}"
@@ -115,6 +116,27 @@ async def test_a_slice_of_another_node_is_refused_in_every_version(release: Rele
 async def test_a_slice_of_no_node_in_particular_is_refused(release: Release, spec: Json) -> None:
     answer = await release.write(nodeName=None, **spec)
     assert refused(answer, "not of no node in particular")
+
+
+@pytest.mark.parametrize("pool", [NODE, f"{NODE}/numa-0"])
+async def test_a_pool_is_called_as_its_node_or_below_it(release: Release, pool: str) -> None:
+    answer = await release.write(pool={"name": pool, "generation": 1, "resourceSliceCount": 1})
+    assert answer.status == 201, answer.raw
+
+
+@pytest.mark.parametrize("pool", [OTHER_NODE, f"{NODE}-2", "cards"])
+async def test_a_pool_of_another_name_is_refused(release: Release, pool: str) -> None:
+    """Under another node's name, in a higher generation, it would take that node's devices away."""
+    answer = await release.write(pool={"name": pool, "generation": 9, "resourceSliceCount": 1})
+    assert refused(answer, f"pools called {NODE} or {NODE}/... only, not {pool}")
+
+
+async def test_leftovers_of_another_name_may_go(release: Release) -> None:
+    pool = {"name": "cards", "generation": 1, "resourceSliceCount": 1}
+    answer = await release.write(release.api.token, pool=pool)
+    assert answer.status == 201, answer.raw
+    path = f"{DRA_API}/resourceslices/{answer.json['metadata']['name']}"
+    assert (await release.api.call("DELETE", path, token=release.token)).status == 200
 
 
 async def test_a_slice_of_another_driver_is_refused(release: Release) -> None:

@@ -206,6 +206,25 @@ def test_only_a_driver_of_claims_on_several_nodes_writes_their_status(helm: Helm
     assert rules(loop(helm))["resourceclaims/driver"][0] == ["associated-node:patch"]
 
 
+def test_a_binding_driver_reads_claims_and_writes_its_record_and_its_conditions(helm: Helm) -> None:
+    assert rules(pool_driver(helm, bindingDriver=True)) == {
+        "resourceslices": (["get", "list", "watch", "create", "update", "delete"], []),
+        "resourceclaims": (["get", "list", "watch", "patch"], []),
+        "resourceclaims/status": (["patch"], []),
+        "resourceclaims/driver": (["arbitrary-node:patch"], ["fabric.example.com"]),
+    }
+
+
+def test_only_a_binding_driver_has_a_policy_for_claims(helm: Helm) -> None:
+    def policies(manifests: Manifests) -> set[str]:
+        return {m["metadata"]["name"] for m in manifests if m["kind"] == "ValidatingAdmissionPolicy"}
+
+    name = "release-dradriver-fabric"
+    assert policies(pool_driver(helm)) == {name}
+    assert policies(pool_driver(helm, bindingDriver=True)) == {name, f"{name}-claims"}
+    assert policies(pool_driver(helm, bindingDriver=True, admissionPolicy={"enabled": False})) == set()
+
+
 @pytest.mark.parametrize("release", ["1", "true", "2026-01-01", "a.b", "x" * 53, f"{'x' * 24}.{'y' * 28}"])
 def test_odd_names_stay_names(helm: Helm, release: str) -> None:
     manifests = loop(helm, "--set", "fullnameOverride=", release=release)

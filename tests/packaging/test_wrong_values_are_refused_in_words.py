@@ -34,6 +34,14 @@ WRONG: dict[str, tuple[dict[str, object], str]] = {
         {"drivers.mine": {"driverName": "a.b", "kind": "pool", "paths": [{"path": "/dev"}]}},
         "/drivers/mine/paths",
     ),
+    "binding driver on a node": (
+        {"drivers.mine": {"driverName": "a.b", "bindingDriver": True}},
+        "/drivers/mine/bindingDriver",
+    ),
+    "key of another driver's policy": (
+        {"drivers.x-claims": {"driverName": "a.b"}},
+        "invalid propertyName 'x-claims'",
+    ),
     "owner of a node's slices": (
         {"drivers.mine": {"driverName": "a.b", "owner": "deviceclass/a.b"}},
         "/drivers/mine/owner",

@@ -19,7 +19,7 @@
 {{- /* What is of a node only, the schema refuses among a pool driver's own settings. */ -}}
 {{- $pool = merge $pool (dict "paths" list "hostNetwork" false "multiNodeClaims" false "webhook" (dict "enabled" false)) -}}
 {{- range $key, $given := .Values.drivers -}}
-{{- $kind := dict "kind" "node" -}}
+{{- $kind := dict "kind" "node" "bindingDriver" false -}}
 {{- $driver := mergeOverwrite $kind (deepCopy $.Values.driverDefaults) (ternary (deepCopy $pool) dict (eq (dig "kind" "node" $given) "pool")) (deepCopy $given) -}}
 {{- if $driver.enabled -}}
 {{- $_ := set $drivers $key $driver -}}
