@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from statistics import median, quantiles
 
-__all__ = ["Report", "percentile"]
+__all__ = ["Report", "markdown", "percentile"]
 
 
 def percentile(samples: Sequence[float], percent: int) -> float:
@@ -26,8 +26,7 @@ class Report:
     def table(self) -> str:
         """The medians as a Markdown table."""
         head = ["figure", *self.peers, *("ratio" for _ in self.peers[1:])]
-        rows = [self._row(figure, by_peer) for figure, by_peer in self._samples.items()]
-        return "\n".join(_line(cells) for cells in [head, ["---"] * len(head), *rows])
+        return markdown(head, (self._row(figure, by_peer) for figure, by_peer in self._samples.items()))
 
     def _row(self, figure: str, by_peer: dict[str, list[float]]) -> list[str]:
         medians = [median(by_peer[peer]) for peer in self.peers]
@@ -35,5 +34,6 @@ class Report:
         return [figure, *(f"{value:.4g}" for value in medians), *ratios]
 
 
-def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table."""
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))

@@ -1,0 +1,170 @@
+"""How well policies pack while pods come and go: the share of the compute that is refused.
+
+Pods arrive at random, live as long as chance says, and are gone for good when no node fits. All policies see
+the same pods at the same times. What comes before the nodes are as full as they get is not counted.
+"""
+
+import heapq
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from msgspec.structs import replace
+
+from benchmarks.allocator.devices import PLACEHOLDER, mig_node
+from benchmarks.allocator.workloads import COMPUTE, GPUS, SHARES, SLICES_PER_GPU, classes, profile_claim
+from dradriver.allocator import ORDERED, PACKED, Node, Order, Refusal
+from dradriver.allocator.placement import NoNodeFits, Placement, Placer
+from dradriver.model.claim import ResourceClaim
+from dradriver.model.meta import ObjectMeta
+from dradriver.model.slices import ResourceSlice
+
+__all__ = ["POLICIES", "SEEDS", "TARGETS", "refused_percent"]
+
+SEEDS: Final = range(1, 7)
+TARGETS: Final = {"random node": 1 / 5, "node order": 0.7}
+"""What `packed` may refuse at most, as a share of what the policy refuses."""
+
+_NODES: Final = 20
+_LOAD: Final = 0.9
+_LIFETIMES_BEFORE: Final = 3
+_LIFETIMES: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod of the simulation; times are in mean lifetimes."""
+
+    claim: ResourceClaim
+    profile: str
+    arrives: float
+    leaves: float
+
+
+def pods(seed: int, nodes: int) -> Iterator[Pod]:
+    """Pods that would fill the nodes to 90 % on average if none was refused."""
+    draw = random.Random(seed)
+    specs = {profile: profile_claim(profile) for profile in SHARES}
+    mean = sum(COMPUTE[profile] * share for profile, share in SHARES.items()) / sum(SHARES.values())
+    rate = _LOAD * nodes * GPUS * SLICES_PER_GPU / mean
+    now = draw.expovariate(rate)
+    number = 0
+    while now < _LIFETIMES_BEFORE + _LIFETIMES:
+        (profile,) = draw.choices(list(SHARES), list(SHARES.values()))
+        name = f"pod-{number}"
+        claim = ResourceClaim(
+            metadata=ObjectMeta(namespace="default", name=name, uid=name), spec=specs[profile]
+        )
+        yield Pod(claim, profile, now, now + draw.expovariate(1))
+        now += draw.expovariate(rate)
+        number += 1
+
+
+class Policy:
+    """Where pods go: the node that the placer finds.
+
+    Args:
+        seed: of the policy's own choices.
+        order: of the devices and nodes.
+        nodes: how many nodes.
+    """
+
+    def __init__(self, seed: int, order: Order, nodes: int) -> None:
+        self.draw = random.Random(seed)
+        self.names = [f"node-{number:02}" for number in range(nodes)]
+        self.placer = Placer(order=order)
+        for device_class in classes():
+            self.placer.put_class(device_class)
+        for name in self.names:
+            self.placer.put_node(Node(name))
+            for source in mig_node(GPUS):
+                self.placer.put_slice(_renamed(source, name))
+
+    def admit(self, pod: Pod) -> bool:
+        """Places the pod; False when it is refused."""
+        placement = self.place(pod)
+        if placement is not None:
+            self.placer.hold([pod.claim], placement)
+        return placement is not None
+
+    def place(self, pod: Pod) -> Placement | None:
+        """Where the pod goes."""
+        try:
+            return self.placer.place([pod.claim])
+        except NoNodeFits:
+            return None
+
+    def left(self, pod: Pod) -> None:
+        """The pod is gone."""
+        self.placer.remove_claim(pod.claim.ref)
+
+
+class FirstFit(Policy):
+    """The first node that fits. One that refused a profile is asked for it again once a pod has left it."""
+
+    def __init__(self, seed: int, nodes: int) -> None:
+        super().__init__(seed, ORDERED, nodes)
+        self._refused: defaultdict[str, set[str]] = defaultdict(set)
+        self._node_of: dict[str, str] = {}
+
+    def candidates(self) -> list[str]:
+        """The nodes in the order in which they are tried."""
+        return self.names
+
+    def place(self, pod: Pod) -> Placement | None:
+        for name in self.candidates():
+            if pod.profile not in self._refused[name]:
+                try:
+                    placement = Placement(name, self.placer.allocate_on(name, [pod.claim]))
+                except Refusal:
+                    self._refused[name].add(pod.profile)
+                else:
+                    self._node_of[pod.claim.ref] = name
+                    return placement
+        return None
+
+    def left(self, pod: Pod) -> None:
+        super().left(pod)
+        self._refused[self._node_of.pop(pod.claim.ref)].clear()
+
+
+class RandomFit(FirstFit):
+    """The same with the nodes in random order: what kube-scheduler amounts to."""
+
+    def candidates(self) -> list[str]:
+        return self.draw.sample(self.names, len(self.names))
+
+
+Make: TypeAlias = Callable[[int, int], Policy]
+
+POLICIES: Final[Mapping[str, Make]] = {
+    "packed": lambda seed, nodes: Policy(seed, PACKED, nodes),
+    "random node": RandomFit,
+    "node order": FirstFit,
+}
+
+
+def refused_percent(make: Make, seed: int, nodes: int = _NODES) -> float:
+    """The refused compute slices in percent of the offered ones."""
+    policy = make(seed, nodes)
+    leaving: list[tuple[float, int, Pod]] = []
+    offered = refused = 0
+    for number, pod in enumerate(pods(seed, nodes)):
+        while leaving and leaving[0][0] <= pod.arrives:
+            policy.left(heapq.heappop(leaving)[2])
+        admitted = policy.admit(pod)
+        if admitted:
+            heapq.heappush(leaving, (pod.leaves, number, pod))
+        if pod.arrives >= _LIFETIMES_BEFORE:
+            offered += COMPUTE[pod.profile]
+            refused += 0 if admitted else COMPUTE[pod.profile]
+    return 100 * refused / offered
+
+
+def _renamed(source: ResourceSlice, node: str) -> ResourceSlice:
+    """The slice of a node of this name."""
+    spec = replace(source.spec, node_name=node, pool=replace(source.spec.pool, name=node))
+    name = source.metadata.name.replace(PLACEHOLDER, node)
+    return replace(source, metadata=replace(source.metadata, name=name), spec=spec)

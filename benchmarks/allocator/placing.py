@@ -1,0 +1,141 @@
+"""`python -m benchmarks.allocator.placing WORKLOAD`: places the pods of a workload, in a process of its own.
+
+It reads the file that `kubescheduler` reads, and writes the same figures as JSON. Slices are decoded from JSON
+text one by one, as they come from an API server, and put into a `Placer`. Loading ends with a first answer that
+is thrown away: what the placer puts off until it is asked counts as loading.
+"""
+
+import argparse
+import gc
+import json
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.report import percentile
+from dradriver.allocator import ORDERED, PACKED, Features, Node
+from dradriver.allocator.placement import NoNodeFits, Placer
+from dradriver.model.claim import ClaimSpec, ResourceClaim
+from dradriver.model.codec import decode
+from dradriver.model.deviceclass import DeviceClass
+from dradriver.model.meta import ObjectMeta
+from dradriver.model.slices import ResourceSlice
+
+__all__ = ["Figures", "main", "measure"]
+
+_ORDERS = {"ordered": ORDERED, "packed": PACKED}
+
+
+class _File(msgspec.Struct, frozen=True):
+    """A workload's file (`workloads.write`)."""
+
+    gates: dict[str, bool]
+    nodes: list[str]
+    placeholder: str
+    slices: list[msgspec.Raw]
+    classes: list[msgspec.Raw]
+    claims: dict[str, msgspec.Raw]
+    pods: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What one run measured.
+
+    Attributes:
+        offered, placed: pods.
+        seconds: wall time of all placements, loading apart.
+        cpu_seconds: the process' own, of all cores.
+        p50_ms, p99_ms: of one pod.
+        load_seconds: from the file to the first placement.
+        rss_mib: the peak of the process' memory.
+        failure: the last error of kube-scheduler's plugin, which puts such a pod off; empty if there was none.
+    """
+
+    offered: int
+    placed: int
+    seconds: float
+    cpu_seconds: float
+    p50_ms: float
+    p99_ms: float
+    load_seconds: float
+    rss_mib: float
+    failure: str = ""
+
+
+def measure(path: Path, pods: int, order: str) -> Figures:
+    """Places the first `pods` pods, all for 0."""
+    begun = time.perf_counter()
+    work = msgspec.json.decode(path.read_bytes(), type=_File)
+    placer = _loaded(work, order)
+    specs = {kind: decode(ClaimSpec, raw) for kind, raw in work.claims.items()}
+    placer.place([_claim("first", specs[work.pods[0]])])
+    gc.collect()
+    loaded = time.perf_counter() - begun
+    kinds = work.pods[: pods or None]
+    used, start = time.process_time(), time.perf_counter()
+    samples, placed = [], 0
+    for number, kind in enumerate(kinds):
+        claim = _claim(f"pod-{number}", specs[kind])
+        before = time.perf_counter()
+        placed += _place(placer, claim)
+        samples.append((time.perf_counter() - before) * 1e3)
+    seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - used
+    return Figures(
+        len(kinds),
+        placed,
+        seconds,
+        cpu_seconds,
+        percentile(samples, 50),
+        percentile(samples, 99),
+        loaded,
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    )
+
+
+def _loaded(work: _File, order: str) -> Placer:
+    placer = Placer(order=_ORDERS[order], features=Features.of_gates(work.gates))
+    for raw in work.classes:
+        placer.put_class(decode(DeviceClass, raw))
+    for name in work.nodes:
+        placer.put_node(Node(name))
+        for text in _slices(work, name):
+            placer.put_slice(decode(ResourceSlice, text))
+    return placer
+
+
+def _slices(work: _File, node: str) -> Iterator[bytes]:
+    for raw in work.slices:
+        yield bytes(raw).replace(work.placeholder.encode(), node.encode())
+
+
+def _claim(name: str, spec: ClaimSpec) -> ResourceClaim:
+    return ResourceClaim(metadata=ObjectMeta(namespace="default", name=name, uid=name), spec=spec)
+
+
+def _place(placer: Placer, claim: ResourceClaim) -> bool:
+    try:
+        placement = placer.place([claim])
+    except NoNodeFits:
+        return False
+    placer.hold([claim], placement)
+    return True
+
+
+def main(arguments: list[str]) -> None:
+    """Measures, and prints the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("workload", type=Path)
+    parser.add_argument("--pods", type=int, default=0, help="how many, from the first on (default: all)")
+    parser.add_argument("--order", choices=sorted(_ORDERS), default="packed")
+    options = parser.parse_args(arguments)
+    print(json.dumps(asdict(measure(options.workload, options.pods, options.order))))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

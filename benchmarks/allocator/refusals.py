@@ -1,0 +1,59 @@
+"""How long it takes to say no: claims for one device more than a node can give."""
+
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec.structs import replace
+
+from benchmarks.allocator.devices import PLACEHOLDER, mig_node, plain_node
+from benchmarks.allocator.workloads import GPUS, Workload, classes, one_claim, profile_claim
+from benchmarks.report import percentile
+from dradriver.allocator import ORDERED, PACKED, InUse, Inventory, Node, Order, Refusal, allocate
+from dradriver.model.claim import ClaimSpec, ResourceClaim
+from dradriver.model.meta import ObjectMeta
+
+__all__ = ["REFUSALS", "TARGET_MS", "p99_ms"]
+
+TARGET_MS: Final = 5.0
+_RUNS: Final = 100
+_3G: Final = "3g.20gb"
+
+
+def _times(spec: ClaimSpec, count: int) -> ClaimSpec:
+    """A claim with so many copies of the only request."""
+    (request,) = spec.devices.requests
+    requests = [replace(request, name=f"{request.name}-{number}") for number in range(count)]
+    return ClaimSpec(replace(spec.devices, requests=requests))
+
+
+def _workload(name: str, claim: ClaimSpec, *, mig: bool) -> Workload:
+    slices = mig_node(GPUS) if mig else plain_node(GPUS)
+    return Workload(name, 1, slices, {"claim": claim}, ("claim",) * 3, 0, 3)
+
+
+REFUSALS: Final = (
+    _workload("nine requests for a GPU, eight GPUs", _times(one_claim("gpu.example.com"), 9), mig=False),
+    _workload("17 requests for 3g.20gb, eight A100-40", _times(profile_claim(_3G), 17), mig=True),
+    _workload("one request for 17 3g.20gb, eight A100-40", profile_claim(_3G, count=17), mig=True),
+)
+"""Empty nodes. The peer is asked three times: each takes it seconds."""
+
+
+def p99_ms(workload: Workload) -> Mapping[str, float]:
+    """By order the milliseconds in which 99 of 100 refusals are there; the inventory is parsed before."""
+    inventory = Inventory.of(workload.slices)
+    known = {device_class.metadata.name: device_class for device_class in classes()}
+    claim = ResourceClaim(metadata=ObjectMeta(namespace="default", name="claim"), spec=workload.kinds["claim"])
+
+    def refuse(order: Order) -> float:
+        start = time.perf_counter()
+        try:
+            allocate([claim], inventory, known, InUse(), Node(PLACEHOLDER), order=order)
+        except Refusal as refusal:
+            if refusal.kind == "node":
+                return (time.perf_counter() - start) * 1e3
+            raise
+        raise AssertionError(f"{workload.name}: there is one device too many in the claim")
+
+    return {order.name: percentile([refuse(order) for _ in range(_RUNS)], 99) for order in (ORDERED, PACKED)}
