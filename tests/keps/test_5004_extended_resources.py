@@ -1,7 +1,6 @@
 """KEP-5004: extended resources backed by DRA, as far as the API server decides: what is stored and dropped.
 
-That a pod with an extended resource gets a claim and devices is the scheduler's and the kubelet's part; it is
-not here yet. In 1.37 the gate is locked on; with it off the server here is like 1.35 and older.
+In 1.37 the gate is locked on; with it off the server here is like 1.35 and older.
 """
 
 from typing import Any, Final
@@ -127,7 +126,8 @@ SPECIAL: Final = {
 async def special(plane: ControlPlane, name: str, *, make: bool) -> dict[str, Any] | None:
     """Writes to a pod's status which claim was made for its extended resources; what was stored."""
     if make:
-        containers = [{"name": "main", "image": "busybox"}]
+        resources = {"limits": {"example.com/gpu": "1"}}
+        containers = [{"name": "main", "image": "busybox", "resources": resources}]
         pod = {
             "apiVersion": "v1",
             "kind": "Pod",

@@ -7,6 +7,7 @@ its kubelet has. Until then it carries a deletionTimestamp.
 from dataclasses import dataclass
 from datetime import timedelta
 
+from dradriver.cluster.apiserver.backend import Server
 from dradriver.cluster.apiserver.decoding import read
 from dradriver.cluster.apiserver.requests import Request
 from dradriver.cluster.apiserver.resources import NAMESPACES, Resource
@@ -15,7 +16,6 @@ from dradriver.cluster.apiserver.store import Stored
 from dradriver.cluster.apiserver.strategies import strategy_of
 from dradriver.cluster.apiserver.validation.field import not_supported
 from dradriver.cluster.apiserver.values import Object, copy, dig
-from dradriver.cluster.apiserver.writes import Server
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _PROPAGATION = {"Orphan": ORPHAN, "Foreground": FOREGROUND, "Background": ""}

@@ -3,9 +3,9 @@
 import asyncio
 from datetime import timedelta
 
+from dradriver.cluster.apiserver.backend import Server
 from dradriver.cluster.apiserver.resources import EVENTS
 from dradriver.cluster.apiserver.schema.decode import parse_time
-from dradriver.cluster.apiserver.writes import Server
 
 _LIFETIME = timedelta(hours=1)
 _PERIOD = 60.0

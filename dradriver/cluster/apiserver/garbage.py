@@ -6,11 +6,12 @@ foreground, an owner waits for the dependents that block it; orphans lose the ow
 
 import asyncio
 
+from dradriver.cluster.apiserver.backend import Server
 from dradriver.cluster.apiserver.deletion import FOREGROUND, ORPHAN, Options, delete
 from dradriver.cluster.apiserver.resources import Resource
 from dradriver.cluster.apiserver.store import Change, Stored
 from dradriver.cluster.apiserver.values import Object
-from dradriver.cluster.apiserver.writes import Server, system_update
+from dradriver.cluster.apiserver.writes import system_update
 
 
 def owners(stored: Stored) -> list[Object]:

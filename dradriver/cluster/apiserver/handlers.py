@@ -11,6 +11,7 @@ from aiohttp import web
 
 from dradriver.cluster.apiserver import discovery, openapi, reads, watching, writes
 from dradriver.cluster.apiserver.authorization import admit_pod, authorize
+from dradriver.cluster.apiserver.backend import Server
 from dradriver.cluster.apiserver.binding import bind
 from dradriver.cluster.apiserver.decoding import read
 from dradriver.cluster.apiserver.deletion import Deleted, delete, options_of
@@ -55,7 +56,7 @@ _OPEN = frozenset({"/healthz", "/livez", "/readyz"})
 class Handler:
     """Answers requests. `pod_logs` may be set at any time."""
 
-    server: writes.Server
+    server: Server
     tokens: Tokens
     faults: Faults
     bookmark_seconds: float
@@ -338,7 +339,7 @@ def _cut(http: web.BaseRequest) -> None:
     raise ConnectionResetError("cut by a fault rule")
 
 
-def _documents(server: writes.Server, path: str) -> Object | None:
+def _documents(server: Server, path: str) -> Object | None:
     registry = server.registry
     fixed: dict[str, Callable[[], Object]] = {
         "/api": discovery.api_versions,

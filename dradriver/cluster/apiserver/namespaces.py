@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 
+from dradriver.cluster.apiserver.backend import Server
 from dradriver.cluster.apiserver.deletion import Options, delete
 from dradriver.cluster.apiserver.identity import SERVER
 from dradriver.cluster.apiserver.requests import Request, Target
@@ -10,7 +11,7 @@ from dradriver.cluster.apiserver.resources import NAMESPACES, SERVICE_ACCOUNTS, 
 from dradriver.cluster.apiserver.status import StatusError
 from dradriver.cluster.apiserver.store import Change, Stored
 from dradriver.cluster.apiserver.values import Object, encode
-from dradriver.cluster.apiserver.writes import Server, create, system_update
+from dradriver.cluster.apiserver.writes import create, system_update
 
 INITIAL = ("default", "kube-system", "kube-public", "kube-node-lease")
 

@@ -59,8 +59,12 @@ def canonical(text: str) -> str:
     Raises:
         ValueError: it is not a quantity.
     """
-    value, style = _split(text)
-    nano = _nano(value)
+    return printed(amount(text), text)
+
+
+def printed(nano: int, like: str) -> str:
+    """An amount in units of 1e-9 as Kubernetes prints it, in the form (binary, decimal, exponent) of a text."""
+    style = _split(like)[1]
     if nano == 0:
         return "0"
     if style == "binary" and abs(nano) >= 1024 * NANO:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from dradriver.cluster.apiserver.backend import Server
 from dradriver.cluster.apiserver.encoding import Encoder, form, prefers_protobuf
 from dradriver.cluster.apiserver.requests import Request
 from dradriver.cluster.apiserver.resources import CRDS, Resource
@@ -15,7 +16,6 @@ from dradriver.cluster.apiserver.status import About, Cause, StatusError, bad_re
 from dradriver.cluster.apiserver.store import Change, Stored
 from dradriver.cluster.apiserver.validation.field import not_supported
 from dradriver.cluster.apiserver.values import Object
-from dradriver.cluster.apiserver.writes import Server
 
 
 def encoder(server: Server, request: Request) -> Encoder:

@@ -170,6 +170,14 @@ RESOURCES: tuple[Resource, ...] = (
         returns_deleted=True,
     ),
     _core("configmaps", "ConfigMap", short_names=("cm",), selectable=_NAMESPACE),
+    _core(
+        "resourcequotas",
+        "ResourceQuota",
+        short_names=("quota",),
+        subresources=("status",),
+        selectable=_NAMESPACE,
+        returns_deleted=True,
+    ),
     _core("secrets", "Secret", selectable=_same("metadata.namespace", "type")),
     Resource(
         "events.k8s.io",
@@ -240,8 +248,10 @@ EVENTS = _EVENT_STORAGE
 NAMESPACES = "/namespaces"
 NODES = "/nodes"
 PODS = "/pods"
+QUOTAS = "/resourcequotas"
 SERVICE_ACCOUNTS = "/serviceaccounts"
 CLAIMS = f"{_DRA}/resourceclaims"
+CLASSES = f"{_DRA}/deviceclasses"
 SLICES = f"{_DRA}/resourceslices"
 _SCHEMAS = {each.storage: each.schema for each in reversed(RESOURCES) if not each.stored_as}
 

@@ -19,6 +19,7 @@ from aiohttp.http import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler
 
 from dradriver.cluster.apiserver import identity, namespaces
+from dradriver.cluster.apiserver.backend import Server
 from dradriver.cluster.apiserver.definitions import DefinitionController
 from dradriver.cluster.apiserver.expiry import EventExpiry
 from dradriver.cluster.apiserver.faults import Faults
@@ -26,11 +27,11 @@ from dradriver.cluster.apiserver.garbage import GarbageCollector
 from dradriver.cluster.apiserver.gates import FeatureGates
 from dradriver.cluster.apiserver.handlers import Handler, PodLogs
 from dradriver.cluster.apiserver.persist import Database
+from dradriver.cluster.apiserver.quota.controller import QuotaController
 from dradriver.cluster.apiserver.resources import Registry, schema_of
 from dradriver.cluster.apiserver.store import Store
 from dradriver.cluster.apiserver.validation.devices import CelCheck
 from dradriver.cluster.apiserver.values import Object
-from dradriver.cluster.apiserver.writes import Server
 from dradriver.errors import UsageError
 
 __all__ = ["ApiServer", "PodLogs"]
@@ -137,6 +138,7 @@ class ApiServer:
             namespaces.NamespaceController(server),
             GarbageCollector(server),
             EventExpiry(server),
+            QuotaController(server),
         )
         self._handler = Handler(
             server, self._credentials.tokens, self.faults, self._bookmark_seconds, self._pod_logs

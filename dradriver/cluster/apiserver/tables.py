@@ -130,6 +130,12 @@ def _node_address(kind: str) -> Callable[[Object], JsonValue]:
     return cell
 
 
+def _of_quota(obj: Object, *, limits: bool) -> str:
+    hard, used = dig(obj, "status", "hard") or {}, dig(obj, "status", "used") or {}
+    names = [name for name in sorted(hard) if name.startswith("limits.") == limits]
+    return ", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in names)
+
+
 def _claim_state(obj: Object) -> str:
     status = obj.get("status") or {}
     states = []
@@ -188,6 +194,10 @@ _COLUMNS: dict[str, Sequence[Column]] = {
     "Secret": (
         NAME, Column("Type", _path("type")), Column("Data",
         lambda obj: len(obj.get("data") or ())), AGE,
+    ),
+    "ResourceQuota": (
+        NAME, Column("Request", lambda obj: _of_quota(obj, limits=False)),
+        Column("Limit", lambda obj: _of_quota(obj, limits=True)), AGE,
     ),
     "Lease": (NAME, Column("Holder", _path("spec", "holderIdentity")), AGE),
     "Event": (

@@ -9,17 +9,16 @@ import secrets
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 from dradriver.cluster.apiserver import apply as ssa
 from dradriver.cluster.apiserver import ownership, patches
 from dradriver.cluster.apiserver.authorization import admit_pod, admit_slice
+from dradriver.cluster.apiserver.backend import Server
 from dradriver.cluster.apiserver.decoding import Decoded, decode, load, media_type, shape, to_view
 from dradriver.cluster.apiserver.fields import readable, repeated
-from dradriver.cluster.apiserver.gates import FeatureGates
-from dradriver.cluster.apiserver.identity import User
+from dradriver.cluster.apiserver.quota.admission import admit
 from dradriver.cluster.apiserver.requests import Request
-from dradriver.cluster.apiserver.resources import NAMESPACES, Registry
+from dradriver.cluster.apiserver.resources import NAMESPACES
 from dradriver.cluster.apiserver.schema.decode import thaw
 from dradriver.cluster.apiserver.status import (
     About,
@@ -34,11 +33,10 @@ from dradriver.cluster.apiserver.status import (
     stale,
     unsupported_media_type,
 )
-from dradriver.cluster.apiserver.store import Store, Stored
-from dradriver.cluster.apiserver.strategies import Context, Strategy, strategy_of
+from dradriver.cluster.apiserver.store import Stored
+from dradriver.cluster.apiserver.strategies import Strategy, strategy_of
 from dradriver.cluster.apiserver.strategies.base import keep, keep_metadata
 from dradriver.cluster.apiserver.validation import metadata as metadata_rules
-from dradriver.cluster.apiserver.validation.devices import CelCheck
 from dradriver.cluster.apiserver.values import JsonValue, Object, copy, dig
 
 JSON_PATCH = "application/json-patch+json"
@@ -64,41 +62,6 @@ class Answer:
     code: int
     stored: Stored
     warnings: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Server:
-    """What every handler works with."""
-
-    store: Store
-    registry: Registry
-    gates: FeatureGates
-    cel_check: CelCheck | None
-    now: Callable[[], datetime] = lambda: datetime.now(UTC)
-
-    def time(self) -> str:
-        """Now, as metadata has it."""
-        return self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-
-    def context(self, user: User, verb: str) -> Context:
-        """What a strategy may know."""
-        return Context(self.time(), self.gates, user, verb, self._namespace_labels, self.cel_check)
-
-    def _namespace_labels(self, namespace: str) -> dict[str, str]:
-        stored = self.store.get(NAMESPACES, "", namespace)
-        return dict(stored.object["metadata"].get("labels") or {}) if stored is not None else {}
-
-    def existing(self, request: Request) -> Stored:
-        """The object that a request names.
-
-        Raises:
-            StatusError: 404.
-        """
-        target = request.target
-        stored = self.store.get(target.resource.storage, target.namespace, target.name)
-        if stored is None:
-            raise not_found(target.resource.about(target.name))
-        return stored
 
 
 def create(
@@ -136,6 +99,7 @@ def create(
         raise invalid(resource.about_kind(metadata.get("name", "")), causes)
     if server.store.get(resource.storage, target.namespace, metadata["name"]) is not None:
         raise already_exists(resource.about(metadata["name"]))
+    admit(server, request, obj)
     ownership.record(request, None, obj, applied, server.time())
     return Answer(201, _store(server, request, obj), [*decoded.warnings, *strategy.warnings(obj)])
 
@@ -297,6 +261,7 @@ def _update(
     # Strategies change what they are given; parts that a patch did not touch are still the stored ones.
     obj = copy(obj)
     warnings = [*decoded.warnings, *_prepare(server, request, strategy, obj, before)]
+    admit(server, request, obj, before)
     ownership.record(request, before, obj, applied, server.time())
     if _same(obj, before):
         return Answer(200, old, warnings)

@@ -24,7 +24,8 @@ PACKAGES = {
 ROOTS = (
     "core.Namespace", "core.Node", "core.Pod", "core.Binding", "core.Event",
     "core.ServiceAccount", "core.ConfigMap",
-    "core.Secret", "events.Event", "coordination.Lease", "resource.DeviceClass", "resource.ResourceClaim",
+    "core.Secret", "core.ResourceQuota", "events.Event", "coordination.Lease",
+    "resource.DeviceClass", "resource.ResourceClaim",
     "resource.ResourceClaimTemplate", "resource.ResourceSlice", "resource.DeviceTaintRule",
     "authorization.SelfSubjectAccessReview", "authentication.SelfSubjectReview", "authentication.TokenRequest",
     "meta.DeleteOptions", "meta.ObjectMeta", "meta.Condition",

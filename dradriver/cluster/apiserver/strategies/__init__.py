@@ -23,6 +23,7 @@ from dradriver.cluster.apiserver.strategies.devices import (
     TemplateStrategy,
 )
 from dradriver.cluster.apiserver.strategies.pods import PodStrategy
+from dradriver.cluster.apiserver.strategies.quotas import QuotaStrategy
 
 __all__ = ["Context", "Strategy", "strategy_of"]
 
@@ -34,6 +35,7 @@ _STRATEGIES: dict[str, Strategy] = {
     "Secret": SecretStrategy(),
     "ConfigMap": ConfigMapStrategy(),
     "Lease": LeaseStrategy(),
+    "ResourceQuota": QuotaStrategy(),
     "DeviceClass": ClassStrategy(),
     "ResourceClaim": ClaimStrategy(),
     "ResourceClaimTemplate": TemplateStrategy(),

@@ -10,11 +10,13 @@ from dradriver.cluster.apiserver.validation.field import (
     not_found,
     required,
 )
-from dradriver.cluster.apiserver.validation.names import required_label
+from dradriver.cluster.apiserver.validation.names import required_label, subdomain
+from dradriver.cluster.apiserver.validation.resources import container_amounts
 from dradriver.cluster.apiserver.values import Object, copy, dig
 
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 _DONE = ("Succeeded", "Failed")
+_MAPPED = ("containerName", "resourceName", "requestName")
 _DEFAULTS = {
     "restartPolicy": "Always", "terminationGracePeriodSeconds": 30, "dnsPolicy": "ClusterFirst",
     "securityContext": {}, "schedulerName": "default-scheduler", "enableServiceLinks": True, "priority": 0,
@@ -94,10 +96,7 @@ class PodStrategy(Strategy):
     def validate_status(self, context: Context, obj: Object, old: Object) -> Causes:
         """See `Strategy`."""
         special = dig(obj, "status", "extendedResourceClaimStatus")
-        path = "status.extendedResourceClaimStatus"
-        causes: Causes = []
-        if special is not None and not special.get("requestMappings"):
-            causes.append(required(f"{path}.requestMappings", "must be specified"))
+        causes = _special(special, obj["spec"]) if special is not None else []
         names = {claim["name"] for claim in dig(obj, "spec", "resourceClaims") or ()}
         for index, each in enumerate(dig(obj, "status", "resourceClaimStatuses") or ()):
             if each.get("name") not in names:
@@ -186,7 +185,8 @@ def _container(container: Object, path: str, seen: set[str]) -> Causes:
     if name in seen:
         causes.append(duplicate(f"{path}.name", name))
     seen.add(name)
-    return causes if container.get("image") else [*causes, required(f"{path}.image")]
+    causes += [] if container.get("image") else [required(f"{path}.image")]
+    return causes + container_amounts(container.get("resources") or {}, f"{path}.resources")
 
 
 def _claims(spec: Object) -> Causes:
@@ -213,6 +213,39 @@ def _claims(spec: Object) -> Causes:
                     detail += "" if names else " which is empty"
                     causes.append(not_found(at, used.get("name", ""), detail))
     return causes
+
+
+def _special(status: Object, spec: Object) -> Causes:
+    """What is wrong with the claim that stands for a pod's extended resources."""
+    path = "status.extendedResourceClaimStatus"
+    mappings = status.get("requestMappings") or ()
+    causes: Causes = []
+    if not mappings:
+        causes.append(required(f"{path}.requestMappings", "at least one request mapping is required"))
+    containers = {each["name"]: each for field in _CONTAINERS[:2] for each in spec.get(field) or ()}
+    seen: set[tuple[str, ...]] = set()
+    for index, mapping in enumerate(mappings):
+        at = f"{path}.requestMappings[{index}]"
+        key = tuple(mapping.get(field, "") for field in _MAPPED)
+        causes += _mapped(containers.get(key[0]), key, at)
+        causes += required_label(key[2], f"{path}.requestName")
+        if key in seen:
+            causes += [duplicate(f"{at}.{field}", value) for field, value in zip(_MAPPED, key, strict=True)]
+        seen.add(key)
+    name = status.get("resourceClaimName", "")
+    at = f"{path}.resourceClaimName"
+    return causes + ([invalid(at, name, problem) for problem in subdomain(name)] if name else [required(at)])
+
+
+def _mapped(container: Object | None, key: tuple[str, ...], at: str) -> Causes:
+    if container is None:
+        detail = "must match the name of an entry in spec.initContainers.name or spec.containers.name"
+        return [invalid(f"{at}.containerName", key[0], detail)]
+    if key[1] in (dig(container, "resources", "requests") or {}):
+        return []
+    places = "spec.initContainers.resources.requests or spec.containers.resources.requests"
+    detail = f"must match the extended resource name of an entry in {places}"
+    return [invalid(f"{at}.resourceName", key[1], detail)]
 
 
 def _fixed(spec: Object, old: Object) -> Object:

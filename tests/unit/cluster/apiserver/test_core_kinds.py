@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from dradriver.cluster.apiserver.backend import Server
 from dradriver.cluster.apiserver.expiry import EventExpiry
 from dradriver.cluster.apiserver.gates import FeatureGates
 from dradriver.cluster.apiserver.persist import Database
 from dradriver.cluster.apiserver.resources import EVENTS, Registry, schema_of
 from dradriver.cluster.apiserver.store import Store
-from dradriver.cluster.apiserver.writes import Server
 from tests.conformance.apiserver_suite import MERGE, STRATEGIC, Api, config_map, pod
 
 Json = dict[str, Any]
@@ -114,7 +114,8 @@ async def test_a_pod_without_containers_or_with_unknown_claims_is_refused(api: A
 
 
 async def test_the_special_claim_of_a_pod_can_not_be_undone(api: Api) -> None:
-    await api.make(PODS, pod("a"))
+    resources = {"limits": {"example.com/gpu": "1"}}
+    await api.make(PODS, pod("a", containers=[{"name": "c", "image": "i", "resources": resources}]))
     mapping = {"containerName": "c", "requestName": "r", "resourceName": "example.com/gpu"}
     special = {"resourceClaimName": "x", "requestMappings": [mapping]}
     await api.call(

@@ -1,0 +1,51 @@
+"""What every handler and controller of the server works with."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from dradriver.cluster.apiserver.gates import FeatureGates
+from dradriver.cluster.apiserver.identity import User
+from dradriver.cluster.apiserver.requests import Request
+from dradriver.cluster.apiserver.resources import NAMESPACES, Registry
+from dradriver.cluster.apiserver.status import not_found
+from dradriver.cluster.apiserver.store import Store, Stored
+from dradriver.cluster.apiserver.strategies import Context
+from dradriver.cluster.apiserver.validation.devices import CelCheck
+
+__all__ = ["Server"]
+
+
+@dataclass(frozen=True)
+class Server:
+    """What every handler works with."""
+
+    store: Store
+    registry: Registry
+    gates: FeatureGates
+    cel_check: CelCheck | None
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    def time(self) -> str:
+        """Now, as metadata has it."""
+        return self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def context(self, user: User, verb: str) -> Context:
+        """What a strategy may know."""
+        return Context(self.time(), self.gates, user, verb, self._namespace_labels, self.cel_check)
+
+    def _namespace_labels(self, namespace: str) -> dict[str, str]:
+        stored = self.store.get(NAMESPACES, "", namespace)
+        return dict(stored.object["metadata"].get("labels") or {}) if stored is not None else {}
+
+    def existing(self, request: Request) -> Stored:
+        """The object that a request names.
+
+        Raises:
+            StatusError: 404.
+        """
+        target = request.target
+        stored = self.store.get(target.resource.storage, target.namespace, target.name)
+        if stored is None:
+            raise not_found(target.resource.about(target.name))
+        return stored

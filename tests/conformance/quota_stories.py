@@ -1,0 +1,193 @@
+"""Stories about ResourceQuotas of devices, played on an API server whose quota controller runs.
+
+A story creates objects and says what the quota's status is in the end, or how a create is refused. Both servers
+have to tell the same. Claims for extended resources are written as a scheduler writes them.
+"""
+
+import asyncio
+from typing import Any, Final
+
+from tests.conformance.apiserver_suite import DRA, MERGE, Answer, Api, Json
+
+GPU: Final = "example.com/gpu"
+CLASS: Final = "mygpuclass"
+IMPLICIT: Final = f"deviceclass.resource.kubernetes.io/{CLASS}"
+EXPLICIT_QUOTA: Final = f"requests.{GPU}"
+IMPLICIT_QUOTA: Final = f"requests.{IMPLICIT}"
+CLASS_QUOTA: Final = f"{CLASS}.deviceclass.resource.k8s.io/devices"
+CLAIMS_QUOTA: Final = "count/resourceclaims.resource.k8s.io"
+
+
+class QuotaLab:
+    """A namespace with a quota, and the class that serves the resource."""
+
+    def __init__(self, api: Api, namespace: str) -> None:
+        self.api = api
+        self.core = f"/api/v1/namespaces/{namespace}"
+        self.claims = f"{DRA}/namespaces/{namespace}/resourceclaims"
+        self._namespace = namespace
+
+    async def begin(self, **hard: str) -> None:
+        """Makes namespace, account and class, and a quota with these amounts; returns once it has a status."""
+        await self.api.make("/api/v1/namespaces", {"metadata": {"name": self._namespace}})
+        await self._there(f"{self.core}/serviceaccounts/default")
+        await self.set_class(GPU)
+        names = {"explicit": EXPLICIT_QUOTA, "implicit": IMPLICIT_QUOTA, "devices": CLASS_QUOTA}
+        named = {names.get(key, key.replace("__", "/")): value for key, value in hard.items()}
+        await self.api.make(
+            f"{self.core}/resourcequotas", {"metadata": {"name": "gpu"}, "spec": {"hard": named}}
+        )
+        await self.until_used(dict.fromkeys(named, "0"))
+
+    async def end(self) -> None:
+        await self.api.call("DELETE", f"/api/v1/namespaces/{self._namespace}")
+        await self.api.call("DELETE", f"{DRA}/deviceclasses/{CLASS}")
+
+    async def set_class(self, resource: str | None) -> None:
+        """The class with the extended resource that it names."""
+        body = {"metadata": {"name": CLASS}, "spec": {"extendedResourceName": resource}}
+        path = f"{DRA}/deviceclasses"
+        if (await self.api.call("POST", path, body)).status != 201:
+            await self.api.call("PATCH", f"{path}/{CLASS}", {"spec": body["spec"]}, content_type=MERGE)
+
+    async def pod(self, name: str, *, init: int = 0, **amounts: Any) -> Answer:
+        """Creates a pod whose container asks for amounts of `gpu` or `implicit`."""
+        resources = {{"gpu": GPU, "implicit": IMPLICIT}.get(key, key): str(n) for key, n in amounts.items()}
+        spec: Json = {"containers": [_container("main", resources)]}
+        if init:
+            spec["initContainers"] = [_container("setup", {GPU: str(init)})]
+        return await self.api.call("POST", f"{self.core}/pods", {"metadata": {"name": name}, "spec": spec})
+
+    async def claim(self, name: str, *requests: Json, owner: Json | None = None) -> Answer:
+        """Creates a claim; with an owner as a scheduler makes it for that pod's extended resources."""
+        metadata: Json = {"name": name}
+        if owner is not None:
+            metadata["annotations"] = {"resource.kubernetes.io/extended-resource-claim": "true"}
+            metadata["ownerReferences"] = [
+                {
+                    "apiVersion": "v1",
+                    "kind": "Pod",
+                    "name": owner["metadata"]["name"],
+                    "uid": owner["metadata"]["uid"],
+                    "controller": True,
+                }
+            ]
+        devices = {"requests": list(requests or (request(),))}
+        return await self.api.call("POST", self.claims, {"metadata": metadata, "spec": {"devices": devices}})
+
+    async def until_used(self, used: dict[str, str]) -> None:
+        """Waits until the quota says this."""
+        shown: Any = None
+        async with asyncio.timeout(30):
+            while shown != used:
+                await asyncio.sleep(0.02)
+                stored = (await self.api.call("GET", f"{self.core}/resourcequotas/gpu")).json
+                shown = stored.get("status", {}).get("used")
+
+    async def _there(self, path: str) -> None:
+        async with asyncio.timeout(30):
+            while (await self.api.call("GET", path)).status != 200:
+                await asyncio.sleep(0.02)
+
+
+def request(name: str = "r", count: int = 1, **exactly: Any) -> Json:
+    wanted = exactly if exactly.get("allocationMode") == "All" else {"count": count, **exactly}
+    return {"name": name, "exactly": {"deviceClassName": CLASS, **wanted}}
+
+
+def _container(name: str, amounts: Json) -> Json:
+    return {"name": name, "image": "busybox", "resources": {"limits": amounts}}
+
+
+def refusal(answer: Answer) -> str:
+    assert answer.status == 403, answer.raw
+    return str(answer.json["message"])
+
+
+async def the_keps_example(lab: QuotaLab) -> None:
+    """KEP-5004: five devices asked for in all ways; the quotas count 5, 4 and 4."""
+    await lab.begin(explicit="10", implicit="10", devices="10")
+    await lab.pod("by-device-plugin", gpu=1)
+    by_devices = (await lab.pod("by-devices", gpu=1)).json
+    await lab.claim("by-devices-extended-resources-x", request("container-0-request-0"), owner=by_devices)
+    implicit = (await lab.pod("implicit", implicit=1)).json
+    await lab.claim("implicit-extended-resources-x", request("container-0-request-0"), owner=implicit)
+    await lab.claim("own-claim")
+    await lab.claim("from-a-template")
+    await lab.until_used({EXPLICIT_QUOTA: "5", IMPLICIT_QUOTA: "4", CLASS_QUOTA: "4"})
+
+
+async def pods_are_refused(lab: QuotaLab) -> list[str]:
+    """What pods ask for counts when they are created, whoever will serve it; what ended does not."""
+    await lab.begin(explicit="3", implicit="1")
+    said = [refusal(await lab.pod("too-large", gpu=4))]
+    await lab.pod("two", gpu=2)
+    said += [refusal(await lab.pod("too-late", gpu=2)), refusal(await lab.pod("by-init", gpu=1, init=2))]
+    said.append(refusal(await lab.pod("implicit", implicit=2)))
+    await lab.api.call(
+        "PATCH", f"{lab.core}/pods/two/status", {"status": {"phase": "Succeeded"}}, content_type=MERGE
+    )
+    await lab.until_used({EXPLICIT_QUOTA: "0", IMPLICIT_QUOTA: "0"})
+    assert (await lab.pod("again", gpu=3)).status == 201
+    await lab.until_used({EXPLICIT_QUOTA: "3", IMPLICIT_QUOTA: "0"})
+    return said
+
+
+async def claims_are_refused(lab: QuotaLab) -> list[str]:
+    """Claims count by the three names of their class; requests for all, and alternatives, at the worst."""
+    await lab.begin(explicit="40", implicit="40", devices="40")
+    said = [refusal(await lab.claim("too-many", request("a", 21), request("b", 20)))]
+    assert (await lab.claim("all", request(allocationMode="All"))).status == 201
+    await lab.until_used({EXPLICIT_QUOTA: "32", IMPLICIT_QUOTA: "32", CLASS_QUOTA: "32"})
+    alternatives = [{"name": f"s{n}", "deviceClassName": CLASS, "count": n} for n in (2, 9)]
+    said.append(refusal(await lab.claim("worst", {"name": "r", "firstAvailable": alternatives})))
+    await lab.api.call("DELETE", f"{lab.claims}/all")
+    await lab.until_used({EXPLICIT_QUOTA: "0", IMPLICIT_QUOTA: "0", CLASS_QUOTA: "0"})
+    assert (await lab.claim("worst", {"name": "r", "firstAvailable": alternatives})).status == 201
+    await lab.until_used({EXPLICIT_QUOTA: "9", IMPLICIT_QUOTA: "9", CLASS_QUOTA: "9"})
+    return said
+
+
+async def only_the_pods_own_claim_is_exempt(lab: QuotaLab) -> list[str]:
+    """An annotation is anybody's to set: a second claim for the pod counts."""
+    await lab.begin(explicit="2", devices="10")
+    pod = (await lab.pod("pod", gpu=1)).json
+    assert (await lab.claim("first", owner=pod)).status == 201
+    await lab.until_used({EXPLICIT_QUOTA: "1", CLASS_QUOTA: "1"})
+    assert (await lab.claim("second", owner=pod)).status == 201
+    await lab.until_used({EXPLICIT_QUOTA: "2", CLASS_QUOTA: "2"})
+    return [refusal(await lab.claim("third", owner=pod))]
+
+
+async def a_class_without_a_name(lab: QuotaLab) -> list[str]:
+    """Only the class's own names are left; the pods' requests count all the same."""
+    await lab.begin(explicit="2", implicit="2", devices="2")
+    await lab.set_class(None)
+    assert (await lab.claim("claim", request(count=2))).status == 201
+    await lab.until_used({EXPLICIT_QUOTA: "0", IMPLICIT_QUOTA: "2", CLASS_QUOTA: "2"})
+    assert (await lab.pod("pod", gpu=2)).status == 201
+    await lab.until_used({EXPLICIT_QUOTA: "2", IMPLICIT_QUOTA: "2", CLASS_QUOTA: "2"})
+    return [refusal(await lab.claim("another"))]
+
+
+async def compute_and_counts(lab: QuotaLab) -> list[str]:
+    """CPU and memory have to be set where a quota limits them; objects are counted."""
+    hard = {"pods": "2", "requests.cpu": "1", "limits.memory": "1Gi", CLAIMS_QUOTA.replace("/", "__"): "1"}
+    await lab.begin(**hard)
+    said = [refusal(await lab.pod("nothing-said", gpu=1))]
+    assert (await lab.pod("first", cpu="500m", memory="512Mi")).status == 201
+    said.append(refusal(await lab.pod("too-much", cpu="600m", memory="600Mi")))
+    assert (await lab.claim("claim")).status == 201
+    said.append(refusal(await lab.claim("another")))
+    await lab.until_used({"pods": "1", "requests.cpu": "500m", "limits.memory": "512Mi", CLAIMS_QUOTA: "1"})
+    return said
+
+
+STORIES: Final = (
+    the_keps_example,
+    pods_are_refused,
+    claims_are_refused,
+    only_the_pods_own_claim_is_exempt,
+    a_class_without_a_name,
+    compute_and_counts,
+)
