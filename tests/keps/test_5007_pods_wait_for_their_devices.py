@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from prometheus_client import generate_latest
 
-from dradriver.kube import CLAIMS, EVENTS, PODS, PatchKind
+from dradriver.kube import CLAIMS, EVENTS, PODS, SLICES, PatchKind
 from dradriver.model.workload import Pod
 from tests.keps.conftest import ControlPlane, request
 
@@ -63,8 +63,10 @@ def fabric(count: int) -> str:
     return FABRIC + "".join(f"  - {{name: gpu-{i}, {device}}}\n" for i in range(count))
 
 
-async def start(plane: ControlPlane, devices: int = 1, **settings: Any) -> None:
-    await plane.start(setback=(0.05, 0.2), **settings)
+async def start(
+    plane: ControlPlane, gates: Mapping[str, bool] | None = None, devices: int = 1, **settings: Any
+) -> None:
+    await plane.start(gates, setback=(0.05, 0.2), **settings)
     await plane.apply(NODES)
     await plane.apply(fabric(devices))
 
@@ -296,6 +298,51 @@ async def test_disabled_in_the_scheduler_a_pod_that_waits_is_bound_and_enabled_a
     assert plane.controllers.caches.pods.items["default/pod-1"].spec.node_name
     await pod(plane, "pod-2")
     await waits(plane, "pod-2")
+
+
+async def test_pods_that_were_started_in_one_version_can_be_removed_by_the_other(plane: ControlPlane) -> None:
+    """Upgrade, downgrade, upgrade; what each version started the next one takes away."""
+    await start(plane, OFF)
+    await pod(plane, "before")
+    assert await plane.devices("before") == ["gpu-0"]
+
+    await plane.start()
+    await plane.gone("before")
+    await plane.apply(fabric(1).replace("generation: 1", "generation: 2"))
+    await pod(plane, "between")
+    await waits(plane, "between")
+    await tell(plane, "between", PREPARED)
+    await bound(plane, "between")
+
+    await plane.start(OFF)
+    await plane.gone("between")
+
+    await plane.start()
+    await pod(plane, "after")
+    await waits(plane, "after")
+
+
+async def test_the_rollout_in_the_keps_order_and_its_reverse_disturb_no_pod(plane: ControlPlane) -> None:
+    """1. API server, 2. scheduler, 3. driver, 4. controller; for a rollback the other way round."""
+    await plane.start({}, scheduler=OFF)
+    await plane.apply(NODES)
+    await plane.apply(LOCAL)
+    await pod(plane, "ordinary")
+    await plane.devices("ordinary")
+
+    await plane.start({})
+    await plane.apply(fabric(1))
+    await pod(plane, "waiting")
+    await waits(plane, "waiting")
+    await tell(plane, "waiting", PREPARED)
+    await bound(plane, "waiting")
+
+    await plane.client.delete(SLICES, "fabric")
+    await plane.start({}, scheduler=OFF)
+    await plane.start(OFF)
+    for name in ("ordinary", "waiting"):
+        assert plane.controllers.caches.pods.items[f"default/{name}"].spec.node_name
+        await plane.gone(name)
 
 
 async def test_without_the_controller_the_pod_waits_and_an_event_names_the_conditions(

@@ -10,7 +10,7 @@ import pytest
 from dradriver.cluster.apiserver import Fault
 from dradriver.control.controllers import Controllers
 from dradriver.kube import CLAIMS, CLASSES, EVENTS, NODES, PODS, SLICES, PatchKind
-from dradriver.model.claim import CLAIM_FINALIZER, OpaqueConfig
+from dradriver.model.claim import CLAIM_FINALIZER, MAX_RESERVED_FOR, ConsumerReference, OpaqueConfig
 from dradriver.model.codec import canonical
 from dradriver.testing import builders
 from tests.unit.control.conftest import Lab
@@ -149,6 +149,34 @@ async def test_controllers_that_die_at_any_moment_are_continued(lab: Lab) -> Non
         await lab.client.delete(PODS, bound[0].metadata.name, "default", grace_seconds=0)
         await lab.until(lambda pods, claims: len(claims) == 4 and all(p.spec.node_name for p in pods.values()))
     assert len(set(lab.held())) == len(lab.held()) == 4
+
+
+async def test_a_pod_for_which_a_shared_claim_is_full_gets_in_when_another_one_leaves(lab: Lab) -> None:
+    async with Controllers(lab.client):
+        await lab.client.create(CLAIMS, builders.claim(), "default", into=dict)
+        await lab.pods(builders.pod("claim-1", name="first"))
+        await lab.until_bound(1)
+        (first,) = lab.seen.claims.items["default/claim-1"].status.reserved_for
+        others = [
+            ConsumerReference(api_group="example.com", resource="jobs", name=f"job-{i}", uid=f"job-{i}")
+            for i in range(MAX_RESERVED_FOR - 1)
+        ]
+        await reserve(lab, first, *others)
+        await lab.pods(builders.pod("claim-1", name="last"))
+        await lab.until(lambda pods, _: any(c.message for p in pods.values() for c in p.status.conditions))
+        (condition,) = lab.seen.pods.items["default/last"].status.conditions
+        assert "resourceclaim in use" in condition.message
+        await reserve(lab, first, *others[1:])
+        await lab.until_bound(2)
+    assert len(lab.seen.claims.items["default/claim-1"].status.reserved_for) == MAX_RESERVED_FOR
+
+
+async def reserve(lab: Lab, *consumers: ConsumerReference) -> None:
+    """What others write into the claim."""
+    body = {"status": {"reservedFor": consumers}}
+    await lab.client.patch(
+        *(CLAIMS, "claim-1", "default", body, PatchKind.MERGE), into=dict, subresource="status"
+    )
 
 
 async def test_a_reservation_of_a_pod_that_went_while_nobody_looked_is_released(lab: Lab) -> None:
