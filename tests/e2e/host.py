@@ -59,8 +59,8 @@ def install() -> None:
 def main() -> None:
     """Prepare the machine, and say what the tests will have to do without."""
     install()
-    if programs.GO is not None:
-        for name in programs.PROGRAMS:
+    for name in programs.PROGRAMS:
+        if not programs.missing(name):
             programs.program(name)
     if reason := missing():
         print(f"without a real node: {reason}", flush=True)

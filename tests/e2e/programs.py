@@ -27,6 +27,7 @@ def version(module: str) -> str:
 
 KUBERNETES: Final = version("kubernetes")
 GO: Final = shutil.which("go")
+COMPILER: Final = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 _VERSION: Final = "k8s.io/component-base/version"
 _MAJOR, _MINOR, _ = KUBERNETES.split(".")
 _KUBERNETES_FLAGS: Final = (
@@ -43,11 +44,13 @@ class Source:
         module: the folder of `go/` whose go.mod pins it.
         package: its main package.
         ldflags: flags of the linker.
+        cgo: whether it is written in C too, so that a C compiler is needed.
     """
 
     module: str
     package: str
     ldflags: str = "-s -w"
+    cgo: bool = False
 
 
 PROGRAMS: Final[Mapping[str, Source]] = {
@@ -63,6 +66,7 @@ PROGRAMS: Final[Mapping[str, Source]] = {
     "ptp": Source("cni", "github.com/containernetworking/plugins/plugins/main/ptp"),
     "host-local": Source("cni", "github.com/containernetworking/plugins/plugins/ipam/host-local"),
     "helm": Source("helm", "helm.sh/helm/v4/cmd/helm"),
+    "nvidia-ctk": Source("nvidia-ctk", "github.com/NVIDIA/nvidia-container-toolkit/cmd/nvidia-ctk", cgo=True),
 }
 """What can be built: one row a program."""
 
@@ -90,6 +94,9 @@ def find(name: str) -> Path | None:
 def missing(*names: str) -> str:
     """Why programs (all, if none is named) can't be had here, "" if they can."""
     absent = [name for name in names or PROGRAMS if find(name) is None]
+    in_c = [name for name in absent if PROGRAMS[name].cgo]
+    if in_c and COMPILER is None:
+        return f"no C compiler, which {', '.join(in_c)} takes to build"
     if not absent or GO is not None:
         return ""
     places = f"neither below {cache_folder('kubernetes').parent} nor in KUBEBUILDER_ASSETS"
@@ -119,5 +126,6 @@ def _build(name: str, folder: Path) -> Path:
     about = f"about {minutes:g} minutes" if minutes > 1 else "about a minute"
     print(f"building {name} {version(source.module)}, {about} on two cores ...", flush=True)
     command = (GO, "build", "-trimpath", "-ldflags", source.ldflags, "-o", str(unfinished), source.package)
-    subprocess.run(command, cwd=_SOURCES / source.module, env={**os.environ, "CGO_ENABLED": "0"}, check=True)
+    environment = {**os.environ, "CGO_ENABLED": str(int(source.cgo))}
+    subprocess.run(command, cwd=_SOURCES / source.module, env=environment, check=True)
     return unfinished.replace(folder / name)

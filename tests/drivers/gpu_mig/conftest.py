@@ -4,8 +4,9 @@ from pathlib import Path
 import pytest
 
 from drivers.gpu_mig.card.nvml import NvmlHardware
-from tests.drivers.gpu_mig.shim.build import COMPILER, build_shim
+from tests.drivers.gpu_mig.shim.build import build_shim
 from tests.drivers.gpu_mig.shim.hand import Hand, environment
+from tests.e2e.programs import COMPILER
 
 
 @pytest.fixture(scope="session")

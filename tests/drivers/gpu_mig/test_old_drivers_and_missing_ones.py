@@ -11,8 +11,9 @@ import pytest
 from drivers.gpu_mig.card import LibraryNotFoundError
 from drivers.gpu_mig.card.nvml import NvmlHardware, find_library
 from drivers.gpu_mig.card.simulator import CATALOG
-from tests.drivers.gpu_mig.shim.build import COMPILER, build_shim
+from tests.drivers.gpu_mig.shim.build import build_shim
 from tests.drivers.gpu_mig.shim.hand import environment
+from tests.e2e.programs import COMPILER
 
 READ = """
 import sys

@@ -1,6 +1,5 @@
 """Builds the shim of libnvidia-ml, from the tables of the simulator."""
 
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Final
@@ -8,10 +7,10 @@ from typing import Final
 import pynvml
 
 from drivers.gpu_mig.card.simulator import CATALOG, CardModel
+from tests.e2e.programs import COMPILER
 
-__all__ = ["COMPILER", "DRIVER_VERSION", "build_shim"]
+__all__ = ["DRIVER_VERSION", "build_shim"]
 
-COMPILER: Final = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 DRIVER_VERSION: Final = "580.82.07"
 _SOURCES: Final = Path(__file__).parent
 _FLAGS: Final = ("-std=gnu17", "-O1", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-fPIC", "-shared")

@@ -1,0 +1,139 @@
+"""NVIDIA's own tool, run against the same library and the same files, makes of a node what we make of it."""
+
+import os
+import subprocess
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import dradriver as dra
+from drivers.gpu_mig.card import Gpu, MigDevice, Placement, System
+from drivers.gpu_mig.card.nvml import NvmlHardware
+from drivers.gpu_mig.container import GpuContainers
+from tests.drivers.gpu_mig.shim.build import DRIVER_VERSION, build_shim
+from tests.drivers.gpu_mig.shim.hand import Hand, environment
+from tests.drivers.gpu_mig.shim.node import NodeFiles
+from tests.e2e import programs
+
+pytestmark = [
+    pytest.mark.skipif(bool(programs.missing("nvidia-ctk")), reason=programs.missing("nvidia-ctk") or "-"),
+    pytest.mark.skipif(
+        programs.COMPILER is None, reason="no C compiler: the shim of libnvidia-ml can't be built"
+    ),
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root makes device nodes and mounts"),
+    pytest.mark.timeout(900),
+]
+
+HOOK = Path("/usr/bin/nvidia-cdi-hook")
+# nvidia-ctk takes the minors of instances from /proc, whatever roots it is given.
+IN_ITS_OWN_PROC = 'mount -t tmpfs none /proc/driver && cp -r "$0/proc/driver/." /proc/driver/ && exec "$@"'
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> NodeFiles:
+    """Three GPUs: one with two MIG devices, one with a half-made instance, one undivided."""
+    node = NodeFiles(tmp_path_factory.mktemp("node"), gpus=3)
+    node.add_device_nodes()
+    node.add_libraries()
+    build_shim(node.root / "usr/lib/x86_64-linux-gnu")
+    return node
+
+
+@pytest.fixture(scope="module")
+def hardware(node: NodeFiles, tmp_path_factory: pytest.TempPathFactory) -> Iterable[NvmlHardware]:
+    state = tmp_path_factory.mktemp("state") / "cards"
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment(state, ["a100-40", "a100-80", "h100-80"]).items():
+            patch.setenv(name, value)
+        library = node.root / "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"
+        hardware = NvmlHardware(library)
+        hardware.open()
+        one, other, whole = hardware.gpus()
+        for profile, place in ((9, Placement(4, 4)), (19, Placement(2, 1))):
+            made = hardware.create_gpu_instance(one.uuid, profile, place)
+            hardware.create_compute_instance(one.uuid, made.id)
+        hardware.create_gpu_instance(other.uuid, 14, Placement(0, 2))
+        hardware.set_mig_mode(whole.uuid, enabled=False)
+        Hand(library).reset(2)
+        yield hardware
+        hardware.close()
+
+
+@pytest.fixture(scope="module")
+def theirs(node: NodeFiles, hardware: NvmlHardware) -> dict[str, Any]:
+    """The spec that nvidia-ctk makes of the node."""
+    command = [str(programs.program("nvidia-ctk")), "--quiet", "cdi", "generate", "--mode", "nvml"]
+    roots = {"--driver-root": node.root, "--dev-root": node.root, "--nvidia-cdi-hook-path": HOOK}
+    command += [str(word) for pair in roots.items() for word in pair]
+    command += ["--device-name-strategy", "uuid", "--no-all-device"]
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", IN_ITS_OWN_PROC, str(node.root), *command],
+        env={**os.environ, "LD_LIBRARY_PATH": str(node.root / "usr/lib/x86_64-linux-gnu")},
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    spec: dict[str, Any] = yaml.safe_load(done.stdout)
+    return spec
+
+
+@pytest.fixture
+def ours(node: NodeFiles) -> GpuContainers:
+    return GpuContainers(replace(node.host, hook=HOOK))
+
+
+def allocatable(hardware: NvmlHardware) -> dict[str, tuple[Gpu, MigDevice | None]]:
+    """By UUID what a container can get: undivided GPUs and MIG devices."""
+    found: dict[str, tuple[Gpu, MigDevice | None]] = {}
+    for gpu in hardware.gpus():
+        if gpu.mig is not None and gpu.mig.current:
+            found |= {device.uuid: (gpu, device) for device in hardware.mig_devices(gpu.uuid)}
+        else:
+            found[gpu.uuid] = gpu, None
+    return found
+
+
+def their_nodes(edits: dict[str, Any]) -> set[tuple[str, int, int, int]]:
+    return {(n["path"], n.get("major", 0), n.get("minor", 0), n["fileMode"]) for n in edits["deviceNodes"]}
+
+
+def our_nodes(edits: dra.ContainerEdits) -> set[tuple[str, int | None, int | None, int | None]]:
+    return {(node.path, node.major, node.minor, node.file_mode) for node in edits.device_nodes}
+
+
+def test_the_devices_are_the_same(theirs: dict[str, Any], hardware: NvmlHardware) -> None:
+    """A GPU that is divided is no device, and neither is an instance that is half made."""
+    devices = allocatable(hardware)
+    assert len(devices) == 3
+    assert {device["name"] for device in theirs["devices"]} == set(devices)
+
+
+def test_each_device_has_the_same_nodes(
+    theirs: dict[str, Any], ours: GpuContainers, hardware: NvmlHardware
+) -> None:
+    edits = {device["name"]: their_nodes(device["containerEdits"]) for device in theirs["devices"]}
+    assert edits == {
+        uuid: our_nodes(ours.gpu(gpu) if device is None else ours.mig(gpu, device))
+        for uuid, (gpu, device) in allocatable(hardware).items()
+    }
+
+
+def test_every_container_gets_the_same_nodes_and_files(theirs: dict[str, Any], ours: GpuContainers) -> None:
+    edits = ours.common(System(DRIVER_VERSION, "13.0"))
+    assert our_nodes(edits) == their_nodes(theirs["containerEdits"])
+    assert {(m.host_path, m.container_path, frozenset(m.options)) for m in edits.mounts} == {
+        (m["hostPath"], m["containerPath"], frozenset(m["options"])) for m in theirs["containerEdits"]["mounts"]
+    }
+    assert set(edits.env) <= set(theirs["containerEdits"]["env"])
+
+
+def test_the_hooks_that_every_toolkit_has_are_the_same(theirs: dict[str, Any], ours: GpuContainers) -> None:
+    known = {"create-symlinks", "update-ldcache"}
+    hooks = [(h["hookName"], h["path"], h["args"]) for h in theirs["containerEdits"]["hooks"]]
+    edits = ours.common(System(DRIVER_VERSION, "13.0"))
+    assert [(h.hook_name, h.path, h.args) for h in edits.hooks] == [h for h in hooks if h[2][1] in known]
