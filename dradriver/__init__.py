@@ -27,7 +27,7 @@ from dradriver.driver import (
     PoolDriver,
     PreparedDevice,
 )
-from dradriver.errors import DraError, DriverError, InvalidObjectError
+from dradriver.errors import DraError, DriverError, InvalidObjectError, UsageError
 from dradriver.model.cdi import ContainerEdits, DeviceNode, Hook, Mount
 from dradriver.model.claim import NetworkData
 from dradriver.model.counters import CounterConsumption, CounterSet
@@ -83,6 +83,7 @@ __all__ = [
     "PreparedDevice",
     "Quantity",
     "Taint",
+    "UsageError",
     "Version",
     "numa_attribute",
     "numa_node_of_cpu",

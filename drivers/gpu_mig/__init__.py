@@ -4,3 +4,8 @@ Law of this package: what can be known of a card is asked of the card; nothing o
 placements is written down in code. `card` is the hardware; the rest is the driver, and sees hardware through
 `card` alone.
 """
+
+from drivers.gpu_mig.configs import GpuConfig, MigDeviceConfig
+from drivers.gpu_mig.driver import GpuDriver
+
+__all__ = ["GpuConfig", "GpuDriver", "MigDeviceConfig"]

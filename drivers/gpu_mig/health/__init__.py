@@ -1,0 +1,21 @@
+"""What is wrong with devices: from events and looks at the cards to taints and reports.
+
+Law of this package: pure but for one file of findings, so that a new process knows what the last one was told;
+NVML tells an event once.
+"""
+
+from drivers.gpu_mig.health.findings import Finding, Where, found_in, gone, lost, reports, still_true, taints
+from drivers.gpu_mig.health.notes import read_notes, write_notes
+
+__all__ = [
+    "Finding",
+    "Where",
+    "found_in",
+    "gone",
+    "lost",
+    "read_notes",
+    "reports",
+    "still_true",
+    "taints",
+    "write_notes",
+]

@@ -1,0 +1,144 @@
+"""Errors of GPUs, what they mean for devices, and when they are over."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+import dradriver as dra
+from drivers.gpu_mig.card import Event, EventKind
+from drivers.gpu_mig.instances import Place
+from drivers.gpu_mig.offer import DRIVER, Offer
+from drivers.gpu_mig.settings import Effect, Settings
+from drivers.gpu_mig.survey import Card
+
+__all__ = ["Finding", "Where", "found_in", "gone", "lost", "reports", "still_true", "taints"]
+
+_FAULTS_OF_PROGRAMS: Final = frozenset({13, 31, 43, 45, 68, 109})
+"""XIDs that a program causes and that leave the GPU as it was."""
+_FATAL: Final = frozenset({48, 62, 64, 74, 79, 95, 119, 120, 140})
+"""XIDs after which nothing on the GPU goes on before a reset: memory, micro-controllers, links, the bus."""
+
+_ORDER: Final[Mapping[Effect, int]] = {"Ignore": 0, "None": 1, "NoSchedule": 2, "NoExecute": 3}
+
+
+class Where(msgspec.Struct, frozen=True):
+    """What a finding is about: a GPU, or one place of it."""
+
+    gpu: str
+    place: Place | None = None
+
+    def concerns(self, offer: Offer) -> bool:
+        """Whether the device has the error."""
+        if offer.card.gpu.uuid != self.gpu:
+            return False
+        if self.place is None:
+            return True
+        profile = offer.profile.id if offer.profile else None
+        return (profile, offer.placement) == (self.place.profile, self.place.placement)
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that is wrong.
+
+    Attributes:
+        where: with what.
+        key: the name of the taint, without the driver's domain: `xid`.
+        value: the value of the taint.
+        effect: of the taint.
+        message: for people.
+        at: when it was told, in seconds of the wall clock.
+    """
+
+    where: Where
+    key: str
+    value: str = ""
+    effect: Effect
+    message: str
+    at: float = 0.0
+
+
+def found_in(event: Event, card: Card | None, settings: Settings, now: float) -> Finding | None:
+    """What an event means; None: nothing for devices."""
+    where = _where(event, card)
+    if event.kind is EventKind.XID and event.xid is not None:
+        effect = settings.xids.get(event.xid) or _effect_of(event.xid)
+        message = f"XID {event.xid} of {event.gpu}"
+        finding = Finding(where=where, key="xid", value=str(event.xid), effect=effect, message=message, at=now)
+    elif event.kind is EventKind.DOUBLE_BIT_ECC:
+        message = f"memory of {event.gpu} had an error that was not corrected"
+        finding = Finding(where=where, key="ecc", effect=settings.double_bit_ecc, message=message, at=now)
+    else:
+        return None
+    return None if finding.effect == "Ignore" else finding
+
+
+def _effect_of(xid: int) -> Effect:
+    if xid in _FAULTS_OF_PROGRAMS:
+        return "Ignore"
+    return "NoExecute" if xid in _FATAL else "NoSchedule"
+
+
+def _where(event: Event, card: Card | None) -> Where:
+    for instance in card.instances if card else ():
+        if instance.gpu_instance.id == event.gpu_instance:
+            return Where(event.gpu, Place(instance.gpu_instance.profile_id, instance.gpu_instance.placement))
+    return Where(event.gpu)
+
+
+def lost(gpu: str) -> Finding:
+    """A GPU that was there does not answer any more."""
+    message = f"{gpu} does not answer: it fell off the bus, or has to be reset"
+    return Finding(where=Where(gpu), key="gpu-lost", effect="NoExecute", message=message)
+
+
+def gone(gpu: str, place: Place) -> Finding:
+    """An instance that was made for a claim is not there any more."""
+    message = f"the instance on {gpu} was destroyed by a reset or by hand"
+    return Finding(where=Where(gpu, place), key="instance-gone", effect="NoExecute", message=message)
+
+
+def still_true(
+    findings: Iterable[Finding], back: Collection[str], settings: Settings, now: float
+) -> list[Finding]:
+    """The findings that are not over.
+
+    Args:
+        findings: what was found.
+        back: GPUs that answer again after they were lost: they were reset.
+        settings: how long an error counts that is not repeated.
+        now: seconds of the wall clock.
+    """
+    patience = settings.recover_seconds
+    return [
+        finding
+        for finding in findings
+        if finding.where.gpu not in back and not (patience and finding.at + patience <= now)
+    ]
+
+
+def taints(findings: Sequence[Finding], offers: Iterable[Offer]) -> dict[str, list[dra.Taint]]:
+    """The taints of devices by name; of errors with the same key the gravest, then the newest, is shown."""
+    return {offer.name: marks for offer in offers if (marks := list(_marks(findings, offer)))}
+
+
+def _marks(findings: Iterable[Finding], offer: Offer) -> Iterator[dra.Taint]:
+    for finding in _of(findings, offer).values():
+        if finding.effect != "Ignore":
+            yield dra.Taint(key=f"{DRIVER}/{finding.key}", value=finding.value, effect=finding.effect)
+
+
+def _of(findings: Iterable[Finding], offer: Offer) -> dict[str, Finding]:
+    concerned = [finding for finding in findings if finding.where.concerns(offer)]
+    ordered = sorted(concerned, key=lambda finding: (_ORDER[finding.effect], finding.at))
+    return {finding.key: finding for finding in ordered}
+
+
+def reports(findings: Sequence[Finding], offers: Iterable[Offer]) -> list[dra.DeviceHealth]:
+    """What the kubelet is told of every device; what only informs leaves a device healthy."""
+    told = []
+    for offer in offers:
+        messages = [each.message for each in _of(findings, offer).values() if _ORDER[each.effect] > 1]
+        health = dra.Health.UNHEALTHY if messages else dra.Health.HEALTHY
+        told.append(dra.DeviceHealth(offer.name, health, "; ".join(messages)))
+    return told

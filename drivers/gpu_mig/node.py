@@ -1,0 +1,135 @@
+"""The node's cards as the driver keeps them: opened once, looked at again and again."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Final
+
+import dradriver as dra
+from drivers.gpu_mig.card import Cards, Event, Hardware
+from drivers.gpu_mig.health import (
+    Finding,
+    found_in,
+    gone,
+    lost,
+    read_notes,
+    reports,
+    still_true,
+    taints,
+    write_notes,
+)
+from drivers.gpu_mig.instances import Ledger, Maker, Place, Record, State
+from drivers.gpu_mig.offer import Marks, Offer, offers, pool
+from drivers.gpu_mig.settings import Mode, Settings
+from drivers.gpu_mig.survey import Card, Instance, Survey, look
+
+__all__ = ["Node"]
+
+_log: Final = logging.getLogger(__name__)
+
+
+class Node:
+    """One node's GPUs: `async with Node(...)`.
+
+    Args:
+        hardware: the cards.
+        settings: the operator's choices.
+        mode: what is offered.
+        folder: where records and findings are kept.
+        boot: identifies the boot.
+    """
+
+    def __init__(self, hardware: Hardware, settings: Settings, mode: Mode, folder: Path, boot: str) -> None:
+        self.cards = Cards(hardware)
+        self.ledger = Ledger(folder / "devices", boot)
+        self.maker = Maker(self.cards, self.ledger)
+        self.settings = settings
+        self._mode = mode
+        self._notes, self._boot = folder / "findings.json", boot
+        self._findings: list[Finding] = []
+        self._gone: list[Finding] = []
+        self._known: dict[str, Card] = {}
+        self._lost: set[str] = set()
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> "Node":
+        self._findings = await asyncio.to_thread(read_notes, self._notes, self._boot)
+        await self._stack.enter_async_context(self.cards)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def look(self) -> dict[str, Offer]:
+        """What the node could hand out this very moment, by name; it is what preparing goes by."""
+        survey = await self.cards.call(look)
+        return {offer.name: offer for card in survey.cards.values() for offer in self._offers(card)}
+
+    async def discover(self) -> dra.Pool:
+        """Looks at everything, takes back what was left half done, and says what is offered now."""
+        await self.maker.recover()
+        before = await asyncio.to_thread(self.ledger.all)
+        survey = await self.cards.call(look)
+        after = await asyncio.to_thread(self.ledger.all)
+        await self._learn(survey)
+        # A record that comes or goes meanwhile is neither somebody else's instance nor one that is gone.
+        ours = {(each.gpu, each.place) for each in (*before, *after)}
+        self._gone = [finding for record in after if record in before for finding in _gone(record, survey)]
+        foreign = {
+            uuid: [i.gpu_instance for i in card.instances if (uuid, _place(i)) not in ours]
+            for uuid, card in survey.cards.items()
+        }
+        offered = {uuid: found for uuid, card in self._known.items() if (found := self._offers(card))}
+        every = [offer for found in offered.values() for offer in found]
+        return pool(offered, survey.system, Marks(taints(self._wrong(), every), foreign))
+
+    async def hear(self, event: Event) -> None:
+        """Keeps what an event means for devices."""
+        finding = found_in(event, self._known.get(event.gpu), self.settings, time.time())
+        if finding is not None:
+            _log.warning("%s: taint %s, effect %s", finding.message, finding.key, finding.effect)
+            await self._keep([*self._findings, finding])
+
+    def reports(self) -> Sequence[dra.DeviceHealth]:
+        """The health of everything that was offered last."""
+        every = (offer for card in self._known.values() for offer in self._offers(card))
+        return reports(self._wrong(), every)
+
+    def _offers(self, card: Card) -> list[Offer]:
+        return offers(card, self._mode, self.settings.mig_switching)
+
+    def _wrong(self) -> list[Finding]:
+        return [*self._findings, *self._gone, *(lost(gpu) for gpu in sorted(self._lost))]
+
+    async def _learn(self, survey: Survey) -> None:
+        """A GPU that was there and is not any more stays published, tainted, so that its pods are evicted."""
+        missing = self._known.keys() - survey.cards.keys()
+        back = self._lost - missing
+        for gpu in sorted(missing - self._lost):
+            _log.error("%s is lost", gpu)
+        for gpu in sorted(back):
+            _log.warning("%s is back: what was wrong with it is over", gpu)
+        self._lost = set(missing)
+        self._known |= survey.cards
+        await self._keep(still_true(self._findings, back, self.settings, time.time()))
+
+    async def _keep(self, findings: list[Finding]) -> None:
+        if findings != self._findings:
+            self._findings = findings
+            await asyncio.to_thread(write_notes, self._notes, self._boot, findings)
+
+
+def _place(instance: Instance) -> Place:
+    return Place(instance.gpu_instance.profile_id, instance.gpu_instance.placement)
+
+
+def _gone(record: Record, survey: Survey) -> Iterator[Finding]:
+    """An instance that is recorded as ready and is not there."""
+    card, place = survey.cards.get(record.gpu), record.place
+    if card is not None and place is not None and record.state is State.READY:
+        instance = card.at(place.profile, place.placement)
+        if instance is None or not instance.mig_devices:
+            yield gone(record.gpu, place)

@@ -1,0 +1,97 @@
+"""Which devices a GPU offers in which mode, and what they are called."""
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from drivers.gpu_mig.card import Gpu, MigDevice, Placement, Profile
+from drivers.gpu_mig.settings import Mode, Switching
+from drivers.gpu_mig.survey import Card
+
+__all__ = ["Kind", "Offer", "gpu_name", "offers", "switchable"]
+
+_SWITCHES_WITHOUT_RESET: Final = (9, 0)
+"""CUDA compute capability of Hopper: from there on MIG is switched at once; before, by the next reset."""
+
+
+class Kind(enum.Enum):
+    """What a device is."""
+
+    WHOLE = "gpu"
+    PLACE = "a MIG device that is made when it is prepared"
+    FOUND = "a MIG device that is there"
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One device.
+
+    Attributes:
+        name: the device's name, from the PCI address, the profile and the place.
+        card: the GPU that it is, or is a part of.
+        kind: what it is.
+        profile, placement: of a MIG device.
+        mig: the MIG device that is there already.
+    """
+
+    name: str
+    card: Card
+    kind: Kind
+    profile: Profile | None = None
+    placement: Placement | None = None
+    mig: MigDevice | None = None
+
+
+def gpu_name(gpu: Gpu) -> str:
+    """`gpu-0000-07-00-0`: the PCI address, which neither a reboot nor the other GPUs change."""
+    return "gpu-" + gpu.pci_address.lower().replace(":", "-").replace(".", "-")
+
+
+def switchable(card: Card, switching: Switching) -> bool:
+    """Whether MIG may be switched on the GPU when a claim needs it."""
+    can = card.gpu.mig is not None and card.gpu.compute_capability >= _SWITCHES_WITHOUT_RESET
+    return can and switching is Switching.ON_DEMAND
+
+
+def offers(card: Card, mode: Mode, switching: Switching) -> list[Offer]:
+    """The devices of one GPU, smallest first, the whole GPU last."""
+    return [*_mig(card, mode, switching), *_whole(card, mode, switching)]
+
+
+def _whole(card: Card, mode: Mode, switching: Switching) -> Iterator[Offer]:
+    """Programs can't use a GPU that is divided as a whole."""
+    if not card.divided or (mode is not Mode.STATIC and switchable(card, switching)):
+        yield Offer(gpu_name(card.gpu), card, Kind.WHOLE)
+
+
+def _mig(card: Card, mode: Mode, switching: Switching) -> Iterator[Offer]:
+    if mode is Mode.STATIC and card.divided:
+        yield from sorted(_found(card), key=_size)
+    elif mode is Mode.DYNAMIC and (card.divided or switchable(card, switching)):
+        yield from sorted(_places(card), key=_size)
+
+
+def _found(card: Card) -> Iterator[Offer]:
+    for instance in card.instances:
+        profile, placement = card.profile(instance.gpu_instance.profile_id), instance.gpu_instance.placement
+        if profile is not None and instance.whole is not None:
+            yield Offer(_name(card, profile, placement), card, Kind.FOUND, profile, placement, instance.whole)
+
+
+def _places(card: Card) -> Iterator[Offer]:
+    for profile in card.profiles:
+        for placement in profile.placements:
+            yield Offer(_name(card, profile, placement), card, Kind.PLACE, profile, placement)
+
+
+def _size(offer: Offer) -> tuple[int, int, int, int]:
+    if offer.profile is None or offer.placement is None:
+        return (0, 0, 0, 0)
+    return (offer.placement.size, offer.profile.slices, -offer.profile.max_instances, offer.placement.start)
+
+
+def _name(card: Card, profile: Profile, placement: Placement) -> str:
+    """`gpu-0000-07-00-0-mig-1g-5gb-me-3`: a name of Kubernetes has neither dot nor plus."""
+    label = "".join(letter if letter.isalnum() else "-" for letter in profile.name.lower())
+    return f"{gpu_name(card.gpu)}-mig-{label}-{placement.start}"

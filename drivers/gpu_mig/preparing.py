@@ -1,0 +1,188 @@
+"""Prepares and unprepares claims, device by device.
+
+What a claim changes on a card is recorded before and undone by the record, so both can be called again after
+a crash anywhere: instances by the table of `instances.steps`; settings of a GPU because setting and restoring
+them twice is the same as once.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+import dradriver as dra
+from drivers.gpu_mig.card import (
+    CardError,
+    ComputeMode,
+    Gpu,
+    GpuLostError,
+    Hardware,
+    InvalidArgumentError,
+    MigDevice,
+    TimeSlice,
+)
+from drivers.gpu_mig.configs import GpuConfig, MigDeviceConfig
+from drivers.gpu_mig.containers import Containers
+from drivers.gpu_mig.instances import Place, Record, State
+from drivers.gpu_mig.node import Node
+from drivers.gpu_mig.offer import Kind, Offer
+from drivers.gpu_mig.sharing import apply, checked, mps_edits, restore, wishes
+
+__all__ = ["Preparing"]
+
+_log: Final = logging.getLogger(__name__)
+
+_Config = GpuConfig | MigDeviceConfig | None
+
+
+class Preparing:
+    """Prepares claims on a node.
+
+    Args:
+        node: the cards and the records.
+        containers: what containers get.
+    """
+
+    def __init__(self, node: Node, containers: Containers) -> None:
+        self._node = node
+        self._containers = containers
+
+    async def prepare(self, claim: dra.Claim) -> Mapping[dra.AllocatedDevice, dra.PreparedDevice]:
+        """Makes every device of the claim ready.
+
+        Raises:
+            DraError: a device is not there, not free, or refuses; what was made of others is kept for the next
+                try, or for unprepare.
+        """
+        return {device: await self._prepare(claim, device) for device in claim.devices}
+
+    async def unprepare(self, claim: dra.Claim) -> None:
+        """Takes back everything that is recorded for the claim.
+
+        Raises:
+            InUseError: a process still uses an instance.
+            CardError: the card refuses.
+        """
+        for record in await asyncio.to_thread(self._node.ledger.all):
+            if record.claim == claim.uid:
+                await self._take_back(record)
+
+    async def _prepare(self, claim: dra.Claim, device: dra.AllocatedDevice) -> dra.PreparedDevice:
+        offer = (await self._node.look()).get(device.name)
+        if device.admin_access:
+            return await self._only_shown(offer)
+        if offer is None:
+            raise dra.DraError(f"{device.name} is not there any more, or not in the node's present mode")
+        whole = offer.kind is Kind.WHOLE
+        config = checked(device, whole=whole)
+        shared = await asyncio.to_thread(mps_edits, config, self._node.settings.mps)
+        record = Record(device=device.name, claim=claim.uid, gpu=offer.card.gpu.uuid, place=_place(offer))
+        await self._switch(record, offer, divided=not whole)
+        if offer.kind is Kind.PLACE:
+            mig: MigDevice | None = await self._node.maker.make(record)
+        else:
+            mig = offer.mig
+            await self._set(record, config)
+        return await self._answer(offer, mig, shared)
+
+    async def _only_shown(self, offer: Offer | None) -> dra.PreparedDevice:
+        """Whoever may only look gets what is there, and nothing is made for it."""
+        if offer is None:
+            return dra.PreparedDevice()
+        place = _place(offer)
+        there = offer.card.at(place.profile, place.placement) if place else None
+        mig = offer.mig or (there.whole if there else None)
+        if mig is None and offer.kind is not Kind.WHOLE:
+            return dra.PreparedDevice()
+        return await self._answer(offer, mig, dra.ContainerEdits())
+
+    async def _answer(
+        self, offer: Offer, mig: MigDevice | None, shared: dra.ContainerEdits
+    ) -> dra.PreparedDevice:
+        uuid = offer.card.gpu.uuid
+        system, gpu = await self._node.cards.call(lambda hardware: (hardware.system(), _gpu(hardware, uuid)))
+
+        def edits() -> dra.ContainerEdits:
+            own = self._containers.mig(gpu, mig) if mig else self._containers.gpu(gpu)
+            return self._containers.common(system) | own | shared
+
+        told = {"uuid": mig.uuid, "parentUUID": uuid} if mig else {"uuid": uuid}
+        if offer.profile is not None:
+            told["profile"] = offer.profile.name
+        return dra.PreparedDevice(await asyncio.to_thread(edits), metadata=told, data=told)
+
+    # --- MIG mode -------------------------------------------------------------------------------
+
+    async def _switch(self, record: Record, offer: Offer, *, divided: bool) -> None:
+        if offer.card.divided is divided:
+            return
+        records = await asyncio.to_thread(self._node.ledger.all)
+        others = sorted(
+            {each.device for each in records if each.gpu == record.gpu and each.claim != record.claim}
+        )
+        if others:
+            raise dra.DraError(f"MIG can't be switched on {record.gpu}: {', '.join(others)} is in use")
+        await self._node.cards.call(lambda hardware: _switch(hardware, record.gpu, divided=divided))
+
+    # --- settings of a GPU ----------------------------------------------------------------------
+
+    async def _set(self, record: Record, config: _Config) -> None:
+        mode, time_slice = wishes(config)
+        ledger, gpu = self._node.ledger, record.gpu
+        if await asyncio.to_thread(ledger.get, record.device) is None:
+            before = await self._node.cards.call(lambda hardware: hardware.compute_mode(gpu)) if mode else None
+            await asyncio.to_thread(ledger.put, _ready(record, ledger.boot, before, time_slice))
+        await self._node.cards.call(lambda hardware: apply(hardware, gpu, mode, time_slice))
+
+    async def _take_back(self, record: Record) -> None:
+        if record.place is not None:
+            await self._node.maker.remove(record, self._node.settings.destroy_seconds)
+            return
+        try:
+            await self._node.cards.call(lambda hardware: restore(hardware, record))
+        except (GpuLostError, InvalidArgumentError) as error:
+            _log.warning("the settings of %s are gone with it: %s", record.gpu, error)
+        await asyncio.to_thread(self._node.ledger.drop, record.device)
+
+
+def _ready(record: Record, boot: str, before: ComputeMode | None, time_slice: TimeSlice | None) -> Record:
+    return Record(
+        device=record.device,
+        claim=record.claim,
+        gpu=record.gpu,
+        state=State.READY,
+        boot=boot,
+        compute_mode=before,
+        time_slice=time_slice is not None,
+    )
+
+
+def _place(offer: Offer) -> Place | None:
+    if offer.kind is not Kind.PLACE or offer.profile is None or offer.placement is None:
+        return None
+    return Place(offer.profile.id, offer.placement)
+
+
+# On the thread of the hardware.
+
+
+def _gpu(hardware: Hardware, uuid: str) -> Gpu:
+    """The GPU as it is now: its minor number may change when MIG is switched."""
+    for gpu in hardware.gpus():
+        if gpu.uuid == uuid:
+            return gpu
+    raise GpuLostError(f"{uuid} does not answer any more")
+
+
+def _switch(hardware: Hardware, uuid: str, *, divided: bool) -> None:
+    """Switches MIG on a GPU that nobody uses; asked in one go, so that nothing comes between."""
+    word = "on" if divided else "off"
+    if hardware.gpu_instances(uuid):
+        raise dra.DraError(f"MIG can't be switched {word} on {uuid}: it has instances that others made")
+    if users := hardware.processes(uuid):
+        pids = ", ".join(str(user.pid) for user in users)
+        raise dra.DraError(f"MIG can't be switched {word} on {uuid}: processes {pids} use it")
+    mode = hardware.set_mig_mode(uuid, enabled=divided)
+    if mode.current is not divided:
+        hardware.set_mig_mode(uuid, enabled=not divided)  # or the next reset would switch it
+        raise CardError(f"MIG can't be switched {word} on {uuid} without a reset of the GPU")

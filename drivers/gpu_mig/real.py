@@ -1,0 +1,24 @@
+"""The cards of this node, and what its containers get of them."""
+
+from pathlib import Path
+
+from drivers.gpu_mig.card.nvml import NvmlHardware
+from drivers.gpu_mig.container import GpuContainers
+from drivers.gpu_mig.host.paths import HostPaths
+from drivers.gpu_mig.settings import Host
+
+__all__ = ["real_cards"]
+
+
+def real_cards(host: Host) -> tuple[NvmlHardware, GpuContainers]:
+    """NVML and the node's files, as the settings place them; nothing is opened yet."""
+    paths = HostPaths(
+        driver_root=Path(host.driver_root),
+        driver_root_on_host=Path(host.driver_root_on_host),
+        dev=Path(host.dev),
+        proc=Path(host.proc),
+        sysfs=Path(host.sysfs),
+        hook=Path(host.hook) if host.hook else None,
+    )
+    library = Path(host.library) if host.library else None
+    return NvmlHardware(library, driver_root=paths.driver_root, sysfs=paths.sysfs), GpuContainers(paths)

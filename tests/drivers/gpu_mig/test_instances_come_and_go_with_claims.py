@@ -1,0 +1,280 @@
+"""Instances are made for claims and destroyed after them; what others made stays; faults leave nothing."""
+
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+
+import pytest
+from msgspec.structs import force_setattr
+
+from dradriver import DraError
+from dradriver.testing import ProcessDiedError
+from drivers.gpu_mig import MigDeviceConfig
+from drivers.gpu_mig.card import CardError, InUseError, Process
+from drivers.gpu_mig.instances import State
+from drivers.gpu_mig.instances.steps import STEPS, Found, Step, Wanted
+from tests.drivers.gpu_mig.nodes import Cards
+
+DEVICE = "gpu-0000-07-00-0-mig-3g-20gb-4"
+
+
+def there(node: Cards) -> list[tuple[str, int, int]]:
+    return node.instances()[node.gpu]
+
+
+def test_an_instance_is_made_when_its_claim_is_prepared_and_goes_with_it(tmp_path: Path) -> None:
+    with Cards(tmp_path) as node:
+        claim = node.take(DEVICE)
+        assert there(node) == []
+        prepared = node.prepare(claim)
+        assert there(node) == [("3g.20gb", 4, 1)]
+        (mig,) = node.cards.mig_devices(node.gpu)
+        assert [value.partition("=")[2] for value in prepared.edits.env] == [mig.uuid]
+        assert [node_.path for node_ in prepared.edits.device_nodes] == ["/dev/nvidiactl", "/dev/nvidia0"]
+        node.unprepare(claim)
+        assert there(node) == []
+        assert node.records() == []
+
+
+# --- the table -------------------------------------------------------------------------------------
+
+
+def test_the_table_has_a_step_for_whatever_may_be_found() -> None:
+    assert set(STEPS) == set(product(Wanted, [None, *State], Found))
+
+
+Situation = tuple[State | None, Found]
+
+AFTER: dict[Step, Callable[[State | None, Found], Situation]] = {
+    Step.RECORD: lambda _, found: (State.CREATING, found),
+    Step.MAKE_GPU_INSTANCE: lambda state, _: (state, Found.HALF),
+    Step.MAKE_COMPUTE_INSTANCE: lambda state, _: (state, Found.WHOLE),
+    Step.CONFIRM: lambda _, found: (State.READY, found),
+    Step.GIVE_UP: lambda _, found: (State.DESTROYING, found),
+    Step.DESTROY_COMPUTE_INSTANCES: lambda state, _: (state, Found.HALF),
+    Step.DESTROY_GPU_INSTANCE: lambda state, _: (state, Found.NOTHING),
+    Step.FORGET: lambda _, found: (None, found),
+}
+
+
+@pytest.mark.parametrize(("wanted", "state", "found"), STEPS)
+def test_the_table_leads_from_everywhere_to_what_is_wanted(
+    wanted: Wanted, state: State | None, found: Found
+) -> None:
+    for _ in range(len(Step)):
+        step = STEPS[wanted, state, found]
+        if step is Step.REFUSE:
+            assert state is None
+            return
+        if step is Step.DONE:
+            break
+        state, found = AFTER[step](state, found)
+    assert (state, found) == (State.READY, Found.WHOLE) if wanted is Wanted.PRESENT else state is None
+
+
+def test_the_table_never_touches_an_instance_without_a_record() -> None:
+    harmless = {Step.DONE, Step.REFUSE, Step.RECORD}
+    assert {step for (_, state, _), step in STEPS.items() if state is None} == harmless
+
+
+# --- others on the card ----------------------------------------------------------------------------
+
+
+def test_an_instance_of_somebody_else_shows_as_used_and_stays(tmp_path: Path) -> None:
+    with Cards(tmp_path) as node:
+        node.by_hand("2g.10gb", 2)
+        tainted = {name.removeprefix("gpu-0000-07-00-0-mig-") for name in node.taints()}
+        assert node.taints()["gpu-0000-07-00-0-mig-2g-10gb-2"] == {
+            ("gpu.nvidia.com/in-use", "foreign", "NoSchedule")
+        }
+        assert tainted == {
+            "1g-5gb-2", "1g-5gb-3", "1g-5gb-me-2", "1g-5gb-me-3", "1g-10gb-2", "2g-10gb-2", "3g-20gb-0",
+            "4g-20gb-0", "7g-40gb-0",
+        }  # fmt: skip
+        in_its_place = node.take("gpu-0000-07-00-0-mig-2g-10gb-2")
+        with pytest.raises(DraError, match="somebody made an instance in its place"):
+            node.prepare(in_its_place)
+        node.unprepare(in_its_place)
+        with pytest.raises(DraError, match="something else has what it needs"):
+            node.prepare(node.take("gpu-0000-07-00-0-mig-3g-20gb-0"))
+        assert there(node) == [("2g.10gb", 2, 1)]
+        assert node.records() == []
+
+
+def test_engines_that_somebody_else_has_are_not_offered_again(tmp_path: Path) -> None:
+    with Cards(tmp_path) as node:
+        node.by_hand("1g.5gb+me", 0)
+        extended = {name for name in node.taints() if "-me-" in name}
+        assert len(extended) == 7
+
+
+def test_what_a_claim_has_is_no_stranger(tmp_path: Path) -> None:
+    with Cards(tmp_path) as node:
+        node.prepare(node.take(DEVICE))
+        assert node.taints() == {}
+
+
+# --- faults ----------------------------------------------------------------------------------------
+
+CALLS = ("create_gpu_instance", "create_compute_instance")
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("call", CALLS)
+def test_what_failed_to_be_made_is_taken_back_and_made_by_the_next_try(
+    tmp_path: Path, call: str, moment: str
+) -> None:
+    failing = True
+
+    def hook(called: str, when: str) -> None:
+        if failing and (called, when) == (call, moment):
+            raise CardError("unknown error", call)
+
+    with Cards(tmp_path) as node:
+        claim = node.take(DEVICE)
+        node.live.hook = hook
+        with pytest.raises(DraError, match="unknown error"):
+            node.prepare(claim)
+        failing = False
+        assert there(node) == []
+        assert node.records() == []
+        node.prepare(claim)
+        assert there(node) == [("3g.20gb", 4, 1)]
+
+
+def test_an_instance_in_use_is_tried_again(tmp_path: Path) -> None:
+    with Cards(tmp_path, settings="{mode: dynamic, destroySeconds: 0.3}") as node:
+        claim = node.take(DEVICE)
+        node.prepare(claim)
+        (mig,) = node.cards.mig_devices(node.gpu)
+        node.cards.use(node.gpu, [Process(7, None, mig.gpu_instance, mig.compute_instance)])
+        with pytest.raises(InUseError):
+            node.unprepare(claim)
+        assert there(node) == [("3g.20gb", 4, 1)]
+        assert [record.state for record in node.records()] == [State.DESTROYING]
+        node.cards.use(node.gpu, [])
+        node.unprepare(claim)
+        assert there(node) == []
+        assert node.records() == []
+
+
+def test_a_place_in_use_is_destroyed_before_it_is_made_anew(tmp_path: Path) -> None:
+    with Cards(tmp_path, settings="{mode: dynamic, destroySeconds: 0}") as node:
+        first = node.take(DEVICE)
+        node.prepare(first)
+        (mig,) = node.cards.mig_devices(node.gpu)
+        node.cards.use(node.gpu, [Process(7, None, mig.gpu_instance, mig.compute_instance)])
+        with pytest.raises(InUseError):
+            node.unprepare(first)
+        with pytest.raises(InUseError):
+            node.prepare(first)
+        node.cards.use(node.gpu, [])
+        node.prepare(first)
+        assert [(record.state, record.claim) for record in node.records()] == [
+            (State.READY, first.metadata.uid)
+        ]
+
+
+def test_what_was_left_half_made_is_taken_back_at_the_next_start(tmp_path: Path) -> None:
+    def hook(called: str, when: str) -> None:
+        if called == "create_gpu_instance" and when == "after":
+            raise ProcessDiedError
+
+    with Cards(tmp_path) as node:
+        node.live.hook = hook
+        with pytest.raises(DraError, match="ProcessDied"):
+            node.prepare(node.take(DEVICE))
+        assert there(node) == [("3g.20gb", 4, 0)]
+        node.restart()
+        assert there(node) == []
+        assert node.records() == []
+
+
+def test_a_reset_takes_the_instance_its_pods_are_evicted_and_the_next_prepare_makes_it_anew(
+    tmp_path: Path,
+) -> None:
+    with Cards(tmp_path) as node:
+        claim = node.take(DEVICE)
+        node.prepare(claim)
+        node.cards.reset(node.gpu)
+        assert node.taints() == {DEVICE: {("gpu.nvidia.com/instance-gone", "", "NoExecute")}}
+        node.unprepare(claim)
+        assert node.taints() == {}
+        node.prepare(claim)
+        assert there(node) == [("3g.20gb", 4, 1)]
+
+
+def test_a_lost_gpu_keeps_no_pod_from_ending_and_is_cleaned_when_it_is_back(tmp_path: Path) -> None:
+    with Cards(tmp_path) as node:
+        claim = node.take(DEVICE)
+        node.prepare(claim)
+        gpu = node.gpu
+        with node.store.change() as state:
+            state.gpus[0].lost = True
+        node.unprepare(claim)
+        with node.store.change() as state:
+            state.gpus[0].lost = False
+        node.discover()
+        assert node.instances()[gpu] == []
+        assert node.records() == []
+
+
+def test_whoever_may_only_look_makes_nothing(tmp_path: Path) -> None:
+    with Cards(tmp_path) as node:
+        claim = node.take(DEVICE)
+        for result in claim.results:
+            force_setattr(result, "admin_access", True)
+        assert node.prepare(claim).edits.env == []
+        assert there(node) == []
+        assert node.records() == []
+
+
+# --- MIG mode --------------------------------------------------------------------------------------
+
+ON_DEMAND = "{mode: dynamic, migSwitching: onDemand}"
+WHOLE = "gpu-0000-07-00-0"
+
+
+def divided(node: Cards) -> bool:
+    mig = node.cards.gpus()[0].mig
+    assert mig is not None
+    return mig.current
+
+
+def test_mig_is_switched_for_the_claim_that_needs_it(tmp_path: Path) -> None:
+    with Cards(tmp_path, "h100-80", settings=ON_DEMAND) as node:
+        whole, part = node.take(WHOLE), node.take(f"{WHOLE}-mig-1g-10gb-0")
+        node.prepare(whole)
+        assert not divided(node)
+        with pytest.raises(DraError):
+            node.prepare(part)
+        node.unprepare(whole)
+        node.prepare(part)
+        assert divided(node)
+
+
+def test_mig_is_not_switched_under_a_process_or_an_instance_of_somebody_else(tmp_path: Path) -> None:
+    with Cards(tmp_path, "h100-80", settings=ON_DEMAND) as node:
+        whole = node.take(WHOLE)
+        node.cards.use(node.gpu, [Process(7, None, None, None)])
+        with pytest.raises(DraError, match="processes 7 use it"):
+            node.prepare(whole)
+        node.cards.use(node.gpu, [])
+        node.by_hand("1g.10gb", 6)
+        with pytest.raises(DraError, match="instances that others made"):
+            node.prepare(whole)
+        assert divided(node)
+
+
+def test_mig_is_never_switched_unasked(tmp_path: Path) -> None:
+    with Cards(tmp_path, "h100-80", settings="mode: dynamic") as node:
+        with pytest.raises(DraError, match="offers no device"):
+            node.prepare(node.take(WHOLE))
+        assert divided(node)
+
+
+def test_a_configuration_of_the_other_kind_is_refused(tmp_path: Path) -> None:
+    with Cards(tmp_path, mig=False) as node:
+        claim = node.allocate_blindly(("node-1", WHOLE), config=MigDeviceConfig())
+        with pytest.raises(DraError, match="is a whole GPU: it takes GpuConfig, not MigDeviceConfig"):
+            node.prepare(claim)

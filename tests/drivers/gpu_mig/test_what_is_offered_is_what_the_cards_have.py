@@ -1,0 +1,238 @@
+"""From the cards to the pool: KEP-4815's table and example, other cards, modes of a node, and fallbacks."""
+
+from pathlib import Path
+
+import pytest
+
+from dradriver import Device, Quantity
+from dradriver.testing import device_request
+from drivers.gpu_mig import GpuDriver
+from drivers.gpu_mig.card import Placement
+from tests.drivers.gpu_mig.nodes import DRIVER, Cards
+
+# Memory, memory slices, multiprocessors, copy engines, decoders, encoders, JPEG and OFA engines.
+KEP_4815 = {
+    "7g.40gb": ("40192Mi", 8, 98, 7, 5, 0, 1, 1),
+    "4g.20gb": ("19968Mi", 4, 56, 4, 2, 0, 0, 0),
+    "3g.20gb": ("19968Mi", 4, 42, 3, 2, 0, 0, 0),
+    "2g.10gb": ("9856Mi", 2, 28, 2, 1, 0, 0, 0),
+    "1g.10gb": ("9856Mi", 2, 14, 1, 1, 0, 0, 0),
+    "1g.5gb+me": ("4864Mi", 1, 14, 1, 1, 0, 1, 1),
+    "1g.5gb": ("4864Mi", 1, 14, 1, 0, 0, 0, 0),
+}
+KEP_4815_PLACES = {
+    "7g.40gb": 1, "4g.20gb": 1, "3g.20gb": 2, "2g.10gb": 3, "1g.10gb": 4, "1g.5gb": 7, "1g.5gb+me": 7,
+}  # fmt: skip
+ENGINES = ("multiprocessors", "copyEngines", "decoders", "encoders", "jpegEngines", "ofaEngines")
+
+
+def profile(device: Device) -> str:
+    return str(device.attribute("profile"))
+
+
+def counters(device: Device) -> dict[str, Quantity]:
+    return {name: c.value for each in device.consumes_counters for name, c in each.counters.items()}
+
+
+def test_an_a100_has_the_profiles_of_the_keps_table(tmp_path: Path) -> None:
+    with Cards(tmp_path) as node:
+        devices = node.pool.devices
+    found = {
+        profile(device): (
+            str(device.capacity["memory"].value),
+            sum(name.startswith("memory-slice-") for name in counters(device)),
+            *(int(device.capacity[name].value) for name in ENGINES),
+        )
+        for device in devices
+    }
+    assert found == KEP_4815
+    assert {name: [profile(d) for d in devices].count(name) for name in found} == KEP_4815_PLACES
+
+
+def test_a_devices_counters_are_its_capacities_and_its_memory_slices(tmp_path: Path) -> None:
+    with Cards(tmp_path) as node:
+        device = node.devices["gpu-0000-07-00-0-mig-3g-20gb-4"]
+    slices = {f"memory-slice-{number}": Quantity(1) for number in (4, 5, 6, 7)}
+    capacities = {"memory": Quantity("19968Mi"), "multiprocessors": Quantity(42)}
+    engines = {"copy-engines": Quantity(3), "decoders": Quantity(2)}
+    assert counters(device) == {**capacities, **engines, **slices}
+    assert [each.counter_set for each in device.consumes_counters] == ["gpu-0000-07-00-0-counter-set"]
+
+
+def test_two_gpus_have_a_counter_set_each_of_all_that_they_have(tmp_path: Path) -> None:
+    with Cards(tmp_path, "a100-40", "a100-40") as node:
+        pool = node.pool
+    assert len(pool.counter_sets) == 2
+    assert len(pool.devices) == 2 * sum(KEP_4815_PLACES.values())
+    for counter_set in pool.counter_sets:
+        amounts = {name: str(counter.value) for name, counter in counter_set.counters.items()}
+        assert amounts == {
+            "memory": "40Gi", "multiprocessors": "98", "copy-engines": "7", "decoders": "5", "encoders": "0",
+            "jpeg-engines": "1", "ofa-engines": "1", **{f"memory-slice-{number}": "1" for number in range(8)},
+        }  # fmt: skip
+
+
+def test_attributes_have_the_ecosystems_names(tmp_path: Path) -> None:
+    with Cards(tmp_path) as node:
+        device, gpu = node.devices["gpu-0000-07-00-0-mig-1g-5gb-0"], node.cards.gpus()[0]
+    told = {name: attribute.value for name, attribute in device.attributes.items()}
+    assert told == {
+        "type": "mig",
+        "profile": "1g.5gb",
+        "parentUUID": gpu.uuid,
+        "productName": "NVIDIA A100-SXM4-40GB",
+        "brand": gpu.brand,
+        "architecture": "Ampere",
+        "cudaComputeCapability": "8.0.0",
+        "driverVersion": "580.82.7",
+        "cudaDriverVersion": "13.0.0",
+        "resource.kubernetes.io/pciBusID": gpu.pci_address,
+        "resource.kubernetes.io/pcieRoot": gpu.pcie_root,
+        "resource.kubernetes.io/numaNode": gpu.numa_node,
+    }
+
+
+def test_a_request_without_a_profile_gets_the_smallest(tmp_path: Path) -> None:
+    with Cards(tmp_path, "a100-40", "a100-40") as node:
+        (result,) = node.ask().results
+    assert result.device == "gpu-0000-07-00-0-mig-1g-5gb-0"
+
+
+def test_the_keps_claim_gets_devices_of_one_gpu_that_fit_together(tmp_path: Path) -> None:
+    wanted = ["1g.5gb", "1g.5gb", "2g.10gb", "3g.20gb"]
+    with Cards(tmp_path, "a100-40", "a100-40") as node:
+        requests = [
+            device_request(DRIVER, f"device.attributes['{DRIVER}'].profile == '{name}'", name=f"mig-{number}")
+            for number, name in enumerate(wanted)
+        ]
+        claim = node.allocate(*requests)
+        node.prepare(claim)
+        first, _ = node.instances().values()
+    assert [result.device.removeprefix("gpu-0000-07-00-0-mig-") for result in claim.results] == [
+        "1g-5gb-0", "1g-5gb-1", "2g-10gb-2", "3g-20gb-4",
+    ]  # fmt: skip
+    assert sorted(first) == sorted([("1g.5gb", 0, 1), ("1g.5gb", 1, 1), ("2g.10gb", 2, 1), ("3g.20gb", 4, 1)])
+
+
+def test_an_a30_has_four_memory_slices(tmp_path: Path) -> None:
+    with Cards(tmp_path, "a30") as node:
+        (counter_set,) = node.pool.counter_sets
+        whole = [device for device in node.pool.devices if profile(device).startswith("4g")]
+    slices = {name for name in counter_set.counters if name.startswith("memory-slice-")}
+    assert slices == {f"memory-slice-{number}" for number in range(4)}
+    assert [slices <= counters(device).keys() for device in whole] == [True]
+
+
+def test_a_node_may_have_more_than_eight_gpus(tmp_path: Path) -> None:
+    with Cards(tmp_path, *["h100-80"] * 12) as node:
+        slices = node.slices()
+        sets = [each.name for item in slices for each in item.spec.shared_counters]
+        devices = [device.name for item in slices for device in item.spec.devices]
+    assert len(set(sets)) == 12
+    assert len(set(devices)) == len(devices) == 12 * 25
+
+
+def test_names_do_not_depend_on_the_order_of_gpus(tmp_path: Path) -> None:
+    with Cards(tmp_path, "a100-40", "a100-40") as node:
+        before = {device.attribute("parentUUID"): name for name, device in node.devices.items()}
+        with node.store.change() as state:
+            state.gpus[0].lost = True
+        node.restart()  # the second GPU is the first one now
+        after = {device.attribute("parentUUID"): name for name, device in node.devices.items()}
+    assert after.items() <= before.items()
+    assert len(after) == 1
+
+
+# --- the modes of a node ---------------------------------------------------------------------------
+
+
+def names(node: Cards) -> list[str]:
+    return [name.removeprefix("gpu-0000-07-00-0") or "whole" for name in node.devices]
+
+
+def test_a_static_node_offers_the_layout_that_is_there(tmp_path: Path) -> None:
+    with Cards(tmp_path, settings="mode: static") as node:
+        node.by_hand("3g.20gb", 4)
+        node.by_hand("1g.5gb", 0)
+        assert names(node) == ["-mig-1g-5gb-0", "-mig-3g-20gb-4"]
+        assert not node.pool.counter_sets
+        there = {each.uuid for each in node.cards.mig_devices(node.gpu)}
+        assert {device.attribute("uuid") for device in node.pool.devices} == there
+
+
+def test_half_an_instance_is_not_offered(tmp_path: Path) -> None:
+    with Cards(tmp_path, settings="mode: static") as node:
+        node.cards.create_gpu_instance(node.gpu, 9, Placement(4, 4))
+        assert names(node) == []
+
+
+def test_a_layout_that_is_changed_by_hand_is_offered_as_it_is_and_never_what_is_gone(tmp_path: Path) -> None:
+    with Cards(tmp_path, settings="mode: static") as node:
+        node.by_hand("3g.20gb", 0)
+        claim = node.ask("3g.20gb")
+        (mig,) = node.cards.mig_devices(node.gpu)
+        node.cards.destroy_compute_instance(node.gpu, mig.gpu_instance, mig.compute_instance)
+        node.cards.destroy_gpu_instance(node.gpu, mig.gpu_instance)
+        node.by_hand("2g.10gb", 2)
+        assert names(node) == ["-mig-2g-10gb-2"]
+        with pytest.raises(Exception, match="is not there any more"):
+            node.prepare(claim)
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic", "whole"])
+def test_a_gpu_that_is_not_divided_is_offered_whole_in_every_mode(tmp_path: Path, mode: str) -> None:
+    with Cards(tmp_path, settings=f"mode: {mode}", mig=False) as node:
+        assert names(node) == ["whole"]
+        (device,) = node.pool.devices
+        assert (device.attribute("type"), device.attribute("uuid")) == ("gpu", node.gpu)
+        assert str(device.capacity["memory"].value) == "40Gi"
+        assert not device.consumes_counters
+
+
+def test_a_gpu_that_is_divided_is_nothing_whole(tmp_path: Path) -> None:
+    with Cards(tmp_path, settings="mode: whole") as node:
+        assert names(node) == []
+
+
+def test_groups_are_only_on_gpus_that_offer_more_than_one_mode(tmp_path: Path) -> None:
+    settings = "{mode: dynamic, migSwitching: onDemand}"
+    with Cards(tmp_path, "a100-40", "h100-80", settings=settings) as node:
+        groups = {
+            (str(device.attribute("architecture")), str(device.attribute("type"))): tuple(
+                group for each in device.consumes_counters for group in each.compatibility_groups
+            )
+            for device in node.pool.devices
+        }
+    assert groups == {("Ampere", "mig"): (), ("Hopper", "mig"): ("mig",), ("Hopper", "gpu"): ("whole",)}
+
+
+# --- what the API server drops ---------------------------------------------------------------------
+
+
+async def fallback(driver: GpuDriver, *dropped: str) -> list[Device]:
+    pools = await driver.fallback(dropped)
+    assert pools is not None
+    return [device for pool in pools for device in pool.devices]
+
+
+def test_without_groups_counters_keep_the_modes_apart(tmp_path: Path) -> None:
+    with Cards(tmp_path, "h100-80", settings="{mode: dynamic, migSwitching: onDemand}") as node:
+        before = node.pool.devices
+        found = node._runner.run(fallback(node.driver, "compatibilityGroups"))  # type: ignore[arg-type]
+    assert [device.name for device in found] == [device.name for device in before]
+    assert [counters(device) for device in found] == [counters(device) for device in before]
+    assert not any(each.compatibility_groups for device in found for each in device.consumes_counters)
+
+
+def test_without_counters_no_two_devices_overlap_and_those_in_use_stay(tmp_path: Path) -> None:
+    with Cards(tmp_path) as node:
+        claim = node.ask("3g.20gb")
+        node.prepare(claim)
+        node.discover()
+        found = node._runner.run(fallback(node.driver, "consumesCounters", "sharedCounters"))  # type: ignore[arg-type]
+        counted = node.devices
+    assert claim.results[0].device in {device.name for device in found}
+    assert len(found) == 4
+    taken = [name for device in found for name in counters(counted[device.name]) if "slice" in name]
+    assert len(taken) == len(set(taken)) == 7
+    assert not any(device.consumes_counters for device in found)
