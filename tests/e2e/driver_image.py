@@ -79,8 +79,8 @@ def _standard_library() -> Iterator[tuple[str, Path]]:
 
 
 def _dependencies() -> Iterator[tuple[str, Path]]:
-    """The files of every distribution that dradriver needs at run time."""
-    names, seen = ["dradriver"], set[str]()
+    """The files of every distribution that dradriver and its drivers need at run time."""
+    names, seen = ["dradriver", "nvidia-ml-py"], set[str]()
     while names:
         name = names.pop()
         if name in seen:

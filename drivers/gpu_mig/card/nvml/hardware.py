@@ -224,7 +224,7 @@ class NvmlHardware:
             watch = self._watch
             if watch is None:
                 return None
-            if watch.gpus is not self._handles and set(watch.gpus) != set(self._handles):
+            if set(watch.gpus) != set(self._handles):
                 # GPUs came or went since: those that came tell their events from now on.
                 watch.close()
                 watch = self._watch = Watch(self._handles)

@@ -33,7 +33,7 @@ class Watch:
     """
 
     def __init__(self, gpus: Mapping[str, Handle]) -> None:
-        self.gpus = gpus
+        self.gpus = dict(gpus)
         self._set = pynvml.nvmlEventSetCreate()
         self._lost: set[str] = set()
         self._told: deque[Event] = deque()

@@ -1,0 +1,44 @@
+"""NVML has no call for time slices: the driver's own program sets them."""
+
+from pathlib import Path
+
+import pytest
+
+from drivers.gpu_mig.card import NotSupportedError, TimeSlice
+from drivers.gpu_mig.card.nvml import NvmlHardware
+from drivers.gpu_mig.card.simulator import SimulatedHardware
+
+
+def write_program(root: Path, script: str) -> None:
+    (root / "usr/bin").mkdir(parents=True)
+    program = root / "usr/bin/nvidia-smi"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+
+
+def test_it_is_told_the_gpu_and_how_long(tmp_path: Path) -> None:
+    write_program(tmp_path, f'echo "$@" "$LD_LIBRARY_PATH" > {tmp_path}/said')
+    NvmlHardware(Path("/opt/lib/libnvidia-ml.so.1"), driver_root=tmp_path).set_time_slice(
+        "GPU-1", TimeSlice.LONG
+    )
+    said = (tmp_path / "said").read_text()
+    assert said.startswith("compute-policy -i GPU-1 --set-timeslice 3 /opt/lib:")
+
+
+def test_what_it_refuses_with_is_told(tmp_path: Path) -> None:
+    write_program(tmp_path, "echo 'not supported on this board' >&2; exit 3")
+    with pytest.raises(NotSupportedError, match="not supported on this board"):
+        NvmlHardware(driver_root=tmp_path).set_time_slice("GPU-1", TimeSlice.SHORT)
+
+
+def test_a_driver_without_it_has_no_time_slices(tmp_path: Path) -> None:
+    with pytest.raises(NotSupportedError, match="nvidia-smi"):
+        NvmlHardware(driver_root=tmp_path).set_time_slice("GPU-1", TimeSlice.SHORT)
+
+
+def test_a_simulated_card_takes_them() -> None:
+    hardware = SimulatedHardware(mig=False)
+    hardware.open()
+    (gpu,) = hardware.gpus()
+    hardware.set_time_slice(gpu.uuid, TimeSlice.MEDIUM)
+    assert hardware.time_slice(gpu.uuid) is TimeSlice.MEDIUM
