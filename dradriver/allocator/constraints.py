@@ -88,6 +88,12 @@ class Constraint:
             return _NOBODY if state == self.start else None
         return state & value or None
 
+    def clashes(self, value: int, other: int) -> bool:
+        """Whether devices of these two values can't be together, whatever the others have."""
+        if self.distinct:
+            return bool(value & other)
+        return value == LIST or not value & other
+
     def obstacle(self, value: int) -> str:
         """Why a device of that value may not join, in words."""
         name = "distinctAttribute" if self.distinct else "matchAttribute"

@@ -38,11 +38,13 @@ class Reason:
         code: the kind of obstacle, for programs.
         text: the obstacle in words: `selector 2 of the request is false`.
         devices: whom it turned down; empty when it is not about single devices.
+        chosen: the devices chosen before, for the same pod, that stand in their way, as far as that is known.
     """
 
     code: ReasonCode
     text: str
     devices: tuple[DeviceId, ...] = ()
+    chosen: tuple[DeviceId, ...] = ()
 
     def __str__(self) -> str:
         count = len(self.devices)
@@ -52,9 +54,8 @@ class Reason:
 
     def in_full(self) -> str:
         """The reason with the names of the first few devices."""
-        names = ", ".join(str(device) for device in self.devices[:_NAMED])
-        more = f" and {len(self.devices) - _NAMED} more" if len(self.devices) > _NAMED else ""
-        return f"{self} ({names}{more})" if names else str(self)
+        chosen = f": {_names(self.chosen)}" if self.chosen else ""
+        return f"{self}{chosen} ({_names(self.devices)})" if self.devices else f"{self}{chosen}"
 
 
 class Refusal(DraError):  # noqa: N818 - an answer more than an error
@@ -119,6 +120,11 @@ class Refusal(DraError):  # noqa: N818 - an answer more than an error
             head = f"{place}: {head}"
         news = [reason for reason in self.reasons if reason.devices or reason.text not in head]
         return "\n".join([head, *(f"  {reason.in_full()}" for reason in news)])
+
+
+def _names(devices: Sequence[DeviceId]) -> str:
+    more = f" and {len(devices) - _NAMED} more" if len(devices) > _NAMED else ""
+    return ", ".join(map(str, devices[:_NAMED])) + more
 
 
 def _merge(reasons: Sequence[Reason]) -> Iterator[Reason]:

@@ -16,6 +16,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 from dradriver.allocator.bounds import Bounds
+from dradriver.allocator.culprits import culprits
 from dradriver.allocator.explain import Reason, Refusal, Reporter
 from dradriver.allocator.plan import Plan, Planner, RequestPlan, pool_reason
 from dradriver.allocator.prover import Pick, Prover
@@ -190,14 +191,17 @@ class Search:
 
     def _in_the_way(self, plan: Plan) -> list[Reason]:
         """What keeps the plan's candidates away now."""
-        obstacles: dict[Obstacle, list[int]] = {}
+        found: dict[tuple[Obstacle, tuple[int, ...]], list[int]] = {}
         for device in plan.devices:
             if obstacle := self._state.obstacle(device, plan.use):
-                obstacles.setdefault(obstacle, []).append(device)
+                chosen = (
+                    culprits(self._state, self._picks, device, plan.use) if obstacle[0] == "constraint" else ()
+                )
+                found.setdefault((obstacle, chosen), []).append(device)
         names = self._state.supply.devices
         return [
-            Reason(code, text, tuple(names[device].id for device in devices))
-            for (code, text), devices in obstacles.items()
+            Reason(code, text, *(tuple(names[device].id for device in each) for each in (devices, chosen)))
+            for ((code, text), chosen), devices in found.items()
         ]
 
     def _refusal(self) -> Refusal:

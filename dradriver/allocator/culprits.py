@@ -1,0 +1,40 @@
+"""Which devices that are chosen already break a constraint for another one."""
+
+from collections.abc import Iterator, Sequence
+
+from dradriver.allocator.plan import Plan
+from dradriver.allocator.state import State, Use
+
+__all__ = ["culprits"]
+
+
+def culprits(state: State, picks: Sequence[tuple[Plan, int]], device: int, use: Use) -> tuple[int, ...]:
+    """The chosen devices with which a device breaks the first constraint that it breaks.
+
+    Those that exclude it alone; where only all of them together do (a list-typed attribute of which no value
+    is common to all), all of them. None for a device that lacks the attribute: nobody else is to blame.
+
+    Args:
+        state: the state in which the device does not fit.
+        picks: what is chosen in it.
+        device: the device that does not fit.
+        use: how it would be used.
+    """
+    for number, values in zip(use.constraints, use.values, strict=True):
+        constraint, value = state.constraints[number], values[device]
+        if constraint.joined(state.bound[number], value) is None:
+            if not value:
+                return ()
+            bound = list(_bound(picks, number))
+            return tuple(other for other, theirs in bound if constraint.clashes(value, theirs)) or tuple(
+                other for other, _ in bound
+            )
+    return ()
+
+
+def _bound(picks: Sequence[tuple[Plan, int]], number: int) -> Iterator[tuple[int, int]]:
+    """The chosen devices that a constraint covers, with their values."""
+    for plan, device in picks:
+        for covering, values in zip(plan.use.constraints, plan.use.values, strict=True):
+            if covering == number:
+                yield device, values[device]
