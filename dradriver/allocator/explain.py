@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from dradriver.errors import DraError
 from dradriver.model.claim import DeviceId
 
-__all__ = ["Kind", "Reason", "ReasonCode", "Refusal", "Reporter"]
+__all__ = ["Kind", "Reason", "ReasonCode", "Refusal", "Reporter", "telling"]
 
 Kind: TypeAlias = Literal["claim", "node", "undecided"]
 
@@ -28,6 +28,11 @@ _TELLING: tuple[ReasonCode, ...] = (
 )  # fmt: skip
 """The closer a device came to being chosen, the more its obstacle tells: most of a cluster's devices are
 somewhere else, or of another kind."""
+
+
+def telling(reason: "Reason") -> int:
+    """The smaller the more the reason tells; for sorting."""
+    return _TELLING.index(reason.code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +105,7 @@ class Refusal(DraError):  # noqa: N818 - an answer more than an error
         merged = dict.fromkeys(_merge(self.reasons))
         ranked = sorted(
             (reason for reason in merged if reason.code != "node" and reason.text not in head),
-            key=lambda reason: _TELLING.index(reason.code),
+            key=telling,
         )
         if not ranked:
             return head

@@ -44,7 +44,7 @@ def problems(kind: str, text: bytes, cel_check: CelCheck | None = None) -> Itera
     for message in unknown:
         path = message.removeprefix('unknown field "').removesuffix('"')
         yield Problem(path, f"{kind} of resource.k8s.io/v1 has no such field")
-    metadata = obj.get("metadata") or {}
+    metadata = obj.setdefault("metadata", {})
     generated = metadata.get("generateName")
     named = metadata if metadata.get("name") or not generated else {**metadata, "name": f"{generated}x"}
     for cause in (*create(named, subdomain), *_RULES[kind](obj, cel_check)):

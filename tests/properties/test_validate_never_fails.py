@@ -11,11 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dradriver.allocator import Features
+from dradriver.allocator import ORDERED, Features
+from dradriver.cli.attempt import Settings
 from dradriver.cli.files import read_files
-from dradriver.cli.simulation.outcome import outcomes
+from dradriver.cli.simulation.run import Simulation
 from dradriver.cli.validation.command import findings
-from dradriver.cli.world import read_world
+from dradriver.cli.world import needs, read_world
 from dradriver.errors import DraError
 from dradriver.model.codec import builtins
 from dradriver.model.counters import CounterConsumption, CounterSet
@@ -78,7 +79,10 @@ def test_a_damaged_object_is_found_wrong_or_right_but_never_fails(objects: list[
     for finding in findings(reading):
         assert str(finding)
     with suppress(DraError):
-        list(outcomes(read_world(reading.documents), Features()))
+        world = read_world(reading.documents)
+        simulation = Simulation(world, Settings(ORDERED, Features(), 1000))
+        for need in needs(world):
+            simulation.meet(need)
 
 
 @pytest.mark.parametrize(

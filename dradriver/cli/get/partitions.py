@@ -1,16 +1,14 @@
 """`dradriver get partitions`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import click
 
 from dradriver.allocator import Inventory
 from dradriver.allocator import Node as AllocationNode
-from dradriver.cli.cluster_access import Access, cluster_options, with_client
-from dradriver.cli.files import file_options, read_sound_files
 from dradriver.cli.output import document, output_option
 from dradriver.cli.partitions import CounterSetUse, counter_set_uses, drawing
-from dradriver.cli.world import World, allocation_node, list_world, read_world
+from dradriver.cli.world import World, WorldSource, allocation_node, world_options
 from dradriver.errors import NotFoundError
 
 __all__ = ["partitions"]
@@ -18,19 +16,14 @@ __all__ = ["partitions"]
 
 @click.command(short_help="Draw which partitions of devices are taken, by whom.")
 @click.option("--node", help="Only what this node reaches.")
-@file_options(required=False)
-@cluster_options
+@world_options
 @output_option
-def partitions(
-    node: str | None, files: Sequence[str], kubeconfig: str | None, context: str | None, output: str
-) -> None:
+def partitions(node: str | None, source: WorldSource, output: str) -> None:
     """Draw the counter sets of pools: which parts are taken, by which devices, claims and pods.
 
     Asks the cluster, or looks at the ResourceSlices, ResourceClaims and Nodes in files.
     """
-    world = (
-        read_world(read_sound_files(files)) if files else with_client(Access(kubeconfig, context), list_world)
-    )
+    world = source.read()
     uses = list(counter_set_uses(Inventory.of(world.slices), world.claims.values(), _node(world, node)))
     if output != "table":
         items = [_item(use) for use in uses]

@@ -1,78 +1,69 @@
 """The command itself."""
 
+import gc
 from collections.abc import Sequence
+from time import perf_counter
 
 import click
 
-from dradriver.allocator import Features
+from dradriver.allocator import Inventory
+from dradriver.cli.attempt import Settings, settings_options
 from dradriver.cli.errors import FAILED
 from dradriver.cli.files import file_options, read_sound_files
 from dradriver.cli.output import document, output_option
-from dradriver.cli.simulation.outcome import Outcome, outcomes
-from dradriver.cli.world import read_world
-from dradriver.model.codec import builtins
+from dradriver.cli.partitions import counter_set_uses, drawing
+from dradriver.cli.progress import Progress
+from dradriver.cli.simulation.report import Report
+from dradriver.cli.simulation.run import Simulation
+from dradriver.cli.world import World, needs, read_world
+from dradriver.errors import UsageError
 
 __all__ = ["simulate"]
 
 
-@click.command(short_help="Show what would be allocated, or why not.")
-@file_options()
+@click.command(short_help="Show where pods would go and with which devices, or why not.")
 @click.option(
-    "--feature-gates", default="", help="Kubernetes feature gates, as A=true,B=false.  [default: 1.37's]"
+    "--draw", is_flag=True, help="Draw the partitions of devices as they are in the end (table only)."
 )
+@file_options()
+@settings_options
 @output_option
 @click.pass_context
-def simulate(ctx: click.Context, files: Sequence[str], feature_gates: str, output: str) -> None:
-    """Show what would be allocated to pods and claims, or why not, without a cluster.
+def simulate(ctx: click.Context, files: Sequence[str], settings: Settings, draw: bool, output: str) -> None:
+    """Show on which nodes pods would be placed and with which devices, or why not, without a cluster.
 
-    The files hold ResourceSlices, DeviceClasses, ResourceClaims, ResourceClaimTemplates, Pods and Nodes. Pods
-    are tried in their order, then claims that no pod uses, each on the nodes in their order; an allocation
-    holds for all that follow. Without Node objects the nodes are those that slices name. Exits with 1 when
-    something does not fit.
+    The files hold Nodes, DeviceClasses, ResourceSlices, ResourceClaims and their templates, DeviceTaintRules
+    and Pods. Pods are placed in their order, then claims that no pod uses; an allocation holds for all that
+    follow, and so do those that claims have already. Exits with 1 when something does not fit.
     """
-    found = list(outcomes(read_world(read_sound_files(files)), _features(feature_gates)))
+    began = perf_counter()
+    world = read_world(read_sound_files(files))
+    wanted = [need for need in needs(world) if need.pod is None or not need.pod.finished]
+    if not wanted:
+        raise UsageError("the files hold no Pod and no ResourceClaim: there is nothing to allocate")
+    simulation = Simulation(world, settings)
+    # What is loaded stays until the end: looking through it again and again would be most of the work.
+    gc.collect()
+    gc.freeze()
+    loading = perf_counter() - began
+    outcomes = []
+    with Progress(len(wanted), "pods and claims") as progress:
+        for need in wanted:
+            outcomes.append(simulation.meet(need))
+            progress.step()
+    report = Report(outcomes, loading)
     if output == "table":
-        for outcome in found:
-            _say(outcome)
+        for line in report.lines():
+            click.echo(line)
+        for line in _drawn(world, simulation) if draw else ():
+            click.echo(line)
+        click.echo(report.summary(), err=True)
     else:
-        document(
-            {"apiVersion": "dradriver/v1", "kind": "Simulation", "items": [_item(o) for o in found]}, output
-        )
-    if not all(outcome.node for outcome in found):
+        document(report.document(), output)
+    if not report.fits:
         ctx.exit(FAILED)
 
 
-def _features(gates: str) -> Features:
-    if not gates:
-        return Features()
-    from dradriver.cluster.apiserver.gates import FeatureGates  # noqa: PLC0415 - slow to import
-
-    return Features.of_gates(FeatureGates.parse(gates).settings)
-
-
-def _say(outcome: Outcome) -> None:
-    if not outcome.node:
-        click.echo(f"{outcome.subject}: fits nowhere")
-        for refusal in outcome.refusals:
-            click.echo("  " + refusal.replace("\n", "\n  "))
-        return
-    click.echo(f"{outcome.subject}: fits on node {outcome.node}")
-    for claim in outcome.claims:
-        for result in claim.results:
-            click.echo(f"  claim {claim.ref}, request {result.request}: {result.id}")
-
-
-def _item(outcome: Outcome) -> dict[str, object]:
-    return {
-        "subject": outcome.subject,
-        "node": outcome.node or None,
-        "claims": [
-            {
-                "namespace": claim.metadata.namespace,
-                "name": claim.metadata.name,
-                "allocation": builtins(claim.allocation) if claim.allocation else None,
-            }
-            for claim in outcome.claims
-        ],
-        "reasons": outcome.refusals,
-    }
+def _drawn(world: World, simulation: Simulation) -> Sequence[str]:
+    uses = counter_set_uses(Inventory.of(world.slices), simulation.claims.values())
+    return ["", *drawing(use for use in uses if use.holders)]

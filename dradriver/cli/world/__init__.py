@@ -5,16 +5,19 @@ Law of this package: it collects and decodes, and says what can't be read or see
 
 from dradriver.cli.world.live import list_typed, list_world
 from dradriver.cli.world.needs import Need, needs, pod_need
+from dradriver.cli.world.options import WorldSource, world_options
 from dradriver.cli.world.world import DEFAULT_NAMESPACE, World, allocation_node, read_world
 
 __all__ = [
     "DEFAULT_NAMESPACE",
     "Need",
     "World",
+    "WorldSource",
     "allocation_node",
     "list_typed",
     "list_world",
     "needs",
     "pod_need",
     "read_world",
+    "world_options",
 ]

@@ -7,10 +7,23 @@ from typing import TypeVar
 import click
 
 from dradriver.cli.world.world import World
-from dradriver.kube import CLAIMS, CLASSES, NODES, PODS, SLICES, Client, Forbidden, Resource
-from dradriver.model.claim import ResourceClaim
+from dradriver.kube import (
+    CLAIMS,
+    CLASSES,
+    NODES,
+    PODS,
+    SLICES,
+    TAINT_RULES,
+    TEMPLATES,
+    Client,
+    Forbidden,
+    NotFound,
+    Resource,
+)
+from dradriver.model.claim import ResourceClaim, ResourceClaimTemplate
 from dradriver.model.deviceclass import DeviceClass
 from dradriver.model.slices import ResourceSlice
+from dradriver.model.taint_rule import DeviceTaintRule
 from dradriver.model.workload import Node, Pod
 
 __all__ = ["list_typed", "list_world"]
@@ -23,24 +36,32 @@ Named = TypeVar("Named", DeviceClass, Node)
 async def list_world(client: Client) -> World:
     """What allocation looks at, of all namespaces.
 
-    Who may not list pods or nodes is told so on stderr, and sees the rest.
+    Who may not list templates, pods, nodes or rules of taints is told so on stderr, and sees the rest.
 
     Raises:
         ApiError: slices, classes or claims can't be listed.
     """
-    slices, classes, claims, pods, nodes = await asyncio.gather(
+    needed = asyncio.gather(
         list_typed(client, SLICES, ResourceSlice),
         list_typed(client, CLASSES, DeviceClass),
         list_typed(client, CLAIMS, ResourceClaim),
+    )
+    helpful = asyncio.gather(
+        _if_allowed(client, TEMPLATES, ResourceClaimTemplate),
         _if_allowed(client, PODS, Pod),
         _if_allowed(client, NODES, Node),
+        _if_allowed(client, TAINT_RULES, DeviceTaintRule),
     )
+    (slices, classes, claims), (templates, pods, nodes, rules) = await asyncio.gather(needed, helpful)
     return World(
         slices=slices,
         classes=_by_name(classes),
         claims=_by_ref(claims),
+        templates={f"{each.metadata.namespace}/{each.metadata.name}": each for each in templates},
         pods=_by_ref(pods),
         nodes=_by_name(nodes),
+        taint_rules=rules,
+        namespace=client.namespace,
     )
 
 
@@ -55,6 +76,8 @@ async def list_typed(client: Client, resource: Resource, kind: type[T], namespac
 async def _if_allowed(client: Client, resource: Resource, kind: type[T]) -> list[T]:
     try:
         return await list_typed(client, resource, kind)
+    except NotFound:
+        return []  # an older server does not know the resource
     except Forbidden as error:
         click.echo(f"Warning: {error}", err=True)
         return []

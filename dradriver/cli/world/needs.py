@@ -28,14 +28,14 @@ class Need:
 
 
 def needs(world: World) -> Iterator[Need]:
-    """Each pod with its claims, then each claim that no pod uses."""
+    """Each pod with its claims, then each claim that no pod uses and that has no allocation yet."""
     used: set[str] = set()
     for pod in world.pods.values():
         need = pod_need(world, pod)
         used.update(claim.ref for claim in need.claims)
         yield need
     for ref, claim in world.claims.items():
-        if ref not in used:
+        if ref not in used and claim.allocation is None:
             yield Need([claim])
 
 

@@ -14,6 +14,7 @@ from dradriver.model.codec import decode
 from dradriver.model.deviceclass import DeviceClass
 from dradriver.model.meta import ObjectMeta
 from dradriver.model.slices import ResourceSlice
+from dradriver.model.taint_rule import DeviceTaintRule
 from dradriver.model.workload import Node, Pod
 
 __all__ = ["DEFAULT_NAMESPACE", "World", "allocation_node", "read_world"]
@@ -33,6 +34,8 @@ class World:
         classes: by name.
         claims, templates, pods: by `namespace/name`.
         nodes: by name; may be empty, see `places`.
+        taint_rules: taints that an administrator puts on devices.
+        namespace: the one that is meant where none is said.
     """
 
     slices: list[ResourceSlice] = field(default_factory=list)
@@ -41,6 +44,8 @@ class World:
     templates: dict[str, ResourceClaimTemplate] = field(default_factory=dict)
     pods: dict[str, Pod] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
+    taint_rules: list[DeviceTaintRule] = field(default_factory=list)
+    namespace: str = DEFAULT_NAMESPACE
 
     def places(self) -> Mapping[str, Node]:
         """The nodes; without Node objects those that slices and pods name, or one that is called `node`."""
@@ -88,6 +93,8 @@ def _add(world: World, document: Document) -> None:
             _put(world.pods, _in_namespace(_value(Pod, document)), document)
         case "Node":
             _put(world.nodes, _value(Node, document), document, namespaced=False)
+        case "DeviceTaintRule":
+            world.taint_rules.append(_value(DeviceTaintRule, document))
         case _:
             pass
 

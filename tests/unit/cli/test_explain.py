@@ -1,17 +1,34 @@
-"""`dradriver explain pod` against an embedded API server."""
+"""`dradriver explain`: why a pod or a claim waits, from a cluster or from files."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import Result
 from msgspec.structs import replace
 
 from dradriver.cluster.apiserver import ApiServer
-from dradriver.kube import CLAIMS, PODS, Client, PatchKind
-from dradriver.model.claim import DeviceResult
-from dradriver.testing.builders import DRIVER, allocated, claim, pod
+from dradriver.kube import CLAIMS, CLASSES, PODS, SLICES, Client, PatchKind
+from dradriver.model.claim import DeviceConstraint, DeviceResult
+from dradriver.model.counters import CounterConsumption, CounterSet
+from dradriver.model.device import Device, Taint
+from dradriver.model.workload import PodSpec, PodStatus
+from dradriver.testing.builders import (
+    CLASS,
+    DRIVER,
+    allocated,
+    claim,
+    device,
+    device_class,
+    device_request,
+    node,
+    pod,
+    slice_,
+)
+from tests.unit.cli.worlds import listed
 from tests.unit.control.world import NOW
 
 Command = Callable[..., Result]
@@ -29,7 +46,7 @@ async def kubeconfig(tmp_path: Path) -> AsyncIterator[Path]:
 
 async def explain(dradriver: Command, kubeconfig: Path, *words: str) -> Result:
     # Commands bring their own event loop, the server runs on the test's.
-    return await asyncio.to_thread(dradriver, "explain", "pod", *words, "--kubeconfig", str(kubeconfig))
+    return await asyncio.to_thread(dradriver, "explain", *words, "--kubeconfig", str(kubeconfig))
 
 
 async def waiting(kubeconfig: Path, *conditions: dict[str, str]) -> None:
@@ -60,15 +77,31 @@ async def waiting(kubeconfig: Path, *conditions: dict[str, str]) -> None:
 async def test_it_says_which_condition_since_when_and_until_when(dradriver: Command, kubeconfig: Path) -> None:
     await waiting(kubeconfig)
     forever = str(10**9)
-    result = await explain(dradriver, kubeconfig, "pod-1", "--binding-timeout", forever)
+    result = await explain(dradriver, kubeconfig, "pod", "pod-1", "--binding-timeout", forever)
     assert result.exit_code == 0, result.output
     assert "claim default/mine waits for conditions, since 2026-01-01T00:00:00Z" in result.stdout
     assert ", until 20" in result.stdout
     assert f"device {DRIVER}/fabric/gpu-0: attached" in result.stdout
     assert (
         f"nobody has set attached on any claim of this cluster: does the controller of driver {DRIVER} run?"
-        in (result.stdout)
+        in result.stdout
     )
+
+
+async def test_programs_are_told_the_same(dradriver: Command, kubeconfig: Path) -> None:
+    await waiting(kubeconfig)
+    result = await explain(dradriver, kubeconfig, "pod", "pod-1", "--binding-timeout", str(10**9), "-o", "json")
+    (told,) = json.loads(result.stdout)["claims"]
+    assert (told["name"], told["claim"], told["state"]) == ("claim-0", "default/mine", "waiting")
+    assert told["since"] == "2026-01-01T00:00:00Z"
+    assert told["devices"] == [
+        {
+            "device": f"{DRIVER}/fabric/gpu-0",
+            "pending": ["attached"],
+            "failed": [],
+            "unserved": ["attached"],
+        }
+    ]
 
 
 async def test_it_says_what_failed(dradriver: Command, kubeconfig: Path) -> None:
@@ -80,12 +113,201 @@ async def test_it_says_what_failed(dradriver: Command, kubeconfig: Path) -> None
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }
     await waiting(kubeconfig, failed)
-    result = await explain(dradriver, kubeconfig, "pod-1")
+    result = await explain(dradriver, kubeconfig, "pod", "pod-1")
     assert "attach-failed (NoLink): port 3 is dark" in result.stdout
     assert "claim default/mine failed" in result.stdout
 
 
+async def test_the_nodes_of_a_cluster_are_asked(dradriver: Command, kubeconfig: Path) -> None:
+    async with await Client.connect(str(kubeconfig)) as client:
+        await client.create(CLASSES, device_class(), into=dict)
+        await client.create(SLICES, slice_(device("gpu-0")), into=dict)
+        await client.create(CLAIMS, claim(device_request(count=2)), "default", into=dict)
+        await client.create(PODS, pod("claim-1"), "default", into=dict)
+    result = await explain(dradriver, kubeconfig, "pod", "pod-1")
+    assert result.stdout.splitlines() == [
+        "pod default/pod-1 has no node",
+        "  claim-0: claim default/claim-1 is not allocated",
+        "node-1: cannot allocate all claims",
+        "  claim default/claim-1, request device: 2 needed, 1 could serve it alone",
+        "    2 devices are needed, 1 can be used",
+    ]
+
+
 async def test_a_pod_that_does_not_exist_is_one_line(dradriver: Command, kubeconfig: Path) -> None:
-    result = await explain(dradriver, kubeconfig, "nobody")
+    result = await explain(dradriver, kubeconfig, "pod", "nobody")
     assert result.exit_code == 1
     assert result.stderr == "Error: there is no pod nobody in the namespace default\n"
+
+
+def explained(dradriver: Command, *words: str, objects: Sequence[object]) -> list[str]:
+    result = dradriver("explain", *words, "-f", "-", stdin=listed(*objects))
+    assert result.exit_code == 0, result.output
+    return [line.strip() for line in result.stdout.splitlines()]
+
+
+def test_the_answer_for_each_group_of_devices(dradriver: Command) -> None:
+    held = allocated(claim(name="held"), "gpu-0")
+    devices = (
+        device("gpu-0"),
+        replace(device("gpu-1"), taints=[Taint(key="broken", effect="NoSchedule")]),
+        device("gpu-2"),
+    )
+    wanted = claim(device_request(CLASS, "device.driver != 'x' && false"))
+    lines = explained(
+        dradriver, "pod", "pod-1", objects=[slice_(*devices), device_class(), held, wanted, pod("claim-1")]
+    )
+    assert f"1 device: in use by claim default/held ({DRIVER}/node-1/gpu-0)" in lines
+    assert (
+        f"2 devices: selector 1 of the request is false ({DRIVER}/node-1/gpu-1, {DRIVER}/node-1/gpu-2)" in lines
+    )
+    anything = claim(device_request(count=2))
+    lines = explained(dradriver, "claim", "claim-1", objects=[slice_(*devices), device_class(), held, anything])
+    assert f"1 device: taint broken=:NoSchedule is not tolerated ({DRIVER}/node-1/gpu-1)" in lines
+
+
+def counting(*devices: tuple[str, int, str], total: int = 10) -> list[object]:
+    """A pool whose devices (name, memory, group) share one counter set."""
+    made = [
+        Device(
+            name, consumes_counters=[CounterConsumption("gpu-0", {"memory": amount}, [group] if group else [])]
+        )
+        for name, amount, group in devices
+    ]
+    counters = slice_(counter_sets=[CounterSet("gpu-0", {"memory": total})], count=2, name="slice-0")
+    return [counters, slice_(*made, count=2, name="slice-1"), device_class(), claim(), pod("claim-1")]
+
+
+def test_a_counter_that_is_exhausted_with_its_numbers(dradriver: Command) -> None:
+    held = allocated(claim(name="held"), "small")
+    objects = [*counting(("small", 4, ""), ("large", 8, "")), held]
+    lines = explained(dradriver, "pod", "pod-1", objects=objects)
+    assert f"1 device: counter memory of counter set gpu-0: 8 needed, 6 left ({DRIVER}/node-1/large)" in lines
+
+
+def test_groups_that_are_disjoint_with_their_names(dradriver: Command) -> None:
+    held = allocated(claim(name="held"), "mig-0")
+    objects = [*counting(("mig-0", 2, "mig"), ("vgpu-0", 2, "vgpu")), held]
+    gates = ("--feature-gates", "DRADeviceCompatibilityGroups=true")
+    lines = explained(dradriver, "pod", "pod-1", *gates, objects=objects)
+    assert (
+        f"1 device: counter set gpu-0 is used with compatibility groups mig, not vgpu ({DRIVER}/node-1/vgpu-0)"
+    ) in lines
+
+
+def test_the_device_that_breaks_a_constraint(dradriver: Command) -> None:
+    devices = [device(f"gpu-{number}", {"numa": number}) for number in range(2)]
+    requests = [
+        device_request(CLASS, f'device.attributes["{DRIVER}"].numa == {number}', name=f"request-{number}")
+        for number in range(2)
+    ]
+    wanted = claim(*requests, constraints=[DeviceConstraint(match_attribute=f"{DRIVER}/numa")])
+    lines = explained(dradriver, "claim", "claim-1", objects=[slice_(*devices), device_class(), wanted])
+    assert (
+        f"1 device: matchAttribute {DRIVER}/numa: the devices chosen before differ: {DRIVER}/node-1/gpu-0 "
+        f"({DRIVER}/node-1/gpu-1)"
+    ) in lines
+
+
+def test_a_pool_that_cannot_be_used(dradriver: Command) -> None:
+    objects = [slice_(device("gpu-0"), count=2), device_class(), claim(), pod("claim-1")]
+    lines = explained(dradriver, "pod", "pod-1", objects=objects)
+    assert f"resource pool {DRIVER}/node-1 is incomplete: 1 of 2 slices" in lines
+
+
+def test_nodes_that_answer_alike_are_told_together_whatever_their_pools_are_called(dradriver: Command) -> None:
+    nodes = [node(f"node-{number}") for number in range(1, 4)]
+    slices = [slice_(device("gpu-0"), node_name=each.metadata.name) for each in nodes[:2]]
+    lines = explained(
+        dradriver, "claim", "claim-1", objects=[*nodes, *slices, device_class(), claim(device_request())]
+    )
+    assert [line for line in lines if line.startswith("node-")] == [
+        "node-1, node-2: fits",
+        "node-3: cannot allocate all claims",
+    ]
+    assert f"claim default/claim-1, request device: {DRIVER}/<node>/gpu-0" in lines
+
+
+def test_one_node_can_be_asked_for(dradriver: Command) -> None:
+    objects = [node("node-1"), node("node-2"), slice_(device("gpu-0")), device_class(), claim()]
+    lines = explained(dradriver, "claim", "claim-1", "--node", "node-2", objects=objects)
+    assert [line for line in lines if line.startswith("node-")] == ["node-2: cannot allocate all claims"]
+    result = dradriver("explain", "claim", "claim-1", "--node", "node-9", "-f", "-", stdin=listed(*objects))
+    assert (result.exit_code, result.stderr) == (1, "Error: there is no node node-9\n")
+
+
+def test_nodes_on_which_the_pod_cannot_run_are_excluded(dradriver: Command) -> None:
+    picky = replace(pod("claim-1"), spec=replace(pod("claim-1").spec, node_selector={"zone": "a"}))
+    objects = [node("node-1"), slice_(device("gpu-0")), device_class(), claim(), picky]
+    lines = explained(dradriver, "pod", "pod-1", objects=objects)
+    assert lines[-1] == "node-1: node(s) didn't match Pod's node affinity/selector"
+
+
+def test_what_is_wrong_with_a_claim_itself_is_told_once(dradriver: Command) -> None:
+    objects = [node("node-1"), node("node-2"), slice_(device("gpu-0")), claim(), pod("claim-1")]
+    lines = explained(dradriver, "pod", "pod-1", objects=objects)
+    assert lines[-1] == (
+        "node-1, node-2: claim default/claim-1, request device: device class driver.example.com does not exist"
+    )
+
+
+def test_claims_that_are_not_there_are_named(dradriver: Command) -> None:
+    objects = [slice_(device("gpu-0")), device_class(), pod("gone", templates=["gone"])]
+    assert explained(dradriver, "pod", "pod-1", objects=objects)[1:] == [
+        "claim-0: claim default/gone does not exist",
+        "template-0: its claim is not made from its template yet",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("found", "line"),
+    [
+        (pod(node_name="node-1"), "pod default/pod-1 is on node node-1"),
+        (replace(pod(), status=PodStatus(phase="Failed", message="no")), "pod default/pod-1 is finished: no"),
+        (
+            replace(pod(), spec=PodSpec(), status=PodStatus(nominated_node_name="node-2")),
+            "pod default/pod-1 waits to be bound to node node-2",
+        ),
+    ],
+)
+def test_the_first_line_says_how_far_the_pod_is(dradriver: Command, found: object, line: str) -> None:
+    assert explained(dradriver, "pod", "pod-1", objects=[found])[0].startswith(line)
+
+
+def test_a_claim_says_who_has_it(dradriver: Command) -> None:
+    held = allocated(claim(), "gpu-0")
+    lines = explained(dradriver, "claim", "claim-1", objects=[slice_(device("gpu-0")), held, pod("claim-1")])
+    assert lines == [
+        f"claim default/claim-1 is ready: {DRIVER}/node-1/gpu-0",
+        "used by pod default/pod-1: `dradriver explain pod` looks at all claims of one together",
+    ]
+
+
+def test_programs_get_the_reasons_as_data(dradriver: Command) -> None:
+    held = allocated(claim(name="held"), "gpu-0")
+    objects = [slice_(device("gpu-0"), device("gpu-1")), device_class(), held, claim(device_request(count=2))]
+    result = dradriver("explain", "claim", "claim-1", "-o", "json", "-f", "-", stdin=listed(*objects))
+    told: dict[str, Any] = json.loads(result.stdout)
+    assert told["subject"] == {"kind": "ResourceClaim", "namespace": "default", "name": "claim-1"}
+    (group,) = told["nodes"]
+    assert (group["nodes"], group["verdict"]) == (["node-1"], "refused")
+    (request,) = group["requests"]
+    assert (request["request"], request["needed"], request["candidates"]) == ("device", 2, 1)
+    assert {
+        "code": "in-use",
+        "text": "in use by claim default/held",
+        "devices": [f"{DRIVER}/node-1/gpu-0"],
+        "chosen": [],
+    } in request["reasons"]
+
+
+def test_an_api_server_that_is_away_is_one_line(dradriver: Command, tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(
+        "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{name: a, context: {cluster: a}}]\n"
+        "clusters: [{name: a, cluster: {server: 'http://127.0.0.1:9'}}]\n"
+    )
+    result = dradriver("explain", "pod", "pod-1", "--kubeconfig", str(path))
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: ")
+    assert result.stderr.count("\n") == 1

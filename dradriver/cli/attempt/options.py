@@ -1,0 +1,71 @@
+"""How the allocator is to work."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Final, TypeVar, cast
+
+import click
+
+from dradriver.allocator import MAX_STEPS, ORDERED, PACKED, Features, Order
+
+__all__ = ["Settings", "settings_options"]
+
+F = TypeVar("F", bound=Callable[..., object])
+_ORDERS: Final = {order.name: order for order in (ORDERED, PACKED)}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a user chose.
+
+    Attributes:
+        order: in which order nodes and devices are preferred.
+        features: what is switched on.
+        max_steps: how often a device may be tried on one node before the answer is "undecided".
+    """
+
+    order: Order
+    features: Features
+    max_steps: int
+
+    @classmethod
+    def of(cls, order: str, feature_gates: str, max_steps: int) -> "Settings":
+        """From the options' values.
+
+        Raises:
+            UsageError: a feature gate is unknown, or needs another one that is off.
+        """
+        features = Features()
+        if feature_gates:
+            from dradriver.cluster.apiserver.gates import FeatureGates  # noqa: PLC0415 - slow to import
+
+            features = Features.of_gates(FeatureGates.parse(feature_gates).settings)
+        return cls(_ORDERS[order], features, max_steps)
+
+
+def settings_options(command: F) -> F:
+    """The options `--order`, `--feature-gates` and `--max-steps`; the command gets `settings`."""
+
+    @wraps(command)
+    def gather(*args: object, order: str, feature_gates: str, max_steps: int, **rest: object) -> object:
+        return command(*args, settings=Settings.of(order, feature_gates, max_steps), **rest)
+
+    order = click.option(
+        "--order",
+        type=click.Choice(list(_ORDERS)),
+        default=ORDERED.name,
+        show_default=True,
+        help="As Kubernetes would, or so that large partitions stay whole.",
+    )
+    gates = click.option(
+        "--feature-gates", default="", help="Kubernetes feature gates, as A=true,B=false.  [default: 1.37's]"
+    )
+    steps = click.option(
+        "--max-steps",
+        type=click.IntRange(min=1),
+        default=MAX_STEPS,
+        show_default=True,
+        help="Tries of a device on one node before the answer is 'undecided'.",
+    )
+    return cast(F, order(gates(steps(gather))))

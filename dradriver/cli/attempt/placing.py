@@ -1,0 +1,23 @@
+"""A world as the allocator wants it."""
+
+from dradriver.allocator.placement import Placer
+from dradriver.cli.attempt.options import Settings
+from dradriver.cli.world import World, allocation_node
+from dradriver.model.taint_rule import with_rules
+
+__all__ = ["placer_of"]
+
+
+def placer_of(world: World, settings: Settings) -> Placer:
+    """A placer that knows the world."""
+    placer = Placer(order=settings.order, features=settings.features, max_steps=settings.max_steps)
+    for source in world.slices:
+        placer.put_slice(with_rules(source, world.taint_rules) if world.taint_rules else source)
+    for device_class in world.classes.values():
+        placer.put_class(device_class)
+    for claim in world.claims.values():
+        if claim.allocation is not None:
+            placer.put_claim(claim)
+    for node in world.places().values():
+        placer.put_node(allocation_node(node))
+    return placer

@@ -1,0 +1,127 @@
+"""From a world to an explanation."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dradriver.cli.attempt import Filters, Settings, placer_of
+from dradriver.cli.explanation.claims import ClaimState, SaidConditions, claim_state, said_conditions
+from dradriver.cli.explanation.nodes import NodeGroup, node_groups
+from dradriver.cli.explanation.report import Explanation
+from dradriver.cli.get.pods import why_pending
+from dradriver.cli.progress import Progress
+from dradriver.cli.world import Need, World, pod_need
+from dradriver.control.conditions import Patience
+from dradriver.errors import NotFoundError
+from dradriver.model.claim import ResourceClaim
+from dradriver.model.workload import Pod
+
+__all__ = ["Question", "explain_claim", "explain_pod"]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked.
+
+    Attributes:
+        world: the cluster.
+        settings: how the allocator works.
+        patience: how long binding conditions are waited for.
+        node: the one node to look at; empty: all.
+    """
+
+    world: World
+    settings: Settings
+    patience: Patience
+    node: str = ""
+
+
+def explain_pod(question: Question, ref: str) -> Explanation:
+    """Why the pod `namespace/name` is as it is.
+
+    Raises:
+        NotFoundError: there is no such pod, or no such node.
+    """
+    world = question.world
+    pod = world.pods.get(ref)
+    if pod is None:
+        raise _unknown("pod", ref)
+    states = _states(world, pod, question.patience)
+    if pod.spec.node_name or pod.finished:
+        where = f"is on node {pod.spec.node_name}" if pod.spec.node_name else "is finished"
+        return Explanation("Pod", ref, _said(pod, where), states)
+    nominated = pod.status.nominated_node_name
+    message = f"pod {ref} waits to be bound to node {nominated}" if nominated else _said(pod, "has no node")
+    need = pod_need(world, pod)
+    open_claims = any(claim.allocation is None for claim in need.claims)
+    look = not need.missing and (open_claims or bool(question.node)) and (not nominated or bool(question.node))
+    nodes = _nodes(question, need) if look else ()
+    return Explanation("Pod", ref, message, states, nodes=nodes)
+
+
+def explain_claim(question: Question, ref: str) -> Explanation:
+    """Why the claim `namespace/name` is as it is.
+
+    Raises:
+        NotFoundError: there is no such claim, or no such node.
+    """
+    world = question.world
+    claim = world.claims.get(ref)
+    if claim is None:
+        raise _unknown("claim", ref)
+    state = claim_state("", ref, claim, said_conditions(world.claims.values()), question.patience)
+    users = [
+        pod.ref for pod in world.pods.values() if ref in {each.ref for each in pod_need(world, pod).claims}
+    ]
+    remarks = _remarks(claim, users)
+    nodes = _nodes(question, Need([claim])) if claim.allocation is None or question.node else ()
+    message = next(iter(state.lines()))
+    return Explanation("ResourceClaim", ref, message, (state,), remarks, nodes)
+
+
+def _said(pod: Pod, what: str) -> str:
+    why = why_pending(pod)
+    return f"pod {pod.ref} {what}" + (f": {why}" if why != "-" else "")
+
+
+def _remarks(claim: ResourceClaim, users: Sequence[str]) -> tuple[str, ...]:
+    remarks = []
+    reserved = [f"{user.resource} {claim.metadata.namespace}/{user.name}" for user in claim.status.reserved_for]
+    if reserved:
+        remarks.append(f"reserved for {', '.join(reserved)}")
+    if users:
+        remarks.append(
+            f"used by pod {', '.join(users)}: `dradriver explain pod` looks at all claims of one together"
+        )
+    elif claim.allocation is None:
+        remarks.append("no pod uses it: a scheduler allocates a claim when a pod needs it")
+    if claim.metadata.deletion_timestamp:
+        remarks.append("is being deleted")
+    return tuple(remarks)
+
+
+def _unknown(kind: str, ref: str) -> NotFoundError:
+    namespace, _, name = ref.partition("/")
+    return NotFoundError(f"there is no {kind} {name} in the namespace {namespace}")
+
+
+def _states(world: World, pod: Pod, patience: Patience) -> tuple[ClaimState, ...]:
+    said: SaidConditions = said_conditions(world.claims.values())
+    made = {claim.ref: claim for claim in pod_need(world, pod).claims}
+    found = []
+    for wanted in pod.spec.resource_claims:
+        name = pod.claim_name(wanted)
+        ref = f"{pod.metadata.namespace}/{name}" if name else ""
+        found.append(claim_state(wanted.name, ref, made.get(ref), said, patience))
+    return tuple(found)
+
+
+def _nodes(question: Question, need: Need) -> tuple[NodeGroup, ...]:
+    places = question.world.places()
+    if question.node and question.node not in places:
+        raise NotFoundError(f"there is no node {question.node}")
+    names = [question.node] if question.node else sorted(places)
+    filters = Filters(places, list(question.world.pods.values()))
+    with Progress(len(names), "nodes") as progress:
+        return tuple(
+            node_groups(need, placer_of(question.world, question.settings), filters, names, progress.step)
+        )

@@ -1,0 +1,165 @@
+"""How far the claims of a pod are."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Literal, TypeAlias
+
+from dradriver.cli.output import age
+from dradriver.control.conditions import Patience, Readiness, Unready, readiness
+from dradriver.model.claim import DeviceId, ResourceClaim
+from dradriver.model.codec import rfc3339
+
+__all__ = ["ClaimState", "DeviceState", "SaidConditions", "State", "claim_state", "said_conditions"]
+
+State: TypeAlias = Literal["missing", "unallocated", "ready", "waiting", "failed", "timed-out"]
+SaidConditions: TypeAlias = frozenset[tuple[str, str]]
+"""Driver and type of each condition that somebody has set on some claim of the cluster."""
+
+_STATES: Final[Mapping[Readiness, State]] = {
+    Readiness.READY: "ready",
+    Readiness.PENDING: "waiting",
+    Readiness.FAILED: "failed",
+    Readiness.TIMED_OUT: "timed-out",
+}
+_WORDS: Final[Mapping[State, str]] = {
+    "missing": "does not exist",
+    "unallocated": "is not allocated",
+    "ready": "is ready",
+    "waiting": "waits for conditions",
+    "failed": "failed",
+    "timed-out": "took too long",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceState:
+    """A device that is not ready (KEP-5007).
+
+    Attributes:
+        device: which.
+        text: the conditions that it waits for, or those that failed, in words.
+        pending: the types of the conditions that are not True yet.
+        failed: the types of its failure conditions that are True.
+        unserved: those of `pending` that nobody has ever set on this cluster.
+    """
+
+    device: DeviceId
+    text: str
+    pending: tuple[str, ...]
+    failed: tuple[str, ...]
+    unserved: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimState:
+    """One claim.
+
+    Attributes:
+        name: what the pod calls it; empty for a claim by itself.
+        claim: `namespace/name`; empty while it is not made from its template.
+        state: how far it is.
+        results: the devices that it was allocated.
+        since: when it was allocated.
+        until: when the scheduler gives it up; None when nobody knows, or when it is ready.
+        now: the time of the answer.
+        devices: those that are not ready.
+    """
+
+    name: str
+    claim: str
+    state: State
+    results: tuple[DeviceId, ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+    now: datetime | None = None
+    devices: tuple[DeviceState, ...] = ()
+
+    def lines(self) -> Iterable[str]:
+        """The answer for people."""
+        name = f"{self.name}: " if self.name else ""
+        if not self.claim:
+            yield f"{name}its claim is not made from its template yet"
+            return
+        yield f"{name}claim {self.claim} {_WORDS[self.state]}{self._times()}"
+        for each in self.devices:
+            yield f"  {each.text}"
+            if each.unserved:
+                yield (
+                    f"  nobody has set {', '.join(each.unserved)} on any claim of this cluster: "
+                    f"does the controller of driver {each.device.driver} run?"
+                )
+
+    def _times(self) -> str:
+        if not self.devices:
+            return f": {', '.join(map(str, self.results))}" if self.results else ""
+        moment = f"{rfc3339(self.since)} ({age(self.since, self.now)})" if self.since else "an unknown time"
+        return f", since {moment}" + (f", until {rfc3339(self.until)}" if self.until else "")
+
+    def document(self) -> dict[str, object]:
+        """The answer for programs."""
+        return {
+            "name": self.name or None,
+            "claim": self.claim or None,
+            "state": self.state,
+            "results": [str(device) for device in self.results],
+            "since": rfc3339(self.since) if self.since else None,
+            "until": rfc3339(self.until) if self.until else None,
+            "devices": [
+                {
+                    "device": str(each.device),
+                    "pending": list(each.pending),
+                    "failed": list(each.failed),
+                    "unserved": list(each.unserved),
+                }
+                for each in self.devices
+            ],
+        }
+
+
+def said_conditions(claims: Iterable[ResourceClaim]) -> SaidConditions:
+    """What these claims' devices were told of."""
+    return frozenset(
+        (entry.driver, condition.type)
+        for claim in claims
+        for entry in claim.status.devices
+        for condition in entry.conditions
+    )
+
+
+def claim_state(
+    name: str, ref: str, claim: ResourceClaim | None, said: SaidConditions, patience: Patience
+) -> ClaimState:
+    """How far a claim is.
+
+    Args:
+        name: what the pod calls it.
+        ref: its `namespace/name`, empty while nobody knows it.
+        claim: the claim, if there is one.
+        said: the conditions that have a controller.
+        patience: how long conditions are waited for.
+    """
+    if claim is None:
+        return ClaimState(name, ref, "missing")
+    if claim.allocation is None:
+        return ClaimState(name, ref, "unallocated")
+    found, unready = readiness(claim, patience)
+    results = tuple(result.id for result in claim.results)
+    if found is Readiness.READY:
+        return ClaimState(name, ref, "ready", results)
+    state = _STATES[found]
+    return ClaimState(
+        name,
+        ref,
+        state,
+        results,
+        claim.allocation.allocation_timestamp,
+        patience.deadline(claim),
+        patience.now,
+        tuple(_device(each, said, failed=state == "failed") for each in unready),
+    )
+
+
+def _device(each: Unready, said: SaidConditions, *, failed: bool) -> DeviceState:
+    unserved = () if failed else tuple(kind for kind in each.pending if (each.device.driver, kind) not in said)
+    return DeviceState(each.device, str(each), each.pending, tuple(c.type for c in each.failed), unserved)

@@ -1,0 +1,43 @@
+"""Progress of work that takes a while, on stderr."""
+
+import sys
+from time import monotonic
+from typing import Final
+
+import click
+
+__all__ = ["Progress"]
+
+_EVERY: Final = 2.0
+"""Seconds between two lines; what is done sooner says nothing."""
+
+
+class Progress:
+    """Counts steps: `with Progress(5000, "pods") as progress: progress.step()`."""
+
+    def __init__(self, total: int, what: str) -> None:
+        self._total = total
+        self._what = what
+        self._done = 0
+        self._told = monotonic()
+        self._shown = False
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown and sys.stderr.isatty():
+            click.echo("\r\x1b[K", err=True, nl=False)
+
+    def step(self) -> None:
+        """One more is done."""
+        self._done += 1
+        now = monotonic()
+        if now - self._told < _EVERY:
+            return
+        self._told, self._shown = now, True
+        text = f"{self._done} of {self._total} {self._what}"
+        if sys.stderr.isatty():
+            click.echo(f"\r\x1b[K{text}", err=True, nl=False)
+        else:
+            click.echo(text, err=True)

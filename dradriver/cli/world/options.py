@@ -1,0 +1,45 @@
+"""Where a command takes its world from."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import TypeVar, cast
+
+from dradriver.cli.cluster_access import Access, cluster_options, with_client
+from dradriver.cli.files import file_options, read_sound_files
+from dradriver.cli.world.live import list_world
+from dradriver.cli.world.world import World, read_world
+
+__all__ = ["WorldSource", "world_options"]
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+@dataclass(frozen=True, slots=True)
+class WorldSource:
+    """Files, or a cluster."""
+
+    files: Sequence[str]
+    access: Access
+
+    def read(self) -> World:
+        """The world.
+
+        Raises:
+            DraError: files can't be read, or the API server can't be asked.
+        """
+        if self.files:
+            return read_world(read_sound_files(self.files))
+        return with_client(self.access, list_world)
+
+
+def world_options(command: F) -> F:
+    """The options `-f`, `--kubeconfig` and `--context`; the command gets a `source`."""
+
+    @wraps(command)
+    def gather(
+        *args: object, files: Sequence[str], kubeconfig: str | None, context: str | None, **rest: object
+    ) -> object:
+        return command(*args, source=WorldSource(files, Access(kubeconfig, context)), **rest)
+
+    return cast(F, file_options(required=False)(cluster_options(gather)))
