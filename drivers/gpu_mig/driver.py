@@ -97,12 +97,12 @@ class GpuDriver(dra.Driver):
         listening = asyncio.create_task(_listen(node, news), name="events of the GPUs")
         try:
             while True:
+                yield node.reports()
                 with suppress(TimeoutError):
                     event = await asyncio.wait_for(news.get(), _REPORT_SECONDS)
                     await node.hear(event)
                     if event.kind is not EventKind.SINGLE_BIT_ECC:
                         self.rediscover()
-                yield node.reports()
         finally:
             listening.cancel()
             await asyncio.gather(listening, return_exceptions=True)

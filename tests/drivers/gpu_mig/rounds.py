@@ -1,0 +1,178 @@
+"""Rounds of prepare, unprepare and kill -9 on simulated cards that are a file, and what is left after each.
+
+`python -m tests.drivers.gpu_mig.rounds FOLDER SEED ROUNDS`. Each life of the driver is a process forked from
+this one, which has everything imported and no thread. It dies at a random step: a call of the hardware, before
+or after it took effect, a write of a record, or a step of the SDK. The next life gets the calls again that were
+begun, as a kubelet repeats them; then the cards, the records, the SDK's state and the folder of CDI specs must
+agree.
+"""
+
+import os
+import random
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from dradriver.model.claim import DeviceResult, ResourceClaim
+from dradriver.testing import Harness, builders
+from dradriver.testing.process import NodeProcess
+from drivers.gpu_mig import GpuDriver
+from drivers.gpu_mig.card.simulator import FileStore, SimulatedHardware
+from drivers.gpu_mig.instances import Ledger
+
+GPU: Final = "gpu-0000-07-00-0-mig-"
+# Each slot has memory slices of its own, so that claims of different slots never overlap.
+SLOTS: Final = (
+    ("3g-20gb-4", "2g-10gb-4", "1g-10gb-6", "1g-5gb-5"),
+    ("1g-5gb-0", "1g-5gb-1", "1g-10gb-0", "2g-10gb-0"),
+    ("2g-10gb-2", "1g-5gb-3", "1g-10gb-2", "1g-5gb-me-2"),
+)
+CHANGES: Final = (
+    "create_gpu_instance",
+    "create_compute_instance",
+    "destroy_gpu_instance",
+    "destroy_compute_instance",
+)
+
+
+@dataclass(frozen=True)
+class Call:
+    """What a kubelet asks for."""
+
+    slot: int
+    claim: ResourceClaim
+    prepare: bool
+
+    def on(self, harness: Harness) -> None:
+        (harness.prepare if self.prepare else harness.unprepare)(self.claim)
+
+
+class Death:
+    """Ends the process at the so-and-so-many-th step; with `only`, of those that change something."""
+
+    def __init__(self, at: int, *, only_changes: bool) -> None:
+        self._left = at
+        self._only_changes = only_changes
+
+    def hook(self, call: str, _moment: str) -> None:
+        self.step(changes=call in CHANGES)
+
+    def step(self, *, changes: bool) -> None:
+        if changes or not self._only_changes:
+            self._left -= 1
+            if self._left <= 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def watch(self) -> None:
+        """Steps before and after each write of a record, and at each step of the SDK."""
+        for name in ("put", "drop"):
+            setattr(Ledger, name, self._around(getattr(Ledger, name)))
+        NodeProcess._observe = lambda *_: self.step(changes=True)  # type: ignore[method-assign]
+
+    def _around(self, write: Callable[..., None]) -> Callable[..., None]:
+        def watched(*arguments: object) -> None:
+            self.step(changes=True)
+            write(*arguments)
+            self.step(changes=True)
+
+        return watched
+
+
+def new_claim(rng: random.Random, slot: int, number: int) -> ResourceClaim:
+    device = GPU + rng.choice(SLOTS[slot])
+    claim = builders.claim(builders.device_request(GpuDriver.name), name=f"claim-{number}")
+    request = claim.spec.devices.requests[0].name
+    result = DeviceResult(request=request, driver=GpuDriver.name, pool=builders.NODE, device=device)
+    return builders.allocated(claim, result, node_name=builders.NODE)
+
+
+def in_a_process(life: Callable[[], None]) -> int:
+    """Runs it in a fork; gives the exit status, negative for a signal."""
+    child = os.fork()
+    if child == 0:
+        try:
+            life()
+        except BaseException as error:
+            print(repr(error), file=sys.stderr)
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def harness(folder: Path, death: Death | None = None) -> Harness:
+    def make() -> GpuDriver:
+        cards = SimulatedHardware(["a100-40"], store=FileStore(folder / "cards.json"))
+        if death is not None:
+            cards.hook = death.hook
+        return GpuDriver("{mode: dynamic, destroySeconds: 1}", cards)
+
+    return Harness(make, folder)
+
+
+def mortal_life(folder: Path, calls: Sequence[Call], death: Death) -> None:
+    death.watch()
+    with harness(folder, death) as node:
+        for number, call in enumerate(calls):
+            (folder / "begun").write_text(str(number + 1))
+            call.on(node)
+
+
+def next_life(folder: Path, repeated: Sequence[Call], wanted: Sequence[ResourceClaim]) -> None:
+    with harness(folder) as node:
+        for call in repeated:
+            call.on(node)
+        cards = SimulatedHardware(["a100-40"], store=FileStore(folder / "cards.json"))
+        cards.open()
+        (gpu,) = cards.gpus()
+        names = {profile.id: profile.name for profile in cards.profiles(gpu.uuid)}
+        on_card = sorted(
+            f"{names[each.profile_id].replace('.', '-').replace('+', '-')}-{each.placement.start}"
+            for each in cards.gpu_instances(gpu.uuid)
+            if len(cards.compute_instances(gpu.uuid, each.id)) == 1
+        )
+        whole = len(cards.gpu_instances(gpu.uuid)) == len(on_card) == len(cards.mig_devices(gpu.uuid))
+        recorded = sorted(path.stem.removeprefix(GPU) for path in node.driver.data_dir.glob("devices/*.json"))
+        devices = sorted(claim.results[0].device.removeprefix(GPU) for claim in wanted)
+        uids = {claim.metadata.uid: "prepared" for claim in wanted}
+        specs = node.spec_files()
+        in_cdi = len(specs) == len(uids) and all(any(uid in spec for spec in specs) for uid in uids)
+        views = f"wanted {devices}, cards {on_card}, records {recorded}, state {node.prepared()}, CDI {specs}"
+        assert whole, views
+        assert on_card == recorded == devices, views
+        assert node.prepared() == uids, views
+        assert in_cdi, views
+
+
+def main(folder: Path, seed: int, rounds: int) -> None:
+    rng = random.Random(seed)
+    claims = [new_claim(rng, slot, slot) for slot in range(len(SLOTS))]
+    present = [False] * len(SLOTS)
+    killed = 0
+    for number in range(rounds):
+        calls: list[Call] = []
+        for slot in rng.sample(range(len(SLOTS)), k=rng.randint(1, len(SLOTS))):
+            if not present[slot]:
+                claims[slot] = new_claim(rng, slot, len(SLOTS) + number)
+            calls.append(Call(slot, claims[slot], not present[slot]))
+        (folder / "begun").write_text("0")
+        death = Death(rng.randint(1, 30), only_changes=True)
+        if rng.random() < 0.3:
+            death = Death(rng.randint(1, 150), only_changes=False)
+        status = in_a_process(partial(mortal_life, folder, calls, death))
+        assert status in {0, -signal.SIGKILL}, f"round {number}, SEED={seed}: a life ended with {status}"
+        killed += status != 0
+        begun = calls[: int((folder / "begun").read_text() or 0)]
+        for call in begun:
+            present[call.slot] = call.prepare
+        wanted = [claim for claim, there in zip(claims, present, strict=True) if there]
+        status = in_a_process(partial(next_life, folder, begun, wanted))
+        assert status == 0, f"round {number}, SEED={seed}: the views differ"
+    print(f"{rounds} rounds, {killed} kills")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))

@@ -1,0 +1,154 @@
+"""XIDs, memory errors and lost GPUs: taints by effect, the kubelet's view, and when they are over."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+import dradriver as dra
+from drivers.gpu_mig import GpuDriver
+from drivers.gpu_mig.card import Event, EventKind
+from drivers.gpu_mig.card.simulator import MemoryStore, SimulatedHardware
+from drivers.gpu_mig.health import Finding, Where, found_in, reports, still_true, taints
+from drivers.gpu_mig.offer import offers
+from drivers.gpu_mig.settings import Mode, Settings, Switching, read_settings
+from drivers.gpu_mig.survey import Card, look
+from tests.drivers.gpu_mig.nodes import Cards
+
+DEVICE = "gpu-0000-07-00-0-mig-3g-20gb-4"
+OTHER = "gpu-0000-07-00-0-mig-1g-5gb-0"
+
+
+@pytest.fixture
+def card() -> Card:
+    hardware = SimulatedHardware()
+    hardware.open()
+    gpu = hardware.gpus()[0].uuid
+    (profile,) = (each for each in hardware.profiles(gpu) if each.name == "3g.20gb")
+    made = hardware.create_gpu_instance(gpu, profile.id, profile.placements[1])
+    hardware.create_compute_instance(gpu, made.id)
+    return look(hardware).cards[gpu]
+
+
+def xid(card: Card, number: int, *, instance: bool = False) -> Event:
+    where = card.instances[0].gpu_instance.id if instance else None
+    return Event(EventKind.XID, card.gpu.uuid, number, where, 0 if instance else None)
+
+
+def marks(card: Card, *findings: Finding | None) -> dict[str, list[tuple[str, str, str]]]:
+    found = taints([each for each in findings if each], offers(card, Mode.DYNAMIC, Switching.NEVER))
+    return {name: [(t.key, t.value, t.effect) for t in each] for name, each in found.items()}
+
+
+@pytest.mark.parametrize("number", [13, 31, 43, 45, 68, 109])
+def test_faults_of_programs_are_no_fault_of_the_gpu(card: Card, number: int) -> None:
+    assert found_in(xid(card, number), card, Settings(), 0) is None
+
+
+@pytest.mark.parametrize(("number", "effect"), [(79, "NoExecute"), (48, "NoExecute"), (63, "NoSchedule")])
+def test_an_xid_keeps_claims_away_and_a_fatal_one_evicts(card: Card, number: int, effect: str) -> None:
+    found = marks(card, found_in(xid(card, number), card, Settings(), 0))
+    assert len(found) == 25
+    assert found[DEVICE] == [("gpu.nvidia.com/xid", str(number), effect)]
+
+
+def test_the_effect_of_an_xid_is_the_operators_choice(card: Card) -> None:
+    settings = read_settings("xids: {79: None, 13: NoSchedule, 63: Ignore}".replace("None", '"None"'), "node")
+    effects = [
+        finding.effect if (finding := found_in(xid(card, number), card, settings, 0)) else ""
+        for number in (79, 13, 63)
+    ]
+    assert effects == ["None", "NoSchedule", ""]
+
+
+def test_an_error_of_an_instance_is_that_devices_alone(card: Card) -> None:
+    found = marks(card, found_in(xid(card, 94, instance=True), card, Settings(), 0))
+    assert found == {DEVICE: [("gpu.nvidia.com/xid", "94", "NoSchedule")]}
+
+
+def test_memory_that_was_corrected_means_nothing_and_memory_that_was_not_evicts(card: Card) -> None:
+    assert found_in(Event(EventKind.SINGLE_BIT_ECC, card.gpu.uuid), card, Settings(), 0) is None
+    finding = found_in(Event(EventKind.DOUBLE_BIT_ECC, card.gpu.uuid), card, Settings(), 0)
+    assert marks(card, finding)[OTHER] == [("gpu.nvidia.com/ecc", "", "NoExecute")]
+
+
+def test_of_several_xids_the_gravest_is_shown(card: Card) -> None:
+    findings = [found_in(xid(card, number), card, Settings(), at) for at, number in enumerate((79, 63))]
+    assert marks(card, *findings)[OTHER] == [("gpu.nvidia.com/xid", "79", "NoExecute")]
+
+
+def test_what_only_informs_leaves_a_device_healthy(card: Card) -> None:
+    told = offers(card, Mode.DYNAMIC, Switching.NEVER)
+    finding = Finding(where=Where(card.gpu.uuid), key="xid", value="63", effect="None", message="an XID")
+    assert {each.health for each in reports([finding], told)} == {dra.Health.HEALTHY}
+
+
+def test_an_error_is_over_when_its_gpu_is_back_or_after_the_operators_patience() -> None:
+    finding = Finding(where=Where("GPU-1"), key="xid", effect="NoSchedule", message="an XID", at=100.0)
+    patient = Settings(recover_seconds=60)
+    assert still_true([finding], {"GPU-1"}, Settings(), 101) == []
+    assert still_true([finding], {"GPU-2"}, Settings(), 1e9) == [finding]
+    assert still_true([finding], set(), patient, 159) == [finding]
+    assert still_true([finding], set(), patient, 160) == []
+
+
+# --- on a node -------------------------------------------------------------------------------------
+
+
+def lose(node: Cards, *, lost: bool = True) -> None:
+    with node.store.change() as state:
+        state.gpus[0].lost = lost
+
+
+def test_a_lost_gpu_stays_published_until_its_pods_are_gone_and_comes_back(tmp_path: Path) -> None:
+    with Cards(tmp_path, "a100-40", "a100-40") as node:
+        before = list(node.devices)
+        lose(node)
+        assert list(node.devices) == before
+        assert set(node.taints()) == {name for name in before if "0000-07" in name}
+        assert node.taints()[DEVICE] == {("gpu.nvidia.com/gpu-lost", "", "NoExecute")}
+        with pytest.raises(dra.DraError, match="is not there any more"):
+            node.prepare(node.take(DEVICE))
+        lose(node, lost=False)
+        assert node.taints() == {}
+
+
+@asynccontextmanager
+async def watched(folder: Path, store: MemoryStore) -> AsyncIterator[tuple[GpuDriver, SimulatedHardware]]:
+    """A driver that was asked what it has, and the hand of whoever stands beside the card."""
+    driver, hand = GpuDriver("mode: dynamic", SimulatedHardware(store=store)), SimulatedHardware(store=store)
+    driver.node_name, driver.data_dir = "node-1", folder
+    hand.open()
+    await driver.discover()
+    try:
+        yield driver, hand
+    finally:
+        await driver.shutdown()
+
+
+async def health_of(driver: GpuDriver, right: Callable[[dra.DeviceHealth], bool]) -> dra.DeviceHealth:
+    async for told in driver.health():
+        (found,) = (each for each in told if each.device == DEVICE)
+        if right(found):
+            return found
+    raise AssertionError("health() ended")
+
+
+async def test_an_event_is_told_to_the_kubelet_and_to_the_scheduler_and_outlives_the_process(
+    tmp_path: Path,
+) -> None:
+    store = MemoryStore()
+    asked = asyncio.Event()
+    async with watched(tmp_path, store) as (driver, hand):
+        driver._on_rediscover = asked.set
+        hearing = asyncio.create_task(health_of(driver, lambda told: told.health is dra.Health.UNHEALTHY))
+        while not hearing.done():  # told again until somebody listens: an event is told once
+            hand.fail(hand.gpus()[0].uuid, EventKind.XID, xid=79)
+            await asyncio.sleep(0.05)
+        assert (await hearing).message.startswith("XID 79 of GPU-")
+        assert asked.is_set()
+    async with watched(tmp_path, store) as (again, _):
+        (pool,) = await again.discover()
+        assert {taint.value for device in pool.devices for taint in device.taints} == {"79"}

@@ -1,0 +1,157 @@
+"""The settings of a node, and what claims ask for: sharing, MPS, compute mode; mistakes in words."""
+
+from pathlib import Path
+
+import pytest
+
+from dradriver import DraError, UsageError
+from dradriver.testing import config_mistakes
+from drivers.gpu_mig import GpuConfig, GpuDriver, MigDeviceConfig
+from drivers.gpu_mig.card import ComputeMode, TimeSlice
+from drivers.gpu_mig.configs import GpuSharing, MigSharing, MpsConfig, TimeSlicingConfig
+from drivers.gpu_mig.settings import Mode, read_settings
+from tests.drivers.gpu_mig.nodes import Cards
+
+WHOLE = "gpu-0000-07-00-0"
+PART = f"{WHOLE}-mig-3g-20gb-4"
+
+SETTINGS = """
+mode: dynamic
+destroySeconds: 5
+nodes:
+  - names: ["old-*", "attic"]
+    mode: static
+  - names: ["*-render"]
+    mode: whole
+"""
+
+
+@pytest.mark.parametrize(
+    ("node", "mode"), [("new-1", "dynamic"), ("old-1", "static"), ("attic", "static"), ("b-render", "whole")]
+)
+def test_a_node_has_the_settings_of_the_first_exception_that_names_it(node: str, mode: str) -> None:
+    settings = read_settings(SETTINGS, node)
+    assert settings.mode is Mode(mode)
+    assert settings.destroy_seconds == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("mode: [", "not YAML"),
+        ("dynamic", "must be a mapping"),
+        ("mode: dynamically", "Invalid enum value 'dynamically' - at `$.mode`"),
+        ("modes: dynamic", "unknown field `modes`"),
+        ("recoverSeconds: -1", "Expected `float` >= 0.0 - at `$.recoverSeconds`"),
+        ("nodes: {old: 1}", "nodes: must be a list"),
+        ("nodes: [{mode: static}]", "nodes[0]: must be a mapping with `names`"),
+        ("nodes: [{names: [a], mode: x}]", "nodes[0]: Invalid enum value 'x'"),
+    ],
+)
+def test_a_mistake_in_the_settings_is_told_at_the_start_on_every_node(text: str, words: str) -> None:
+    with pytest.raises(UsageError) as refusal:
+        GpuDriver(text)
+    assert str(refusal.value).startswith("$GPU_MIG_SETTINGS: ")
+    assert words in str(refusal.value)
+
+
+# --- opaque parameters -----------------------------------------------------------------------------
+
+HEAD = {"apiVersion": "resource.nvidia.com/v1beta1"}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"kind": "GpuConfig", "color": "red"}, ["color: GpuConfig has no such field"]),
+        ({"kind": "GpuConfig", "computeMode": "Alone"}, ["computeMode: "]),
+        ({"kind": "GpuConfig", "sharing": {"strategy": "Turns"}}, ["sharing.strategy: "]),
+        (
+            {"kind": "GpuConfig", "sharing": {"strategy": "MPS", "timeSlicingConfig": {}}},
+            ["sharing: timeSlicingConfig is not for the strategy MPS"],
+        ),
+        (
+            {"kind": "MigDeviceConfig", "sharing": {"strategy": "MPS", "mpsConfig": {
+                "defaultActiveThreadPercentage": 0, "defaultPinnedDeviceMemoryLimit": "lots",
+            }}},
+            ["sharing.mpsConfig.defaultActiveThreadPercentage: "],
+        ),
+        ({"kind": "MigDeviceConfig", "computeMode": "Default"}, ["computeMode: MigDeviceConfig has no such"]),
+    ],
+)  # fmt: skip
+def test_users_are_told_every_mistake_before_their_pod_waits(
+    parameters: dict[str, object], words: list[str]
+) -> None:
+    told = [str(each) for each in config_mistakes(GpuDriver, {**HEAD, **parameters})]
+    for word in words:
+        assert any(word in each for each in told), told
+
+
+def test_what_was_written_for_nvidias_driver_is_taken() -> None:
+    slicing = {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Long"}}
+    assert config_mistakes(GpuDriver, {**HEAD, "kind": "GpuConfig", "sharing": slicing}) == []
+
+
+# --- sharing ---------------------------------------------------------------------------------------
+
+
+def test_settings_of_a_gpu_last_as_long_as_the_claim(tmp_path: Path) -> None:
+    sharing = GpuSharing(strategy="TimeSlicing", time_slicing_config=TimeSlicingConfig(interval="Long"))
+    with Cards(tmp_path, settings="mode: whole", mig=False) as node:
+        node.cards.set_compute_mode(node.gpu, ComputeMode.PROHIBITED)
+        wanted = GpuConfig(sharing=sharing, compute_mode="ExclusiveProcess")
+        claim = node.allocate_blindly(("node-1", WHOLE), config=wanted)
+        node.prepare(claim)
+        assert node.cards.compute_mode(node.gpu) is ComputeMode.EXCLUSIVE_PROCESS
+        assert node.cards.time_slice(node.gpu) is TimeSlice.LONG
+        node.restart()
+        node.unprepare(claim)
+        assert node.cards.compute_mode(node.gpu) is ComputeMode.PROHIBITED
+        assert node.cards.time_slice(node.gpu) is TimeSlice.DEFAULT
+
+
+def test_settings_that_were_changed_when_a_process_died_are_restored(tmp_path: Path) -> None:
+    with Cards(tmp_path, settings="mode: whole", mig=False) as node:
+        claim = node.allocate_blindly(("node-1", WHOLE), config=GpuConfig(compute_mode="Prohibited"))
+
+        def die(call: str, moment: str) -> None:
+            if (call, moment) == ("set_compute_mode", "after"):
+                raise RuntimeError("killed")
+
+        node.live.hook = die
+        with pytest.raises(DraError, match="killed"):
+            node.prepare(claim)
+        assert node.cards.compute_mode(node.gpu) is ComputeMode.PROHIBITED
+        node.restart()
+        node.prepare(claim)
+        node.unprepare(claim)
+        assert node.cards.compute_mode(node.gpu) is ComputeMode.DEFAULT
+
+
+def test_mps_needs_a_control_daemon(tmp_path: Path) -> None:
+    wanted = MigDeviceConfig(sharing=MigSharing(strategy="MPS"))
+    with Cards(tmp_path) as node:
+        claim = node.allocate_blindly(("node-1", PART), config=wanted)
+        with pytest.raises(DraError, match="settings of this node name no MPS control daemon"):
+            node.prepare(claim)
+    pipes = tmp_path / "mps"
+    with Cards(tmp_path, settings=f"{{mode: dynamic, mps: {{pipeDirectory: {pipes}}}}}") as node:
+        with pytest.raises(DraError, match=f"no control daemon listens in {pipes}"):
+            node.prepare(claim)
+        assert node.instances()[node.gpu] == []
+
+
+def test_a_container_is_a_client_of_mps_with_its_share(tmp_path: Path) -> None:
+    pipes = tmp_path / "mps"
+    pipes.mkdir()
+    (pipes / "control").touch()
+    limits = MpsConfig(default_active_thread_percentage=40, default_pinned_device_memory_limit="2Gi")
+    wanted = MigDeviceConfig(sharing=MigSharing(strategy="MPS", mps_config=limits))
+    with Cards(tmp_path, settings=f"{{mode: dynamic, mps: {{pipeDirectory: {pipes}}}}}") as node:
+        edits = node.prepare(node.allocate_blindly(("node-1", PART), config=wanted)).edits
+    assert {
+        f"CUDA_MPS_PIPE_DIRECTORY={pipes}",
+        "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=40",
+        "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=2048M",
+    } <= set(edits.env)
+    assert {mount.host_path for mount in edits.mounts} == {str(pipes), "/dev/shm"}

@@ -1,0 +1,168 @@
+"""A pod on a real kubelet and containerd gets a MIG device that is made for it, and that goes with it.
+
+The card is the shim of libnvidia-ml behind pynvml; the driver runs as it does in production, with the node's
+files below a folder.
+"""
+
+import asyncio
+import os
+import shutil
+import sys
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+import yaml
+
+from dradriver.kube import CLASSES, SLICES, TEMPLATES, Client, Resource
+from drivers.gpu_mig.card.nvml import NvmlHardware
+from tests.drivers.gpu_mig.shim.build import build_shim
+from tests.drivers.gpu_mig.shim.hand import environment
+from tests.drivers.gpu_mig.shim.node import CAPS_MAJOR, GPU_MAJOR, UVM_MAJOR, NodeFiles, capability_minor
+from tests.e2e.cluster import Cluster
+from tests.e2e.programs import COMPILER
+from tests.e2e.sdk.site import Json, Site
+
+DRIVER: Final = "gpu.nvidia.com"
+MANIFESTS: Final = Path(__file__).parents[2] / "drivers/gpu_mig/manifests"
+NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+SHOW: Final = (
+    "for n in $(find /dev -name 'nvidia*' ! -type d); do stat -c '%n %t:%T' $n; done; sleep infinity & wait"
+)
+
+
+@pytest.fixture
+def cards(tmp_path: Path) -> tuple[Path, Mapping[str, str]]:
+    """The shim's library, and the environment of whoever wants to see its cards."""
+    if COMPILER is None:
+        pytest.skip("no C compiler: the shim of libnvidia-ml can't be built")
+    return build_shim(tmp_path / "shim"), environment(tmp_path / "cards.state", ["a100-40", "a100-40"])
+
+
+@pytest.fixture
+async def site(real_cluster: Cluster, tmp_path: Path) -> AsyncIterator[Site]:
+    """A namespace and the driver's classes on the shared cluster."""
+    async with await Client.connect(str(real_cluster.kubeconfig())) as client:
+        namespace = f"gpu-{uuid.uuid4().hex[:8]}"
+        site = Site(client, real_cluster.node(), tmp_path, real_cluster.kubeconfig(), namespace)
+        classes = list(yaml.safe_load_all((MANIFESTS / "classes.yaml").read_text()))
+        await client.create(NAMESPACES, {"metadata": {"name": namespace}}, into=bytes)
+        for body in classes:
+            await client.create(CLASSES, body, into=bytes)
+        yield site
+        for body in classes:
+            await client.delete(CLASSES, body["metadata"]["name"])
+        await client.delete(NAMESPACES, namespace)
+
+
+@asynccontextmanager
+async def driver(site: Site, node: NodeFiles, library: Path, shim: Mapping[str, str]) -> AsyncIterator[None]:
+    """The driver beside the kubelet; its slices and folders go with it."""
+    root = str(node.root)
+    host = {
+        "driverRoot": root, "driverRootOnHost": root, "dev": f"{root}/dev", "proc": f"{root}/proc",
+        "sysfs": f"{root}/sys", "library": str(library),
+    }  # fmt: skip
+    settings = yaml.safe_dump({"mode": "dynamic", "host": host})
+    command = [
+        sys.executable, "-m", "dradriver.cli", "run", "drivers.gpu_mig:GpuDriver", "--log-level=debug",
+        f"--node-name={site.node.name}", f"--kubeconfig={site.kubeconfig}",
+        f"--plugins-dir={site.node.plugins}", f"--registry-dir={site.node.registry}",
+        f"--cdi-dir={site.node.cdi}",
+    ]  # fmt: skip
+    with (site.folder / "gpu-driver.log").open("ab") as log:
+        process = await asyncio.create_subprocess_exec(
+            *command, env={**os.environ, **shim, "GPU_MIG_SETTINGS": settings}, stdout=log, stderr=log
+        )
+    try:
+        await site.until("GPUs published", lambda: _published(site.client))
+        yield
+    finally:
+        process.terminate()
+        await process.wait()
+        shutil.rmtree(site.node.plugins / DRIVER, ignore_errors=True)
+        for item in (await site.client.list(SLICES, fields=f"spec.driver={DRIVER}", into=Json)).items:
+            await site.client.delete(SLICES, item["metadata"]["name"])
+
+
+async def _published(client: Client) -> bool:
+    slices = (await client.list(SLICES, fields=f"spec.driver={DRIVER}", into=Json)).items
+    return bool(slices) and len(slices) == slices[0]["spec"]["pool"]["resourceSliceCount"]
+
+
+def instances(library: Path, shim: Mapping[str, str]) -> list[tuple[str, int, int, int]]:
+    """Of all GPUs: the profile and place of each instance, its ID, and how many compute instances it has."""
+    os.environ |= shim
+    hardware = NvmlHardware(library)
+    hardware.open()
+    try:
+        return [
+            (profile.name, each.placement.start, each.id, len(hardware.compute_instances(gpu.uuid, each.id)))
+            for gpu in hardware.gpus()
+            for each in hardware.gpu_instances(gpu.uuid)
+            for profile in hardware.profiles(gpu.uuid)
+            if profile.id == each.profile_id
+        ]
+    finally:
+        hardware.close()
+
+
+def _pod(name: str) -> Json:
+    container = {
+        "name": "main", "image": "busybox", "imagePullPolicy": "Never", "command": ["sh", "-c", SHOW],
+        "resources": {"claims": [{"name": "mig"}]},
+    }  # fmt: skip
+    return {
+        "containers": [container],
+        "resourceClaims": [{"name": "mig", "resourceClaimTemplateName": name}],
+    }
+
+
+def _template(name: str) -> Json:
+    expression = f"device.attributes['{DRIVER}'].profile == '3g.20gb'"
+    selectors = [{"cel": {"expression": expression}}]
+    exactly = {"deviceClassName": "mig.nvidia.com", "selectors": selectors}
+    return {
+        "metadata": {"name": name},
+        "spec": {"spec": {"devices": {"requests": [{"name": "mig", "exactly": exactly}]}}},
+    }
+
+
+async def test_a_pod_gets_its_partition_and_nothing_else_and_it_goes_with_the_pod(
+    site: Site, cards: tuple[Path, Mapping[str, str]], tmp_path: Path
+) -> None:
+    library, shim = cards
+    (tmp_path / "node").mkdir()
+    node = NodeFiles(tmp_path / "node", gpus=2)
+    async with driver(site, node, library, shim):
+        assert await asyncio.to_thread(instances, library, shim) == []
+        await site.client.create(TEMPLATES, _template("three-slices"), site.namespace, into=bytes)
+        await site.bare_pod("pod", _pod("three-slices"))
+        await site.phase("pod", "Running")
+
+        ((profile, start, made, compute),) = await asyncio.to_thread(instances, library, shim)
+        assert (profile, start, compute) == ("3g.20gb", 0, 1)
+
+        async def seen() -> str:
+            text = await site.logs("pod")
+            return text if text.count("\n") >= 6 else ""
+
+        of_gpu, of_compute = capability_minor(0, made), capability_minor(0, made, 0)
+        lines = (await site.until("device nodes in the log", seen)).splitlines()
+        print("\n".join(lines))
+        assert sorted(lines) == sorted([
+            f"/dev/nvidia0 {GPU_MAJOR:x}:0",
+            f"/dev/nvidiactl {GPU_MAJOR:x}:ff",
+            f"/dev/nvidia-uvm {UVM_MAJOR:x}:0",
+            f"/dev/nvidia-uvm-tools {UVM_MAJOR:x}:1",
+            f"/dev/nvidia-caps/nvidia-cap{of_gpu} {CAPS_MAJOR:x}:{of_gpu:x}",
+            f"/dev/nvidia-caps/nvidia-cap{of_compute} {CAPS_MAJOR:x}:{of_compute:x}",
+        ])  # fmt: skip
+
+        await site.delete_pod("pod")
+        await site.gone("pod")
+        assert await asyncio.to_thread(instances, library, shim) == []
+        assert [path.name for path in site.node.cdi.glob("*.json")] == []
