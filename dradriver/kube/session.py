@@ -6,6 +6,8 @@ import socket
 from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from aiohappyeyeballs import start_connection
+
 from dradriver.kube.connection import Connection
 from dradriver.kube.http import HttpConnection, head_of_request
 
@@ -111,30 +113,21 @@ class Session:
         return connection
 
     async def _open(self) -> HttpConnection:
-        loop = asyncio.get_running_loop()
         host, port = self._url.hostname or "", self._url.port or _PORTS[self._url.scheme]
         tls = self._at.tls if self._url.scheme == "https" else None
-        name = (self._at.server_hostname or host) if tls else None
-        if self._proxy is None or tls is None:
-            via = self._proxy or self._url
-            transport, connection = await loop.create_connection(
+        reached = await _reach(self._proxy or self._url)
+        try:
+            if self._proxy is not None and tls is not None:
+                await _tunnel(reached, self._proxy, f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+            _, connection = await asyncio.get_running_loop().create_connection(
                 HttpConnection,
-                via.hostname or "",
-                via.port or _PORTS[via.scheme],
                 ssl=tls,
-                server_hostname=name,
-                happy_eyeballs_delay=_HAPPY_EYEBALLS_SECONDS,
+                server_hostname=(self._at.server_hostname or host) if tls else None,
+                sock=reached,
             )
-        else:
-            tunnel = await _tunnel(self._proxy, f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
-            try:
-                transport, connection = await loop.create_connection(
-                    HttpConnection, ssl=tls, server_hostname=name, sock=tunnel
-                )
-            except BaseException:
-                tunnel.close()
-                raise
-        _keep_alive(transport)
+        except BaseException:
+            reached.close()
+            raise
         return connection
 
 
@@ -145,25 +138,27 @@ def _split(url: str, schemes: tuple[str, ...]) -> SplitResult:
     return split
 
 
-async def _tunnel(proxy: SplitResult, authority: str) -> socket.socket:
-    """A socket that a proxy has connected with the server."""
-    loop = asyncio.get_running_loop()
+async def _reach(url: SplitResult) -> socket.socket:
+    """A connected socket; of several addresses the first that answers."""
+    port = url.port or _PORTS[url.scheme]
+    found = await asyncio.get_running_loop().getaddrinfo(url.hostname or "", port, type=socket.SOCK_STREAM)
+    reached = await start_connection(found, happy_eyeballs_delay=_HAPPY_EYEBALLS_SECONDS)
+    # Makes the kernel notice a peer that is gone without a word: a watch sends nothing that would.
+    reached.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    reached.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 15)
+    reached.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5)
+    reached.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+    return reached
+
+
+async def _tunnel(reached: socket.socket, proxy: SplitResult, authority: str) -> None:
+    """Makes the proxy on the other side connect with the server."""
     headers = {"Host": authority}
     if proxy.username:
         user = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
         headers["Proxy-Authorization"] = "Basic " + base64.b64encode(user.encode()).decode()
-    found = await loop.getaddrinfo(proxy.hostname or "", proxy.port or _PORTS["http"], type=socket.SOCK_STREAM)
-    family, kind, protocol, _, address = found[0]
-    tunnel = socket.socket(family, kind, protocol)
-    try:
-        tunnel.setblocking(False)  # noqa: FBT003 - the API's own argument
-        await loop.sock_connect(tunnel, address)
-        await loop.sock_sendall(tunnel, head_of_request("CONNECT", authority, headers))
-        _check_tunnel(await _head_of_answer(tunnel), f"proxy {proxy.hostname}", authority)
-    except BaseException:
-        tunnel.close()
-        raise
-    return tunnel
+    await asyncio.get_running_loop().sock_sendall(reached, head_of_request("CONNECT", authority, headers))
+    _check_tunnel(await _head_of_answer(reached), f"proxy {proxy.hostname}", authority)
 
 
 async def _head_of_answer(tunnel: socket.socket) -> bytes:
@@ -183,13 +178,3 @@ def _check_tunnel(head: bytes, proxy: str, authority: str) -> None:
         raise ConnectionError(
             f"{proxy} does not connect to {authority}: {line[:80] or 'it closed the connection'}"
         )
-
-
-def _keep_alive(transport: asyncio.BaseTransport) -> None:
-    """Makes the kernel notice a peer that is gone without a word: a watch sends nothing that would."""
-    sock: socket.socket | None = transport.get_extra_info("socket")
-    if sock is not None and sock.family in {socket.AF_INET, socket.AF_INET6}:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 15)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)

@@ -74,11 +74,14 @@ def _launch(driver: type[Driver | PoolDriver], given: Mapping[str, str | None]) 
         instance = _instantiate(driver, settings)
         gc.disable()  # nothing of what is imported becomes garbage, and looking for some takes a tenth of it
         # Heavy (gRPC, metrics), so only now.
+        import uvloop  # noqa: PLC0415
+
         from dradriver.runner.serve import serve  # noqa: PLC0415
 
         gc.freeze()
         gc.enable()
-        asyncio.run(serve(instance, settings))
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(serve(instance, settings))
     except UsageError as error:
         return _report(error, USAGE)
     except DraError as error:
