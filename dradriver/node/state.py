@@ -1,8 +1,8 @@
 """Prepared state: which claims are on this node, in one SQLite file that survives crashes and reboots.
 
-One thread owns the connection. Transactions that arrive while another is being written are committed
-together: eight prepares side by side cost the disk little more than one. A second process may have the file
-open too (rolling update): every writing transaction takes the write lock first.
+One thread owns the connection. What is asked for in one round of the event loop, or while another transaction
+is being written, is committed together: eight prepares side by side cost the disk little more than one. A
+second process may have the file open too (rolling update): every writing transaction takes the write lock first.
 
 The thread does the files of a claim too, right before the transaction that says that they are done: each
 change of threads costs as much as writing a file. Only for several claims at once it has help: syncs that wait
@@ -124,6 +124,7 @@ class State:
 
     async def close(self) -> None:
         """Ends the thread after what was asked before; who asks from now on is refused."""
+        await asyncio.sleep(0)  # what was asked for in this round is handed over
         thread, self._thread = self._thread, None
         if thread is not None:
             self._jobs.put(None)
@@ -158,12 +159,18 @@ class State:
     async def _ask(
         self, work: Callable[[Rows], T], *, writes: bool, first: Callable[[set[Path]], object] | None = None
     ) -> T:
-        if self._thread is None:
-            raise StateError(f"{self.path} is closed")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = Unstoppable(loop=loop)
-        self._jobs.put(_Job(work, loop, future, writes, first))
+        # In the loop's next round: the thread would take the first job and leave the others of this round waiting.
+        loop.call_soon(self._hand_over, _Job(work, loop, future, writes, first))
         return await future
+
+    def _hand_over(self, job: _Job) -> None:
+        if self._thread is not None:
+            self._jobs.put(job)
+        else:
+            job.error = StateError(f"{self.path} is closed")
+            job.settle()
 
     def _serve(self) -> None:
         ended = False
