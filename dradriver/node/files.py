@@ -40,7 +40,7 @@ def write_atomically(path: Path, data: bytes, unsynced: set[Path] | None = None)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        draft.replace(path)
+        os.replace(draft, path)
     except OSError:
         with suppress(OSError):
             draft.unlink()

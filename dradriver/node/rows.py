@@ -71,18 +71,19 @@ class Rows:
         """
         current = self.get(record.uid)
         state = move(current.state if current else ClaimState.ABSENT, event)
-        row = PreparedClaimRecord(record, state, self._boot_id, time.time())
+        boot_id, now = self._boot_id, time.time()
         if state is ClaimState.ABSENT:
             self._execute("DELETE FROM claims WHERE uid = ?", (record.uid,))
             self._rows().pop(record.uid, None)
-        else:
-            self._execute(
-                "INSERT INTO claims (uid, record, state, boot_id, since) VALUES (?, ?, ?, ?, ?) "
-                "ON CONFLICT (uid) DO UPDATE SET record = excluded.record, state = excluded.state, "
-                "boot_id = excluded.boot_id, since = excluded.since",
-                (record.uid, data := encode_record(record), str(state), row.boot_id, row.since),
-            )
-            self._rows()[record.uid] = replace(row, record=decode_record(data))
+            return PreparedClaimRecord(record, state, boot_id, now)
+        data = encode_record(record)
+        self._execute(
+            "INSERT INTO claims (uid, record, state, boot_id, since) VALUES (?, ?, ?, ?, ?) "
+            "ON CONFLICT (uid) DO UPDATE SET record = excluded.record, state = excluded.state, "
+            "boot_id = excluded.boot_id, since = excluded.since",
+            (record.uid, data, str(state), boot_id, now),
+        )
+        row = self._rows()[record.uid] = PreparedClaimRecord(decode_record(data), state, boot_id, now)
         return row
 
     def amend(self, record: ClaimRecord) -> None:

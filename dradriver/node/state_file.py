@@ -161,7 +161,7 @@ def staying(path: Path) -> Iterator[None]:
 @contextmanager
 def _locked(path: Path, kind: int) -> Iterator[None]:
     """Two processes that start together must not set each other's new file aside, nor one that is in use."""
-    descriptor = os.open(path.with_name(f"{path.name}.lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(f"{path}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, kind)
         yield
