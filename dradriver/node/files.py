@@ -40,7 +40,7 @@ def write_atomically(path: Path, data: bytes, unsynced: set[Path] | None = None)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        os.replace(draft, path)
+        draft.replace(path)
     except OSError:
         with suppress(OSError):
             draft.unlink()

@@ -2,7 +2,8 @@
 
 One thread owns the connection. What is asked for in one round of the event loop, or while another transaction
 is being written, is committed together: eight prepares side by side cost the disk little more than one. A
-second process may have the file open too (rolling update): every writing transaction takes the write lock first.
+second process may have the file open too (rolling update): every writing transaction takes the write lock
+first.
 
 The thread does the files of a claim too, right before the transaction that says that they are done: each
 change of threads costs as much as writing a file. Only for several claims at once it has help: syncs that wait
@@ -161,7 +162,7 @@ class State:
     ) -> T:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = Unstoppable(loop=loop)
-        # In the loop's next round: the thread would take the first job and leave the others of this round waiting.
+        # In the loop's next round: the thread would begin with the first job of this one, without the others.
         loop.call_soon(self._hand_over, _Job(work, loop, future, writes, first))
         return await future
 

@@ -138,6 +138,17 @@ async def test_two_processes_see_what_the_other_wrote(tmp_path: Path) -> None:
     await asyncio.gather(one.close(), two.close())
 
 
+async def test_what_was_asked_for_right_before_the_end_is_done(tmp_path: Path) -> None:
+    state = await opened(tmp_path / "state.db")
+    writing = asyncio.create_task(
+        state.write(lambda rows: rows.move(ClaimRecord(uid="a"), ClaimEvent.BEGIN_PREPARE))
+    )
+    await asyncio.sleep(0)
+    await state.close()
+    assert (await writing).state is ClaimState.PREPARING
+    assert [row.uid for row in node_status(tmp_path).claims] == ["a"]
+
+
 async def test_a_state_that_is_closed_says_so(tmp_path: Path) -> None:
     state = await opened(tmp_path / "state.db")
     await state.close()
@@ -214,6 +225,12 @@ def test_a_file_that_does_not_fit_leaves_the_old_one_and_no_half(tmp_path: Path)
     assert list(tmp_path.iterdir()) == [path]
 
 
+async def handed_over() -> None:
+    """One round of the loop in which tasks ask, and one in which the thread gets what they have asked for."""
+    for _ in range(2):
+        await asyncio.sleep(0)
+
+
 async def test_a_file_that_stays_locked_fails_all_who_wait_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -233,7 +250,7 @@ async def test_a_file_that_stays_locked_fails_all_who_wait_at_once(
     with closing(sqlite3.connect(tmp_path / "state.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         writing = [asyncio.create_task(state.write(lambda rows: rows.all())) for _ in range(8)]
-        await asyncio.sleep(0)
+        await handed_over()
         gate.set()
         outcomes = await asyncio.gather(*writing, return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [StateError] * 8
@@ -249,7 +266,7 @@ async def together(state: State, *firsts: Callable[[set[Path]], object]) -> list
     reading = asyncio.create_task(state.read(lambda _: gate.wait()))
     await asyncio.sleep(0)
     writing = [asyncio.create_task(state.write(lambda _: "written", first=first)) for first in firsts]
-    await asyncio.sleep(0)
+    await handed_over()
     gate.set()
     outcomes = await asyncio.gather(*writing, return_exceptions=True)
     await reading
