@@ -24,10 +24,10 @@ def shim(
     """Makes the cards of a node behind the shim, once a test."""
     opened: list[NvmlHardware] = []
 
-    def make(*cards: str, mig: bool = True) -> tuple[NvmlHardware, Hand]:
+    def make(*cards: str, mig: bool = True, sysfs: Path = Path("/sys")) -> tuple[NvmlHardware, Hand]:
         for name, value in environment(tmp_path / "cards.state", cards, mig=mig).items():
             monkeypatch.setenv(name, value)
-        hardware = NvmlHardware(shim_library)
+        hardware = NvmlHardware(shim_library, sysfs=sysfs)
         hardware.open()
         opened.append(hardware)
         return hardware, Hand(shim_library)

@@ -1,4 +1,4 @@
-"""Drivers that know less than today's, and nodes without one."""
+"""Drivers that know less than today's, drivers elsewhere, and nodes without one."""
 
 import os
 import subprocess

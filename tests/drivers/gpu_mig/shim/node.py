@@ -41,6 +41,7 @@ class NodeFiles:
         self.root = root
         self.gpus = gpus
         self._proc()
+        self._pci()
         self._driver()
         (root / "dev").mkdir()
 
@@ -114,6 +115,16 @@ class NodeFiles:
                     for compute in range(_COMPUTE)
                 )
         (driver / "nvidia-caps/mig-minors").write_text("\n".join(lines) + "\n")
+
+    def _pci(self) -> None:
+        links = self.root / "sys/bus/pci/devices"
+        links.mkdir(parents=True)
+        for gpu in range(self.gpus):
+            address = f"0000:{7 + 8 * gpu:02x}:00.0"
+            device = self.root / f"sys/devices/pci0000:{gpu:02x}/0000:{gpu:02x}:01.0/{address}"
+            device.mkdir(parents=True)
+            (device / "numa_node").write_text(f"{gpu}\n")
+            (links / address).symlink_to(f"../../../devices/{device.relative_to(self.root / 'sys/devices')}")
 
     def _driver(self) -> None:
         libraries = self.root / _LIBRARIES
