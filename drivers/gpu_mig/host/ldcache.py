@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
@@ -50,23 +51,18 @@ def _real(root: Path, paths: Iterator[Path], pattern: str) -> list[Path]:
 
 
 def _cached(root: Path) -> Iterator[Path]:
-    """What /etc/ld.so.cache lists (glibc, `sysdeps/generic/dl-cache.h`)."""
-    try:
+    """What /etc/ld.so.cache lists (glibc, `sysdeps/generic/dl-cache.h`); as far as it can be read."""
+    with suppress(OSError, struct.error, ValueError):
         data = (root / "etc/ld.so.cache").read_bytes()
-    except OSError:
-        return
-    start = 0
-    if data.startswith(_OLD):
-        (count,) = struct.unpack_from("=I", data, len(_OLD))
-        start = -(-(len(_OLD) + 4 + 12 * count) // 8) * 8
-    if not data.startswith(_NEW, start):
-        return
-    (count,) = struct.unpack_from("=I", data, start + len(_NEW))
-    for index in range(count):
-        at = start + 48 + index * _ENTRY.size
-        if at + _ENTRY.size > len(data):
+        start = 0
+        if data.startswith(_OLD):
+            (count,) = struct.unpack_from("=I", data, len(_OLD))
+            start = -(-(len(_OLD) + 4 + 12 * count) // 8) * 8
+        if not data.startswith(_NEW, start):
             return
-        flags, _, value, _, _ = _ENTRY.unpack_from(data, at)
-        if flags & 0xFF00 in _64_BIT:
-            text = data[start + value : data.index(b"\0", start + value)]
-            yield root / text.decode(errors="surrogateescape").lstrip("/")
+        (count,) = struct.unpack_from("=I", data, start + len(_NEW))
+        for index in range(count):
+            flags, _, value, _, _ = _ENTRY.unpack_from(data, start + 48 + index * _ENTRY.size)
+            if flags & 0xFF00 in _64_BIT:
+                text = data[start + value : data.index(b"\0", start + value)]
+                yield root / text.decode(errors="surrogateescape").lstrip("/")
