@@ -124,11 +124,8 @@ class GpuDriver(dra.Driver):
     async def _open(self, settings: Settings, boot: str) -> Node:
         if self._hardware is not None or self.simulate == "always":
             return await self._started(self._hardware or self._simulated(settings), settings, boot)
-        # NVML's binding and what reads the node's files; not needed to simulate, or to check configurations.
-        from drivers.gpu_mig.real import real_cards  # noqa: PLC0415
-
-        real, self._containers = real_cards(settings.host)
         try:
+            real, self._containers = _real(settings)
             return await self._started(real, settings, boot)
         except LibraryNotFoundError:
             if self.simulate == "never":
@@ -148,6 +145,15 @@ class GpuDriver(dra.Driver):
         node = Node(hardware, settings, mode, self.data_dir, boot)
         await node.__aenter__()
         return node
+
+
+def _real(settings: Settings) -> tuple[Hardware, Containers]:
+    try:
+        # NVML's binding and what reads the node's files; not needed to simulate, or to check configurations.
+        from drivers.gpu_mig.real import real_cards  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise LibraryNotFoundError(f"{error}: pip install 'dradriver[gpu-mig]'") from error
+    return real_cards(settings.host)
 
 
 async def _listen(node: Node, news: asyncio.Queue[Event]) -> None:

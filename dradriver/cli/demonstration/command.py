@@ -4,13 +4,15 @@ import asyncio
 import signal
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 import click
 from rich.text import Text
 
+from dradriver.cli.demonstration.shows import SHOWS
 from dradriver.cli.demonstration.story import Story
 from dradriver.cli.output import console
 from dradriver.cli.supervisor import Supervisor
@@ -18,29 +20,34 @@ from dradriver.cli.up import RUNTIMES, driver_processes
 
 __all__ = ["demo"]
 
-_LOOP: Final = "loop"
-
 
 @click.command()
+@click.option(
+    "--driver",
+    "drivers",
+    multiple=True,
+    type=click.Choice(tuple(SHOWS)),
+    help="Driver to show; may be repeated.  [default: all of them]",
+)
 @click.option("--keep", is_flag=True, help="Leave cluster and pods running for kubectl, until Ctrl-C.")
 @click.option(
     "--runtime", type=click.Choice(RUNTIMES), help="What runs containers.  [default: the first that works here]"
 )
-def demo(keep: bool, runtime: str | None) -> None:
-    """Show real devices of this machine all the way into a container.
+def demo(drivers: tuple[str, ...], keep: bool, runtime: str | None) -> None:
+    """Show devices all the way into a container.
 
-    Starts an embedded cluster in a temporary folder, runs the driver of loop devices beside it, and creates
-    two pods that each claim a device. Each line is printed after it happened. Exits with 1, and the reason,
-    when something did not happen.
+    Starts an embedded cluster in a temporary folder, runs drivers beside it, and creates two pods for each that
+    claim a device: real loop devices of this machine, and partitions of simulated GPUs. Each line is printed
+    after it happened. Exits with 1, and the reason, when something did not happen.
     """
     with tempfile.TemporaryDirectory(prefix="dradriver-demo-") as folder:
         try:
-            asyncio.run(_demo(Path(folder), runtime, keep=keep))
+            asyncio.run(_demo(Path(folder), drivers or tuple(SHOWS), runtime, keep=keep))
         except asyncio.CancelledError:
             raise click.Abort from None
 
 
-async def _demo(folder: Path, runtime: str | None, *, keep: bool) -> None:
+async def _demo(folder: Path, drivers: Sequence[str], runtime: str | None, *, keep: bool) -> None:
     # The embedded cluster is slow to import.
     from dradriver.cluster import Cluster  # noqa: PLC0415
     from dradriver.cluster.runtime import choose_runtime  # noqa: PLC0415
@@ -59,20 +66,28 @@ async def _demo(folder: Path, runtime: str | None, *, keep: bool) -> None:
         if chosen.name == "process":
             say("", "for real containers: install podman or runc (apt install podman) and run this as root")
         client = cluster.client()
-        (process,) = driver_processes(cluster, [_LOOP])
-        await stack.enter_async_context(Supervisor([process], lambda line: click.echo(line, err=True)))
-        story = Story(client, process, say)
-        await story.node_is_there()
-        await story.devices_are_published()
-        await story.objects_are_created()
-        await story.pods_run()
+        processes = [
+            replace(process, simulate=SHOWS[process.driver].simulate)
+            for process in driver_processes(cluster, drivers)
+        ]
+        await stack.enter_async_context(Supervisor(processes, lambda line: click.echo(line, err=True)))
+        stories = [Story(client, SHOWS[process.driver], process, say) for process in processes]
+        await stories[0].node_is_there()
+        for story in stories:
+            await story.devices_are_published()
+            await story.objects_are_created()
+            await story.pods_run()
+            await story.partitions_are_drawn()
         if keep:
             loop.add_signal_handler(signal.SIGINT, stop.set)
             click.echo(f"\nKept for you:  export KUBECONFIG={cluster.kubeconfig_path}\nCtrl-C ends it.")
             await stop.wait()
-        await story.pods_are_deleted()
-        story.nothing_is_left()
-        say("done", f"in {say.seconds():.1f} s; next: dradriver up --driver loop, and your own kubectl")
+        for story in stories:
+            await story.pods_are_deleted()
+        for story in stories:
+            story.nothing_is_left()
+        again = " ".join(f"--driver {driver}" for driver in drivers)
+        say("done", f"in {say.seconds():.1f} s; next: dradriver up {again}, and your own kubectl")
 
 
 class _Narrator:

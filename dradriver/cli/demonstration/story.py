@@ -8,7 +8,10 @@ from typing import Any, Final
 import msgspec
 import yaml
 
+from dradriver.allocator import Inventory
+from dradriver.cli.demonstration.shows import Show
 from dradriver.cli.demonstration.waiting import deadline, object_gone, object_with, text_of
+from dradriver.cli.partitions import counter_set_uses, drawing
 from dradriver.cli.supervisor import DriverProcess, last_lines
 from dradriver.errors import DraError
 from dradriver.kube import CLAIMS, CLASSES, NODES, PODS, SLICES, TEMPLATES, Client, Resource
@@ -21,8 +24,9 @@ from dradriver.model.workload import Node, Pod
 
 __all__ = ["Story"]
 
-DRIVER: Final = "loop.example.com"
 NAMESPACE: Final = "default"
+_NAMES: Final = 8
+"""How many devices are told by name."""
 _START_SECONDS: Final = 20.0
 _POD_SECONDS: Final = 30.0
 _KINDS: Final = {each.kind: each for each in (CLASSES, TEMPLATES, PODS)}
@@ -32,16 +36,18 @@ Say = Callable[[str, str], None]
 
 
 class Story:
-    """Two pods, each with a loop device of its own, from their creation to their end.
+    """Two pods, each with a device of its own, from their creation to their end.
 
     Args:
         client: the embedded API server.
+        show: whose devices, and what is to be seen of them.
         process: the driver's process and its node.
         say: prints a line.
     """
 
-    def __init__(self, client: Client, process: DriverProcess, say: Say) -> None:
+    def __init__(self, client: Client, show: Show, process: DriverProcess, say: Say) -> None:
         self._client = client
+        self._show = show
         self._process = process
         self._say = say
         self._pods: list[Pod] = []
@@ -55,28 +61,29 @@ class Story:
 
     async def devices_are_published(self) -> None:
         """Waits for the driver's slices; two devices are needed."""
+        driver = self._show.driver
 
         def published(candidate: ResourceSlice) -> bool:
-            return candidate.spec.driver == DRIVER and candidate.spec.node_name == self._process.node
+            spec = candidate.spec
+            return spec.driver == driver and spec.node_name == self._process.node and not spec.shared_counters
 
         async with deadline("the publication of devices", _START_SECONDS, self._driver_log):
             found = await object_with(self._client, SLICES, ResourceSlice, published)
         spec = found.spec
-        names = ", ".join(device.name for device in spec.devices)
+        names = [device.name for device in spec.devices]
+        more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+        told = f"{', '.join(names[:_NAMES]) or 'none'}{more}"
         self._say(
             "publish",
             f"ResourceSlice {_named(found.metadata)}: pool {spec.pool.name}, "
-            f"generation {spec.pool.generation}, {len(spec.devices)} devices: {names or 'none'}",
+            f"generation {spec.pool.generation}, {len(names)} devices: {told}",
         )
-        if sum(not device.attribute("backed") for device in spec.devices) < 2:
-            raise DraError(
-                "the demo needs two loop devices without a file behind them, and this machine has fewer; "
-                "run it as root, so that the driver can make some"
-            )
+        if missing := self._show.missing(spec.devices):
+            raise DraError(missing)
 
     async def objects_are_created(self) -> None:
         """Creates the example's manifests."""
-        for manifest in _manifests():
+        for manifest in _manifests(self._show):
             resource = _KINDS[manifest["kind"]]
             created: Any = await self._client.create(resource, manifest, _namespace(resource), into=dict)
             self._say("create", f"{resource.kind} {_named(decode_meta(created))} created")
@@ -107,15 +114,23 @@ class Story:
         async with deadline(f"the start of pod {name}", _POD_SECONDS, why):
             pod = await self._pod(name, lambda pod: pod.status.phase == "Running")
         path, spec = self._spec(claim)
-        node = spec.devices[0].container_edits.device_nodes[0]
-        self._say("prepare", f"CDI spec {path} gives {node.path} to containers of pod {name}")
+        edits = spec.devices[0].container_edits
+        nodes = ", ".join(node.path for node in edits.device_nodes)
+        self._say("prepare", f"CDI spec {path} gives {nodes} to containers of pod {name}")
         self._say("run", f"Pod {_named(pod.metadata)} runs on node {pod.spec.node_name}")
-        async with deadline(f"output of pod {name}", _POD_SECONDS, why):
-            text = await text_of(self._client, name, NAMESPACE, lambda text: text.count("\n") >= 2)
+        async with deadline(f"the output that shows the device of pod {name}", _POD_SECONDS, why):
+            text = await text_of(self._client, name, NAMESPACE, lambda text: self._show.seen(text, edits))
         for line in text.strip().splitlines():
             self._say("", f"{name} | {line}")
-        if f"LOOP_DEVICE={node.path}" not in text or text.count(node.path) < 2:
-            raise DraError(f"the container of pod {name} did not see {node.path}; it printed: {text!r}")
+
+    async def partitions_are_drawn(self) -> None:
+        """Draws what the claims have of devices that are divided; nothing where none is."""
+        slices = (await self._client.list(SLICES, into=ResourceSlice)).items
+        claims = (await self._client.list(CLAIMS, NAMESPACE, into=ResourceClaim)).items
+        own = [each for each in slices if each.spec.driver == self._show.driver]
+        uses = counter_set_uses(Inventory.of(own), claims, None)
+        for line in drawing([use for use in uses if use.holders]):
+            self._say("", line)
 
     async def pods_are_deleted(self) -> None:
         """Deletes the pods and follows their claims to the end."""
@@ -134,7 +149,7 @@ class Story:
         """Looks for what an unprepare should have removed."""
         from dradriver.node import node_status  # noqa: PLC0415 - slow to import (gRPC)
 
-        folder, data = self._process.directory / "cdi", self._process.directory / "plugins" / DRIVER
+        folder, data = self._process.directory / "cdi", self._process.directory / "plugins" / self._show.driver
         specs = sorted(path.name for path in folder.iterdir())
         claims = [str(row.record.ref) for row in node_status(data).claims]
         if specs or claims:
@@ -177,9 +192,9 @@ def _is_ready(node: Node) -> bool:
     return any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
 
 
-def _manifests() -> list[dict[str, Any]]:
-    folder = files("dradriver_loop") / "manifests"
-    texts = [(folder / name).read_text(encoding="utf-8") for name in ("class.yaml", "pods.yaml")]
+def _manifests(show: Show) -> list[dict[str, Any]]:
+    folder = files(show.package) / "manifests"
+    texts = [(folder / name).read_text(encoding="utf-8") for name in show.manifests]
     return [body for text in texts for body in yaml.safe_load_all(text)]
 
 

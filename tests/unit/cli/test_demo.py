@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from dradriver_loop.hardware import find_loops, make_loops
 
 from dradriver.cli.demonstration import story as stories
+from dradriver.cli.demonstration.shows import SHOWS
 from dradriver.cli.demonstration.story import Story
 from dradriver.cli.supervisor import DriverProcess, Supervisor
 from dradriver.cli.up import driver_processes
@@ -56,29 +58,42 @@ async def tell(story: Story) -> None:
     await story.devices_are_published()
     await story.objects_are_created()
     await story.pods_run()
+    await story.partitions_are_drawn()
     await story.pods_are_deleted()
     story.nothing_is_left()
 
 
-@pytest.mark.skipif(len(FREE_LOOPS) < 2, reason="fewer than two free loop devices, and no right to make some")
-async def test_every_line_names_what_the_server_has_answered_before(cluster: Cluster) -> None:
+LOOPS = pytest.param(
+    "loop",
+    marks=pytest.mark.skipif(
+        len(FREE_LOOPS) < 2, reason="fewer than two free loop devices, and no right to make some"
+    ),
+)
+
+
+@pytest.mark.parametrize("entry", [LOOPS, "gpu-mig"])
+async def test_every_line_names_what_the_server_has_answered_before(cluster: Cluster, entry: str) -> None:
     client = RecordingClient(cluster.client())
-    (process,) = driver_processes(cluster, ["loop"])
+    show = SHOWS[entry]
+    (process,) = (replace(each, simulate=show.simulate) for each in driver_processes(cluster, [entry]))
     headings: list[str] = []
+    texts: list[str] = []
 
     def say(heading: str, text: str) -> None:
         headings.append(heading)
+        texts.append(text)
         for name, version in re.findall(r"(\S+) \(resourceVersion (\d+)\)", text):
             assert (name, version) in client.seen, text
         for path in re.findall(r"CDI spec (/\S+\.json)", text):
             assert Path(path).exists(), text
 
     async with Supervisor([process], pytest.fail):
-        await tell(Story(client, process, say))
+        await tell(Story(client, show, process, say))
     assert list(dict.fromkeys(filter(None, headings))) == [
         "node", "publish", "create", "claim", "allocate", "prepare", "run", "delete", "unprepare",
     ]  # fmt: skip
     assert headings.count("allocate") == 2
+    assert any("memory-slice" in text for text in texts) is bool(entry == "gpu-mig")
 
 
 async def test_what_did_not_happen_in_time_is_said_with_the_drivers_last_words(
@@ -87,7 +102,7 @@ async def test_what_did_not_happen_in_time_is_said_with_the_drivers_last_words(
     monkeypatch.setattr(stories, "_START_SECONDS", 0.2)
     process = DriverProcess("loop", "node-1", cluster.node_kubeconfig("node-1"), cluster.node_dir("node-1"))
     process.log.write_text("no such card\n")
-    story = Story(cluster.client(), process, lambda heading, text: None)
+    story = Story(cluster.client(), SHOWS["loop"], process, lambda heading, text: None)
     with pytest.raises(
         DraError, match=r"the publication of devices did not happen within 0\.2 s.*no such card"
     ):
@@ -98,12 +113,12 @@ def test_a_cdi_spec_that_stayed_behind_is_a_failure(tmp_path: Path) -> None:
     from dradriver.node.state_file import connect
 
     (tmp_path / "cdi").mkdir()
-    data = tmp_path / "plugins" / stories.DRIVER
+    data = tmp_path / "plugins" / SHOWS["loop"].driver
     data.mkdir(parents=True)
     connect(data / "state.db")[0].close()
     process = DriverProcess("loop", "node-1", tmp_path / "kubeconfig", tmp_path)
     said: list[str] = []
-    story = Story(None, process, lambda heading, text: said.append(heading))  # type: ignore[arg-type]
+    story = Story(None, SHOWS["loop"], process, lambda heading, text: said.append(heading))  # type: ignore[arg-type]
     story.nothing_is_left()
     assert said == ["unprepare"]
     (tmp_path / "cdi/left.json").touch()

@@ -1,0 +1,80 @@
+"""What a demonstration shows of each driver: its manifests, and how a container shows its device."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from dradriver.model.cdi import ContainerEdits
+from dradriver.model.device import Device
+
+__all__ = ["SHOWS", "Show"]
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """One driver's part.
+
+    Attributes:
+        entry: the name by which `dradriver run` finds the driver.
+        driver: its name in the cluster.
+        package: where the manifests are.
+        manifests: their file names; two pods are among them, each with one claim.
+        missing: what keeps the devices from being enough; empty if nothing does.
+        seen: whether a container's output shows what the claim's edits give to it.
+        simulate: whether the driver's simulator is used, whatever this machine has.
+    """
+
+    entry: str
+    driver: str
+    package: str
+    manifests: Sequence[str]
+    missing: Callable[[Sequence[Device]], str]
+    seen: Callable[[str, ContainerEdits], bool]
+    simulate: str = "never"
+
+
+def _too_few_loops(devices: Sequence[Device]) -> str:
+    if sum(not device.attribute("backed") for device in devices) >= 2:
+        return ""
+    return (
+        "the demo needs two loop devices without a file behind them, and this machine has fewer; "
+        "run it as root, so that the driver can make some"
+    )
+
+
+def _loop_is_seen(text: str, edits: ContainerEdits) -> bool:
+    path = edits.device_nodes[0].path
+    return f"LOOP_DEVICE={path}" in text and text.count(path) > 1
+
+
+def _no_partitions(devices: Sequence[Device]) -> str:
+    return "" if devices else "the simulated cards offer nothing"
+
+
+def _gpu_is_seen(text: str, edits: ContainerEdits) -> bool:
+    return all(variable in text for variable in edits.env)
+
+
+SHOWS: Final = {
+    show.entry: show
+    for show in (
+        Show(
+            "loop",
+            "loop.example.com",
+            "dradriver_loop",
+            ("class.yaml", "pods.yaml"),
+            _too_few_loops,
+            _loop_is_seen,
+        ),
+        Show(
+            "gpu-mig",
+            "gpu.nvidia.com",
+            "drivers.gpu_mig",
+            ("classes.yaml", "pods.yaml"),
+            _no_partitions,
+            _gpu_is_seen,
+            simulate="always",
+        ),
+    )
+}
+"""Every show, by the driver's entry; a demonstration gives all of them in this order."""

@@ -1,0 +1,92 @@
+"""Opening the cards: NVML or the simulator, a driver that is not there yet, one that was replaced."""
+
+import os
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from drivers.gpu_mig import GpuDriver
+from drivers.gpu_mig.card import DriverNotLoadedError, LibraryNotFoundError, VersionMismatchError
+from drivers.gpu_mig.card.nvml import NvmlHardware
+from drivers.gpu_mig.card.simulator import SimulatedHardware
+from tests.drivers.gpu_mig.shim.hand import environment
+
+
+def on_a_node(driver: GpuDriver, folder: Path) -> GpuDriver:
+    driver.node_name, driver.data_dir = "node-1", folder
+    return driver
+
+
+def without_a_library(folder: Path, simulate: Literal["never", "auto", "always"]) -> GpuDriver:
+    driver = on_a_node(GpuDriver(f"host: {{driverRoot: {folder}, library: {folder}/none.so}}"), folder)
+    driver.simulate = simulate
+    return driver
+
+
+async def test_a_node_without_nvidias_driver_says_so_until_it_is_there(tmp_path: Path) -> None:
+    driver = without_a_library(tmp_path, "never")
+    for _ in range(2):
+        with pytest.raises(LibraryNotFoundError):
+            await driver.discover()
+
+
+@pytest.mark.parametrize("simulate", ["auto", "always"])
+async def test_where_it_is_wanted_cards_are_simulated_and_divided_as_claims_ask(
+    tmp_path: Path, simulate: Literal["auto", "always"]
+) -> None:
+    driver = without_a_library(tmp_path, simulate)
+    (pool,) = await driver.discover()
+    assert len(pool.devices) == 50
+    await driver.shutdown()
+
+
+async def test_a_kernel_module_that_is_not_loaded_is_no_reason_to_simulate(tmp_path: Path) -> None:
+    loaded = False
+
+    def hook(call: str, moment: str) -> None:
+        if call == "open" and not loaded:
+            raise DriverNotLoadedError("not loaded", "nvmlInit", 9)
+
+    driver = on_a_node(GpuDriver("", SimulatedHardware(hook=hook)), tmp_path)
+    driver.simulate = "auto"
+    with pytest.raises(DriverNotLoadedError):
+        await driver.discover()
+    loaded = True
+    assert await driver.discover()
+    await driver.shutdown()
+
+
+async def test_a_driver_that_was_replaced_needs_a_new_process(tmp_path: Path) -> None:
+    wishes: list[str] = []
+
+    def hook(call: str, moment: str) -> None:
+        if call == "gpus":
+            raise VersionMismatchError("driver and library differ", "nvmlDeviceGetCount_v2", 18)
+
+    driver = on_a_node(GpuDriver("", SimulatedHardware(hook=hook)), tmp_path)
+    driver._on_restart = wishes.append
+    with pytest.raises(VersionMismatchError):
+        await driver.discover()
+    (wish,) = wishes
+    assert wish.startswith("NVIDIA's driver was replaced")
+    await driver.shutdown()
+
+
+async def test_through_nvml_the_same_is_offered_as_by_the_simulator(
+    tmp_path: Path, shim_library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment(tmp_path / "cards", ["a100-40", "h100-80"], node="node-1").items():
+        monkeypatch.setenv(name, value)
+    assert os.environ["NVML_SHIM_NODE"] == "node-1"
+    offered = []
+    for hardware in (
+        NvmlHardware(shim_library),
+        SimulatedHardware(["a100-40", "h100-80"], node="node-1"),
+    ):
+        driver = on_a_node(GpuDriver("mode: dynamic", hardware), tmp_path)
+        (pool,) = await driver.discover()
+        consumed = {each.name: (each.consumes_counters, each.capacity) for each in pool.devices}
+        offered.append((consumed, pool.counter_sets))
+        await driver.shutdown()
+    assert offered[0] == offered[1]
