@@ -220,6 +220,27 @@ class CardSuite:
         with pytest.raises(NotSupportedError):
             make(bench, gpu, "7g.80gb", 0)
 
+    def test_a_card_that_cannot_be_divided_is_whole(self, benches: Benches) -> None:
+        bench = benches("t4", "a30")
+        whole, divided = bench.hardware.gpus()
+        assert whole.mig is None
+        assert divided.mig is not None
+        assert bench.hardware.profiles(whole.uuid) == ()
+        assert bench.hardware.gpu_instances(whole.uuid) == ()
+        assert bench.hardware.mig_devices(whole.uuid) == ()
+        with pytest.raises(NotSupportedError):
+            bench.hardware.set_mig_mode(whole.uuid, enabled=True)
+        bench.hardware.set_compute_mode(whole.uuid, ComputeMode.EXCLUSIVE_PROCESS)
+
+    def test_errors_are_told_after_a_switch_too(self, benches: Benches) -> None:
+        bench = benches("h100-80", mig=False)
+        (gpu,) = bench.hardware.gpus()
+        bench.hardware.set_mig_mode(gpu.uuid, enabled=True)
+        while bench.hardware.wait_event(0) is not None:
+            pass
+        bench.fail(0, EventKind.XID, xid=94)
+        assert bench.hardware.wait_event(1) == Event(EventKind.XID, gpu.uuid, 94)
+
     def test_a_hopper_switches_at_once_and_loses_its_instances(self, benches: Benches) -> None:
         bench = benches("h200-141", mig=False)
         gpu = bench.hardware.gpus()[0].uuid

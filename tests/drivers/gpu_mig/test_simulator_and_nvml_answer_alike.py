@@ -44,7 +44,7 @@ def create_compute_instance(hardware: Hardware, gpu: str, number: int) -> tuple[
     return made.gpu_instance, made.compute_instance
 
 
-@pytest.mark.parametrize("card", CATALOG)
+@pytest.mark.parametrize("card", [name for name, model in CATALOG.items() if model.profiles])
 def test_a_random_walk_is_answered_alike(
     card: str, shim: Callable[..., tuple[NvmlHardware, object]], tmp_path: Path
 ) -> None:

@@ -1,6 +1,5 @@
 """Questions about a GPU, and the words for the answers."""
 
-import itertools
 from collections.abc import Iterator, Mapping
 from ctypes import byref, c_uint
 from pathlib import Path
@@ -20,6 +19,8 @@ Handle: TypeAlias = pynvml.c_nvmlDevice_t
 _MIB: Final = 1 << 20
 _GIB: Final = 1 << 30
 _ANY: Final = 0xFFFFFFFF
+_MOST_SLOTS: Final = 64
+"""Where asking for profiles ends on a card that has none and calls no slot invalid."""
 
 _BRANDS: Final[Mapping[int, str]] = {
     pynvml.NVML_BRAND_QUADRO: "Quadro",
@@ -124,7 +125,7 @@ def _place(address: str, sysfs: Path) -> tuple[str, int | None]:
 
 
 def _profiles(handle: Handle) -> Iterator[Profile]:
-    for slot in itertools.count():
+    for slot in range(_MOST_SLOTS):
         try:
             info = _profile_info(handle, slot)
         except pynvml.NVMLError_NotSupported:

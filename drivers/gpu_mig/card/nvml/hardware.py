@@ -77,15 +77,20 @@ class NvmlHardware:
         self._profiles: dict[str, tuple[Profile, ...]] = {}
         self._watch: Watch | None = None
         self._watching = threading.Lock()
+        self._reset = False
 
     @answers
     def open(self) -> None:
         """See `Hardware`."""
         load_library(self._library)
         pynvml.nvmlInitWithFlags(_NO_GPUS)
-        self.gpus()
-        with self._watching:
-            self._watch = Watch(self._handles)
+        try:
+            self.gpus()
+            with self._watching:
+                self._watch = Watch(self._handles)
+        except BaseException:
+            pynvml.nvmlShutdown()
+            raise
 
     @answers
     def close(self) -> None:
@@ -175,6 +180,7 @@ class NvmlHardware:
         """See `Hardware`."""
         handle = self._handle(gpu)
         status = pynvml.nvmlDeviceSetMigMode(handle, int(enabled))
+        self._reset = True
         # It answers with success where the mode is only pending, and tells the reason beside it.
         if status not in {pynvml.NVML_SUCCESS, pynvml.NVML_ERROR_RESET_REQUIRED}:
             raise error_of(status, f"set_mig_mode of {gpu}")
@@ -224,8 +230,9 @@ class NvmlHardware:
             watch = self._watch
             if watch is None:
                 return None
-            if set(watch.gpus) != set(self._handles):
-                # GPUs came or went since: those that came tell their events from now on.
+            if self._reset or set(watch.gpus) != set(self._handles):
+                # GPUs came, went or were reset since: those that are here tell their events from now on.
+                self._reset = False
                 watch.close()
                 watch = self._watch = Watch(self._handles)
             return watch.wait(timeout)

@@ -65,7 +65,9 @@ def create_gpu_instance(handle: Handle, profile: int, placement: Placement) -> G
 
 def create_compute_instance(instance: InstanceHandle, slices: int) -> MigDevice:
     """Makes the compute instance that has all `slices` of a GPU instance."""
-    profile = next(profile for profile, count, _ in _compute_profiles(instance) if count == slices)
+    profile = next((profile for profile, count, _ in _compute_profiles(instance) if count == slices), None)
+    if profile is None:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
     info = pynvml.nvmlComputeInstanceGetInfo(pynvml.nvmlGpuInstanceCreateComputeInstance(instance, profile))
     # Its own handle tells the UUID at once; a walk over all MIG devices takes seconds on a busy node.
     gpu_instance = pynvml.nvmlGpuInstanceGetInfo(info.gpuInstance).id

@@ -22,6 +22,7 @@ from drivers.gpu_mig.card.simulator.nouns import (
     gpu_instance_of,
     gpu_of,
     mig_device_of,
+    new_gpu,
     require_mig,
     stable_uuid,
     tell,
@@ -88,7 +89,7 @@ class SimulatedHardware:
         self.hook = hook
         self._store = store or MemoryStore()
         self._new = [
-            GpuState(model, f"GPU-{stable_uuid(f'{node}/{index}')}", mig=mig, pending=mig)
+            new_gpu(model, f"GPU-{stable_uuid(f'{node}/{index}')}", mig=mig)
             for index, model in enumerate(models)
         ]
         self._heard: int | None = None

@@ -15,6 +15,7 @@ __all__ = [
     "gpu_instance_of",
     "gpu_of",
     "mig_device_of",
+    "new_gpu",
     "require_mig",
     "stable_uuid",
     "tell",
@@ -27,6 +28,12 @@ _KEPT_EVENTS: Final = 256
 def stable_uuid(words: str) -> uuid.UUID:
     """The same UUID for the same words."""
     return uuid.uuid5(_NAMESPACE, words)
+
+
+def new_gpu(model: str, uuid: str, *, mig: bool) -> GpuState:
+    """A GPU as it is at first; MIG is on only where it can be."""
+    divided = mig and bool(CATALOG[model].profiles)
+    return GpuState(model, uuid, mig=divided, pending=divided)
 
 
 def find_card(state: NodeState, gpu: str) -> GpuState:

@@ -185,6 +185,7 @@ API int nvmlDeviceGetComputeRunningProcesses_v3(const thing_t *t, unsigned *coun
 
 API int nvmlDeviceGetMigMode(const thing_t *t, unsigned *current, unsigned *pending) {
     CHECK(refused_gpu(t));
+    if (!model_of(t->gpu)->nprofiles) return NOT_SUPPORTED;
     *current = S->cards[t->gpu].mig, *pending = S->cards[t->gpu].pending;
     return SUCCESS;
 }
@@ -195,6 +196,7 @@ static void apply_pending(card_t *card) {
 API int nvmlDeviceSetMigMode(const thing_t *t, unsigned mode, int *status) {
     CHECK(refused_gpu(t));
     if (mode > 1) return INVALID_ARGUMENT;
+    if (!model_of(t->gpu)->nprofiles) return NOT_SUPPORTED;
     lock();
     card_t *card = &S->cards[t->gpu];
     int why = fault(__func__, 0), used = 0;
@@ -249,8 +251,8 @@ typedef struct { unsigned id, p2p, slices, most, sm, ce, dec, enc, jpeg, ofa; un
 typedef struct { unsigned version, id, p2p, slices, most, sm, ce, dec, enc, jpeg, ofa; unsigned long long memory; char name[96]; } info_v2_t;
 static int find_slot(const thing_t *t, unsigned slot, const profile_t **out) {
     CHECK(refused_gpu(t));
-    if (slot >= 0x12) return INVALID_ARGUMENT;
     const model_t *model = model_of(t->gpu);
+    if (slot >= 0x12 && model->nprofiles) return INVALID_ARGUMENT;
     for (unsigned i = 0; i < model->nprofiles; i++)
         if (model->profiles[i].slot == slot) { *out = &model->profiles[i]; return SUCCESS; }
     return NOT_SUPPORTED;

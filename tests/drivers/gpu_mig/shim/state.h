@@ -65,7 +65,7 @@ static void first_state(void) {
             if (!strcmp(MODELS[i].key, name) && S->count < MAX_GPUS) {
                 card_t *card = &S->cards[S->count++];
                 card->model = i;
-                card->mig = card->pending = mig && *mig == '1';
+                card->mig = card->pending = MODELS[i].nprofiles && mig && *mig == '1';
             }
     S->ready = 1;
 }
