@@ -1,0 +1,121 @@
+"""KEP-5004 natively: what kube-scheduler 1.37 makes of it, beside what is decided here."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from dradriver.kube import CLASSES, PODS, SLICES, PatchKind
+from dradriver.model.workload import Pod
+from tests.conformance.generated_pods import generated, kept, our_answer
+from tests.e2e.api_servers import ApiServerBed
+from tests.e2e.scheduled import Scheduled, answers, scheduled, scheduling_bed
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(scope="module")
+def bed() -> Iterator[ApiServerBed]:
+    with scheduling_bed() as made:
+        yield made
+
+
+@pytest.fixture
+async def plane(bed: ApiServerBed) -> AsyncIterator[Scheduled]:
+    async with scheduled(bed) as made:
+        yield made
+
+
+async def test_generated_pods_get_the_same_special_claims_and_mappings(plane: Scheduled) -> None:
+    seed = random.randrange(10**9)
+    pods = list(generated(seed, 60))
+    theirs = await answers(plane, pods)
+    different = [pod for pod, answer in zip(pods, theirs, strict=True) if our_answer(pod) != kept(answer)]
+    assert not different, f"seed {seed}: {len(different)} differ, first: {different[0]}"
+    await plane.delete(*(pod["metadata"]["name"] for pod in pods))
+
+
+async def class_of(plane: Scheduled, name: str) -> str | None:
+    """The class that serves a pod, None where its node's device plugin does."""
+    (pod,) = await plane.bound(name)
+    claim = await plane.special_claim(pod)
+    exactly = claim.spec.devices.requests[0].exactly if claim else None
+    return exactly.device_class_name if exactly else None
+
+
+async def test_nodes_of_both_kinds_serve_and_are_full_at_some_time(plane: Scheduled) -> None:
+    await plane.node("mixed-plugin", **{"example.com__mixed": "2"})
+    await plane.node("mixed-dra")
+    await plane.devices("mixed-dra", "mixed.example.com", 2)
+    await plane.device_class("mixed", "mixed.example.com", "example.com/mixed")
+    names = [f"mixed-{number}" for number in range(4)]
+    for name in names:
+        await plane.pod(name, "example.com/mixed")
+    nodes = sorted(pod.spec.node_name for pod in await plane.bound(*names))
+    assert nodes == ["mixed-dra", "mixed-dra", "mixed-plugin", "mixed-plugin"]
+    await plane.pod("mixed-more", "example.com/mixed")
+    told = await plane.refusal("mixed-more", "cannot allocate all claims")
+    assert "Insufficient example.com/mixed" in told
+    await plane.delete(*names, "mixed-more")
+
+
+async def test_a_node_moves_from_device_plugin_to_dra_and_back(plane: Scheduled) -> None:
+    resource = "example.com/moving"
+    await plane.node("moving", **{"example.com__moving": "1"})
+    await plane.device_class("moving", "moving.example.com", resource)
+    await plane.pod("moving-1", resource)
+    assert await class_of(plane, "moving-1") is None
+    await plane.delete("moving-1")
+    await plane.node("moving", **{"example.com__moving": "0"})
+    await plane.devices("moving", "moving.example.com", 1)
+    await plane.pod("moving-2", resource)
+    assert await class_of(plane, "moving-2") == "moving"
+    await plane.delete("moving-2")
+    await plane.client.delete(SLICES, "moving-moving.example.com-0")
+    await plane.node("moving", **{"example.com__moving": "1"})
+    await plane.pod("moving-3", resource)
+    assert await class_of(plane, "moving-3") is None
+    await plane.delete("moving-3")
+
+
+async def test_a_newer_class_takes_over_and_is_forgotten_when_the_old_one_lets_go(plane: Scheduled) -> None:
+    """Unlike the KEP: kube-scheduler 1.37 drops the name when any class that had it loses it (docs/keps.md)."""
+    resource = "example.com/replaced"
+    await plane.node("replaced")
+    await plane.devices("replaced", "replaced.example.com", 4)
+    await plane.device_class("replaced-b-old", "replaced.example.com", resource)
+    await plane.pod("replaced-1", resource)
+    assert await class_of(plane, "replaced-1") == "replaced-b-old"
+    await plane.device_class("replaced-a-new", "replaced.example.com", resource)
+    # The first pod that kube-scheduler gives the new class to shows that it has seen it.
+    seen, number = "", 2
+    while seen != "replaced-a-new":
+        await plane.delete(f"replaced-{number}")
+        await plane.pod(f"replaced-{number}", resource)
+        seen = await class_of(plane, f"replaced-{number}") or ""
+    body = {"spec": {"extendedResourceName": None}}
+    await plane.client.patch(CLASSES, "replaced-b-old", "", body, PatchKind.MERGE, into=dict)
+    async with asyncio.timeout(60):
+        told = ""
+        while "Insufficient" not in told:
+            await plane.delete("replaced-3")
+            await plane.pod("replaced-3", resource)
+            await asyncio.sleep(1)
+            pod = await plane.client.get(PODS, "replaced-3", "default", into=Pod)
+            told = " ".join(condition.message for condition in pod.status.conditions)
+    touched = {"metadata": {"annotations": {"touched": "yes"}}}
+    await plane.client.patch(CLASSES, "replaced-a-new", "", touched, PatchKind.MERGE, into=dict)
+    await plane.delete("replaced-3")
+    await plane.pod("replaced-4", resource)
+    assert await class_of(plane, "replaced-4") == "replaced-a-new", "until the new class is written again"
+    await plane.delete("replaced-1", "replaced-2", "replaced-4")
+
+
+async def test_more_than_32_devices_do_not_fit(plane: Scheduled) -> None:
+    await plane.node("many")
+    await plane.devices("many", "many.example.com", 40)
+    await plane.device_class("many", "many.example.com", "example.com/many")
+    await plane.pod("many", "example.com/many", 33)
+    await plane.refusal("many", "number of requested devices 33 exceeds the claim limit of 32")
+    await plane.delete("many")
