@@ -15,6 +15,7 @@ import yaml
 from dradriver.allocator import MAX_STEPS
 from dradriver.cli.output import progress_console
 from dradriver.cli.supervisor import DriverProcess, Supervisor
+from dradriver.control.extended import ScoringStrategy
 from dradriver.driver import PoolDriver
 from dradriver.errors import DraError, UsageError
 from dradriver.kube import CLAIMS
@@ -43,6 +44,7 @@ class _Wanted:
     metrics_port: int
     binding_timeout: float
     max_steps: int
+    scoring: ScoringStrategy | None
 
 
 def _default_data() -> Path:
@@ -90,6 +92,13 @@ def _default_data() -> Path:
     help="Tries of a device after which the allocator gives up on a node.",
 )
 @click.option(
+    "--scoring",
+    metavar="STRATEGY:RESOURCES",
+    default="",
+    help="Which nodes are better for pods with extended resources, as LeastAllocated:example.com/gpu=1 or "
+    "MostAllocated:...  [default: all are equally good]",
+)
+@click.option(
     "--metrics-port",
     type=click.IntRange(0, 65535),
     default=0,
@@ -105,6 +114,7 @@ def up(  # noqa: PLR0913, PLR0917 - one argument an option
     runtime: str | None,
     binding_timeout: float,
     max_steps: int,
+    scoring: str,
     metrics_port: int,
 ) -> None:
     """Run a small cluster for your own kubectl, with real devices of this machine.
@@ -125,6 +135,7 @@ def up(  # noqa: PLR0913, PLR0917 - one argument an option
         metrics_port=metrics_port,
         binding_timeout=binding_timeout,
         max_steps=max_steps,
+        scoring=ScoringStrategy.parse(scoring) if scoring else None,
     )
     asyncio.run(_up(wanted))
 
@@ -152,6 +163,7 @@ async def _up(wanted: _Wanted) -> None:
                     runtime=wanted.runtime,
                     binding_timeout_seconds=wanted.binding_timeout,
                     max_steps=wanted.max_steps,
+                    scoring=wanted.scoring,
                 )
             )
             await stack.enter_async_context(Endpoints(cluster, "127.0.0.1", wanted.metrics_port))

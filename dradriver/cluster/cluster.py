@@ -16,6 +16,7 @@ from dradriver.cluster.folder import DataFolder
 from dradriver.cluster.kubelet import Kubelet
 from dradriver.cluster.runtime import Runtime, choose_runtime
 from dradriver.control.controllers import Controllers
+from dradriver.control.extended import ScoringStrategy
 from dradriver.control.metrics import Metrics
 from dradriver.errors import NotFoundError, UsageError
 from dradriver.kube import Client
@@ -42,7 +43,7 @@ class Cluster:
         nodes: the names of the nodes that have a kubelet stand-in.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one argument a setting
         self,
         directory: Path,
         *,
@@ -53,6 +54,7 @@ class Cluster:
         slice_cleanup_seconds: float = 30.0,
         binding_timeout_seconds: float = 600.0,
         max_steps: int = MAX_STEPS,
+        scoring: ScoringStrategy | None = None,
     ) -> None:
         """Describes a cluster; nothing happens before `start`.
 
@@ -66,6 +68,7 @@ class Cluster:
             slice_cleanup_seconds: how long a driver may be away before its ResourceSlices are deleted.
             binding_timeout_seconds: how long after its allocation a claim may wait for binding conditions.
             max_steps: after how many tries of a device the allocator gives up on a node.
+            scoring: which nodes are better for pods with extended resources; by default all are equally good.
 
         Raises:
             UsageError: a feature gate is unknown, or needs another that is off.
@@ -81,6 +84,7 @@ class Cluster:
         self._slice_cleanup_seconds = slice_cleanup_seconds
         self._binding_timeout = timedelta(seconds=binding_timeout_seconds)
         self._max_steps = max_steps
+        self._scoring = scoring
         self._runtime = _NO_NODES
         self._client: Client | None = None
         self._controllers: Controllers | None = None
@@ -173,6 +177,7 @@ class Cluster:
                 features=self._features(),
                 binding_timeout=self._binding_timeout,
                 max_steps=self._max_steps,
+                scoring=self._scoring,
                 taint_rules=self._gates.enabled("DRADeviceTaintRules"),
             )
             await stack.enter_async_context(self._controllers)

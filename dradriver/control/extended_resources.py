@@ -9,14 +9,11 @@ minutes to attach.
 from collections.abc import Sequence
 from typing import Final
 
-from dradriver.allocator import CelSelectors
-from dradriver.allocator import Node as AllocationNode
-from dradriver.allocator.nodes import device_on_node
-from dradriver.cel.errors import CelError
+from dradriver.control.class_devices import devices_of
 from dradriver.control.cycle import Cycle, NoNode, everywhere
 from dradriver.control.extended import (
     Special,
-    TooMany,
+    Unservable,
     Use,
     allocatable,
     amounts_of,
@@ -25,12 +22,10 @@ from dradriver.control.extended import (
     usable_again,
 )
 from dradriver.model.claim import ResourceClaim
-from dradriver.model.deviceclass import DeviceClass
 from dradriver.model.workload import Node
 
 __all__ = ["filling", "find_claim", "matter", "served", "to_allocate"]
 
-_CEL: Final = CelSelectors()
 _STALE: Final = "cannot schedule extended resource claim"
 """kube-scheduler's words for a special claim of an earlier attempt."""
 
@@ -55,7 +50,7 @@ def served(cycle: Cycle, node: Node) -> str | None:
     taken = snapshot.taken.get(node.metadata.name, {})
     try:
         share = share_of(pod, cycle.amounts, node, taken, snapshot.classes_by_resource)
-    except TooMany as problem:
+    except Unservable as problem:
         return str(problem)
     if share.insufficient:
         return ", ".join(f"Insufficient {name}" for name in share.insufficient)
@@ -94,24 +89,6 @@ def _use(cycle: Cycle, node: Node, resource: str) -> Use:
     taken = cycle.snapshot.taken.get(node.metadata.name, {}).get(resource, 0)
     found = cycle.snapshot.classes_by_resource.by_name.get(resource)
     if capacity == 0 and found is not None:
-        capacity, taken = _devices(cycle, node, found)
+        snapshot = cycle.snapshot
+        capacity, taken = devices_of(found, node, snapshot.inventory, snapshot.in_use, snapshot.features)
     return Use(capacity, taken + cycle.amounts[resource])
-
-
-def _devices(cycle: Cycle, node: Node, wanted: DeviceClass) -> tuple[int, int]:
-    """How many devices of a class the node reaches, and how many of them are allocated."""
-    snapshot = cycle.snapshot
-    here = AllocationNode(node.metadata.name, node.metadata.labels, frozenset(node.status.declared_features))
-    expressions = [selector.cel.expression for selector in wanted.spec.selectors if selector.cel]
-    total = allocated = 0
-    try:
-        matchers = [_CEL.compile(expression) for expression in expressions]
-        for pool in snapshot.inventory.near(here):
-            held = snapshot.in_use.of_pool(pool.key)
-            for device in pool.visible_on(here, snapshot.features) or ():
-                if device_on_node(device.device, device.source, here) and all(m(device) for m in matchers):
-                    total += 1
-                    allocated += device.device.name in held
-    except CelError:
-        return 0, 0  # as kube-scheduler: the resource does not count
-    return total, allocated

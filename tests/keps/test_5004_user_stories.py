@@ -1,6 +1,8 @@
 """KEP-5004, Motivation and Design Details: what users, developers and administrators do, embedded."""
 
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -157,3 +159,12 @@ async def test_a_pod_that_needs_33_devices_is_told_so(cluster: ExtendedCluster) 
     await cluster.dra_node("node", 40)
     await cluster.pod("pod", 33)
     assert "need 33 devices, a claim holds at most 32" in await cluster.plane.refusal("pod")
+
+
+async def test_the_page_on_extended_resources_does_what_it_says(cluster: ExtendedCluster) -> None:
+    page = (Path(__file__).parents[2] / "docs/extended-resources.md").read_text()
+    pod, device_class = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    await cluster.dra_node("node", 2)
+    await cluster.plane.apply(device_class)
+    await cluster.plane.apply(pod)
+    assert len((await cluster.special_claim(await cluster.bound("demo"))).results) == 2

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 
 from dradriver.cli.attempt import Filters, Settings, placer_of
 from dradriver.cli.explanation.claims import ClaimState, SaidConditions, claim_state, said_conditions
+from dradriver.cli.explanation.extended import extended_remarks
 from dradriver.cli.explanation.nodes import NodeGroup, node_groups
 from dradriver.cli.explanation.report import Explanation
 from dradriver.cli.get.pods import why_pending
 from dradriver.cli.progress import Progress
 from dradriver.cli.world import Need, World, pod_need
 from dradriver.control.conditions import Patience
+from dradriver.control.extended import is_special_for
 from dradriver.errors import NotFoundError
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.workload import Pod
@@ -55,7 +57,7 @@ def explain_pod(question: Question, ref: str) -> Explanation:
     open_claims = any(claim.allocation is None for claim in need.claims)
     look = not need.missing and (open_claims or bool(question.node)) and (not nominated or bool(question.node))
     nodes = _nodes(question, need) if look else ()
-    return Explanation("Pod", ref, message, states, nodes=nodes)
+    return Explanation("Pod", ref, message, states, extended_remarks(world, pod), nodes)
 
 
 def explain_claim(question: Question, ref: str) -> Explanation:
@@ -112,6 +114,11 @@ def _states(world: World, pod: Pod, patience: Patience) -> tuple[ClaimState, ...
         name = pod.claim_name(wanted)
         ref = f"{pod.metadata.namespace}/{name}" if name else ""
         found.append(claim_state(wanted.name, ref, made.get(ref), said, patience))
+    found += [
+        claim_state("extended resources", claim.ref, claim, said, patience)
+        for claim in world.claims.values()
+        if is_special_for(claim, pod)
+    ]
     return tuple(found)
 
 

@@ -11,6 +11,7 @@ from dradriver.cli.files import Document, Reading, file_options, read_files
 from dradriver.cli.output import document as print_document
 from dradriver.cli.output import output_option
 from dradriver.cli.validation.cdi import check_cdi
+from dradriver.cli.validation.extended import extended_warnings
 from dradriver.cli.validation.findings import Finding, problems_of
 from dradriver.cli.validation.members import Member
 from dradriver.cli.validation.objects import KINDS, NAMESPACED, check
@@ -43,7 +44,8 @@ def validate(ctx: click.Context, files: Sequence[str], drivers: Sequence[str], o
     """Check slices, classes, claims, templates and CDI specs offline.
 
     Says what an API server would refuse, what no allocator could use, and what may go wrong later (warnings).
-    Other kinds are skipped. Exits with 1 when anything is invalid.
+    Of pods, only extended resources are looked at that the classes serve. Other kinds are skipped.
+    Exits with 1 when anything is invalid.
     """
     reading = read_files(files)
     found = sorted(findings(reading, known_configs(map(load_driver, drivers))), key=_place(reading))
@@ -77,6 +79,7 @@ def findings(reading: Reading, known: Known = _NO_DRIVERS) -> Iterator[Finding]:
     for document in reading.documents:
         yield from _check_document(document, members, known)
     yield from check_pools(members)
+    yield from extended_warnings(reading.documents)
 
 
 def _twice(documents: Iterable[Document]) -> Iterator[Finding]:

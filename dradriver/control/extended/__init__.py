@@ -12,9 +12,9 @@ what devices have to serve; its *mappings* say which container gets which reques
 
 from dradriver.control.extended.classes import ClassesByResource
 from dradriver.control.extended.names import IMPLICIT_PREFIX, implicit_name, is_extended
-from dradriver.control.extended.requests import amounts_of
+from dradriver.control.extended.requests import amounts_of, completed
 from dradriver.control.extended.scoring import ScoringStrategy, Use
-from dradriver.control.extended.share import Share, TooMany, allocatable, share_of
+from dradriver.control.extended.share import Share, Unservable, allocatable, share_of
 from dradriver.control.extended.special import (
     Special,
     discard_step,
@@ -30,10 +30,11 @@ __all__ = [
     "ScoringStrategy",
     "Share",
     "Special",
-    "TooMany",
+    "Unservable",
     "Use",
     "allocatable",
     "amounts_of",
+    "completed",
     "discard_step",
     "implicit_name",
     "is_extended",

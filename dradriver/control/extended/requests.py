@@ -13,12 +13,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from msgspec.structs import replace
+
 from dradriver.control.extended.names import is_extended
 from dradriver.model.claim import DeviceRequest, ExactDeviceRequest
 from dradriver.model.quantity import NANO, Quantity
 from dradriver.model.workload import Container, Pod, RequestMapping
 
-__all__ = ["Requests", "amounts_of", "requests_of"]
+__all__ = ["Requests", "amounts_of", "completed", "requests_of"]
 
 _NONE: Final = Quantity("0")
 
@@ -138,6 +140,19 @@ def amounts_of(pod: Pod) -> Mapping[str, int]:
         for name in sorted({*together, *at_start})
         if (amount := max(together.get(name, 0), at_start.get(name, 0))) > 0
     }
+
+
+def completed(pod: Pod) -> Pod:
+    """The pod as the API server completes it: what is limited only is requested too."""
+    spec = pod.spec
+    init, regular = ([_completed(each) for each in part] for part in (spec.init_containers, spec.containers))
+    return replace(pod, spec=replace(spec, init_containers=init, containers=regular))
+
+
+def _completed(container: Container) -> Container:
+    resources = container.resources
+    requests = {**resources.limits, **resources.requests}
+    return replace(container, resources=replace(resources, requests=requests))
 
 
 def is_sidecar(container: Container) -> bool:

@@ -6,11 +6,15 @@ the better. Like kube-scheduler's, the default strategy names none of them, and 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, Self
+
+from dradriver.control.extended.names import is_extended
+from dradriver.errors import UsageError
 
 __all__ = ["ScoringStrategy", "Use"]
 
 _BEST: Final = 100
+_EXAMPLE: Final = "LeastAllocated:example.com/gpu=2,example.com/nic"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,28 @@ class ScoringStrategy:
 
     type: Literal["LeastAllocated", "MostAllocated"] = "LeastAllocated"
     resources: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Reads `LeastAllocated:example.com/gpu=2,example.com/nic`; a weight that is not given is 1.
+
+        Raises:
+            UsageError: it does not look like that.
+        """
+        kind, _, listed = text.partition(":")
+        resources: dict[str, int] = {}
+        for part in filter(None, listed.split(",")):
+            name, _, weight = part.partition("=")
+            if not is_extended(name) or not (weight or "1").isdecimal() or int(weight or "1") < 1:
+                raise UsageError(
+                    f"scoring {text!r}: {part!r} is no extended resource with a weight of at least 1"
+                )
+            resources[name] = int(weight or "1")
+        if kind not in _RATES or not resources:
+            raise UsageError(
+                f"scoring {text!r}: write {' or '.join(_RATES)}, a colon and resources: {_EXAMPLE}"
+            )
+        return cls(kind, resources)  # type: ignore[arg-type] # it is one of the two
 
     def counts(self, amounts: Mapping[str, int]) -> bool:
         """Whether it matters where a pod that asks for these amounts goes."""

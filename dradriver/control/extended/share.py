@@ -1,6 +1,6 @@
 """What of a pod's extended resources a node's device plugins serve, and what its devices have to."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from dradriver.control.extended.classes import ClassesByResource
@@ -9,14 +9,14 @@ from dradriver.model.claim import MAX_RESULTS
 from dradriver.model.quantity import NANO
 from dradriver.model.workload import Node, Pod
 
-__all__ = ["MAX_REQUESTS", "Share", "TooMany", "allocatable", "share_of", "too_many"]
+__all__ = ["MAX_REQUESTS", "Share", "Unservable", "allocatable", "in_parts", "share_of", "too_many"]
 
 MAX_REQUESTS = 32
 """The most requests of a claim (`DeviceRequestsMaxSize`)."""
 
 
-class TooMany(Exception):  # noqa: N818 - a finding
-    """The devices would not fit into one claim; the text says how many they are."""
+class Unservable(Exception):  # noqa: N818 - a finding
+    """No claim can ask for the devices, on whatever node; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def share_of(
         classes: all classes.
 
     Raises:
-        TooMany: no claim can hold that many devices or requests.
+        Unservable: no claim can hold that many devices or requests, or they are asked for in parts.
     """
     insufficient: list[str] = []
     served: dict[str, str] = {}
@@ -60,9 +60,11 @@ def share_of(
             served[name] = class_name
         elif amount > advertised - taken.get(name, 0):
             insufficient.append(name)
+    if problem := in_parts(pod, served):
+        raise Unservable(problem)
     requests = requests_of(pod, served) if served else Requests()
     if problem := too_many(requests):
-        raise TooMany(problem)
+        raise Unservable(problem)
     return Share(tuple(insufficient), requests)
 
 
@@ -70,6 +72,15 @@ def allocatable(node: Node, name: str) -> int:
     """How much of a resource the node's device plugins offer."""
     quantity = node.status.allocatable.get(name)
     return -(-quantity.nano // NANO) if quantity is not None else 0
+
+
+def in_parts(pod: Pod, served: Collection[str]) -> str | None:
+    """Which container asks for a part of a device; the API server allows that for implicit names."""
+    for container in (*pod.spec.init_containers, *pod.spec.containers):
+        for name, quantity in container.resources.requests.items():
+            if name in served and quantity.nano % NANO:
+                return f"container {container.name} asks for {quantity} {name}, but devices are whole"
+    return None
 
 
 def too_many(requests: Requests) -> str | None:

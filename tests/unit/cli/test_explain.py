@@ -11,6 +11,8 @@ from click.testing import Result
 from msgspec.structs import replace
 
 from dradriver.cluster.apiserver import ApiServer
+from dradriver.control.extended import special_for
+from dradriver.control.extended.requests import requests_of
 from dradriver.kube import CLAIMS, CLASSES, PODS, SLICES, Client, PatchKind
 from dradriver.model.claim import DeviceConstraint, DeviceResult
 from dradriver.model.counters import CounterConsumption, CounterSet
@@ -29,6 +31,8 @@ from dradriver.testing.builders import (
     slice_,
 )
 from tests.unit.cli.worlds import listed
+from tests.unit.control.extended_pods import GPU, gpu_class, plugin_node
+from tests.unit.control.extended_pods import pod as extended_pod
 from tests.unit.control.world import NOW
 
 Command = Callable[..., Result]
@@ -311,3 +315,25 @@ def test_an_api_server_that_is_away_is_one_line(dradriver: Command, tmp_path: Pa
     assert result.exit_code == 1
     assert result.stderr.startswith("Error: ")
     assert result.stderr.count("\n") == 1
+
+
+def test_it_says_who_may_serve_extended_resources_and_what_is_in_the_way(dradriver: Command) -> None:
+    """KEP-5004: a node with a device plugin and devices, and more devices than a claim holds."""
+    many = [device(f"gpu-{number}") for number in range(40)]
+    slices = [slice_(*many), slice_(device(), node_name="node-2")]
+    nodes = [plugin_node("node-1", 0), plugin_node("node-2", 1)]
+    lines = explained(dradriver, "pod", "pod-1", objects=[gpu_class(), *nodes, *slices, extended_pod(gpu=33)])
+    assert lines[1:] == [
+        f"{GPU}: 33, from device plugins on node-2 or devices of class {DRIVER} on node-1",
+        f"node-2: has a device plugin for {GPU} and devices of class {DRIVER}; only the plugin's count",
+        "spec: extended resources need 33 devices, a claim holds at most 32: "
+        "only a node with a device plugin can serve it",
+    ]
+
+
+def test_it_says_how_far_the_claim_for_extended_resources_is(dradriver: Command) -> None:
+    asking = extended_pod(gpu=1)
+    made = special_for(asking, requests_of(asking, {GPU: DRIVER}), ())
+    special = replace(made, api_version="resource.k8s.io/v1", kind="ResourceClaim")
+    lines = explained(dradriver, "pod", "pod-1", objects=[gpu_class(), special, asking])
+    assert f"extended resources: claim {special.ref} is not allocated" in lines

@@ -21,6 +21,10 @@ Command = Callable[..., Result]
         (("--nodes", "0"), 2, "--nodes"),
         (("--runtime", "docker"), 2, "--runtime"),
         (("--max-steps", "0"), 2, "--max-steps"),
+        (("--scoring", "Fullest:example.com/gpu"), 2, "LeastAllocated or MostAllocated"),
+        (("--scoring", "MostAllocated"), 2, "LeastAllocated or MostAllocated"),
+        (("--scoring", "MostAllocated:cpu=1"), 2, "'cpu=1' is no extended resource"),
+        (("--scoring", "MostAllocated:example.com/gpu=0"), 2, "weight of at least 1"),
         (("--binding-timeout", "0"), 2, "--binding-timeout"),
     ],
 )

@@ -332,3 +332,16 @@ def test_the_manifests_of_the_example_are_valid(dradriver: Command) -> None:
     folder = Path(__file__).parents[3] / "examples/loop/dradriver_loop/manifests"
     result = dradriver("validate", "-f", str(folder))
     assert result.exit_code == 0, result.output
+
+
+def test_extended_resources_are_checked_across_the_files(tmp_path: Path) -> None:
+    """KEP-5004: a class that can't be asked for, two that name one resource, and a pod that can't be served."""
+    long = {**class_body(), "metadata": {"name": "x" * 64}}
+    first = class_body(extendedResourceName="example.com/gpu")
+    second = {**first, "metadata": {"name": "second.example.com"}}
+    container = {"name": "main", "image": "busybox", "resources": {"limits": {"example.com/gpu": 33}}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod"}, "spec": {"containers": [container]}}
+    told = "\n".join(found(tmp_path, long, first, second, pod))
+    assert "has 64 characters, at most 63 are allowed" in told
+    assert "warning: spec.extendedResourceName: example.com/gpu is served by class gpu.example.com" in told
+    assert "Pod pod: warning: spec: extended resources need 33 devices, a claim holds at most 32" in told

@@ -116,7 +116,7 @@ def test_names_that_are_not_extended(name: str) -> None:
     assert not is_extended(name)
 
 
-def test_a_fraction_of_a_device_is_none() -> None:
+def test_no_request_asks_for_a_part_of_a_device() -> None:
     made = pod(gpu=1)
     half = replace(made.spec.containers[0].resources, requests={GPU: Quantity("500m")})
     spec = replace(made.spec, containers=[replace(made.spec.containers[0], resources=half)])

@@ -19,6 +19,7 @@ from dradriver.control.extended import ScoringStrategy
 from dradriver.control.pipeline import schedule
 from dradriver.control.snapshot import Plan, Unschedulable
 from dradriver.model.claim import CLAIM_FINALIZER, EXTENDED_CLAIM_ANNOTATION, ResourceClaim
+from dradriver.model.quantity import Quantity
 from dradriver.model.workload import ExtendedResourceClaim, Pod, RequestMapping
 from dradriver.testing import builders
 from tests.unit.control.extended_pods import GPU, IMPLICIT, NIC, container, gpu_class, plugin_node, pod
@@ -187,6 +188,16 @@ def test_more_devices_than_a_claim_holds_never_fit() -> None:
     w = nodes_only("dra", by_devices=40)
     w.add(pod(gpu=33))
     assert "need 33 devices, a claim holds at most 32" in refused(w, w.pod())
+
+
+def test_a_part_of_a_device_can_not_be_had() -> None:
+    """The API server allows it for implicit names; kube-scheduler never gets such a pod bound."""
+    w = nodes_only("dra")
+    made = pod(implicit=1)
+    (main,) = made.spec.containers
+    half = replace(main, resources=replace(main.resources, requests={IMPLICIT: Quantity("500m")}))
+    w.add(replace(made, spec=replace(made.spec, containers=[half])))
+    assert f"container main asks for 500m {IMPLICIT}, but devices are whole" in refused(w, w.pod())
 
 
 def test_a_device_plugin_has_no_such_limit() -> None:

@@ -1,0 +1,42 @@
+"""How many devices of a class a node reaches."""
+
+from typing import Final
+
+from dradriver.allocator import CelSelectors, Features, InUse, Inventory
+from dradriver.allocator import Node as AllocationNode
+from dradriver.allocator.nodes import device_on_node
+from dradriver.cel.errors import CelError
+from dradriver.model.deviceclass import DeviceClass
+from dradriver.model.workload import Node
+
+__all__ = ["devices_of"]
+
+_CEL: Final = CelSelectors()
+
+
+def devices_of(
+    wanted: DeviceClass, node: Node, inventory: Inventory, in_use: InUse, features: Features
+) -> tuple[int, int]:
+    """All of them, and how many are allocated; none where a selector fails, as for `NodeResourcesFit`.
+
+    Args:
+        wanted: the class.
+        node: the node.
+        inventory: all pools.
+        in_use: what is allocated.
+        features: what is switched on.
+    """
+    here = AllocationNode(node.metadata.name, node.metadata.labels, frozenset(node.status.declared_features))
+    expressions = [selector.cel.expression for selector in wanted.spec.selectors if selector.cel]
+    total = allocated = 0
+    try:
+        matchers = [_CEL.compile(expression) for expression in expressions]
+        for pool in inventory.near(here):
+            held = in_use.of_pool(pool.key)
+            for device in pool.visible_on(here, features) or ():
+                if device_on_node(device.device, device.source, here) and all(m(device) for m in matchers):
+                    total += 1
+                    allocated += device.device.name in held
+    except CelError:
+        return 0, 0
+    return total, allocated
