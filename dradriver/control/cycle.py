@@ -1,11 +1,11 @@
 """One attempt to schedule one pod: what its steps find out, and how they end it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dradriver.control.extended import Special
 from dradriver.control.snapshot import Snapshot, Unschedulable
-from dradriver.model.claim import Allocation, ResourceClaim
+from dradriver.model.claim import Allocation, DeviceId, ResourceClaim
 from dradriver.model.workload import Pod
 
 __all__ = ["Cycle", "NoNode", "everywhere"]
@@ -25,6 +25,7 @@ class Cycle:
         amounts: how much of each extended resource the pod asks for.
         left: the special claim of an earlier attempt, if it is complete; one of `claims` too.
         special: by node the special claim that the pod would have there.
+        ready: by node the devices that match its claims and are ready at once, once somebody has asked.
     """
 
     pod: Pod
@@ -37,6 +38,7 @@ class Cycle:
     amounts: Mapping[str, int] = field(default_factory=dict)
     left: ResourceClaim | None = None
     special: dict[str, Special] = field(default_factory=dict)
+    ready: Mapping[str, Sequence[DeviceId]] | None = None
 
     @property
     def to_allocate(self) -> list[ResourceClaim]:

@@ -15,12 +15,13 @@ until it is written.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
 from dradriver.allocator import Node as AllocationNode
 from dradriver.allocator import Refusal, allocate
+from dradriver.allocator.matching import Wanted
 from dradriver.control import extended_resources, node_filters, pod_anti_affinity
 from dradriver.control.actions import DeleteClaim, Release, RemoveFinalizer
 from dradriver.control.conditions import Readiness, readiness, requires
@@ -28,7 +29,7 @@ from dradriver.control.cycle import Cycle, NoNode, everywhere
 from dradriver.control.extended import discard_step
 from dradriver.control.pod_claims import NotCreatedYet, Unusable, claims_of, reserved_for, used_names
 from dradriver.control.snapshot import UNDECIDED, Plan, Snapshot, Unschedulable
-from dradriver.model.claim import MAX_RESERVED_FOR
+from dradriver.model.claim import MAX_RESERVED_FOR, DeviceId
 from dradriver.model.workload import Node, Pod
 
 __all__ = ["Cycle", "schedule"]
@@ -97,15 +98,33 @@ def _enough(cycle: Cycle, last: Node) -> bool:
         return True
     if has_alternatives(cycle) or extended_resources.matter(cycle):
         return False
-    return ready_at_once(cycle, last) or not cycle.snapshot.ready
+    return ready_at_once(cycle, last) or not (cycle.snapshot.ready.selectors or ready_near(cycle))
 
 
 def _may_be_better(cycle: Cycle, node: Node, compared: int) -> bool:
     """Whether a node is worth a look when others suit: with the same devices as they it is not."""
     if has_alternatives(cycle):
         return True
-    differs = extended_resources.matter(cycle) or cycle.snapshot.ready.reach(node)
-    return compared < _COMPARED and differs
+    return compared < _COMPARED and (extended_resources.matter(cycle) or has_ready(cycle, node))
+
+
+def has_ready(cycle: Cycle, node: Node) -> bool:
+    """Whether the node reaches a free device that is ready at once and that others may not reach."""
+    if cycle.snapshot.ready.may_reach(node):
+        return True
+    in_use = cycle.snapshot.in_use
+    near = ready_near(cycle).get(node.metadata.name, ())
+    return any(device.device not in in_use.of_pool((device.driver, device.pool)) for device in near)
+
+
+def ready_near(cycle: Cycle) -> Mapping[str, Sequence[DeviceId]]:
+    """The devices of single nodes that are ready at once and match the pod's claims, by node."""
+    if cycle.ready is None:
+        snapshot, wanted = cycle.snapshot, cycle.to_allocate
+        cycle.ready = {}
+        if wanted and snapshot.ready.local:
+            cycle.ready = snapshot.ready.of_use(Wanted(wanted, snapshot.classes, snapshot.features))
+    return cycle.ready
 
 
 def gates(cycle: Cycle) -> None:

@@ -44,7 +44,7 @@ class Pools:
             rules = list(self._caches.rules.items.values())
             slices = await asyncio.to_thread(self._tainted.of, published, rules)
             self.inventory = await asyncio.to_thread(Inventory.of, slices, self.inventory)
-            self.ready = await asyncio.to_thread(ReadyPools.of, slices)
+            self.ready = await asyncio.to_thread(ReadyPools.of, self.inventory)
             self._taken = changes
 
     def _rule_changed(

@@ -1,47 +1,65 @@
 """Which nodes have devices that are ready at once, where most devices have to be attached first (KEP-5007)."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from dradriver.model.device import Device
+from dradriver.allocator import Inventory, PooledDevice
+from dradriver.allocator.matching import Wanted
+from dradriver.model.claim import DeviceId
 from dradriver.model.nodes import NodeSelector
-from dradriver.model.slices import ResourceSlice, ResourceSliceSpec
 from dradriver.model.workload import Node
 
 __all__ = ["ReadyPools"]
 
+_KINDS: int = 64
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class ReadyPools:
     """Where devices without binding conditions are that are not everywhere.
 
     Attributes:
-        names: of nodes that have some of their own.
+        local: those that one node reaches, by its name.
         selectors: of the nodes that reach others.
     """
 
-    names: frozenset[str] = frozenset()
+    local: Mapping[str, Sequence[PooledDevice]] = field(default_factory=dict)
     selectors: tuple[NodeSelector, ...] = ()
+    _known: dict[Hashable, Mapping[str, Sequence[DeviceId]]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     @classmethod
-    def of(cls, slices: Iterable[ResourceSlice]) -> "ReadyPools":
-        """Those of these slices."""
-        names: set[str] = set()
+    def of(cls, inventory: Inventory) -> "ReadyPools":
+        """Those of these pools."""
+        local: defaultdict[str, list[PooledDevice]] = defaultdict(list)
         selectors: dict[str, NodeSelector] = {}
-        for item in slices:
-            ready: list[Device] = [device for device in item.spec.devices if not device.binding_conditions]
-            places: list[Device | ResourceSliceSpec] = [item.spec, *ready] if ready else []
-            for place in places:
-                if place.node_name:
-                    names.add(place.node_name)
-                if place.node_selector is not None:
-                    selectors[repr(place.node_selector)] = place.node_selector
-        return cls(frozenset(names), tuple(selectors.values()))
+        for pool in inventory.pools.values():
+            for pooled in pool.devices:
+                if pooled.device.binding_conditions:
+                    continue
+                spec = pooled.source.spec
+                if name := pooled.device.node_name or spec.node_name:
+                    local[name].append(pooled)
+                for selector in (pooled.device.node_selector, spec.node_selector):
+                    if selector is not None:
+                        selectors[repr(selector)] = selector
+        return cls(dict(local), tuple(selectors.values()))
 
-    def __bool__(self) -> bool:
-        return bool(self.names or self.selectors)
+    def of_use(self, wanted: Wanted) -> Mapping[str, Sequence[DeviceId]]:
+        """The devices of single nodes that match, held or not, by node; kept for claims of the same kind."""
+        if wanted.kind not in self._known:
+            if len(self._known) >= _KINDS:
+                self._known.clear()
+            matching = {name: _matching(devices, wanted) for name, devices in self.local.items()}
+            self._known[wanted.kind] = {name: devices for name, devices in matching.items() if devices}
+        return self._known[wanted.kind]
 
-    def reach(self, node: Node) -> bool:
-        """Whether the node may have one that others do not have."""
-        name, labels = node.metadata.name, node.metadata.labels
-        return name in self.names or any(each.matches(name, labels) for each in self.selectors)
+    def may_reach(self, node: Node) -> bool:
+        """Whether the node reaches some that other nodes reach too."""
+        return any(each.matches(node.metadata.name, node.metadata.labels) for each in self.selectors)
+
+
+def _matching(devices: Iterable[PooledDevice], wanted: Wanted) -> Sequence[DeviceId]:
+    return [pooled.id for pooled in devices if wanted.matches(pooled)]

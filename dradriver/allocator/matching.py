@@ -1,0 +1,53 @@
+"""Which devices claims may be served with, as far as selectors tell: cheaper than to try on each node."""
+
+from collections.abc import Hashable, Mapping, Sequence
+
+from dradriver.allocator.asks import Ask, requests_of
+from dradriver.allocator.cel_selectors import CelSelectors
+from dradriver.allocator.features import Features
+from dradriver.allocator.inventory import PooledDevice
+from dradriver.allocator.selectors import SelectorProvider
+from dradriver.cel.errors import EvaluationError
+from dradriver.model.claim import ResourceClaim
+from dradriver.model.deviceclass import DeviceClass
+
+__all__ = ["Wanted"]
+
+
+class Wanted:
+    """What claims want of devices.
+
+    Args:
+        claims: the claims.
+        classes: all device classes by name.
+        features: what is switched on.
+        selectors: how selectors are evaluated.
+
+    Attributes:
+        kind: equal for claims that the same devices match.
+
+    Raises:
+        Refusal: of kind `claim`, when no node could ever serve a request.
+    """
+
+    def __init__(
+        self,
+        claims: Sequence[ResourceClaim],
+        classes: Mapping[str, DeviceClass],
+        features: Features,
+        selectors: SelectorProvider | None = None,
+    ) -> None:
+        requests = requests_of(claims, classes, features, selectors or CelSelectors())
+        self._asks = [ask for request in requests for ask in request.alternatives]
+        self.kind: Hashable = tuple(ask.kind for ask in self._asks)
+
+    def matches(self, device: PooledDevice) -> bool:
+        """Whether the device matches the selectors of a request, whoever holds it."""
+        return any(_matches(ask, device) for ask in self._asks)
+
+
+def _matches(ask: Ask, device: PooledDevice) -> bool:
+    try:
+        return all(selection.matches(device) for selection in ask.selections)
+    except EvaluationError:
+        return False

@@ -1,0 +1,95 @@
+"""KEP-5007, Goals: devices without binding conditions are preferred, on whichever node they are."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from dradriver.allocator import Features, Inventory, allocate
+from dradriver.allocator.matching import Wanted
+from dradriver.control import pipeline
+from dradriver.control.pipeline import schedule
+from dradriver.control.ready_pools import ReadyPools
+from dradriver.control.snapshot import Plan
+from dradriver.model.claim import ResourceClaim
+from dradriver.model.nodes import NodeSelector
+from dradriver.model.slices import ResourceSlice
+from dradriver.testing import builders
+from tests.unit.control.world import World, slow_device
+
+OTHER = "other.example.com"
+
+
+def a_slice(*names: str, node: str = "", driver: str = builders.DRIVER) -> ResourceSlice:
+    """Devices that are ready at once, in a pool of a node."""
+    devices = [builders.device(name) for name in names]
+    return builders.slice_(*devices, node_name=node, pool=f"{node}-ready", driver=driver)
+
+
+def cluster(*slices: ResourceSlice) -> World:
+    """Three nodes with devices that have to be attached, and what else is given."""
+    world = World()
+    for number in (1, 2, 3):
+        name = f"node-{number}"
+        world.add(builders.node(name), builders.slice_(slow_device(), node_name=name))
+    world.add(builders.device_class(), *slices)
+    world.add(builders.claim(), builders.pod("claim-1"))
+    return world
+
+
+def chosen(world: World, monkeypatch: pytest.MonkeyPatch) -> tuple[str, list[str]]:
+    """The node, and those on which an allocation was tried."""
+    tried: list[str] = []
+    def noted(claims: Sequence[ResourceClaim], *rest: Any, **settings: Any) -> Any:
+        tried.append(rest[3].name)
+        return allocate(claims, *rest, **settings)
+
+    monkeypatch.setattr(pipeline, "allocate", noted)
+    plan = schedule(world.pod(), world.snapshot())
+    assert isinstance(plan, Plan)
+    return plan.node, tried
+
+
+def test_the_node_that_has_one_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = cluster(a_slice("quick", node="node-3"))
+    assert chosen(world, monkeypatch) == ("node-3", ["node-1", "node-3"])
+
+
+def test_a_node_is_not_tried_for_devices_that_the_claim_does_not_ask_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = cluster(a_slice("quick", node="node-2", driver=OTHER))
+    assert chosen(world, monkeypatch) == ("node-1", ["node-1"])
+
+
+def test_a_node_is_not_tried_for_devices_that_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = cluster(a_slice("quick", node="node-3"))
+    other = builders.claim(name="other")
+    held = builders.allocated(other, "quick", node_name="node-3-ready")
+    world.add(held)
+    assert chosen(world, monkeypatch) == ("node-1", ["node-1"])
+
+
+def test_devices_that_several_nodes_reach_are_looked_at_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    ready = a_slice("quick", node="node-2")
+    spec = ready.spec
+    shared = type(ready)(
+        metadata=ready.metadata,
+        spec=type(spec)(
+            driver=spec.driver,
+            pool=spec.pool,
+            devices=spec.devices,
+            node_selector=NodeSelector.for_node("node-2"),
+        ),
+    )
+    assert chosen(cluster(shared), monkeypatch) == ("node-2", ["node-1", "node-2"])
+
+
+def test_what_was_found_is_kept_for_claims_of_the_same_kind() -> None:
+    ready = ReadyPools.of(Inventory.of([a_slice("quick", node="node-1")]))
+    classes = {builders.CLASS: builders.device_class()}
+    first = ready.of_use(Wanted([builders.claim()], classes, Features()))
+    assert list(first) == ["node-1"]
+    assert ready.of_use(Wanted([builders.claim(name="again")], classes, Features())) is first
+    others = builders.claim(builders.device_request(builders.CLASS, 'device.driver == "x"'))
+    assert not ready.of_use(Wanted([others], classes, Features()))
