@@ -8,7 +8,7 @@ from dradriver.cli.explanation.claims import ClaimState, SaidConditions, claim_s
 from dradriver.cli.explanation.extended import extended_remarks
 from dradriver.cli.explanation.nodes import NodeGroup, node_groups
 from dradriver.cli.explanation.report import Explanation
-from dradriver.cli.get.pods import why_pending
+from dradriver.cli.get.why import why_pending
 from dradriver.cli.progress import Progress
 from dradriver.cli.world import Need, World, pod_need
 from dradriver.control.conditions import Patience

@@ -7,8 +7,9 @@ from functools import partial
 import click
 
 from dradriver.cli.cluster_access import Access, cluster_options, with_client
-from dradriver.cli.get.pods import why_pending
+from dradriver.cli.get.pod_events import with_events
 from dradriver.cli.get.show import View, namespace_options
+from dradriver.cli.get.why import why_pending
 from dradriver.cli.output import age, output_option
 from dradriver.cli.world import list_typed
 from dradriver.kube import CLAIMS, PODS, Client, Forbidden
@@ -36,9 +37,10 @@ def claims(
 
     async def users(client: Client) -> Mapping[str, str] | None:
         try:
-            pods = await list_typed(client, PODS, Pod, client.namespace if where is None else where)
+            listed = await list_typed(client, PODS, Pod, client.namespace if where is None else where)
         except Forbidden:
             return None  # who may list claims may not list pods
+        pods = await with_events(client, listed)
         return {
             f"{pod.metadata.namespace}/{pod.claim_name(each)}": why_pending(pod)
             for pod in pods

@@ -1,6 +1,6 @@
 """What the commands of `get` share: where a row comes from, and the forms it is shown in."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Generic, TypeVar, cast
@@ -38,6 +38,7 @@ class View(Generic[T]):
         columns: the table's head.
         row: an object's cells, given the time now.
         empty: what is said when there is none.
+        look_up: finds out more about the objects, before they are shown in a table.
     """
 
     resource: Resource
@@ -45,6 +46,7 @@ class View(Generic[T]):
     columns: Sequence[str]
     row: Callable[[T, datetime], list[str]]
     empty: str
+    look_up: Callable[[Client, Sequence[T]], Awaitable[list[T]]] | None = None
 
     def show(self, access: Access, form: str, namespace: str | None = "") -> None:
         """Lists and shows the objects: as a table, or as a `List` of the cluster's own objects.
@@ -62,7 +64,8 @@ class View(Generic[T]):
             return (await client.list(self.resource, where(client), into=bytes)).items
 
         async def values(client: Client) -> list[T]:
-            return await list_typed(client, self.resource, self.kind, where(client))
+            found = await list_typed(client, self.resource, self.kind, where(client))
+            return found if self.look_up is None else await self.look_up(client, found)
 
         if form == "table":
             now = datetime.now(UTC)

@@ -10,9 +10,10 @@ import yaml
 from click.testing import Result
 
 from dradriver.cluster.apiserver import ApiServer
-from dradriver.kube import CLAIMS, PODS, SLICES, Client, PatchKind
+from dradriver.kube import CLAIMS, EVENTS, PODS, SLICES, Client, PatchKind
 from dradriver.model.counters import CounterConsumption, CounterSet
 from dradriver.model.device import Device
+from dradriver.model.workload import Pod
 from dradriver.testing.builders import allocated, claim, device, pod, slice_
 
 Command = Callable[..., Result]
@@ -103,12 +104,37 @@ async def test_pods_say_what_their_containers_wait_for(get: Get, client: Client)
     assert waiting["message"] in (await get("pods")).stdout
 
 
+NO_SANDBOX = {"type": "PodReadyToStartContainers", "status": "False", "message": "no pod sandbox exists"}
+UNPREPARED = {"status": {"conditions": [NO_SANDBOX]}}
+
+
 async def test_a_pod_whose_claims_are_not_prepared_says_where_the_reason_is(get: Get, client: Client) -> None:
     await populate(client)
-    said = {"type": "PodReadyToStartContainers", "status": "False", "message": "no pod sandbox exists"}
-    status = {"status": {"conditions": [said]}}
-    await client.patch(PODS, "pod-1", "default", status, PatchKind.MERGE, into=dict, subresource="status")
+    await client.patch(PODS, "pod-1", "default", UNPREPARED, PatchKind.MERGE, into=dict, subresource="status")
     assert "kubectl describe pod" in (await get("pods")).stdout
+
+
+async def test_the_last_warning_about_such_a_pod_is_the_reason(get: Get, client: Client) -> None:
+    for name in ("mine", "other"):
+        await client.create(PODS, pod(name=name), "default", into=dict)
+        await client.patch(PODS, name, "default", UNPREPARED, PatchKind.MERGE, into=dict, subresource="status")
+    mine = (await client.get(PODS, "mine", "default", into=Pod)).metadata
+    for number, (kind, said) in enumerate(
+        (("Warning", "an older one"), ("Warning", "DRA driver x is not registered"), ("Normal", "no reason"))
+    ):
+        event = {
+            "metadata": {"name": f"mine.{number}"},
+            "involvedObject": {"kind": "Pod", "namespace": "default", "name": "mine", "uid": mine.uid},
+            "type": kind,
+            "reason": "FailedPrepareDynamicResources",
+            "message": said,
+            "source": {"component": "kubelet"},
+            "lastTimestamp": f"2026-01-01T00:00:0{number}Z",
+        }
+        await client.create(EVENTS, event, "default", into=dict)
+    shown = await get("pods")
+    assert "DRA driver x is not registered" in " ".join(row(shown, "mine"))
+    assert "kubectl describe pod" in " ".join(row(shown, "other"))
 
 
 async def test_a_deleted_pod_that_stays_says_what_it_waits_for(get: Get, client: Client) -> None:

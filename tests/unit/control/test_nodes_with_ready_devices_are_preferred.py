@@ -40,6 +40,7 @@ def cluster(*slices: ResourceSlice) -> World:
 def chosen(world: World, monkeypatch: pytest.MonkeyPatch) -> tuple[str, list[str]]:
     """The node, and those on which an allocation was tried."""
     tried: list[str] = []
+
     def noted(claims: Sequence[ResourceClaim], *rest: Any, **settings: Any) -> Any:
         tried.append(rest[3].name)
         return allocate(claims, *rest, **settings)

@@ -1,0 +1,56 @@
+"""What the events of pods say, where their status knows no reason."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from msgspec.structs import replace
+
+from dradriver.cli.get.why import knows_no_reason
+from dradriver.errors import DraError
+from dradriver.kube import EVENTS, Client
+from dradriver.model.codec import Value
+from dradriver.model.meta import ObjectMeta, ObjectReference
+from dradriver.model.workload import Pod
+
+__all__ = ["with_events"]
+
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+class _Event(Value, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    involved_object: ObjectReference = ObjectReference()
+    message: str = ""
+    last_timestamp: datetime | None = None
+
+    @property
+    def when(self) -> datetime:
+        return self.last_timestamp or self.metadata.creation_timestamp or _LONG_AGO
+
+
+async def with_events(client: Client, pods: Sequence[Pod]) -> list[Pod]:
+    """The pods, with the last warning about one as its message if its status has none.
+
+    Events are asked for only then. Who may not read them gets the pods as they are.
+    """
+    puzzling = {pod.metadata.uid: pod for pod in pods if knows_no_reason(pod)}
+    said = await _last_warnings(client, list(puzzling.values())) if puzzling else {}
+    return [
+        replace(pod, status=replace(pod.status, message=said[pod.metadata.uid]))
+        if pod.metadata.uid in said
+        else pod
+        for pod in pods
+    ]
+
+
+async def _last_warnings(client: Client, pods: Sequence[Pod]) -> dict[str, str]:
+    namespaces = {pod.metadata.namespace for pod in pods}
+    fields = "type=Warning,involvedObject.kind=Pod"
+    if len(pods) == 1:
+        fields += f",involvedObject.uid={pods[0].metadata.uid}"
+    try:
+        namespace = namespaces.pop() if len(namespaces) == 1 else ""
+        events = (await client.list(EVENTS, namespace, into=_Event, fields=fields)).items
+    except DraError:
+        return {}
+    return {event.involved_object.uid: event.message for event in sorted(events, key=lambda each: each.when)}

@@ -1,0 +1,33 @@
+"""Why a pod does not run, in the words of its status."""
+
+from typing import Final
+
+from dradriver.model.workload import Pod
+
+__all__ = ["knows_no_reason", "why_pending"]
+
+DELETED: Final = "is being deleted: waits for its containers to end, and for drivers to unprepare its claims"
+NO_SANDBOX: Final = (
+    "claims, volumes or network are not ready on its node: kubectl describe pod has the kubelet's words"
+)
+
+
+def why_pending(pod: Pod) -> str:
+    """What keeps the pod from running, in the words of its status: its containers know more than the pod."""
+    if pod.metadata.deletion_timestamp:
+        return DELETED
+    if pod.status.phase in {"Running", "Succeeded"}:
+        return "-"
+    waiting = (each.get("state", {}).get("waiting") or {} for each in pod.status.container_statuses)
+    if message := next((state["message"] for state in waiting if state.get("message")), ""):
+        return str(message)
+    unmet = {c.type: c.message or c.reason for c in pod.status.conditions if c.status == "False"}
+    # It knows no reason, and stays behind on a pod that has failed.
+    if unmet.pop("PodReadyToStartContainers", None) and pod.status.phase == "Pending":
+        return pod.status.message or NO_SANDBOX
+    return pod.status.message or next((said for said in unmet.values() if said), "-")
+
+
+def knows_no_reason(pod: Pod) -> bool:
+    """Whether the status only says that something is missing, not what."""
+    return why_pending(pod) == NO_SANDBOX
