@@ -53,6 +53,10 @@ class Index(Generic[T]):
         """The objects that have the trait."""
         return self._found[trait].values() if trait in self._found else ()
 
+    def sizes(self) -> dict[str, int]:
+        """How many objects have each trait that any has."""
+        return {trait: len(found) for trait, found in self._found.items()}
+
     def _follow(self, _kind: ChangeKind, old: T | None, new: T | None) -> None:
         for trait in self._traits(old) if old is not None else ():
             self._found[trait].pop(key_of(old), None)  # type: ignore[arg-type]

@@ -70,7 +70,7 @@ def _filter(cycle: Cycle) -> tuple[list[Node], dict[str, str]]:
     found: list[Node] = []
     refusals: dict[str, str] = {}
     compared = 0
-    for node in sorted(cycle.snapshot.nodes, key=lambda node: _order(cycle, node)):
+    for node in _in_order(cycle):
         if found:
             if not _may_be_better(cycle, node, compared):
                 continue
@@ -85,8 +85,15 @@ def _filter(cycle: Cycle) -> tuple[list[Node], dict[str, str]]:
     return found, refusals
 
 
-def _order(cycle: Cycle, node: Node) -> tuple[bool, int, str]:
-    return not _nominated(cycle, node), -spread(cycle, node), node.metadata.name
+def _in_order(cycle: Cycle) -> list[Node]:
+    """The nominated node, then those with the fewest pods, equal ones by name."""
+    nominated, pods_on = cycle.pod.status.nominated_node_name, cycle.snapshot.pods_on
+
+    def order(node: Node) -> tuple[bool, int, str]:
+        name = node.metadata.name
+        return name != nominated, pods_on.get(name, 0), name
+
+    return sorted(cycle.snapshot.nodes, key=order)
 
 
 def _nominated(cycle: Cycle, node: Node) -> bool:
@@ -256,11 +263,6 @@ def preferred(cycle: Cycle, node: Node) -> int:
 def ready_at_once(cycle: Cycle, node: Node) -> bool:
     """Devices without binding conditions are preferred to those that take their time (KEP-5007, Goals)."""
     return not any(map(requires, cycle.allocations.get(node.metadata.name, {}).values()))
-
-
-def spread(cycle: Cycle, node: Node) -> int:
-    """The fewer pods a node has, the better."""
-    return -cycle.snapshot.pods_on.get(node.metadata.name, 0)
 
 
 _ALTERNATIVES: Final = 8

@@ -259,7 +259,7 @@ class Scheduler:
     def _view(self, pod: Pod) -> tuple[Snapshot, Sequence[Plan]]:
         """The cluster without what is in use, and the plans."""
         plans = list(self._plans.values())
-        nodes = sorted(self._caches.nodes.items.values(), key=lambda node: node.metadata.name)
+        nodes = list(self._caches.nodes.items.values())
         settings = self._settings
         snapshot = Snapshot(
             nodes=nodes,
@@ -267,7 +267,7 @@ class Scheduler:
             classes=dict(self._caches.classes.items),
             inventory=self._pools.inventory,
             in_flight={uid for plan in plans for uid in plan.allocations},
-            pods_on=self._pods_on(nodes),
+            pods_on=self._pods_on(),
             pods=self._neighbors(nodes) if pod.kept_apart_from or self._apart.of(_DISTANCE) else {},
             features=settings.features,
             max_steps=settings.max_steps,
@@ -281,8 +281,8 @@ class Scheduler:
         )
         return snapshot, plans
 
-    def _pods_on(self, nodes: list[Node]) -> Mapping[str, int]:
-        counts = {node.metadata.name: len(self._running.of(node.metadata.name)) for node in nodes}
+    def _pods_on(self) -> Mapping[str, int]:
+        counts = self._running.sizes()
         for plan in self._plans.values():
             counts[plan.node] = counts.get(plan.node, 0) + 1
         return MappingProxyType(counts)

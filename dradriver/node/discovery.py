@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
-from dradriver.errors import DraError
+from dradriver.errors import DraError, DriverError
 from dradriver.model.pool import Pool
 from dradriver.node.calls import Calls
 from dradriver.node.inventory import Inventory, as_pools
@@ -17,6 +17,8 @@ __all__ = ["Discovery"]
 _log = logging.getLogger(__name__)
 
 _RETRY_SECONDS: Final = (1.0, 60.0)
+_SLOW_SECONDS: Final = (60.0, 3600.0)
+"""When a `discover()` that has not returned is told first, and the longest time until it is told again."""
 
 
 class Discovery:
@@ -49,6 +51,7 @@ class Discovery:
         self._delay = delay
         self._asked = asyncio.Event()
         self._loop = asyncio.get_running_loop()
+        self._watching: asyncio.TimerHandle | None = None
 
     def rediscover(self) -> None:
         """The driver says that something changed; from any thread."""
@@ -88,10 +91,31 @@ class Discovery:
         return pools
 
     async def _discover(self) -> list[Pool]:
-        discovered = await self._calls.call(self._driver.discover)
+        self._watch(self._loop.time(), _SLOW_SECONDS[0])
+        try:
+            discovered = await self._calls.call(self._driver.discover)
+        finally:
+            self._unwatch()
         # In a thread: there may be thousands, and a lazy list runs the author's code.
         what = f"driver {self._driver.name}: discover()"
         return await asyncio.to_thread(as_pools, discovered, self._node, what)
+
+    def _watch(self, began: float, pause: float) -> None:
+        """Tells of a call that has not returned by then; nothing ends it, it may be what the hardware takes."""
+        self._watching = self._loop.call_later(pause, self._slow, began, pause)
+
+    def _unwatch(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+            self._watching = None
+
+    def _slow(self, began: float, pause: float) -> None:
+        seconds = self._loop.time() - began
+        error = DriverError(f"driver {self._driver.name}: discover() has not returned for {seconds:.0f} s")
+        _log.warning("%s; what is published stays as it is", error)
+        self._metrics.background_error("discover_slow")
+        self._inventory.failed(error)
+        self._watch(began, min(pause * 2, _SLOW_SECONDS[1]))
 
     async def _wait(self, seconds: float | None) -> None:
         try:

@@ -79,6 +79,7 @@ class Inventory:
     def set(self, pools: Sequence[Pool]) -> None:
         """The driver has discovered these pools."""
         self._discovered = pools
+        self._failure = None
         self._index()
         self._known.set()
 

@@ -7,11 +7,15 @@ from typing import Any, cast
 
 import pytest
 
+import dradriver as dra
 from dradriver.driver import Driver
 from dradriver.errors import DriverError
 from dradriver.model.device import Device
 from dradriver.model.pool import Pool
-from dradriver.node.inventory import as_pools
+from dradriver.node.calls import Calls
+from dradriver.node.discovery import Discovery
+from dradriver.node.inventory import Inventory, as_pools
+from dradriver.node.metrics import Metrics
 from dradriver.publish.dropped import DroppedField
 from tests.unit.node.plugin_world import FakePublisher, Node
 from tests.unit.node.world import NODE, LampDriver
@@ -64,6 +68,38 @@ async def test_an_error_keeps_what_is_published(tmp_path: Path) -> None:
         await until_asked(driver, 2)
         assert not plugin._publishing.publisher.told.is_set()
         assert plugin._publishing.publisher.wanted
+
+
+async def test_a_discover_that_does_not_return_is_told_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Hanging(dra.PoolDriver):
+        name = "hangs.example.com"
+
+        async def discover(self) -> list[Pool]:
+            await answer.wait()
+            return []
+
+    monkeypatch.setattr("dradriver.node.discovery._SLOW_SECONDS", (0.01, 0.02))
+    answer, published = asyncio.Event(), asyncio.Event()
+    metrics, inventory = Metrics("hangs.example.com"), Inventory()
+    discovery = Discovery(
+        calls := Calls(Hanging()), None, inventory, lambda _: published.set(), metrics, delay=0.0
+    )
+    running = asyncio.create_task(discovery.run())
+
+    def told() -> float:
+        labels = {"driver": "hangs.example.com", "source": "discover_slow"}
+        return metrics.registry.get_sample_value("dradriver_node_background_errors_total", labels) or 0.0
+
+    while told() < 3:
+        await asyncio.sleep(0.01)
+    assert "discover() has not returned for" in inventory.failure
+    answer.set()
+    await published.wait()
+    assert not inventory.failure
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert discovery._watching is None
+    calls.close()
 
 
 async def test_the_fallback_gets_json_names_and_its_devices_get_the_nodes_pool(tmp_path: Path) -> None:
