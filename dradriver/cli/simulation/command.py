@@ -37,14 +37,15 @@ def simulate(ctx: click.Context, files: Sequence[str], settings: Settings, draw:
     follow, and so do those that claims have already. Exits with 1 when something does not fit.
     """
     began = perf_counter()
+    # What is loaded stays until the end: looking through it again and again would be most of the work.
+    gc.disable()
     world = read_world(read_sound_files(files))
     wanted = [need for need in needs(world) if need.pod is None or not need.pod.finished]
     if not wanted:
         raise UsageError("the files hold no Pod and no ResourceClaim: there is nothing to allocate")
     simulation = Simulation(world, settings)
-    # What is loaded stays until the end: looking through it again and again would be most of the work.
-    gc.collect()
     gc.freeze()
+    gc.enable()
     loading = perf_counter() - began
     outcomes = []
     with Progress(len(wanted), "pods and claims") as progress:

@@ -13,6 +13,7 @@ from dradriver.model.claim import ResourceClaim, ResourceClaimTemplate
 from dradriver.model.codec import decode
 from dradriver.model.deviceclass import DeviceClass
 from dradriver.model.meta import ObjectMeta
+from dradriver.model.slice_reader import SliceReader
 from dradriver.model.slices import ResourceSlice
 from dradriver.model.taint_rule import DeviceTaintRule
 from dradriver.model.workload import Node, Pod
@@ -70,10 +71,13 @@ def read_world(documents: Iterable[Document]) -> World:
     Raises:
         DraError: an object can't be read, has no name, or is there twice; the message names its place.
     """
-    world = World()
+    world, slices = World(), SliceReader()
     for document in documents:
         try:
-            _add(world, document)
+            if document.kind == "ResourceSlice":
+                world.slices.append(slices.read(document.as_v1(), document.place))
+            else:
+                _add(world, document)
         except InvalidObjectError as error:
             raise DraError(f"{document.place}: {'; '.join(map(str, error.problems))}") from None
     return world
@@ -81,8 +85,6 @@ def read_world(documents: Iterable[Document]) -> World:
 
 def _add(world: World, document: Document) -> None:
     match document.kind:
-        case "ResourceSlice":
-            world.slices.append(_value(ResourceSlice, document))
         case "DeviceClass":
             _put(world.classes, _value(DeviceClass, document), document, namespaced=False)
         case "ResourceClaim":

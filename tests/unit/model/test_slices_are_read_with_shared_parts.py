@@ -1,0 +1,87 @@
+"""`SliceReader` reads what `decode` reads, and keeps equal parts once."""
+
+import json
+
+import pytest
+
+from dradriver.errors import InvalidObjectError
+from dradriver.model.codec import decode
+from dradriver.model.device import Device
+from dradriver.model.slice_reader import SliceReader, _RawDevice, _RawSlice, _RawSpec
+from dradriver.model.slices import ResourceSlice, ResourceSliceSpec
+
+DEVICE = {
+    "name": "gpu-0",
+    "attributes": {"uuid": {"string": "a"}, "slots": {"int": 3}, "list": {"strings": ["a", "b"]}},
+    "capacity": {"memory": {"value": "40Gi"}},
+    "consumesCounters": [{"counterSet": "set", "counters": {"memory": {"value": "1"}}}],
+    "taints": [{"key": "a", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}],
+    "bindingConditions": ["a"],
+    "bindingFailureConditions": ["b"],
+    "bindsToNode": True,
+    "allowMultipleAllocations": True,
+    "nodeName": "node-1",
+}
+
+
+def text(**spec: object) -> bytes:
+    body = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": "slice-1"},
+        "spec": {
+            "driver": "gpu.example.com",
+            "pool": {"name": "pool", "generation": 1, "resourceSliceCount": 1},
+            "perDeviceNodeSelection": True,
+            **spec,
+        },
+    }
+    return json.dumps(body).encode()
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"devices": [DEVICE, {"name": "gpu-1"}]},
+        {"sharedCounters": [{"name": "set", "counters": {"memory": {"value": 8}}}]},
+        {"devices": [{"name": "gpu-0", "attributes": None}], "nodeName": None},
+        {"skipNodeOperations": ["Prepare"], "partitionTypeAttribute": "a/b", "unknown": 1},
+    ],
+)
+def test_it_reads_what_decode_reads(spec: dict[str, object]) -> None:
+    assert SliceReader().read(text(**spec)) == decode(ResourceSlice, text(**spec))
+
+
+def test_equal_parts_are_one_object() -> None:
+    reader = SliceReader()
+    first, second = (reader.read(text(devices=[DEVICE])).spec.devices[0] for _ in range(2))
+    assert first is not second
+    assert first.consumes_counters[0] is second.consumes_counters[0]
+    assert first.attributes["uuid"] is second.attributes["uuid"]
+    assert first.capacity["memory"] is second.capacity["memory"]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"devices": 1},
+        {"devices": [{"name": 1}]},
+        {"devices": [{**DEVICE, "capacity": {"memory": {"value": "many"}}}]},
+        {"devices": [{**DEVICE, "consumesCounters": [1]}]},
+        {"sharedCounters": [{}]},
+    ],
+)
+def test_what_is_wrong_is_said_as_decode_says_it(spec: dict[str, object]) -> None:
+    errors = []
+    for read in (SliceReader().read, lambda data: decode(ResourceSlice, data)):
+        with pytest.raises(InvalidObjectError) as caught:
+            read(text(**spec))
+        errors.append(caught.value.problems)
+    assert errors[0] == errors[1]
+
+
+@pytest.mark.parametrize(
+    ("raw", "real"), [(_RawDevice, Device), (_RawSpec, ResourceSliceSpec), (_RawSlice, ResourceSlice)]
+)
+def test_no_field_is_forgotten(raw: type, real: type) -> None:
+    assert raw.__struct_fields__ == real.__struct_fields__  # type: ignore[attr-defined]
