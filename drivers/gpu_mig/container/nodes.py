@@ -8,7 +8,7 @@ from typing import Final
 
 import dradriver as dra
 from drivers.gpu_mig.card import Gpu, MigDevice, NotSupportedError
-from drivers.gpu_mig.host.numbers import Numbers, capability, gpu_major, node_owner, read_majors
+from drivers.gpu_mig.container.numbers import Numbers, capability, gpu_major, node_owner, read_majors
 from drivers.gpu_mig.host.paths import HostPaths
 
 __all__ = ["control_nodes", "gpu_nodes", "mig_nodes"]

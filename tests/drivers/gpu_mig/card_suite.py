@@ -232,6 +232,13 @@ class CardSuite:
             bench.hardware.set_mig_mode(whole.uuid, enabled=True)
         bench.hardware.set_compute_mode(whole.uuid, ComputeMode.EXCLUSIVE_PROCESS)
 
+    def test_an_error_before_a_switch_is_told_after_it(self, benches: Benches) -> None:
+        bench = benches("h100-80", mig=False)
+        (gpu,) = bench.hardware.gpus()
+        bench.fail(0, EventKind.XID, xid=48)
+        bench.hardware.set_mig_mode(gpu.uuid, enabled=True)
+        assert bench.hardware.wait_event(1) == Event(EventKind.XID, gpu.uuid, 48)
+
     def test_errors_are_told_after_a_switch_too(self, benches: Benches) -> None:
         bench = benches("h100-80", mig=False)
         (gpu,) = bench.hardware.gpus()

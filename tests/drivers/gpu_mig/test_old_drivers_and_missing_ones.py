@@ -55,6 +55,11 @@ def test_a_node_without_a_driver_is_told_so(tmp_path: Path) -> None:
         NvmlHardware(tmp_path / "libnvidia-ml.so.1").open()
 
 
+def test_a_root_without_a_driver_is_named(tmp_path: Path) -> None:
+    with pytest.raises(LibraryNotFoundError, match=str(tmp_path)):
+        NvmlHardware(driver_root=tmp_path).open()
+
+
 def test_the_library_is_found_below_the_drivers_root(tmp_path: Path) -> None:
     """Links of another root lead to below it."""
     folder = tmp_path / "usr/lib/x86_64-linux-gnu"

@@ -8,7 +8,7 @@ from typing import Final
 
 import pynvml
 
-from drivers.gpu_mig.card.errors import NotSupportedError
+from drivers.gpu_mig.card.errors import LibraryNotFoundError, NotSupportedError
 from drivers.gpu_mig.card.nvml.answers import answers, error_of, known
 from drivers.gpu_mig.card.nvml.discovery import (
     Handle,
@@ -26,7 +26,7 @@ from drivers.gpu_mig.card.nvml.instances import (
     read_gpu_instances,
     read_mig_devices,
 )
-from drivers.gpu_mig.card.nvml.library import load_library
+from drivers.gpu_mig.card.nvml.library import NAME, find_library, load_library
 from drivers.gpu_mig.card.nvml.time_slices import set_time_slice
 from drivers.gpu_mig.card.nvml.watch import Watch
 from drivers.gpu_mig.card.values import (
@@ -62,8 +62,9 @@ class NvmlHardware:
     """The GPUs that the driver of this node knows.
 
     Args:
-        library: libnvidia-ml.so.1; None for the one that the dynamic linker finds.
-        driver_root: where the driver's programs are: `/`, or `/run/nvidia/driver`.
+        library: libnvidia-ml.so.1; None for the one below the driver's root, and where that is `/`, for the one
+            that the dynamic linker finds.
+        driver_root: where the driver is installed: `/`, or `/run/nvidia/driver`.
         sysfs: where sysfs is mounted.
     """
 
@@ -82,6 +83,10 @@ class NvmlHardware:
     @answers
     def open(self) -> None:
         """See `Hardware`."""
+        if self._library is None and self._driver_root != Path("/"):
+            self._library = find_library(self._driver_root)
+            if self._library is None:
+                raise LibraryNotFoundError(f"there is no {NAME} below {self._driver_root}", "open", 12)
         load_library(self._library)
         pynvml.nvmlInitWithFlags(_NO_GPUS)
         try:
@@ -233,8 +238,7 @@ class NvmlHardware:
             if self._reset or set(watch.gpus) != set(self._handles):
                 # GPUs came, went or were reset since: those that are here tell their events from now on.
                 self._reset = False
-                watch.close()
-                watch = self._watch = Watch(self._handles)
+                watch = self._watch = watch.renewed(self._handles)
             return watch.wait(timeout)
 
     def _handle(self, gpu: str) -> Handle:

@@ -44,16 +44,27 @@ class Watch:
         """Events are forgotten."""
         pynvml.nvmlEventSetFree(self._set)
 
+    def renewed(self, gpus: Mapping[str, Handle]) -> "Watch":
+        """Another one for other GPUs, in place of this one; what this one heard is told by it.
+
+        Both listen for a moment, because an event that is told twice does less harm than one that nobody tells.
+        """
+        new = Watch(gpus)
+        while self._count and (event := self.wait(0)) is not None:
+            new._told.append(event)
+        self.close()
+        return new
+
     def wait(self, timeout: float) -> Event | None:
         """The next event, or None after `timeout` seconds.
 
         Raises:
             NotSupportedError: no GPU tells any.
         """
-        if not self._count:
-            raise NotSupportedError("no GPU of this node tells events", "nvmlDeviceRegisterEvents", 3)
         if self._told:
             return self._told.popleft()
+        if not self._count:
+            raise NotSupportedError("no GPU of this node tells events", "nvmlDeviceRegisterEvents", 3)
         try:
             data = pynvml.nvmlEventSetWait(self._set, int(timeout * 1000))
         except pynvml.NVMLError_Timeout:
