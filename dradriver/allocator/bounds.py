@@ -4,13 +4,15 @@ Each is a lower bound on what the remaining requests need against an upper bound
 
 - devices: the requests whose candidates all lie in one set need no more devices than can be used in it;
 - alone: each request finds as many devices as it needs that can be used and that its constraints let in;
+- values: the requests of a distinctAttribute need as many different values as devices, and of those that
+  their candidates have some are taken;
 - counters: each request takes at least what its most modest candidate takes of a counter of that name,
   and together no more than is left of that name in all counter sets.
 
 What is needed is computed for every suffix of the requests beforehand, so a check is a handful of comparisons.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from dradriver.allocator.explain import Reason
@@ -33,6 +35,7 @@ class Bounds:
         self._known_floors: dict[tuple[int, int], dict[int, int]] = {}
         demands = _Demands(sum(1 << device for device, shares in enumerate(state.shares) if shares is not None))
         floors = [0] * len(state.totals)
+        self._own_values = [self._values_of(request) for request in requests]
         self._own_floors: list[list[tuple[int, int]]] = [[] for _ in requests]
         kinds, first_of_kind = kinds_of(requests), dict[int, int]()
         self._different = [list[int]()]
@@ -64,6 +67,8 @@ class Bounds:
             if self.spare(number) < 0:
                 plan = self._requests[number].plans[0]
                 return number, too_few(plan.count, self._found(plan))
+        if shortage := self._too_few_values(range(request, len(self._requests))):
+            return request, shortage
         for name, least in self._floors[request]:
             if self._state.totals[name] < least:
                 return request, Reason("counter", self._shortage(name, least))
@@ -74,12 +79,43 @@ class Bounds:
         return max((self._found(plan) - plan.count for plan in self._requests[number].plans), default=-1)
 
     def overdrawn_by(self, requests: Sequence[int]) -> bool:
-        """Whether these requests need more of a counter, together, than is left."""
+        """Whether these requests need more of a counter or of different values, together, than is left."""
+        if self._too_few_values(requests):
+            return True
         needed: dict[int, int] = {}
         for number in requests:
             for name, least in self._own_floors[number]:
                 needed[name] = needed.get(name, 0) + least
         return any(self._state.totals[name] < least for name, least in needed.items())
+
+    def _values_of(self, request: RequestPlan) -> list[tuple[int, int, int]]:
+        """Per distinctAttribute how many devices the request needs under it, and which values they may have."""
+        found = []
+        for number, constraint in enumerate(self._state.constraints):
+            covered = [plan for plan in request.plans if number in plan.use.constraints]
+            if constraint.distinct and covered:
+                values = 0
+                for plan in covered:
+                    row = plan.use.values[plan.use.constraints.index(number)]
+                    for device in plan.devices:
+                        values |= row[device]
+                free = len(covered) < len(request.plans)
+                found.append((number, 0 if free else min(plan.count for plan in covered), values))
+        return found
+
+    def _too_few_values(self, requests: Iterable[int]) -> Reason | None:
+        needed: dict[int, tuple[int, int]] = {}
+        for request in requests:
+            for number, count, values in self._own_values[request]:
+                sum_, union = needed.get(number, (0, 0))
+                needed[number] = sum_ + count, union | values
+        for number, (count, values) in needed.items():
+            found = (values & ~self._state.bound[number]).bit_count()
+            if found < count:
+                attribute = self._state.constraints[number].attribute
+                text = f"distinctAttribute {attribute}: {count} different values are needed, {found} can be had"
+                return Reason("constraint", text)
+        return None
 
     def _found(self, plan: Plan) -> int:
         """How many devices the plan finds, whatever the other requests take."""

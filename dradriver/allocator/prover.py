@@ -3,9 +3,9 @@
 The search serves requests in the order in which they stand, for that order decides which allocation is the
 first. Where large requests stand last, it may try very many ways to place the small ones before it finds that
 nothing is left for a large one. A proof is free to take the hardest request first, the one with the fewest
-devices to spare, and mostly needs few steps either way. So once a search has gone wrong often enough, it asks
-for a proof before it goes on to the next request: what can be served is then found without going back, and
-what can't is never entered. The first allocation stays the same.
+devices to spare, and mostly needs few steps either way. So once a search has gone wrong often enough, it
+begins again, and asks for a proof before it goes on to the next request: what can be served is then found
+without going back, and what can't is never entered. The first allocation stays the same.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -70,19 +70,40 @@ class Prover:
             number: the first of the requests in question.
             picks: what serves those before it.
         """
-        if not self._usable or self._example[: len(picks)] == picks:
+        if not self._usable or (self._example and self._example[: len(picks)] == picks):
             return True  # so far it all went as in the last example
-        stack = [self._next(tuple(range(number, len(self._requests))))]
+        example = self._serve(tuple(range(number, len(self._requests))))
+        if example is not None:
+            self._example = [*picks, *example]
+        return example is not None
+
+    def hopeless(self) -> int | None:
+        """The first request of a claim that can't be served even if no other claim gets anything.
+
+        To be asked while nothing is chosen. What one claim alone can't have it can't have beside others, and to
+        know that beforehand saves from trying all ways to serve the others.
+        """
+        claims: dict[int, list[int]] = {}
+        for number, request in enumerate(self._requests):
+            claims.setdefault(request.claim, []).append(number)
+        if self._usable and len(claims) > 1:
+            for numbers in claims.values():
+                if self._serve(tuple(numbers)) is None:
+                    return numbers[0]
+        return None
+
+    def _serve(self, numbers: tuple[int, ...]) -> list[Pick] | None:
+        """A way to serve these requests, in their order; None when there is none."""
+        stack = [self._next(numbers)]
         while stack:
             branch = next(stack[-1], _END)
             if branch is _END:
                 stack.pop()
             elif branch is None:
-                self._example = [*picks, *self._end()]
-                return True
+                return self._end()
             else:
                 stack.append(branch)  # type: ignore[arg-type]  # the sentinel confuses mypy
-        return False
+        return None
 
     def _end(self) -> list[Pick]:
         """Gives back what was taken; returns it in the order of the requests."""

@@ -20,7 +20,7 @@ from dradriver.allocator.culprits import culprits
 from dradriver.allocator.explain import Reason, Refusal, Reporter
 from dradriver.allocator.plan import Plan, Planner, RequestPlan, pool_reason
 from dradriver.allocator.prover import Pick, Prover
-from dradriver.allocator.state import Obstacle
+from dradriver.allocator.state import Obstacle, Taken
 from dradriver.allocator.symmetry import Symmetry
 from dradriver.model.claim import MAX_RESULTS
 
@@ -59,7 +59,9 @@ class Search:
         self._still_least = _least_after(requests)
         self._dead: set[Hashable] = set()
         self._steps = self._failures = 0
+        self._proves = False
         self._picks: list[Pick] = []
+        self._taken: list[Taken] = []
         self._furthest = (-1, -1)
         self._blamed = 0
         self._obstacles: tuple[Reason, ...] = ()
@@ -81,10 +83,26 @@ class Search:
             elif branch is None:
                 self._reporter.finished(self._steps, found=True)
                 return self._picks
+            elif self._failures > _PATIENCE and not self._proves and not self._every_step:
+                stack = self._begin_again()
             else:
                 stack.append(branch)  # type: ignore[arg-type]  # the sentinel confuses mypy
         self._reporter.finished(self._steps, found=False)
         raise self._refusal()
+
+    def _begin_again(self) -> list[_Branches]:
+        """Gives everything back; from now on there are proofs."""
+        while self._picks:
+            self._give_back()
+        self._proves = True
+        hopeless = self._prover.hopeless()
+        if hopeless is None:
+            return [self._request(0)]
+        self._furthest = (-1, -1)
+        self._note(
+            (0, -1), hopeless, [Reason("too-few", "the requests of this claim can't be served together")]
+        )
+        return []
 
     def _request(self, number: int) -> _Branches:
         """The ways to serve a request: its alternatives in order."""
@@ -95,8 +113,7 @@ class Search:
         if not self._every_step and (broken := self._bounds.broken(number)):
             self._note_broken(number, *broken)
             return
-        impatient = self._failures > _PATIENCE and not self._every_step
-        if impatient and not self._prover.servable(number, self._picks):
+        if self._proves and not self._prover.servable(number, self._picks):
             together = Reason("too-few", "this request and those after it can't be served together")
             self._note((number, -1), number, [together])
             return
@@ -140,18 +157,23 @@ class Search:
 
     def _with(self, device: int, number: int, choice: int, plan: Plan, chosen: int, index: int) -> _Branches:
         self._count_steps(1)
-        name = f"{self._planner.claims[plan.ask.claim].ref}:{plan.ask.name}"
-        pooled = self._state.supply.devices[device]
-        self._reporter.chosen(name, pooled.id)
-        taken = self._state.take(device, plan.use)
+        self._reporter.chosen(self._name(plan), self._state.supply.devices[device].id)
+        self._taken.append(self._state.take(device, plan.use))
         self._picks.append((plan, device))
         self._in_claim[plan.ask.claim] += 1
         yield self._devices(number, choice, plan, chosen + 1, index + 1)
-        self._in_claim[plan.ask.claim] -= 1
-        self._picks.pop()
-        self._state.undo(taken)
+        self._give_back()
         self._failures += 1
-        self._reporter.backtracked(name, pooled.id)
+
+    def _give_back(self) -> None:
+        """Gives back the device that was chosen last."""
+        plan, device = self._picks.pop()
+        self._in_claim[plan.ask.claim] -= 1
+        self._state.undo(self._taken.pop())
+        self._reporter.backtracked(self._name(plan), self._state.supply.devices[device].id)
+
+    def _name(self, plan: Plan) -> str:
+        return f"{self._planner.claims[plan.ask.claim].ref}:{plan.ask.name}"
 
     def _count_steps(self, steps: int) -> None:
         if self._steps >= self._max_steps:

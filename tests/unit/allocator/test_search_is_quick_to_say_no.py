@@ -2,7 +2,7 @@
 
 import pytest
 
-from dradriver.allocator import Order, Refusal, Reporter
+from dradriver.allocator import Features, Order, Refusal, Reporter
 from dradriver.model.claim import DeviceId, ResourceClaim
 from dradriver.model.slices import ResourceSlice
 from tests.unit.allocator.worlds import a100, claim, devices, profile, request, slice_, try_on
@@ -25,10 +25,12 @@ class Recorder(Reporter):
         self.steps = steps
 
 
-def steps_to_refuse(slices: list[ResourceSlice], *claims: ResourceClaim) -> int:
+def steps_to_refuse(
+    slices: list[ResourceSlice], *claims: ResourceClaim, features: Features | None = None
+) -> int:
     recorder = Recorder()
     with pytest.raises(Refusal) as caught:
-        try_on(slices, *claims, reporter=recorder)
+        try_on(slices, *claims, reporter=recorder, features=features)
     assert caught.value.kind == "node"
     return recorder.steps
 
@@ -63,9 +65,18 @@ def test_of_eight_equal_gpus_one_is_tried() -> None:
 
 
 def test_equal_devices_are_tried_once() -> None:
-    equal = [{"name": f"gpu-{n}", "attributes": {"numa": {"int": 0}}} for n in range(20)]
+    equal = [{"name": f"gpu-{n}", "attributes": {"numa": {"ints": [0, 1]}}} for n in range(20)]
     distinct = [{"distinctAttribute": "gpu.example.com/numa"}]
-    assert steps_to_refuse([slice_("a", *equal)], claim(request(count=2), constraints=distinct)) == 1
+    lists = Features(list_type_attributes=True)
+    pair = claim(request(count=2), constraints=distinct)
+    assert steps_to_refuse([slice_("a", *equal)], pair, features=lists) == 1
+
+
+def test_more_devices_than_different_values_need_no_try() -> None:
+    members = [{"name": f"gpu-{n}", "attributes": {"numa": {"int": n % 3}}} for n in range(20)]
+    distinct = [{"distinctAttribute": "gpu.example.com/numa"}]
+    wanted = [request(f"r{number}", count=2) for number in range(2)]
+    assert steps_to_refuse([slice_("a", *members)], claim(*wanted, constraints=distinct)) == 0
 
 
 def test_a_reporter_hears_what_is_taken_and_given_back() -> None:
