@@ -52,6 +52,10 @@ class CelSelectors:
 
         return value
 
+    def reads(self, expression: str, *, derives: bool = False) -> frozenset[str] | None:
+        """The attributes that the compiled expression looks at; None: possibly all."""
+        return compile_derivation(expression).reads if derives else compile_selector(expression).reads
+
 
 def _kept(device: PooledDevice, key: str, compute: Callable[[SelectorDevice], object]) -> object:
     """What was found out of the device before, or is now."""

@@ -31,3 +31,11 @@ class SelectorProvider(Protocol):
         Raises:
             CompileError: the expression gives no attribute.
         """
+
+    def reads(self, expression: str, *, derives: bool = False) -> frozenset[str] | None:
+        """The names, without domains, of the attributes on which the answer depends; None: possibly all.
+
+        Args:
+            expression: of a selector, or with `derives` of a derived attribute.
+            derives: which of the two it is.
+        """

@@ -11,6 +11,7 @@ from dradriver.cel.errors import AbortError, CompileError, EvaluationError, Faul
 from dradriver.cel.library_semver import Semver
 from dradriver.cel.machine import execute
 from dradriver.cel.parser import parse
+from dradriver.cel.reads import attributes_read
 from dradriver.cel.values import UInt, type_name
 from dradriver.model.device import AttributeValue, Scalar, Version
 
@@ -22,9 +23,10 @@ class Derivation:
 
     Attributes:
         expression: as written.
+        reads: the names, without domains, of the attributes that it looks at; None: possibly all.
     """
 
-    __slots__ = ("_code", "_slots", "expression")
+    __slots__ = ("_code", "_slots", "expression", "reads")
 
     def __init__(self, expression: str) -> None:
         """Compiles an expression.
@@ -36,11 +38,14 @@ class Derivation:
             raise CompileError(expression, None, f"it is longer than {MAX_LENGTH} bytes")
         try:
             root = parse(expression)
-            fold(check(root, derives=True))
+            order = check(root, derives=True)
+            reads = attributes_read(order)
+            fold(order)
             program = compile_program(root)
         except Fault as fault:
             raise CompileError(expression, fault.offset, fault.reason, fault.hint) from None
         self.expression = expression
+        self.reads = reads
         self._code, self._slots = program.code, program.slots
 
     def of(self, device: SelectorDevice) -> AttributeValue:

@@ -15,7 +15,7 @@ from dradriver.cel.cost import LIMIT, expression_size, tenth
 from dradriver.cel.equality import compare, equal, is_same
 from dradriver.cel.errors import Fault
 from dradriver.cel.functions import Overload
-from dradriver.cel.syntax import ACCUMULATOR, Call, Comprehension, Ident, ListLiteral, MapLiteral, Node, Select
+from dradriver.cel.syntax import ACCUMULATOR, Call, Comprehension, Ident, Node, Select, parts
 from dradriver.cel.types import BOOL, INT, STRING
 from dradriver.cel.values import accepts
 
@@ -55,25 +55,11 @@ def fast_program(root: Node, order: list[Node]) -> FastProgram | None:
     return names["program"]  # type: ignore[no-any-return]
 
 
-def _parts(node: Node) -> list[Node]:
-    if isinstance(node, Call):
-        return node.args
-    if isinstance(node, Select):
-        return [node.operand]
-    if isinstance(node, ListLiteral):
-        return node.elements
-    if isinstance(node, MapLiteral):
-        return node.keys + node.values
-    if isinstance(node, Comprehension):
-        return [node.source, node.initial, node.condition, node.step, node.result]
-    return []
-
-
 def _height(order: list[Node]) -> int:
     """How deep the tree is: Python's own compiler recurses."""
     heights: dict[int, int] = {}
     for node in order:
-        heights[id(node)] = 1 + max((heights.get(id(part), 0) for part in _parts(node)), default=0)
+        heights[id(node)] = 1 + max((heights.get(id(part), 0) for part in parts(node)), default=0)
     return max(heights.values())
 
 
@@ -81,7 +67,7 @@ def _bound(order: list[Node]) -> int:
     """What the expression can cost at most on a device that is not unusually large."""
     total = 0
     for node in order:
-        longest = max(LARGEST_DEVICE, *(_length(part) for part in _parts(node)), 0)
+        longest = max(LARGEST_DEVICE, *(_length(part) for part in parts(node)), 0)
         if isinstance(node, Call) and node.name == "matches":
             total += expression_size(longest, longest)
         elif isinstance(node, Call) and node.name == "contains":

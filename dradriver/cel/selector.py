@@ -10,6 +10,7 @@ from dradriver.cel.errors import AbortError, CompileError, EvaluationError, Faul
 from dradriver.cel.fast import LARGEST_DEVICE, FastProgram, fast_program
 from dradriver.cel.machine import execute
 from dradriver.cel.parser import parse
+from dradriver.cel.reads import attributes_read
 from dradriver.cel.values import type_name
 
 __all__ = ["Selector", "compile_selector"]
@@ -20,11 +21,13 @@ class Selector:
 
     Attributes:
         expression: as written.
+        reads: the names, without domains, of the attributes that it looks at; None: possibly all.
     """
 
-    __slots__ = ("_fast", "_program", "expression")
+    __slots__ = ("_fast", "_program", "expression", "reads")
 
     expression: str
+    reads: frozenset[str] | None
     _fast: FastProgram | None
     _program: Program
 
@@ -39,11 +42,13 @@ class Selector:
         try:
             root = parse(expression)
             order = check(root)
+            reads = attributes_read(order)
             fold(order)
             program = compile_program(root)
         except Fault as fault:
             raise CompileError(expression, fault.offset, fault.reason, fault.hint) from None
         object.__setattr__(self, "expression", expression)
+        object.__setattr__(self, "reads", reads)
         object.__setattr__(self, "_program", program)
         object.__setattr__(self, "_fast", fast_program(root, order))
 

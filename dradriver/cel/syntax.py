@@ -16,6 +16,7 @@ __all__ = [
     "MapLiteral",
     "Node",
     "Select",
+    "parts",
 ]
 
 MAX_DEPTH: Final = 250
@@ -137,3 +138,18 @@ class Comprehension(Node):
         self.variable, self.variable2 = variables
         self.accumulator = accumulator
         self.initial, self.condition, self.step, self.result = parts
+
+
+def parts(node: Node) -> list[Node]:
+    """The nodes right below a node."""
+    if isinstance(node, Call):
+        return node.args
+    if isinstance(node, Select):
+        return [node.operand]
+    if isinstance(node, ListLiteral):
+        return node.elements
+    if isinstance(node, MapLiteral):
+        return node.keys + node.values
+    if isinstance(node, Comprehension):
+        return [node.source, node.initial, node.condition, node.step, node.result]
+    return []

@@ -63,6 +63,10 @@ class PlainSelectors:
     def derive(self, expression: str) -> Callable[[PooledDevice], AttributeValue]:
         raise AssertionError("no request derives attributes")
 
+    def reads(self, expression: str, *, derives: bool = False) -> frozenset[str] | None:
+        assert not derives
+        return frozenset({expression.partition("=")[0]})
+
 
 groups = st.sampled_from(GROUPS)
 
