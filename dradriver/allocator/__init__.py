@@ -16,21 +16,16 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from dradriver.allocator.asks import requests_of
-from dradriver.allocator.candidates import Filter
+from dradriver.allocator.attempt import attempt, wanted_by
 from dradriver.allocator.cel_selectors import CelSelectors
-from dradriver.allocator.constraints import constraints_of
 from dradriver.allocator.explain import Kind, Reason, Refusal, Reporter
 from dradriver.allocator.features import Features
 from dradriver.allocator.inventory import Inventory, PooledDevice, PoolView
 from dradriver.allocator.nodes import Node
 from dradriver.allocator.order import ORDERED, PACKED, Order
-from dradriver.allocator.plan import Planner
-from dradriver.allocator.result import allocation_of
-from dradriver.allocator.search import Search
+from dradriver.allocator.result import allocations_of
 from dradriver.allocator.selectors import Deriver, Matcher, SelectorProvider
-from dradriver.allocator.state import State
-from dradriver.allocator.supply import Supply
+from dradriver.allocator.supply import Supply, offers_on
 from dradriver.allocator.use import InUse
 from dradriver.model.claim import Allocation, ResourceClaim
 from dradriver.model.deviceclass import DeviceClass
@@ -101,16 +96,7 @@ def allocate(  # noqa: PLR0913 - the snapshot has this many parts
         Refusal: the claims can't be allocated; `kind` says whether another node may do.
     """
     reporter = reporter or _SILENT
-    requests = requests_of(claims, classes, features, selectors)
-    constraints = constraints_of(claims, features)
-    supply = Supply(inventory, in_use, node, features, skips_devices=order.skips_devices)
-    supply.arrange(order.arrange(supply))
-    state = State(supply, constraints)
-    planner = Planner(claims, supply, state, Filter(supply, state, node, features), reporter, node.name)
-    picks = Search(planner, planner.plans(requests), reporter, max_steps).run()
-    return {
-        claim.metadata.uid or claim.ref: allocation_of(
-            claim, [pick for pick in picks if pick[0].ask.claim == index], supply, node, features, now
-        )
-        for index, claim in enumerate(claims)
-    }
+    wanted = wanted_by(claims, classes, features, selectors)
+    supply = Supply(offers_on(node, inventory, in_use, features), features, skips_devices=order.skips_devices)
+    found = attempt(wanted, supply, node, features, order=order, reporter=reporter, max_steps=max_steps)
+    return allocations_of(claims, found.chosen(features), node, features, now)

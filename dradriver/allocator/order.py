@@ -9,17 +9,17 @@
 A new order is a new value; the search does not change.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from dradriver.allocator.packing import WHOLE, Cost, costs, share_of
 from dradriver.allocator.supply import Supply
 
-__all__ = ["ORDERED", "PACKED", "Order"]
+__all__ = ["ORDERED", "PACKED", "Order", "Preference"]
 
-Arrange: TypeAlias = Callable[[Supply], Sequence[int]]
-
-_WHOLE: Final = 10**6
+Preference: TypeAlias = tuple[int, ...]
+"""How much is against a device: the least of several is preferred, of equal ones the first."""
 
 
 @dataclass(frozen=True)
@@ -28,95 +28,62 @@ class Order:
 
     Attributes:
         name: as it is chosen on the command line.
-        arrange: from the devices in Kubernetes' order to the same, sorted, by position.
+        prefers: per device, in Kubernetes' order, what is against it; None keeps that order. Where there is
+            something against devices the best node is the one with the least against what it gives, and of
+            equal ones the one with the fewest devices left; else it is the first by name.
         skips_devices: with the compatibility groups' gate off, devices with groups are skipped, as KEP-5963
             says, and groups that claims recorded still count. Else the slice that has one is ignored whole, as
             Kubernetes 1.37 does.
     """
 
     name: str
-    arrange: Arrange
+    prefers: Callable[[Supply], Sequence[Preference]] | None = None
     skips_devices: bool = False
 
 
-def _as_kubernetes(supply: Supply) -> Sequence[int]:
-    return range(len(supply.devices))
-
-
-def _smallest_first(supply: Supply) -> Sequence[int]:
-    sizes = [_size(supply, device) for device in range(len(supply.devices))]
-    spoiled = _spoiled(supply, sizes)
-    keys = [
-        (
-            bool(supply.devices[device].device.binding_conditions),
-            sizes[device],
-            _room(supply, device),
-            spoiled[device],
-            device,
-        )
-        for device in range(len(sizes))
+def _smallest_first(supply: Supply) -> Sequence[Preference]:
+    """Binding conditions, then the cost of `packing`."""
+    return [
+        (int(bool(pooled.device.binding_conditions)), *cost)
+        for pooled, cost in zip(supply.devices, _costs(supply), strict=True)
     ]
-    return sorted(range(len(keys)), key=keys.__getitem__)
 
 
-def _size(supply: Supply, device: int) -> int:
-    """How much of its counter sets the device takes, in millionths of all counters together."""
-    shares = [
-        nano * _WHOLE // total if (total := supply.totals[at]) > 0 else 0
-        for at, nano in supply.counters[device]
-    ]
-    return sum(shares) // len(shares) if shares else _WHOLE
-
-
-def _room(supply: Supply, device: int) -> int:
-    """How much is left of the counter sets that it consumes, or of the capacities that it shares out."""
-    places = [at for at, _ in supply.counters[device]]
-    if supply.shared_out[device] is not None:
-        places = list(supply.rooms[device].values())
-    shares = [supply.left[at] * _WHOLE // total for at in places if (total := supply.totals[at]) > 0]
-    return sum(shares) // len(shares) if shares else _WHOLE
-
-
-def _spoiled(supply: Supply, sizes: Sequence[int]) -> list[int]:
-    """Per device what can no longer be had of its component when it is taken: the sum of the sizes."""
-    rivals: list[list[int]] = [[] for _ in supply.components]
+def _costs(supply: Supply) -> list[Cost]:
+    members: list[list[int]] = [[] for _ in supply.components]
+    found: list[Cost] = [(WHOLE, WHOLE, 0)] * len(supply.devices)
     for device, component in enumerate(supply.component):
         if supply.counters[device]:
-            rivals[component].append(device)
-    found = [0] * len(sizes)
-    known: dict[Hashable, list[int]] = {}
-    for component, devices in enumerate(rivals):
-        first, end = supply.components[component].counters
-        left = supply.left[first:end]
-        needs = [{at - first: nano for at, nano in supply.counters[device]} for device in devices]
-        free = [not supply.held_by[device] for device in devices]
-        # GPUs of one model in one state are alike.
-        key = tuple(left), tuple(free), tuple(tuple(need.items()) for need in needs)
-        if key not in known:
-            known[key] = _spoiled_of_one(left, needs, free, [sizes[device] for device in devices])
-        for device, amount in zip(devices, known[key], strict=True):
-            found[device] = amount
+            members[component].append(device)
+        elif supply.shared_out[device] is not None:
+            found[device] = WHOLE, _room_of_shares(supply, device), 0
+    known: dict[Hashable, list[Cost]] = {}
+    for component, devices in enumerate(members):
+        for device, cost in zip(devices, _of_component(supply, component, devices, known), strict=True):
+            shared = supply.shared_out[device] is not None
+            found[device] = (cost[0], _room_of_shares(supply, device), cost[2]) if shared else cost
     return found
 
 
-def _spoiled_of_one(
-    left: Sequence[int], needs: Sequence[Mapping[int, int]], free: Sequence[bool], sizes: Sequence[int]
-) -> list[int]:
-    """The same for the devices of one component, with places from its first counter on."""
-    fitting = [
-        (need, size)
-        for need, size, is_free in zip(needs, sizes, free, strict=True)
-        if is_free and all(left[at] >= nano for at, nano in need.items())
-    ]
-    return [
-        sum(
-            size
-            for need, size in fitting
-            if any(left[at] - taken.get(at, 0) < nano for at, nano in need.items())
-        )
-        for taken in needs
-    ]
+def _of_component(
+    supply: Supply, component: int, devices: Sequence[int], known: dict[Hashable, list[Cost]]
+) -> list[Cost]:
+    (first, end), sets = supply.components[component].counters, supply.components[component].sets
+    state = tuple(supply.totals[first:end]), tuple(supply.left[first:end]), tuple(supply.joined[slice(*sets)])
+    needs = tuple(tuple((at - first, nano) for at, nano in supply.counters[device]) for device in devices)
+    groups = tuple(tuple((at - sets[0], bits) for at, bits in supply.groups[device]) for device in devices)
+    free = sum(supply.can_be_had(device) << place for place, device in enumerate(devices))
+    # GPUs of one model in one state are alike.
+    key = state, needs, groups, free
+    if key not in known:
+        amounts, left, joined = state
+        known[key] = costs(amounts, needs, groups, left, joined, free)
+    return known[key]
 
 
-ORDERED: Final = Order("ordered", _as_kubernetes)
+def _room_of_shares(supply: Supply, device: int) -> int:
+    return share_of([(supply.left[at], supply.totals[at]) for at in supply.rooms[device].values()])
+
+
+ORDERED: Final = Order("ordered")
 PACKED: Final = Order("packed", _smallest_first, skips_devices=True)

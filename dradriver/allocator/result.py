@@ -1,14 +1,14 @@
 """What is written into `status.allocation` of the claims."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 
+from dradriver.allocator.asks import Ask
 from dradriver.allocator.features import Features
 from dradriver.allocator.nodes import Node, node_selector
-from dradriver.allocator.search import Pick
-from dradriver.allocator.snapshot import snapshot_of
-from dradriver.allocator.supply import Supply
+from dradriver.allocator.snapshot import GroupsBySet, snapshot_of
 from dradriver.model.claim import (
     Allocation,
     AllocationConfig,
@@ -17,52 +17,96 @@ from dradriver.model.claim import (
     DeviceResult,
     ResourceClaim,
 )
+from dradriver.model.device import Device
 from dradriver.model.deviceclass import DeviceClass
 from dradriver.model.names import base_request
+from dradriver.model.quantity import Quantity
+from dradriver.model.slices import ResourceSlice
 
-__all__ = ["allocation_of"]
+__all__ = ["Chosen", "allocations_of"]
 
 
-def allocation_of(
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A device that was chosen for an ask.
+
+    Attributes:
+        ask: the ask.
+        id: the device's name.
+        device: as published, but for names.
+        source: its slice, but for names.
+        consumed: what the share takes of its capacities; None when it is taken as a whole.
+        groups: its compatibility groups by counter set.
+    """
+
+    ask: Ask
+    id: DeviceId
+    device: Device
+    source: ResourceSlice
+    consumed: Mapping[str, Quantity] | None
+    groups: GroupsBySet
+
+
+def allocations_of(
+    claims: Sequence[ResourceClaim],
+    picks: Sequence[Chosen],
+    node: Node,
+    features: Features,
+    now: datetime | None,
+) -> dict[str, Allocation]:
+    """The allocations of a pod's claims, by UID (`namespace/name` where a claim has none).
+
+    Args:
+        claims: the claims.
+        picks: what was chosen, in the order of their requests.
+        node: where it was chosen.
+        features: what is switched on.
+        now: the timestamp; None leaves it out.
+    """
+    return {
+        claim.metadata.uid or claim.ref: _allocation(
+            claim, [pick for pick in picks if pick.ask.claim == index], node, features, now
+        )
+        for index, claim in enumerate(claims)
+    }
+
+
+def _allocation(
     claim: ResourceClaim,
-    picks: Sequence[Pick],
-    supply: Supply,
+    picks: Sequence[Chosen],
     node: Node,
     features: Features,
     now: datetime | None,
 ) -> Allocation:
-    """The allocation of one claim, from the devices that were picked for it, in the order of its requests."""
-    devices = [(supply.devices[device].device, supply.devices[device].source) for _, device in picks]
     config = list(_config(claim, picks))
     if features.compatibility_groups:
-        config += snapshot_of([device for device, _ in devices], len(config))
+        config += snapshot_of([pick.groups for pick in picks], len(config))
     owner = claim.metadata.uid or claim.ref
     return Allocation(
         devices=DeviceAllocation(
-            results=[_result(pick, supply, features, owner, index) for index, pick in enumerate(picks)],
+            results=[_result(pick, features, owner, index) for index, pick in enumerate(picks)],
             config=config,
         ),
-        node_selector=node_selector(devices, node),
+        node_selector=node_selector(((pick.device, pick.source) for pick in picks), node),
         allocation_timestamp=now,
     )
 
 
-def _result(pick: Pick, supply: Supply, features: Features, owner: str, index: int) -> DeviceResult:
-    plan, position = pick
-    chosen = supply.devices[position]
-    share_id = _share_id(owner, index, chosen.id) if supply.shared_out[position] is not None else None
+def _result(chosen: Chosen, features: Features, owner: str, index: int) -> DeviceResult:
+    ask = chosen.ask
+    share_id = None if chosen.consumed is None else _share_id(owner, index, chosen.id)
     conditions = features.binding_conditions
     return DeviceResult(
-        request=plan.ask.name,
+        request=ask.name,
         driver=chosen.id.driver,
         pool=chosen.id.pool,
         device=chosen.id.device,
-        admin_access=True if plan.ask.admin else None,
-        tolerations=list(plan.ask.tolerations),
+        admin_access=True if ask.admin else None,
+        tolerations=list(ask.tolerations),
         binding_conditions=list(chosen.device.binding_conditions) if conditions else [],
         binding_failure_conditions=list(chosen.device.binding_failure_conditions) if conditions else [],
         share_id=share_id,
-        consumed_capacity=dict(plan.candidates.shares[position]) if share_id else {},
+        consumed_capacity=dict(chosen.consumed or {}),
         skip_node_operations=list(chosen.source.spec.skip_node_operations),
     )
 
@@ -79,18 +123,18 @@ def _share_id(owner: str, index: int, device: DeviceId) -> str:
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
-def _config(claim: ResourceClaim, picks: Sequence[Pick]) -> Iterator[AllocationConfig]:
+def _config(claim: ResourceClaim, picks: Sequence[Chosen]) -> Iterator[AllocationConfig]:
     """Configuration of the classes in the order of the requests, then of the claim, as far as it applies.
 
     Each class comes once, with all requests that use it. What covers every request says so by naming none.
     """
-    served = dict.fromkeys(plan.ask.name for plan, _ in picks)
+    served = dict.fromkeys(pick.ask.name for pick in picks)
     users: dict[str, tuple[DeviceClass, list[str]]] = {}
-    for plan, _ in picks:
-        device_class = plan.ask.device_class
+    for pick in picks:
+        device_class = pick.ask.device_class
         _, names = users.setdefault(device_class.metadata.name, (device_class, []))
-        if plan.ask.name not in names:
-            names.append(plan.ask.name)
+        if pick.ask.name not in names:
+            names.append(pick.ask.name)
     for device_class, names in users.values():
         for class_config in device_class.spec.config:
             yield AllocationConfig(

@@ -23,7 +23,14 @@ import msgspec
 from dradriver.model.claim import Allocation, AllocationConfig, OpaqueConfig
 from dradriver.model.device import Device
 
-__all__ = ["SNAPSHOT_DRIVER", "GroupsByDevice", "GroupsBySet", "groups_in_force", "snapshot_of"]
+__all__ = [
+    "SNAPSHOT_DRIVER",
+    "GroupsByDevice",
+    "GroupsBySet",
+    "declared_groups",
+    "groups_in_force",
+    "snapshot_of",
+]
 
 SNAPSHOT_DRIVER: Final = "allocator.dradriver.dev"
 """The name under which the groups stand; no driver has it."""
@@ -46,24 +53,25 @@ class _Parameters(msgspec.Struct):
 _READER: Final = msgspec.json.Decoder(_Parameters)
 
 
-def snapshot_of(devices: Sequence[Device], other_entries: int) -> list[AllocationConfig]:
-    """The entries of `config` that record the groups of these devices; none when none consumes counters.
+def declared_groups(device: Device) -> GroupsBySet:
+    """The groups that a device declares for the counter sets that it consumes from."""
+    return {taken.counter_set: tuple(taken.compatibility_groups) for taken in device.consumes_counters}
+
+
+def snapshot_of(devices: Sequence[GroupsBySet], other_entries: int) -> list[AllocationConfig]:
+    """The entries of `config` that record the groups of devices; none when none consumes counters.
 
     Args:
-        devices: in the order of the results.
+        devices: the groups of each, in the order of the results.
         other_entries: how many entries there are already. Where a claim has no room for more (64), nothing is
             recorded, and the groups are read from the slices as Kubernetes does.
     """
-    groups = {
-        str(index): {taken.counter_set: list(taken.compatibility_groups) for taken in device.consumes_counters}
-        for index, device in enumerate(devices)
-        if device.consumes_counters
-    }
+    groups = {str(index): by_set for index, by_set in enumerate(devices) if by_set}
     entries = list(_entries(groups)) if groups else []
     return entries if other_entries + len(entries) <= _MAX_ENTRIES else []
 
 
-def _entries(groups: dict[str, dict[str, list[str]]]) -> Iterator[AllocationConfig]:
+def _entries(groups: Mapping[str, GroupsBySet]) -> Iterator[AllocationConfig]:
     # Sorted keys, no spaces: bytes in any other form would make the claim's allocation unwritable for others.
     parameters = msgspec.json.encode({"groups": groups, "kind": _KIND}, order="sorted")
     if len(parameters) > _MAX_BYTES and len(groups) > 1:

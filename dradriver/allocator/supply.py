@@ -6,9 +6,10 @@ several claims may share. Devices that consume counters belong to a component (`
 is one of its own.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from operator import itemgetter
+from typing import Final, TypeAlias
 
 from dradriver.allocator.compatibility import ANY
 from dradriver.allocator.counters import Component, CounterTable
@@ -18,7 +19,10 @@ from dradriver.allocator.nodes import Node
 from dradriver.allocator.use import InUse, PoolKey, PoolUse
 from dradriver.model.quantity import Quantity
 
-__all__ = ["Place", "Supply"]
+__all__ = ["Offer", "Place", "Supply", "offers_on"]
+
+Offer: TypeAlias = tuple[PoolView, Sequence[PooledDevice], PoolUse]
+"""A pool of which a node reaches something, the devices in the slices that it reaches, and what is held."""
 
 _NO_ROOM: Final[Mapping[str, int]] = {}
 
@@ -54,15 +58,7 @@ class Supply:
         unusable: visible pools that can't be used, with the reason.
     """
 
-    def __init__(
-        self,
-        inventory: Inventory,
-        in_use: InUse,
-        node: Node,
-        features: Features,
-        *,
-        skips_devices: bool = False,
-    ) -> None:
+    def __init__(self, offers: Iterable[Offer], features: Features, *, skips_devices: bool = False) -> None:
         self.devices: list[PooledDevice] = []
         self.held_by: list[tuple[str, ...]] = []
         self.places: list[Place] = []
@@ -83,20 +79,17 @@ class Supply:
         self._names: dict[tuple[str, str], int] = {}
         self._features = features
         self._recorded_groups = features.compatibility_groups or skips_devices
-        offers: list[tuple[bool, PoolView, Sequence[PooledDevice]]] = []
-        for pool in inventory.near(node):
-            devices = pool.visible_on(node, features)
-            if devices is None:
-                continue
+        usable: list[tuple[bool, PoolKey, Offer]] = []
+        for pool, devices, use in offers:
             problem = pool.problem_under(features, skips_devices=skips_devices)
             if problem is not None:
                 self.unusable.append((pool, problem))
                 continue
             late = any(device.device.binding_conditions for device in devices)
-            offers.append((late, pool, devices))
+            usable.append((late, pool.key, (pool, devices, use)))
             self._late |= {pool.key} if late else set()
-        for _, pool, devices in sorted(offers, key=lambda offer: (offer[0], offer[1].key)):
-            self._add(pool, devices, in_use.pool(pool.key))
+        for _, _, offer in sorted(usable, key=itemgetter(0, 1)):
+            self._add(*offer)
 
     def place_of(self, device: int) -> tuple[bool, PoolKey]:
         """Where Kubernetes' order has the device's pool: those with binding conditions after all others."""
@@ -108,6 +101,15 @@ class Supply:
         for name in ("devices", "held_by", "places", "counters", "groups", "component", "rooms", "shared_out"):
             row = getattr(self, name)
             setattr(self, name, [row[position] for position in positions])
+
+    def can_be_had(self, device: int) -> bool:
+        """Whether nobody holds the device as a whole and it finds its counters and groups."""
+        if self.held_by[device]:
+            return False
+        return bool(self.shared_out[device]) or (
+            all(self.left[at] >= nano for at, nano in self.counters[device])
+            and all(self.joined[at] & bits for at, bits in self.groups[device])
+        )
 
     def _add(self, pool: PoolView, devices: Sequence[PooledDevice], use: PoolUse) -> None:
         place = Place(pool.counters, len(self.left), len(self.joined))
@@ -190,6 +192,14 @@ class Supply:
                 written = (like - like + Quantity.parse(f"{nano}n") for nano in amounts)
                 return (f"capacity {name}", *map(str, written))
         raise IndexError(at)
+
+
+def offers_on(node: Node, inventory: Inventory, in_use: InUse, features: Features) -> Iterator[Offer]:
+    """What a node is offered of all the pools."""
+    for pool in inventory.near(node):
+        devices = pool.visible_on(node, features)
+        if devices is not None:
+            yield pool, devices, in_use.pool(pool.key)
 
 
 def _moved(component: Component, place: Place) -> Component:

@@ -15,7 +15,7 @@ import msgspec
 from dradriver.errors import InvalidObjectError, Problem
 from dradriver.model.quantity import Quantity
 
-__all__ = ["Value", "builtins", "canonical", "decode", "from_builtins", "rfc3339"]
+__all__ = ["Value", "builtins", "canonical", "decode", "encode", "from_builtins", "rfc3339"]
 
 T = TypeVar("T")
 
@@ -97,6 +97,11 @@ def _problem(error: msgspec.DecodeError) -> Problem:
     # msgspec's own words are "Expected `str`, got `int` - at `$.spec.devices[0].name`".
     rule, _, place = str(error).partition(" - at `")
     return Problem(place.rstrip("`").removeprefix("key in ").removeprefix("$").removeprefix("."), rule)
+
+
+def encode(value: object) -> bytes:
+    """The value as JSON: equal values give equal texts."""
+    return _encoder.encode(value)
 
 
 def builtins(value: object) -> Any:  # noqa: ANN401 - JSON is what it is

@@ -85,6 +85,11 @@ class Quantity:
         return cls._of(nano, fmt)
 
     @property
+    def exact(self) -> tuple[int, str]:
+        """Equal for quantities that are also printed alike."""
+        return self.nano, self._format.value
+
+    @property
     def is_whole(self) -> bool:
         """Whether the amount is a whole number of units."""
         return self.nano % NANO == 0

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from dradriver.allocator import Features, InUse, Inventory, Node
 from dradriver.allocator.state import State, Use
-from dradriver.allocator.supply import Supply
+from dradriver.allocator.supply import Supply, offers_on
 from dradriver.model.slices import ResourceSlice
 from tests.properties.test_search_agrees_with_brute_force import cards, pools
 
@@ -28,7 +28,7 @@ def snapshot(state: State) -> object:
 @given(st.one_of(cards("pool"), pools("pool")), st.lists(st.integers(0, 20), max_size=12))
 def test_giving_back_undoes_taking(slices: list[ResourceSlice], tries: list[int]) -> None:
     features = Features(compatibility_groups=True)
-    supply = Supply(Inventory.of(slices), InUse(), Node("node-1"), features)
+    supply = Supply(offers_on(Node("node-1"), Inventory.of(slices), InUse(), features), features)
     state = State(supply, [])
     steps = []
     for number in tries:

@@ -78,8 +78,9 @@ def test_devices_that_come_and_go_are_seen_at_once() -> None:
 def test_nodes_that_refuse_alike_are_told_together() -> None:
     placer = cluster(a=("x",), b=("x",), c=("x", "y"))
     place(placer, claim(request(count=2), name="one"))
-    with pytest.raises(NoNodeFits, match=r"0/3 nodes are available: 2 cannot allocate all claims") as caught:
+    with pytest.raises(NoNodeFits, match=r"0/3 nodes are available: cannot allocate all claims") as caught:
         placer.place([claim(request(count=2), name="two")])
+    assert caught.value.text().startswith("0/3 nodes are available: 2 cannot allocate all claims")
     assert [(group.refusal.node, group.nodes) for group in caught.value.groups] == [
         ("a", ("a", "b")),
         ("c", ("c",)),
@@ -98,5 +99,5 @@ def test_giving_up_on_a_node_is_not_a_no() -> None:
     placer.put_node(Node("a"))
     placer.put_slice(local("a", "x", "y"))
     with pytest.raises(NoNodeFits) as caught:
-        placer.place([claim(request(count=2))])
+        placer.place([claim(request("one"), request("other"))])
     assert caught.value.kind == "undecided"

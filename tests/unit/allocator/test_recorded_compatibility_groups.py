@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from dradriver.allocator import PACKED, Features, Refusal
-from dradriver.allocator.snapshot import SNAPSHOT_DRIVER, groups_in_force, snapshot_of
+from dradriver.allocator.snapshot import SNAPSHOT_DRIVER, declared_groups, groups_in_force, snapshot_of
 from dradriver.model.claim import (
     Allocation,
     AllocationConfig,
@@ -120,7 +120,7 @@ def test_what_cannot_be_read_counts_as_not_recorded(parameters: bytes) -> None:
 def test_the_largest_claim_needs_two_entries_of_the_size_that_the_api_server_takes() -> None:
     long = "x" * 62
     taken = [CounterConsumption(long + end, {"c": 1}, [long + "1", long + "2"]) for end in "ab"]
-    entries = snapshot_of([Device(f"d{n}", consumes_counters=taken) for n in range(32)], 0)
+    entries = snapshot_of([declared_groups(Device(f"d{n}", consumes_counters=taken)) for n in range(32)], 0)
     assert len(entries) == 2
     assert all(len(bytes(entry.opaque.parameters)) <= 10_240 for entry in entries if entry.opaque)
     recorded = groups_in_force(Allocation(devices=DeviceAllocation(config=entries)))
@@ -129,7 +129,7 @@ def test_the_largest_claim_needs_two_entries_of_the_size_that_the_api_server_tak
 
 def test_a_claim_without_room_for_an_entry_goes_without() -> None:
     taken = [CounterConsumption("set", {"c": 1}, ["mig"])]
-    assert snapshot_of([Device("d", consumes_counters=taken)], 64) == []
+    assert snapshot_of([declared_groups(Device("d", consumes_counters=taken))], 64) == []
 
 
 def test_after_the_gate_is_turned_off_packed_still_keeps_others_from_the_counter_set() -> None:

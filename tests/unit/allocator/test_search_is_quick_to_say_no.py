@@ -105,7 +105,7 @@ def test_more_devices_than_python_has_frames() -> None:
 
 
 def test_another_order_takes_other_devices() -> None:
-    last_first = Order("last first", lambda supply: list(reversed(range(len(supply.devices)))))
+    last_first = Order("last first", lambda supply: [(-n,) for n in range(len(supply.devices))])
     assert devices(try_on([slice_("a", "a", "b")], claim(request()), order=last_first)) == ["b"]
 
 

@@ -1,0 +1,129 @@
+"""One attempt: the claims of a pod on one node, whatever the pools come from."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from dradriver.allocator.asks import Request, requests_of
+from dradriver.allocator.candidates import Filter
+from dradriver.allocator.constraints import constraints_of
+from dradriver.allocator.explain import Reporter
+from dradriver.allocator.features import Features
+from dradriver.allocator.nodes import Node
+from dradriver.allocator.order import Order, Preference
+from dradriver.allocator.plan import Planner
+from dradriver.allocator.result import Chosen
+from dradriver.allocator.search import Pick, Search
+from dradriver.allocator.selectors import SelectorProvider
+from dradriver.allocator.snapshot import declared_groups
+from dradriver.allocator.state import State
+from dradriver.allocator.supply import Supply
+from dradriver.model.claim import ResourceClaim
+from dradriver.model.deviceclass import DeviceClass
+
+__all__ = ["Found", "Wanted", "attempt", "wanted_by"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a pod wants, read once for all nodes.
+
+    Attributes:
+        claims: its claims.
+        requests: their requests, in order.
+    """
+
+    claims: Sequence[ResourceClaim]
+    requests: Sequence[Request]
+
+    @property
+    def expressions(self) -> Iterator[tuple[str, bool]]:
+        """All CEL expressions, each with whether it derives an attribute."""
+        for ask in (ask for request in self.requests for ask in request.alternatives):
+            yield from ((selection.expression, False) for selection in ask.selections)
+        for claim in self.claims:
+            for request in claim.spec.devices.requests:
+                wishes = [request.exactly] if request.exactly else request.first_available
+                for wish in wishes:
+                    yield from ((derived.expression, True) for derived in wish.derived_attributes)
+
+
+def wanted_by(
+    claims: Sequence[ResourceClaim],
+    classes: Mapping[str, DeviceClass],
+    features: Features,
+    selectors: SelectorProvider,
+) -> Wanted:
+    """What the claims of a pod want.
+
+    Raises:
+        Refusal: of kind `claim`, when no node could ever serve them.
+    """
+    wanted = Wanted(claims, requests_of(claims, classes, features, selectors))
+    constraints_of(claims, features)
+    return wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The devices that serve a pod, by position in the supply."""
+
+    supply: Supply
+    picks: Sequence[Pick]
+    preferences: Sequence[Preference]
+
+    @property
+    def rating(self) -> Preference:
+        """What is against it, and how much the node has left; nothing when the order prefers no device."""
+        if not self.preferences:
+            return ()
+        against = map(sum, zip(*(self.preferences[position] for _, position in self.picks), strict=True))
+        return *against, sum(map(self.supply.can_be_had, range(len(self.supply.devices))))
+
+    def chosen(self, features: Features) -> list[Chosen]:
+        """The same with names."""
+        return [self._chosen(pick, groups=features.compatibility_groups) for pick in self.picks]
+
+    def _chosen(self, pick: Pick, *, groups: bool) -> Chosen:
+        plan, position = pick
+        pooled = self.supply.devices[position]
+        is_share = self.supply.shared_out[position] is not None
+        return Chosen(
+            plan.ask,
+            pooled.id,
+            pooled.device,
+            pooled.source,
+            plan.candidates.shares[position] if is_share else None,
+            declared_groups(pooled.device) if groups else {},
+        )
+
+
+def attempt(
+    wanted: Wanted,
+    supply: Supply,
+    node: Node,
+    features: Features,
+    *,
+    order: Order,
+    reporter: Reporter,
+    max_steps: int,
+) -> Found:
+    """The first allocation in the order of preference.
+
+    Raises:
+        Refusal: there is none, or the search gave up.
+    """
+    preferences = _arrange(supply, order)
+    state = State(supply, constraints_of(wanted.claims, features))
+    planner = Planner(wanted.claims, supply, state, Filter(supply, state, node, features), reporter, node.name)
+    picks = Search(planner, planner.plans(wanted.requests), reporter, max_steps).run()
+    return Found(supply, picks, preferences)
+
+
+def _arrange(supply: Supply, order: Order) -> Sequence[Preference]:
+    """Puts the devices into the order of preference; returns the preferences in that order."""
+    if order.prefers is None:
+        return ()
+    preferences = order.prefers(supply)
+    positions = sorted(range(len(preferences)), key=lambda position: (preferences[position], position))
+    supply.arrange(positions)
+    return [preferences[position] for position in positions]

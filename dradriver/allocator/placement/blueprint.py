@@ -1,0 +1,225 @@
+"""A node's pool as all nodes of its kind have it: compiled once, however many nodes there are.
+
+Devices are numbered in the order of the pool. Sets of devices are integers with one bit a device, so "which of
+these are free" is one operation. What is free follows from the *states* of the pool's components (`counters`):
+a component's state is what is left of its counters, which compatibility groups are in force, and who is held.
+Equal components (the eight GPUs of a node) have one `Shape`, and the states of a shape are numbered: equal
+numbers mean that the same can be had.
+"""
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from dradriver.allocator.compatibility import ANY
+from dradriver.allocator.features import Features
+from dradriver.allocator.inventory import PooledDevice, PoolView
+from dradriver.allocator.nodes import Node
+from dradriver.allocator.packing import Cost, costs
+
+__all__ = ["Blueprint", "ComponentState", "HeldBy", "Section", "Shape"]
+
+HeldBy: TypeAlias = tuple[tuple[int, bool], ...]
+"""Which devices of a component are held, by their places in it, and whether that is as shares; ascending."""
+
+Groups: TypeAlias = tuple[int, ...]
+"""Per counter set of a component the groups that claims recorded, as bits."""
+
+
+@dataclass(slots=True, eq=False)
+class ComponentState:
+    """One state of a component.
+
+    Attributes:
+        number: equal for states in which the same can be had.
+        left: per counter what is left, in nanos.
+        joined: per counter set the groups still possible.
+        free: the devices that can be had as far as counters, groups and holders are concerned, as bits.
+        overdrawn: the place of a counter below zero, None when there is none.
+    """
+
+    number: int
+    shape: "Shape"
+    left: tuple[int, ...]
+    joined: tuple[int, ...]
+    free: int
+    overdrawn: int | None
+    _costs: list[Cost] = field(default_factory=list)
+    _cheapest: dict[int, tuple[Cost, int]] = field(default_factory=dict)
+
+    def cheapest(self, candidates: int) -> tuple[Cost, int]:
+        """The candidate that costs least (`packing`), of equal ones the first, and its place.
+
+        Args:
+            candidates: places of devices, as bits; at least one.
+        """
+        found = self._cheapest.get(candidates)
+        if found is None:
+            if not self._costs:
+                shape = self.shape
+                self._costs = costs(shape.amounts, shape.needs, shape.groups, self.left, self.joined, self.free)
+            places = (place for place in range(len(self._costs)) if candidates >> place & 1)
+            found = self._cheapest[candidates] = min((self._costs[place], place) for place in places)
+        return found
+
+
+class Shape:
+    """What equal components have in common; it numbers their states.
+
+    Attributes:
+        amounts: per counter how much there is, in nanos.
+        needs: per device (counter, nanos) of each amount that it takes.
+        groups: per device (counter set, groups as bits).
+    """
+
+    def __init__(
+        self,
+        amounts: tuple[int, ...],
+        sets: int,
+        needs: Sequence[tuple[tuple[int, int], ...]],
+        groups: Sequence[tuple[tuple[int, int], ...]],
+    ) -> None:
+        self.amounts = amounts
+        self.needs = needs
+        self.groups = groups
+        self._sets = sets
+        self._by_holders: dict[Hashable, ComponentState] = {}
+        self._by_effect: dict[Hashable, ComponentState] = {}
+
+    def state(
+        self, held: HeldBy, recorded: Groups = (), known: frozenset[tuple[int, int]] = frozenset()
+    ) -> ComponentState:
+        """The state in which these devices are held.
+
+        Args:
+            held: the devices.
+            recorded: the groups that claims recorded; none when every claim's are those of its device.
+            known: (device, counter set) of which the recorded groups count and not the published ones.
+        """
+        key = held, recorded, known
+        found = self._by_holders.get(key)
+        if found is None:
+            found = self._by_holders[key] = self._compute(held, recorded, known)
+        return found
+
+    def _compute(self, held: HeldBy, recorded: Groups, known: frozenset[tuple[int, int]]) -> ComponentState:
+        left = list(self.amounts)
+        joined = list(recorded) or [ANY] * self._sets
+        for device, _ in held:
+            for at, nano in self.needs[device]:
+                left[at] -= nano
+            for at, bits in self.groups[device]:
+                if (device, at) not in known:
+                    joined[at] &= bits
+        whole = {device for device, is_share in held if not is_share}
+        shared = {device for device, is_share in held if is_share}
+        free = sum(
+            1 << device
+            for device in range(len(self.needs))
+            if device not in whole and (device in shared or self._finds(device, left, joined))
+        )
+        overdrawn = next((at for at, nano in enumerate(left) if nano < 0), None)
+        effect = tuple(left), tuple(joined), free, frozenset(shared)
+        return self._by_effect.setdefault(
+            effect, ComponentState(len(self._by_effect), self, tuple(left), tuple(joined), free, overdrawn)
+        )
+
+    def _finds(self, device: int, left: Sequence[int], joined: Sequence[int]) -> bool:
+        return all(left[at] >= nano for at, nano in self.needs[device]) and all(
+            joined[at] & bits for at, bits in self.groups[device]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A component of the pool.
+
+    Attributes:
+        shape: what it has in common with others.
+        members: its devices, by their numbers in the pool, ascending.
+        mask: the same as bits.
+        first: the number of the first, when the members are consecutive.
+    """
+
+    shape: Shape
+    members: tuple[int, ...]
+    mask: int
+    first: int | None
+
+    def in_pool(self, local: int) -> int:
+        """Devices of the component, as bits, in the numbers of the pool."""
+        if self.first is not None:
+            return local << self.first
+        return sum(1 << member for place, member in enumerate(self.members) if local >> place & 1)
+
+    def in_component(self, mask: int) -> int:
+        """The same the other way round."""
+        if self.first is not None:
+            return (mask & self.mask) >> self.first
+        return sum(1 << place for place, member in enumerate(self.members) if mask >> member & 1)
+
+
+class Blueprint:
+    """A pool up to names and values of attributes.
+
+    Attributes:
+        number: equal for equal pools.
+        view: the first pool of that kind; its devices stand for those of all others.
+        problem: why the pool can't be used, None when it can.
+        visible: whether the node reaches anything of it.
+        devices: those that the node reaches, as bits.
+        late: whether one of these has binding conditions.
+        binding: those of all devices that have some, as bits.
+        sections: the components.
+        place: per device its section and its place there; None for one that consumes nothing.
+        loners: the devices that consume nothing, as bits.
+        shareable: the devices that several claims may hold, as bits.
+        sets: per counter set, in the order in which the pool names them, its name in the view.
+    """
+
+    def __init__(
+        self, number: int, view: PoolView, sets: Sequence[str], features: Features, *, skips_devices: bool
+    ) -> None:
+        self.number = number
+        self.view = view
+        self.sets = tuple(sets)
+        self.problem = view.problem_under(features, skips_devices=skips_devices)
+        reached = view.visible_on(Node(view.slices[0].spec.node_name or ""), features)
+        self.visible = reached is not None
+        members = {id(device) for device in reached or ()}
+        self.devices = sum(1 << n for n, device in enumerate(view.devices) if id(device) in members)
+        self.binding = sum(1 << n for n, device in enumerate(view.devices) if device.device.binding_conditions)
+        self.late = bool(self.binding & self.devices)
+        self.sections: list[Section] = []
+        self.place: list[tuple[int, int] | None] = [None] * len(view.devices)
+        self._divide(view.devices)
+        self.loners = sum(1 << n for n, place in enumerate(self.place) if place is None)
+        self.shareable = sum(
+            1 << n
+            for n, device in enumerate(view.devices)
+            if device.device.shareable and features.consumable_capacity
+        )
+
+    def _divide(self, devices: Sequence[PooledDevice]) -> None:
+        shapes: dict[Hashable, Shape] = {}
+        members: list[list[int]] = [[] for _ in self.view.counters.components]
+        for number, device in enumerate(devices):
+            if device.consumption.component is not None:
+                members[device.consumption.component].append(number)
+        for component, numbers in zip(self.view.counters.components, members, strict=True):
+            first, end = component.counters
+            amounts = tuple(self.view.counters.amounts[first:end])
+            needs = tuple(_moved(devices[n].consumption.counters, first) for n in numbers)
+            groups = tuple(_moved(devices[n].consumption.groups, component.sets[0]) for n in numbers)
+            sets = component.sets[1] - component.sets[0]
+            key = amounts, sets, needs, groups
+            shape = shapes.setdefault(key, Shape(amounts, sets, needs, groups))
+            for place, number in enumerate(numbers):
+                self.place[number] = len(self.sections), place
+            consecutive = bool(numbers) and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+            mask = sum(1 << n for n in numbers)
+            self.sections.append(Section(shape, tuple(numbers), mask, numbers[0] if consecutive else None))
+
+
+def _moved(places: Iterable[tuple[int, int]], first: int) -> tuple[tuple[int, int], ...]:
+    return tuple((at - first, value) for at, value in places)

@@ -1,0 +1,290 @@
+"""The nodes of a cluster and what they have, patched by events.
+
+An event only notes what it touches. Before the next question the notes are worked off: a pool is rebuilt when
+one of its slices changed, it is updated where a claim took or gave back a device of it, and the nodes that see
+it are put into their classes anew. What is not touched is not looked at.
+
+A pool whose slices all name one node is that node's own. All others are shared: which of their devices a node
+reaches is found out when the node, or the pool, changes.
+"""
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from dradriver.allocator.features import Features
+from dradriver.allocator.inventory import PoolView
+from dradriver.allocator.nodes import Node, device_on_node
+from dradriver.allocator.placement.blueprint import Blueprint
+from dradriver.allocator.placement.classes import Classes, NodeClass
+from dradriver.allocator.placement.contents import Contents, Workshop
+from dradriver.allocator.placement.ledger import Ledger, Touched
+from dradriver.allocator.placement.pools import Names, NodePool
+from dradriver.allocator.placement.stock import Entry, Reading, SharedPool, Stock, entries_of, key_of
+from dradriver.allocator.use import PoolKey
+from dradriver.model import names
+from dradriver.model.claim import ResourceClaim
+from dradriver.model.names import qualify
+from dradriver.model.slices import ResourceSlice
+
+__all__ = ["Fleet", "Member"]
+
+Published = Contents | ResourceSlice
+"""A slice, taken apart where it names a node."""
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """A node of the cluster.
+
+    Attributes:
+        node: the node.
+        own: its own pools.
+        entries: the pools that it sees, in order.
+        stock: what it has.
+        alike: the class that it is in.
+    """
+
+    node: Node
+    own: dict[PoolKey, NodePool] = field(default_factory=dict)
+    entries: Sequence[Entry] = ()
+    stock: Stock | None = None
+    alike: NodeClass | None = None
+
+    @property
+    def own_entries(self) -> list[NodePool]:
+        """Those of the entries that no other node reaches."""
+        return [entry for entry in self.entries if isinstance(entry, NodePool)]
+
+
+class Fleet:
+    """Nodes, pools and who holds what.
+
+    Attributes:
+        members: the nodes by name.
+        classes: the nodes that are alike.
+        ledger: who holds what.
+        shared_version: changes when something of a shared pool does, or is taken or given back.
+    """
+
+    def __init__(self, features: Features, *, skips_devices: bool) -> None:
+        self.members: dict[str, Member] = {}
+        self.classes = Classes()
+        self.ledger = Ledger()
+        self.shared_version = 0
+        self._features = features
+        self._skips_devices = skips_devices
+        self._workshop = Workshop()
+        self._slices: dict[str, tuple[PoolKey, Published]] = {}
+        self._of_pool: dict[PoolKey, dict[str, Published]] = {}
+        self._home: dict[PoolKey, str] = {}
+        self._own: dict[str, dict[PoolKey, NodePool]] = {}
+        self._shared: dict[PoolKey, PoolView] = {}
+        self._sights: dict[Hashable, SharedPool] = {}
+        self._blueprints: dict[Hashable, Blueprint] = {}
+        self._names: dict[Hashable, Names] = {}
+        self._stocks: dict[Hashable, Stock] = {}
+        self._reading = Reading()
+        self._changed_pools: set[PoolKey] = set()
+        self._touched: dict[PoolKey, set[str]] = {}
+        self._new_stock: set[str] = set()
+        self._new_state: set[str] = set()
+
+    # --- events --------------------------------------------------------------------------------
+
+    def put_node(self, node: Node) -> None:
+        """A node, new or changed."""
+        member = self.members.get(node.name)
+        if member is None:
+            self.members[node.name] = Member(node, self._own.setdefault(node.name, {}))
+        elif member.node == node:
+            return
+        else:
+            member.node = node
+        self._new_stock.add(node.name)
+
+    def remove_node(self, name: str) -> None:
+        """A node is gone."""
+        member = self.members.pop(name, None)
+        if member is not None and member.alike is not None:
+            self.classes.leave(name, member.alike)
+
+    def put_slice(self, source: ResourceSlice) -> None:
+        """A slice, new or changed."""
+        name, spec = source.metadata.name, source.spec
+        key = spec.driver, spec.pool.name
+        known = self._slices.get(name)
+        if known is not None and known[0] != key:
+            self.remove_slice(name)
+        own = bool(spec.node_name) and not spec.per_device_node_selection
+        published = self._workshop.contents(source) if own else source
+        self._slices[name] = key, published
+        self._of_pool.setdefault(key, {})[name] = published
+        self._changed_pools.add(key)
+
+    def remove_slice(self, name: str) -> None:
+        """A slice is gone."""
+        key, _ = self._slices.pop(name, (None, None))
+        if key is not None:
+            del self._of_pool[key][name]
+            self._changed_pools.add(key)
+
+    def put_claim(self, claim: ResourceClaim) -> None:
+        """A claim, new or changed."""
+        self._touch(self.ledger.put(claim))
+
+    def remove_claim(self, ref: str) -> None:
+        """A claim is gone."""
+        self._touch(self.ledger.remove(ref))
+
+    def _touch(self, touched: Touched) -> None:
+        for key, devices in touched.items():
+            self._touched.setdefault(key, set()).update(devices)
+
+    def read(self, attributes: frozenset[str] | None) -> None:
+        """Some selector reads these attributes (names without domains); None: any."""
+        if self._reading.add(attributes):
+            self._new_stock.update(self.members)
+
+    # --- working it off ------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Brings everything up to date."""
+        if self._changed_pools:
+            self._rebuild_pools()
+        for key, devices in self._touched.items():
+            self._update_pool(key, devices)
+        self._touched.clear()
+        for name in self._new_stock:
+            if name in self.members:
+                self._restock(self.members[name])
+        self._new_state -= self._new_stock
+        self._new_stock.clear()
+        for name in self._new_state:
+            if name in self.members:
+                self._classify(self.members[name])
+        self._new_state.clear()
+
+    def _rebuild_pools(self) -> None:
+        shared_before = dict(self._shared)
+        for key in self._changed_pools:
+            self._touched.pop(key, None)
+            self._forget_pool(key)
+            members = _newest(self._of_pool.get(key, {}))
+            if not members:
+                continue
+            homes = {each.source.spec.node_name if isinstance(each, Contents) else None for each in members}
+            home = homes.pop()
+            if homes or home is None:
+                self._shared[key] = PoolView([_source(each) for each in members])
+            else:
+                self._add_own(key, home, [each for each in members if isinstance(each, Contents)])
+        self._changed_pools.clear()
+        if shared_before or self._shared:
+            self._share_anew()
+
+    def _share_anew(self) -> None:
+        self.shared_version += 1
+        self._sights.clear()
+        self._stocks.clear()
+        self._reading.shared = {
+            qualify(name, view.driver)
+            for view in self._shared.values()
+            for device in view.devices
+            for name in device.device.attributes
+        }
+        self._new_stock.update(self.members)
+
+    def _forget_pool(self, key: PoolKey) -> None:
+        self._shared.pop(key, None)
+        home = self._home.pop(key, None)
+        if home is not None:
+            del self._own[home][key]
+            self._new_stock.add(home)
+
+    def _add_own(self, key: PoolKey, home: str, members: Sequence[Contents]) -> None:
+        members = sorted(members, key=lambda each: each.source.metadata.name)
+        sets: dict[str, int] = {}
+        parts = tuple(
+            (each.key, tuple([sets.setdefault(name, len(sets)) for name in each.sets])) for each in members
+        )
+        called = self._called(tuple([name for each in members for name in each.devices]), tuple(sets))
+        counts = sorted({each.source.spec.pool.resource_slice_count for each in members})
+        proper = (
+            all(each.proper for each in members)
+            and len(called.number) == len(called.devices)
+            and names.pool_name(key[1]) is None
+        )
+        kind = key[0], tuple(counts), parts, None if proper else (key[1], called.devices, called.sets)
+        slices = [each.source for each in members]
+        blueprint = self._blueprints.get(kind)
+        if blueprint is None:
+            blueprint = self._blueprints[kind] = Blueprint(
+                len(self._blueprints), PoolView(slices), called.sets, self._features,
+                skips_devices=self._skips_devices,
+            )  # fmt: skip
+        pool = NodePool(
+            key, blueprint, called, tuple(each.attributes for each in members), slices,
+            records_groups=self._features.compatibility_groups or self._skips_devices,
+        )  # fmt: skip
+        held = self.ledger.held_in(key)
+        if held:
+            pool.update((name, self.ledger.device(key, name)) for name in held)
+        self._home[key] = home
+        self._own.setdefault(home, {})[key] = pool
+        self._new_stock.add(home)
+
+    def _called(self, devices: tuple[str, ...], sets: tuple[str, ...]) -> Names:
+        known = self._names.get((devices, sets))
+        if known is None:
+            known = self._names[devices, sets] = Names(devices, sets)
+        return known
+
+    def _update_pool(self, key: PoolKey, devices: Iterable[str]) -> None:
+        home = self._home.get(key)
+        if home is not None:
+            self._own[home][key].update((name, self.ledger.device(key, name)) for name in devices)
+            self._new_state.add(home)
+        elif key in self._shared:
+            self.shared_version += 1
+
+    def _restock(self, member: Member) -> None:
+        member.entries = entries_of(member.own.values(), self._sees(member.node))
+        key = member.node.declared_features, key_of(member.entries, self._reading, self._workshop.number)
+        stock = self._stocks.get(key)
+        if stock is None:
+            stock = self._stocks[key] = Stock(self._workshop.number(("stock", key)), member.entries)
+        member.stock = stock
+        self._classify(member)
+
+    def _sees(self, node: Node) -> Iterable[SharedPool]:
+        for key, view in self._shared.items():
+            devices = view.visible_on(node, self._features)
+            if devices is None:
+                continue
+            # Reached as a slice is not yet reached as a device (KEP-4815, per-device node selection).
+            reached = tuple(device_on_node(device.device, device.source, node) for device in devices)
+            ids = key, tuple(map(id, devices)), reached
+            sight = self._sights.get(ids)
+            if sight is None:
+                late = any(device.device.binding_conditions for device in devices)
+                number = self._workshop.number((self.shared_version, ids))
+                sight = self._sights[ids] = SharedPool(number, view, tuple(devices), late)
+            yield sight
+
+    def _classify(self, member: Member) -> None:
+        assert member.stock is not None  # noqa: S101 - who has none is restocked first
+        states = tuple([entry.state for entry in member.own_entries])
+        key = member.stock.number, states
+        name = member.node.name
+        if member.alike is not None:
+            self.classes.leave(name, member.alike)
+        member.alike = self.classes.join(name, key, member.stock)
+
+
+def _newest(slices: dict[str, Published]) -> list[Published]:
+    newest = max((_source(each).spec.pool.generation for each in slices.values()), default=0)
+    return [each for each in slices.values() if _source(each).spec.pool.generation == newest]
+
+
+def _source(published: Published) -> ResourceSlice:
+    return published.source if isinstance(published, Contents) else published

@@ -1,0 +1,84 @@
+"""Can this be had there? The allocator's search on one node of a class, for all of them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dradriver.allocator.attempt import Found, attempt
+from dradriver.allocator.explain import Refusal, Reporter
+from dradriver.allocator.features import Features
+from dradriver.allocator.order import Order
+from dradriver.allocator.placement.classes import NodeClass
+from dradriver.allocator.placement.fleet import Fleet, Member
+from dradriver.allocator.placement.plain import plain_asks, plain_verdict
+from dradriver.allocator.placement.stock import SharedPool, Stock
+from dradriver.allocator.placement.wishes import FAULTY, REFUSED, UNDECIDED, Choice, Fits, Verdict, Wish
+from dradriver.allocator.supply import Offer, Supply
+
+__all__ = ["Judge"]
+
+_SILENT = Reporter()
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Holds wishes against classes of nodes.
+
+    Attributes:
+        fleet: the nodes.
+        features: what is switched on.
+        order: the order of preference.
+        max_steps: how often a device may be tried before the verdict is "undecided".
+    """
+
+    fleet: Fleet
+    features: Features
+    order: Order
+    max_steps: int
+
+    def __call__(self, wish: Wish, alike: NodeClass) -> Verdict:
+        """The verdict for all nodes of the class."""
+        member = self.fleet.members[alike.first]
+        stock = alike.stock
+        if stock.number not in wish.plain:
+            wish.plain[stock.number] = plain_asks(wish.wanted, stock, member.node, self.features, self.order)
+        plain = wish.plain[stock.number]
+        pools = member.own_entries
+        if plain is not None and not any(pool.overdrawn for pool in pools):
+            return plain_verdict(plain, pools, self.order)
+        return self._searched(wish, member, stock)
+
+    def _searched(self, wish: Wish, member: Member, stock: Stock) -> Verdict:
+        try:
+            found = attempt(
+                wish.wanted,
+                Supply(self._offers(member, stock), self.features, skips_devices=self.order.skips_devices),
+                member.node,
+                self.features,
+                order=self.order,
+                reporter=_SILENT,
+                max_steps=self.max_steps,
+            )
+        except Refusal as refusal:
+            return {"claim": FAULTY, "undecided": UNDECIDED}.get(refusal.kind, REFUSED)
+        return Fits(found.rating, tuple(self._choices(found, stock)))
+
+    def _offers(self, member: Member, stock: Stock) -> Iterator[Offer]:
+        own = iter(zip(stock.views, stock.reached, stock.examples, strict=True))
+        for entry in member.entries:
+            if isinstance(entry, SharedPool):
+                yield entry.view, entry.devices, self.fleet.ledger.pool(entry.key)
+            else:
+                view, reached, example = next(own)
+                yield view, reached, entry.use(example.names)
+
+    @staticmethod
+    def _choices(found: Found, stock: Stock) -> Iterator[Choice]:
+        for plan, position in found.picks:
+            pooled = found.supply.devices[position]
+            shared_out = found.supply.shared_out[position] is not None
+            consumed = plan.candidates.shares[position] if shared_out else None
+            place = stock.places.get(id(pooled))
+            if place is None:
+                yield Choice(plan.ask, -1, -1, pooled, consumed)
+            else:
+                yield Choice(plan.ask, *place, None, consumed)

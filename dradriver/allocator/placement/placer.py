@@ -1,0 +1,303 @@
+"""The door of the package: events in, placements out."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Final
+
+from msgspec.structs import replace
+
+from dradriver.allocator import (
+    MAX_STEPS,
+    ORDERED,
+    CelSelectors,
+    Features,
+    Kind,
+    Node,
+    Order,
+    Refusal,
+    Reporter,
+    SelectorProvider,
+)
+from dradriver.allocator.attempt import attempt, wanted_by
+from dradriver.allocator.placement.classes import NodeClass
+from dradriver.allocator.placement.fleet import Fleet, Member
+from dradriver.allocator.placement.judge import Judge
+from dradriver.allocator.placement.stock import SharedPool
+from dradriver.allocator.placement.wishes import Choice, Fits, Wish
+from dradriver.allocator.result import Chosen, allocations_of
+from dradriver.allocator.snapshot import declared_groups
+from dradriver.allocator.supply import Offer, Supply
+from dradriver.errors import DraError
+from dradriver.model.claim import Allocation, DeviceId, ResourceClaim
+from dradriver.model.codec import encode
+from dradriver.model.deviceclass import DeviceClass
+from dradriver.model.slices import ResourceSlice
+
+__all__ = ["NoNodeFits", "Placement", "Placer", "RefusedNodes"]
+
+_WISHES: Final = 256
+"""So many different wishes are kept ready."""
+
+_SILENT: Final = Reporter()
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A node, and what the claims get there.
+
+    Attributes:
+        node: its name.
+        allocations: by claim UID, by `namespace/name` where a claim has none.
+    """
+
+    node: str
+    allocations: Mapping[str, Allocation]
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedNodes:
+    """Nodes that refuse for the same reasons.
+
+    Attributes:
+        refusal: the one of the first of them by name; the devices and claims that it names are that node's.
+        nodes: their names, sorted.
+    """
+
+    refusal: Refusal
+    nodes: tuple[str, ...]
+
+
+class NoNodeFits(DraError):  # noqa: N818 - an answer more than an error
+    """No node can have the claims.
+
+    Attributes:
+        kind: `undecided` when the search gave up on a node, else `node`.
+        nodes: how many nodes there are.
+    """
+
+    def __init__(self, kind: Kind, nodes: int, explain: Callable[[], Iterable[RefusedNodes]]) -> None:
+        self.kind: Kind = kind
+        self.nodes = nodes
+        self._explain = explain
+        super().__init__(f"0/{nodes} nodes are available: cannot allocate all claims")
+
+    @cached_property
+    def groups(self) -> tuple[RefusedNodes, ...]:
+        """The nodes that were tried, those with equal reasons together, the largest group first.
+
+        Found out when first asked for, by trying a node of each kind once more, so ask before the next event.
+        """
+        return tuple(sorted(self._explain(), key=lambda group: (-len(group.nodes), group.nodes)))
+
+    def text(self) -> str:
+        """The sentence with the reasons of each group."""
+        told = (f"{len(group.nodes)} {group.refusal.brief()}" for group in self.groups)
+        return f"0/{self.nodes} nodes are available: {', '.join(told)}"
+
+
+class Placer:
+    """The nodes, devices and claims of a cluster, ready to place pods.
+
+    Args:
+        order: in which order devices and nodes are preferred.
+        features: what is switched on.
+        selectors: how selectors are evaluated; CEL unless a test has another way.
+        max_steps: how often a device may be tried on one node before the answer is "undecided".
+    """
+
+    def __init__(
+        self,
+        *,
+        order: Order = ORDERED,
+        features: Features | None = None,
+        selectors: SelectorProvider | None = None,
+        max_steps: int = MAX_STEPS,
+    ) -> None:
+        self._order = order
+        self._features = features or Features()
+        self._selectors = selectors or CelSelectors()
+        self._fleet = Fleet(self._features, skips_devices=order.skips_devices)
+        self._judge = Judge(self._fleet, self._features, order, max_steps)
+        self._classes: dict[str, DeviceClass] = {}
+        self._wishes: dict[tuple[bytes, ...], Wish] = {}
+
+    # --- events --------------------------------------------------------------------------------
+
+    def put_node(self, node: Node) -> None:
+        """A node, new or changed."""
+        self._fleet.put_node(node)
+
+    def remove_node(self, name: str) -> None:
+        """A node is gone."""
+        self._fleet.remove_node(name)
+
+    def put_slice(self, source: ResourceSlice) -> None:
+        """A ResourceSlice, new or changed. Parts of it may be exchanged for equal ones of other slices."""
+        self._fleet.put_slice(source)
+
+    def remove_slice(self, name: str) -> None:
+        """A ResourceSlice is gone."""
+        self._fleet.remove_slice(name)
+
+    def put_class(self, device_class: DeviceClass) -> None:
+        """A DeviceClass, new or changed."""
+        if self._classes.get(device_class.metadata.name) != device_class:
+            self._classes[device_class.metadata.name] = device_class
+            self._wishes.clear()
+
+    def remove_class(self, name: str) -> None:
+        """A DeviceClass is gone."""
+        if self._classes.pop(name, None) is not None:
+            self._wishes.clear()
+
+    def put_claim(self, claim: ResourceClaim) -> None:
+        """A claim, new or changed: with an allocation it holds its devices, without it holds none."""
+        self._fleet.put_claim(claim)
+
+    def remove_claim(self, ref: str) -> None:
+        """A claim (`namespace/name`) is gone."""
+        self._fleet.remove_claim(ref)
+
+    def hold(self, claims: Iterable[ResourceClaim], placement: Placement) -> list[ResourceClaim]:
+        """Puts the claims with what they got; returns them so. Those that got nothing are left as they are."""
+        allocated = []
+        for claim in claims:
+            found = placement.allocations.get(claim.metadata.uid or claim.ref)
+            if found is not None:
+                claim = replace(claim, status=replace(claim.status, allocation=found))  # noqa: PLW2901
+                self.put_claim(claim)
+            allocated.append(claim)
+        return allocated
+
+    # --- answers -------------------------------------------------------------------------------
+
+    def place(
+        self,
+        claims: Sequence[ResourceClaim],
+        *,
+        may_run_on: Callable[[Node], bool] | None = None,
+        now: datetime | None = None,
+    ) -> Placement:
+        """The node for a pod with these claims, and their allocations there.
+
+        Args:
+            claims: the pod's claims that have no allocation yet, in the pod's order.
+            may_run_on: which nodes may be tried; None means all. Not asked for nodes that don't fit anyway.
+            now: the allocations' timestamp; None leaves it out.
+
+        Raises:
+            NoNodeFits: no node can have them.
+            Refusal: of kind `claim`, when something is wrong with a claim, whatever the node.
+        """
+        wish = self._wish(claims)
+        fleet = self._fleet
+        fleet.settle()
+        wanted = None if may_run_on is None else lambda name: may_run_on(fleet.members[name].node)
+        found = wish.best(fleet.classes, fleet.shared_version, wanted)
+        if found is None:
+            raise self._no_node(claims, wish, wanted)
+        name, verdict = found
+        if not isinstance(verdict, Fits):
+            # Something is wrong with the claims: the search on that node says what.
+            return Placement(name, self.allocate_on(name, claims, now=now))
+        member = fleet.members[name]
+        picks = [self._chosen(choice, member) for choice in verdict.choices]
+        return Placement(name, allocations_of(claims, picks, member.node, self._features, now))
+
+    def allocate_on(
+        self,
+        name: str,
+        claims: Sequence[ResourceClaim],
+        *,
+        now: datetime | None = None,
+        reporter: Reporter | None = None,
+    ) -> Mapping[str, Allocation]:
+        """What the claims get on one node: `allocate()` with what the placer knows.
+
+        Raises:
+            Refusal: they don't fit there; its reasons are about this node.
+            KeyError: there is no such node.
+        """
+        wanted = wanted_by(claims, self._classes, self._features, self._selectors)
+        self._fleet.settle()
+        member = self._fleet.members[name]
+        found = attempt(
+            wanted,
+            Supply(self._offers(member), self._features, skips_devices=self._order.skips_devices),
+            member.node,
+            self._features,
+            order=self._order,
+            reporter=reporter or _SILENT,
+            max_steps=self._judge.max_steps,
+        )
+        return allocations_of(claims, found.chosen(self._features), member.node, self._features, now)
+
+    def _wish(self, claims: Sequence[ResourceClaim]) -> Wish:
+        key = tuple([encode(claim.spec) for claim in claims])
+        wish = self._wishes.pop(key, None)
+        if wish is None:
+            wanted = wanted_by(claims, self._classes, self._features, self._selectors)
+            for expression, derives in wanted.expressions:
+                self._fleet.read(self._selectors.reads(expression, derives=derives))
+            wish = Wish(wanted, self._judge, rates=self._order.prefers is not None)
+            if len(self._wishes) >= _WISHES:
+                del self._wishes[next(iter(self._wishes))]
+        self._wishes[key] = wish
+        return wish
+
+    def _chosen(self, choice: Choice, member: Member) -> Chosen:
+        groups = self._features.compatibility_groups
+        if choice.shared is not None:
+            pooled = choice.shared
+            declared = declared_groups(pooled.device) if groups else {}
+            return Chosen(choice.ask, pooled.id, pooled.device, pooled.source, choice.consumed, declared)
+        pool = member.own_entries[choice.pool]
+        like = pool.blueprint.view.devices[choice.device]
+        return Chosen(
+            choice.ask,
+            DeviceId(*pool.key, pool.names.devices[choice.device]),
+            like.device,
+            like.source,
+            choice.consumed,
+            pool.declared(choice.device) if groups else {},
+        )
+
+    def _offers(self, member: Member) -> Iterator[Offer]:
+        """What a node is offered, with all names as they are there."""
+        for entry in member.entries:
+            use = self._fleet.ledger.pool(entry.key)
+            if isinstance(entry, SharedPool):
+                yield entry.view, entry.devices, use
+            else:
+                view, reached = entry.view(), entry.blueprint.devices
+                yield view, [d for number, d in enumerate(view.devices) if reached >> number & 1], use
+
+    def _no_node(
+        self, claims: Sequence[ResourceClaim], wish: Wish, wanted: Callable[[str], bool] | None
+    ) -> NoNodeFits:
+        def tried(alike: NodeClass) -> list[str]:
+            return sorted(name for name in alike.nodes if wanted is None or wanted(name))
+
+        def explain() -> Iterator[RefusedNodes]:
+            refused: dict[object, tuple[Refusal, list[str]]] = {}
+            self._fleet.settle()
+            for names in filter(None, map(tried, self._fleet.classes.occupied())):
+                try:
+                    self.allocate_on(names[0], claims)
+                except Refusal as refusal:
+                    found, together = refused.setdefault(_gist(refusal), (refusal, []))
+                    together += names
+                    if refusal.node < found.node:
+                        refused[_gist(refusal)] = refusal, together
+            for first, together in refused.values():
+                yield RefusedNodes(first, tuple(sorted(together)))
+
+        undecided = any(map(tried, wish.undecided))
+        return NoNodeFits("undecided" if undecided else "node", len(self._fleet.members), explain)
+
+
+def _gist(refusal: Refusal) -> object:
+    """Equal for refusals that differ in the devices and holders that they name only."""
+    return refusal.kind, refusal.claim, refusal.request, refusal.brief()

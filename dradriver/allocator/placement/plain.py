@@ -1,0 +1,125 @@
+"""Plain wishes, which are most of them: one request, nothing to combine, so nothing to search.
+
+A pod with one request and no constraints gets the first devices in the order of preference that may serve it
+and are free. Who may serve it is the same for all nodes of one stock; who is free every pool knows. So the
+verdict is a handful of operations on bits. It is the search's own, which `tests/properties` holds it to.
+"""
+
+from collections.abc import Sequence
+
+from dradriver.allocator.asks import Ask
+from dradriver.allocator.attempt import Wanted
+from dradriver.allocator.candidates import Filter
+from dradriver.allocator.features import Features
+from dradriver.allocator.nodes import Node
+from dradriver.allocator.order import Order, Preference
+from dradriver.allocator.packing import WHOLE
+from dradriver.allocator.placement.pools import NodePool
+from dradriver.allocator.placement.stock import Stock
+from dradriver.allocator.placement.wishes import REFUSED, Choice, Fits, PlainAsk, Verdict
+from dradriver.allocator.state import State
+from dradriver.allocator.supply import Supply
+from dradriver.allocator.use import PoolUse
+from dradriver.model.claim import MAX_RESULTS
+
+__all__ = ["plain_asks", "plain_verdict"]
+
+
+def plain_asks(
+    wanted: Wanted, stock: Stock, node: Node, features: Features, order: Order
+) -> tuple[PlainAsk, ...] | None:
+    """The alternatives of a plain wish as nodes of a stock see them; None when it is not plain there.
+
+    Args:
+        wanted: what is wanted.
+        stock: what the nodes have.
+        node: one of them.
+        features: what is switched on.
+        order: the order of preference.
+    """
+    if stock.shared or len(wanted.requests) != 1:
+        return None
+    if any(claim.spec.devices.constraints for claim in wanted.claims):
+        return None
+    offers = ((view, reached, PoolUse()) for view, reached in zip(stock.views, stock.reached, strict=True))
+    supply = Supply(offers, features, skips_devices=order.skips_devices)
+    filter_ = Filter(supply, State(supply, ()), node, features)
+    asks = [_plain_ask(ask, filter_, supply, stock) for ask in wanted.requests[0].alternatives]
+    return None if None in asks else tuple(ask for ask in asks if ask is not None)
+
+
+def _plain_ask(ask: Ask, filter_: Filter, supply: Supply, stock: Stock) -> PlainAsk | None:
+    if ask.count is None or ask.admin or ask.count > MAX_RESULTS:
+        return None
+    found = filter_.candidates(ask)
+    if found.errors:
+        return None
+    candidates = [0] * len(stock.examples)
+    for position in found.devices:
+        pool, number = stock.places[id(supply.devices[position])]
+        candidates[pool] |= 1 << number
+    blueprints = [pool.blueprint for pool in stock.examples]
+    for mask, blueprint in zip(candidates, blueprints, strict=True):
+        if mask & blueprint.shareable or (ask.count > 1 and mask & ~blueprint.loners):
+            return None
+    late = tuple(mask & blueprint.binding for mask, blueprint in zip(candidates, blueprints, strict=True))
+    return PlainAsk(ask, ask.count, tuple(candidates), late)
+
+
+def plain_verdict(asks: Sequence[PlainAsk], pools: Sequence[NodePool], order: Order) -> Verdict:
+    """The verdict for a node with these pools."""
+    for ask in asks:
+        free = [mask & pool.free for mask, pool in zip(ask.candidates, pools, strict=True)]
+        if order.prefers is None:
+            found = _first(free, ask.count)
+            rating: Preference = ()
+        elif ask.count == 1:
+            found, rating = _cheapest(free, ask, pools)
+        else:
+            late = [mask & each for mask, each in zip(free, ask.late, strict=True)]
+            found = _first([mask & ~each for mask, each in zip(free, late, strict=True)], ask.count)
+            waits = ask.count - len(found)
+            found += _first(late, waits)
+            rating = waits, ask.count * WHOLE, ask.count * WHOLE, 0
+        if len(found) == ask.count:
+            if order.prefers is not None:
+                rating = *rating, sum(pool.free.bit_count() for pool in pools)
+            return Fits(rating, tuple([Choice(ask.ask, pool, device) for pool, device in found]))
+    return REFUSED
+
+
+def _first(free: Sequence[int], count: int) -> list[tuple[int, int]]:
+    """The first devices of these, as many as there are, up to a number."""
+    found: list[tuple[int, int]] = []
+    for pool, mask in enumerate(free):
+        while mask and len(found) < count:
+            lowest = mask & -mask
+            found.append((pool, lowest.bit_length() - 1))
+            mask ^= lowest  # noqa: PLW2901
+    return found
+
+
+def _cheapest(
+    free: Sequence[int], ask: PlainAsk, pools: Sequence[NodePool]
+) -> tuple[list[tuple[int, int]], Preference]:
+    """The device that is preferred, and what is against it."""
+    best: tuple[Preference, int, int] | None = None
+    for number, (mask, late, pool) in enumerate(zip(free, ask.late, pools, strict=True)):
+        for waits, candidates in enumerate((mask & ~late, mask & late)):
+            if candidates and (best is None or best[0][0] >= waits):
+                for preference, device in _cheapest_of(candidates, waits, pool):
+                    if best is None or (preference, number, device) < best:
+                        best = preference, number, device
+    return ([], ()) if best is None else ([best[1:]], best[0])
+
+
+def _cheapest_of(candidates: int, waits: int, pool: NodePool) -> list[tuple[Preference, int]]:
+    found: list[tuple[Preference, int]] = []
+    lone = candidates & pool.blueprint.loners
+    if lone:
+        found.append(((waits, WHOLE, WHOLE, 0), (lone & -lone).bit_length() - 1))
+    for section, state in zip(pool.blueprint.sections, pool.states, strict=True):
+        if candidates & section.mask:
+            cost, place = state.cheapest(section.in_component(candidates))
+            found.append(((waits, *cost), section.members[place]))
+    return found

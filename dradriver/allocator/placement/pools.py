@@ -1,0 +1,211 @@
+"""One node's pool: a blueprint, the names that it has here, and who holds what of it."""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import is_
+
+from dradriver.allocator.compatibility import ANY
+from dradriver.allocator.inventory import PoolView
+from dradriver.allocator.placement.blueprint import Blueprint, ComponentState
+from dradriver.allocator.placement.contents import Values
+from dradriver.allocator.placement.ledger import DeviceUse
+from dradriver.allocator.snapshot import GroupsBySet
+from dradriver.allocator.use import PoolKey, PoolUse
+from dradriver.model.slices import ResourceSlice
+
+__all__ = ["Names", "NodePool"]
+
+
+@dataclass(frozen=True)
+class Names:
+    """The names of a pool's devices and counter sets, in the blueprint's order.
+
+    Attributes:
+        devices: of the devices.
+        sets: of the counter sets.
+        number: the device of each name.
+    """
+
+    devices: tuple[str, ...]
+    sets: tuple[str, ...]
+    number: Mapping[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "number", {name: number for number, name in enumerate(self.devices)})
+
+
+class NodePool:
+    """A pool that one node alone reaches.
+
+    Attributes:
+        key: driver and pool name.
+        blueprint: what it has in common with others.
+        names: the names that its parts have here.
+        attributes: per slice and device the attributes.
+        slices: as published.
+        states: per section of the blueprint its state.
+        free: the devices that can be had as far as counters, groups and holders are concerned, as bits.
+        overdrawn: whether a counter is below zero.
+    """
+
+    def __init__(
+        self,
+        key: PoolKey,
+        blueprint: Blueprint,
+        names: Names,
+        attributes: tuple[tuple[Values, ...], ...],
+        slices: Sequence[ResourceSlice],
+        *,
+        records_groups: bool,
+    ) -> None:
+        self.key = key
+        self.blueprint = blueprint
+        self.names = names
+        self.attributes = attributes
+        self.slices = tuple(slices)
+        self._records_groups = records_groups
+        self._held: dict[int, DeviceUse] = {}
+        self._in_section: list[dict[int, bool]] = [{} for _ in blueprint.sections]
+        self._odd: dict[str, GroupsBySet] = {}
+        self.states: list[ComponentState] = [section.shape.state(()) for section in blueprint.sections]
+        self._fed = 0
+        for section, state in zip(blueprint.sections, self.states, strict=True):
+            self._fed |= section.in_pool(state.free)
+        self._lone = blueprint.loners
+        self.overdrawn = False
+        self.free = self._free()
+
+    @property
+    def state(self) -> Hashable:
+        """Equal for pools of one blueprint of which the same can be had."""
+        shares: Hashable = None
+        if self.blueprint.shareable:
+            held = self._held.items()
+            shares = tuple(sorted((n, use.mark) for n, use in held if self.blueprint.shareable >> n & 1))
+        return tuple([state.number for state in self.states]), self._lone, shares
+
+    def view(self) -> PoolView:
+        """The pool itself, with its own names."""
+        known = self.blueprint.view
+        mine = len(known.slices) == len(self.slices) and all(map(is_, known.slices, self.slices))
+        return known if mine else PoolView(self.slices)
+
+    def update(self, uses: Iterable[tuple[str, DeviceUse | None]]) -> None:
+        """Takes note of what is held of some devices, by name; None: nothing."""
+        sections = set()
+        for name, use in uses:
+            number = self.names.number.get(name)
+            sections |= self._note_groups(name, number, use)
+            if number is None:
+                continue
+            if use is None:
+                self._held.pop(number, None)
+            else:
+                self._held[number] = use
+            place = self.blueprint.place[number]
+            if place is not None:
+                sections.add(place[0])
+                self._hold(*place, number, use)
+            elif use is None or (not use.whole and self.blueprint.shareable >> number & 1):
+                self._lone |= 1 << number
+            else:
+                self._lone &= ~(1 << number)
+        for section in sections:
+            self._settle(section)
+        self.free = self._free()
+
+    def use(self, names: Names) -> PoolUse:
+        """What is held, under other names."""
+        held = {names.devices[number]: use for number, use in self._held.items()}
+        sets = dict(zip(self.names.sets, names.sets, strict=True))
+        groups: dict[str, GroupsBySet] = {}
+        for name, recorded in self._odd.items():
+            number = self.names.number.get(name)
+            groups[name if number is None else names.devices[number]] = {
+                sets.get(each, each): bits for each, bits in recorded.items()
+            }
+        return PoolUse(
+            dict.fromkeys(held, ("",)),
+            frozenset(name for name, use in held.items() if use.whole),
+            {name: dict(use.consumed) for name, use in held.items() if use.consumed is not None},
+            groups,
+        )
+
+    def _hold(self, section: int, place: int, number: int, use: DeviceUse | None) -> None:
+        if use is None:
+            self._in_section[section].pop(place, None)
+        else:
+            self._in_section[section][place] = not use.whole and bool(self.blueprint.shareable >> number & 1)
+
+    def _note_groups(self, name: str, number: int | None, use: DeviceUse | None) -> set[int]:
+        """Keeps groups that are not those that the device declares now; returns the sections concerned."""
+        recorded = use.groups if use is not None and self._records_groups else None
+        if recorded is not None and number is not None and recorded == self.declared(number):
+            recorded = None
+        before = self._odd.pop(name, {})
+        if recorded is not None:
+            self._odd[name] = recorded
+        return {
+            section
+            for counter_set in (*before, *(recorded or ()))
+            if (section := self._section_of(counter_set)) is not None
+        }
+
+    def declared(self, number: int) -> GroupsBySet:
+        """The compatibility groups that a device declares, by counter set."""
+        sets = dict(zip(self.blueprint.sets, self.names.sets, strict=True))
+        taken = self.blueprint.view.devices[number].device.consumes_counters
+        return {sets[each.counter_set]: tuple(each.compatibility_groups) for each in taken}
+
+    def _set_place(self, name: str) -> int | None:
+        """The place of a counter set of this name in the view's table."""
+        if name not in self.names.sets:
+            return None
+        return self.blueprint.view.counters.set_places.get(self.blueprint.sets[self.names.sets.index(name)])
+
+    def _section_of(self, name: str) -> int | None:
+        place = self._set_place(name)
+        components = self.blueprint.view.counters.components
+        return (
+            None
+            if place is None
+            else next(n for n, each in enumerate(components) if each.sets[0] <= place < each.sets[1])
+        )
+
+    def _settle(self, number: int) -> None:
+        section = self.blueprint.sections[number]
+        held = tuple(sorted(self._in_section[number].items()))
+        state = section.shape.state(held, *self._recorded(number)) if self._odd else section.shape.state(held)
+        self.states[number] = state
+        self._fed = self._fed & ~section.mask | section.in_pool(state.free)
+
+    def _recorded(self, number: int) -> tuple[tuple[int, ...], frozenset[tuple[int, int]]]:
+        """The recorded groups of a section's counter sets, and for which (device, set) they count."""
+        table = self.blueprint.view.counters
+        first, end = table.components[number].sets
+        joined = [ANY] * (end - first)
+        known = set()
+        for name, recorded in self._odd.items():
+            device = self.names.number.get(name)
+            place = None if device is None else self.blueprint.place[device]
+            for counter_set, groups in recorded.items():
+                at = self._set_place(counter_set)
+                if at is not None and first <= at < end:
+                    joined[at - first] &= table.groups.named(groups)
+                    if place is not None and place[0] == number:
+                        known.add((place[1], at - first))
+        return tuple(joined), frozenset(known)
+
+    def _free(self) -> int:
+        blueprint = self.blueprint
+        if blueprint.problem is not None:
+            return 0
+        free = self._fed | self._lone
+        self.overdrawn = any(state.overdrawn is not None for state in self.states)
+        if self.overdrawn:
+            # A counter below zero stops the whole pool; what is shared out already has its counters.
+            shared = sum(
+                1 << n for n, use in self._held.items() if blueprint.shareable >> n & 1 and not use.whole
+            )
+            free &= self._lone | shared
+        return free & blueprint.devices
