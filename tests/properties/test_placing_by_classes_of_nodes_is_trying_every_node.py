@@ -1,0 +1,43 @@
+"""However a cluster came to be what it is, a pod goes where trying every node would put it."""
+
+import os
+from collections import Counter
+from random import SystemRandom
+
+import pytest
+
+from dradriver.allocator import ORDERED, PACKED, Order, Refusal
+from dradriver.allocator.placement import NoNodeFits, Placement, Placer
+from dradriver.model.claim import ResourceClaim
+from tests.properties.random_clusters import Cluster, by_brute_force
+
+CLUSTERS = int(os.environ.get("CLUSTERS", "4"))
+EVENTS = 10
+
+
+def placed(placer: Placer, pod: list[ResourceClaim]) -> Placement | str:
+    try:
+        return placer.place(pod)
+    except Refusal as refusal:
+        return refusal.kind
+    except NoNodeFits as nowhere:
+        return nowhere.kind
+
+
+@pytest.mark.parametrize("partitions", [False, True], ids=["anything", "partitions"])
+@pytest.mark.parametrize("order", [ORDERED, PACKED], ids=lambda order: order.name)
+def test_after_any_events(order: Order, partitions: bool) -> None:
+    seed = int(os.environ.get("PLACER_SEED") or SystemRandom().randrange(2**31))
+    print(f"PLACER_SEED={seed}")
+    answers: Counter[str] = Counter()
+    for number in range(CLUSTERS):
+        cluster = Cluster(seed + number, order, partitions)
+        for event in range(EVENTS):
+            cluster.happen()
+            pod = cluster.pod()
+            expected = by_brute_force(cluster, pod)
+            assert placed(cluster.placer, pod) == expected, (seed + number, event)
+            answers[expected if isinstance(expected, str) else "placed"] += 1
+            if event == EVENTS - 1:
+                assert placed(cluster.told(), pod) == expected, (seed + number, "from scratch")
+    print(answers)
