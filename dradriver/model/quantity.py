@@ -13,7 +13,7 @@ from typing import Final, Self, TypeAlias
 
 from dradriver.errors import DraError
 
-__all__ = ["NANO", "InvalidQuantityError", "Quantity", "QuantityLike"]
+__all__ = ["NANO", "InvalidQuantityError", "Quantity", "QuantityLike", "exact"]
 
 NANO: Final = 10**9
 _BINARY_MAX: Final = (2**63 - 1) * NANO  # Kubernetes caps quantities with a binary suffix, and only those
@@ -85,11 +85,6 @@ class Quantity:
         return cls._of(nano, fmt)
 
     @property
-    def exact(self) -> tuple[int, str]:
-        """Equal for quantities that are also printed alike."""
-        return self.nano, self._format.value
-
-    @property
     def is_whole(self) -> bool:
         """Whether the amount is a whole number of units."""
         return self.nano % NANO == 0
@@ -136,6 +131,11 @@ class Quantity:
         if self._format is _Format.BINARY and self.is_whole and not small:
             return _binary_text(self.nano // NANO)
         return _decimal_text(self.nano, exponent_form=self._format is _Format.EXPONENT)
+
+
+def exact(quantity: Quantity) -> tuple[int, str]:
+    """Equal for quantities that are also printed alike."""
+    return quantity.nano, quantity._format.value  # noqa: SLF001 - the type's own module
 
 
 QuantityLike: TypeAlias = Quantity | int | str

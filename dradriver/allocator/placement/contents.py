@@ -18,6 +18,7 @@ from msgspec.structs import astuple, force_setattr
 from dradriver.model import names
 from dradriver.model.counters import CounterConsumption, CounterSet
 from dradriver.model.device import MAX_ATTRIBUTE_LENGTH, Attribute, Capacity, Device, Version
+from dradriver.model.quantity import exact
 from dradriver.model.slices import ResourceSlice
 
 __all__ = ["Contents", "Values", "Workshop"]
@@ -87,7 +88,7 @@ class Workshop:
         return known
 
     def _counter_set(self, counter_set: CounterSet, sets: dict[str, int]) -> Hashable:
-        counters = tuple((name, counter.value.exact) for name, counter in counter_set.counters.items())
+        counters = tuple((name, exact(counter.value)) for name, counter in counter_set.counters.items())
         return sets.setdefault(counter_set.name, len(sets)), counters
 
     def _cut(self, device: Device, sets: dict[str, int]) -> tuple[Hashable, Values]:
@@ -120,7 +121,7 @@ class Workshop:
         key = tuple(
             [
                 (
-                    tuple([(name, counter.value.exact) for name, counter in each.counters.items()]),
+                    tuple([(name, exact(counter.value)) for name, counter in each.counters.items()]),
                     tuple(each.compatibility_groups),
                 )
                 for each in taken
@@ -137,7 +138,7 @@ class Workshop:
     def _capacity(self, device: Device) -> int:
         key = tuple(
             [
-                (name, each.value.exact, each.request_policy and self._policy(each))
+                (name, exact(each.value), each.request_policy and self._policy(each))
                 for name, each in device.capacity.items()
             ]
         )
@@ -153,7 +154,7 @@ class Workshop:
         allowed = policy.valid_range
         bounds = (allowed.min, allowed.max, allowed.step) if allowed else ()
         amounts = (policy.default, *bounds, *policy.valid_values)
-        return len(bounds), tuple(each and each.exact for each in amounts)
+        return len(bounds), tuple(each and exact(each) for each in amounts)
 
     def _attribute(self, attribute: Attribute) -> tuple[Hashable, Hashable]:
         """The value, and what of it belongs to the body."""
