@@ -38,6 +38,7 @@ faults: $(VENV)/.developer ## kill -9 a driver at 200 random moments (KILLS=n, S
 bench: $(VENV)/.developer ## figures; see benchmarks/README.md
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.allocator
+	$(BIN)/python -m benchmarks.waiting
 
 proto: $(VENV)/.developer ## generate dradriver/wire from proto/
 	cd proto && find kubelet -name '*.proto' | sort | sed 's|^|dradriver/wire/|' | xargs \
