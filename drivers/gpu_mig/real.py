@@ -4,6 +4,7 @@ from pathlib import Path
 
 from drivers.gpu_mig.card.nvml import NvmlHardware
 from drivers.gpu_mig.container import GpuContainers
+from drivers.gpu_mig.host.ldcache import find_libraries
 from drivers.gpu_mig.host.paths import HostPaths
 from drivers.gpu_mig.settings import Host
 
@@ -18,7 +19,16 @@ def real_cards(host: Host) -> tuple[NvmlHardware, GpuContainers]:
         dev=Path(host.dev),
         proc=Path(host.proc),
         sysfs=Path(host.sysfs),
+        cdi=tuple(map(Path, host.cdi)),
         hook=Path(host.hook) if host.hook else None,
     )
-    library = Path(host.library) if host.library else None
+    library = Path(host.library) if host.library else _library(paths)
     return NvmlHardware(library, driver_root=paths.driver_root, sysfs=paths.sysfs), GpuContainers(paths)
+
+
+def _library(paths: HostPaths) -> Path | None:
+    """The library of a driver that is installed elsewhere; the dynamic linker knows that of our own root."""
+    if paths.driver_root == Path("/"):
+        return None
+    found = find_libraries(paths.driver_root, "libnvidia-ml.so.*")
+    return found[0] if found else None

@@ -62,6 +62,7 @@ class Host(_Strict, frozen=True):
         driver_root: below which NVIDIA's driver is installed, as this process sees it.
         driver_root_on_host: the same as the container runtime sees it.
         dev, proc, sysfs: of the node, as this process sees them.
+        cdi: folders of CDI specs, as this process sees them: where the container toolkit's own spec may be.
         hook: `nvidia-cdi-hook` as the container runtime sees it; None: the toolkit is not installed.
         library: libnvidia-ml.so.1; None: the one below `driver_root`, or the dynamic linker's.
     """
@@ -71,6 +72,7 @@ class Host(_Strict, frozen=True):
     dev: str = "/dev"
     proc: str = "/proc"
     sysfs: str = "/sys"
+    cdi: tuple[str, ...] = ("/var/run/cdi", "/etc/cdi")
     hook: str | None = None
     library: str | None = None
 

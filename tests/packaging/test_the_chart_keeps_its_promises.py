@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e.helm import CHART, VALUES, Helm, Manifests, named, set_values
+from tests.e2e.helm import CHART, VALUES, Helm, HelmError, Manifests, named, set_values
 
 pytestmark = pytest.mark.e2e
 
@@ -258,3 +258,20 @@ def test_its_readme_names_every_value() -> None:
 def test_every_image_names_a_version(manifests: Manifests) -> None:
     for pod in pods(manifests):
         assert re.search(r":[0-9a-z.]+$", pod["containers"][0]["image"])
+
+
+def test_settings_of_a_driver_reach_it_whole_and_as_it_reads_them(helm: Helm) -> None:
+    from drivers.gpu_mig.settings import Mode, read_settings
+
+    manifests = helm.template("-f", str(CHART / "ci" / "gpu-mig-values.yaml"))
+    env = driver_pod(named(manifests, "DaemonSet"))["containers"][0]["env"]
+    (text,) = (each["value"] for each in env if each["name"] == "GPU_MIG_SETTINGS")
+    assert read_settings(text, "new-1").mode is Mode.DYNAMIC
+    assert read_settings(text, "old-1").mode is Mode.STATIC
+    assert read_settings(text, "old-1").host.driver_root == "/host"
+
+
+def test_settings_without_a_variable_are_refused(helm: Helm) -> None:
+    given = ("--set", "drivers.loop.enabled=true,image.repository=d,drivers.loop.settings.mode=x")
+    with pytest.raises(HelmError, match=r"drivers\.loop\.settingsVariable is needed"):
+        helm.template(*given)

@@ -73,6 +73,10 @@ spec:
         - name: DRADRIVER_OWNER
           value: {{ . | quote }}
         {{- end }}
+        {{- with $driver.settings }}
+        - name: {{ required (printf "drivers.%s.settingsVariable is needed: settings are given to the driver in it" $.key) $driver.settingsVariable }}
+          value: {{ toYaml . | quote }}
+        {{- end }}
         {{- with $driver.env }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
