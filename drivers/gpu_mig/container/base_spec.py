@@ -27,7 +27,10 @@ def toolkit_edits(folders: tuple[Path, ...], version: str) -> dra.ContainerEdits
     """
     for path in _specs(folders):
         try:
-            spec: dict[str, Any] = _read(path)
+            text = path.read_text()
+            if _KIND not in text:  # one of the many specs of claims
+                continue
+            spec: dict[str, Any] = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
             edits = msgspec.convert(spec.get("containerEdits", {}), dra.ContainerEdits)
         except (OSError, ValueError, yaml.YAMLError, AttributeError):
             continue  # another tool's mistake; the runtime tells it
@@ -41,8 +44,3 @@ def _specs(folders: tuple[Path, ...]) -> Iterator[Path]:
     for folder in folders:
         if folder.is_dir():
             yield from sorted(path for path in folder.iterdir() if path.suffix in {".yaml", ".json"})
-
-
-def _read(path: Path) -> Any:  # noqa: ANN401 - whatever somebody wrote
-    text = path.read_text()
-    return json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)

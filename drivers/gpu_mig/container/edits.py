@@ -70,6 +70,5 @@ class GpuContainers:
         mounts = [*(mount(host, library) for library in libraries), *other_files(host, version)]
         if host.hook is not None:
             return dra.ContainerEdits(mounts=mounts, hooks=library_hooks(host, host.hook, libraries))
-        for library in libraries:
-            mounts += (mount(host, library, container_path=link) for link, _ in library_links(host, [library]))
+        mounts += (mount(host, file, container_path=link) for link, file in library_links(host, libraries))
         return dra.ContainerEdits(mounts=mounts)

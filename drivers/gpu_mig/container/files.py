@@ -1,6 +1,6 @@
 """Files of the driver that programs in containers need: libraries, firmware, programs, sockets."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -34,12 +34,13 @@ def driver_libraries(host: HostPaths, version: str) -> list[Path]:
     return main + sorted(path for folder in beside for path in folder.glob(f"*.so.{version}"))
 
 
-def library_links(host: HostPaths, libraries: Iterable[Path]) -> Iterator[tuple[Path, str]]:
-    """The links to libraries that programs ask for, as `libcuda.so.1`: each with the name that it points to."""
-    for library in libraries:
-        for path in sorted(library.parent.iterdir()):
-            if path.is_symlink() and resolve(host.driver_root, path) == library:
-                yield path, path.readlink().name
+def library_links(host: HostPaths, libraries: list[Path]) -> Iterator[tuple[Path, Path]]:
+    """The links that programs load libraries by, as `libcuda.so.1`: each with its library. Blocking."""
+    known = set(libraries)
+    for folder in dict.fromkeys(library.parent for library in libraries):
+        for path in sorted(path for path in folder.iterdir() if ".so" in path.name and path.is_symlink()):
+            if (library := resolve(host.driver_root, path)) in known:
+                yield path, library
 
 
 def other_files(host: HostPaths, version: str) -> Iterator[dra.Mount]:

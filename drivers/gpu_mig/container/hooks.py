@@ -30,9 +30,10 @@ def library_hooks(host: HostPaths, hook: Path, libraries: list[Path]) -> Iterato
     yield _hook(hook, "update-ldcache", "--folder", folders)
 
 
-def _links(host: HostPaths, libraries: Iterable[Path]) -> Iterator[tuple[Path, str]]:
+def _links(host: HostPaths, libraries: list[Path]) -> Iterator[tuple[Path, str]]:
+    for path, _ in library_links(host, libraries):
+        yield path, path.readlink().name
     for library in libraries:
-        yield from library_links(host, [library])
         for prefix, name in _EXTRA_LINKS.items():
             if library.name.startswith(prefix):
                 yield library.parent / name, f"{name}.1"

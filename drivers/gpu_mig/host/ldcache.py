@@ -39,10 +39,15 @@ def find_libraries(root: Path, pattern: str) -> list[Path]:
         root: the driver's.
         pattern: a file name, with `*`.
     """
-    folders = (resolve(root, root / folder) for folder in _FOLDERS)
-    there = (path for folder in folders if folder.is_dir() for path in sorted(folder.iterdir()))
+    folders = dict.fromkeys(resolve(root, root / folder) for folder in _FOLDERS)
+    there = (path for folder in folders if folder.is_dir() for path in _listed(folder, pattern))
     found = _real(root, there, pattern)
     return found or _real(root, _cached(root), pattern)
+
+
+def _listed(folder: Path, pattern: str) -> list[Path]:
+    # Not glob: it passes links over that lead to nowhere from here.
+    return sorted(path for path in folder.iterdir() if fnmatchcase(path.name, pattern))
 
 
 def _real(root: Path, paths: Iterator[Path], pattern: str) -> list[Path]:
