@@ -13,7 +13,7 @@ demo: $(VENV)/.installed ## real devices of this machine, all the way into a con
 	@$(BIN)/dradriver demo
 
 test: $(VENV)/.developer ## every test that needs neither Go, root nor a container runtime
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n logical --dist worksteal
 
 check: $(VENV)/.developer ## format, lint, types and import contracts
 	$(BIN)/ruff format --check .

@@ -43,6 +43,12 @@ def end_at_a_timeout(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -
 
 
 @pytest.fixture
+def tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a short name: paths of Unix sockets have 107 bytes, and pytest-xdist needs some of them."""
+    return tmp_path_factory.mktemp("t")
+
+
+@pytest.fixture
 def usual_recursion_limit() -> Iterator[None]:
     """What is nested too deeply depends on Python's limit, which other tests' tools may have raised."""
     before = sys.getrecursionlimit()
