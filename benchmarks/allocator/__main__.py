@@ -27,6 +27,7 @@ _SPEED_HEAD: Final = (
     "p50 ms",
     "p99 ms",
     "load s",
+    "load CPU s",
     "memory MiB",
     "times faster",
     "target",
@@ -102,6 +103,7 @@ def _row(name: str, by: str, figures: Figures, *more: str) -> Sequence[str]:
         f"{figures.p50_ms:.3g}",
         f"{figures.p99_ms:.3g}",
         f"{figures.load_seconds:.3g}",
+        f"{figures.load_cpu_seconds:.3g}",
         f"{figures.rss_mib:.0f}",
         *(more or ("", "")),
     )

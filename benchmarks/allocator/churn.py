@@ -4,9 +4,9 @@ Pods arrive at random, live as long as chance says, and are gone for good when n
 the same pods at the same times. What comes before the nodes are as full as they get is not counted.
 """
 
+import contextlib
 import heapq
 import random
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from benchmarks.allocator.devices import PLACEHOLDER, mig_node
 from benchmarks.allocator.workloads import COMPUTE, GPUS, SHARES, SLICES_PER_GPU, classes, profile_claim
-from dradriver.allocator import ORDERED, PACKED, Node, Order, Refusal
+from dradriver.allocator import ORDERED, PACKED, Node, Order
 from dradriver.allocator.placement import NoNodeFits, Placement, Placer
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.meta import ObjectMeta
@@ -30,7 +30,7 @@ TARGETS: Final = {"random node": 1 / 5, "node order": 0.7}
 _NODES: Final = 20
 _LOAD: Final = 0.9
 _LIFETIMES_BEFORE: Final = 3
-_LIFETIMES: Final = 12
+_LIFETIMES: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,48 +101,22 @@ class Policy:
         self.placer.remove_claim(pod.claim.ref)
 
 
-class FirstFit(Policy):
-    """The first node that fits. One that refused a profile is asked for it again once a pod has left it."""
-
-    def __init__(self, seed: int, nodes: int) -> None:
-        super().__init__(seed, ORDERED, nodes)
-        self._refused: defaultdict[str, set[str]] = defaultdict(set)
-        self._node_of: dict[str, str] = {}
-
-    def candidates(self) -> list[str]:
-        """The nodes in the order in which they are tried."""
-        return self.names
+class RandomFit(Policy):
+    """The first of the nodes in random order that fits: what kube-scheduler amounts to."""
 
     def place(self, pod: Pod) -> Placement | None:
-        for name in self.candidates():
-            if pod.profile not in self._refused[name]:
-                try:
-                    placement = Placement(name, self.placer.allocate_on(name, [pod.claim]))
-                except Refusal:
-                    self._refused[name].add(pod.profile)
-                else:
-                    self._node_of[pod.claim.ref] = name
-                    return placement
+        for name in self.draw.sample(self.names, len(self.names)):
+            with contextlib.suppress(NoNodeFits):
+                return self.placer.place([pod.claim], may_run_on=lambda node: node.name == name)  # noqa: B023
         return None
-
-    def left(self, pod: Pod) -> None:
-        super().left(pod)
-        self._refused[self._node_of.pop(pod.claim.ref)].clear()
-
-
-class RandomFit(FirstFit):
-    """The same with the nodes in random order: what kube-scheduler amounts to."""
-
-    def candidates(self) -> list[str]:
-        return self.draw.sample(self.names, len(self.names))
 
 
 Make: TypeAlias = Callable[[int, int], Policy]
 
 POLICIES: Final[Mapping[str, Make]] = {
     "packed": lambda seed, nodes: Policy(seed, PACKED, nodes),
-    "random node": RandomFit,
-    "node order": FirstFit,
+    "random node": lambda seed, nodes: RandomFit(seed, ORDERED, nodes),
+    "node order": lambda seed, nodes: Policy(seed, ORDERED, nodes),
 }
 
 

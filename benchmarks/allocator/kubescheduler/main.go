@@ -26,6 +26,7 @@ type measured struct {
 	P50Ms      float64 `json:"p50_ms"`
 	P99Ms      float64 `json:"p99_ms"`
 	LoadS      float64 `json:"load_seconds"`
+	LoadCPUS   float64 `json:"load_cpu_seconds"`
 	RSSMiB     float64 `json:"rss_mib"`
 	Go         string  `json:"go"`
 }
@@ -56,7 +57,7 @@ func percentile(samples []float64, share float64) float64 {
 }
 
 func run(ctx context.Context, path string, limit int) (measured, error) {
-	begun := time.Now()
+	begun, idle := time.Now(), cpu()
 	work, err := readWorkload(path, limit)
 	if err != nil {
 		return measured{}, err
@@ -69,6 +70,7 @@ func run(ctx context.Context, path string, limit int) (measured, error) {
 	found := measured{Offered: len(work.pods), LoadS: time.Since(begun).Seconds(), Go: runtime.Version()}
 	samples := make([]float64, 0, len(work.pods))
 	usedBefore, start := cpu(), time.Now()
+	found.LoadCPUS = usedBefore - idle
 	for _, pod := range work.pods {
 		before := time.Now()
 		placed, err := scheduler.schedule(ctx, pod)
