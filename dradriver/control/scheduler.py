@@ -15,18 +15,18 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import Final, Self
 
 from dradriver.allocator import InUse
 from dradriver.control.actions import Action, CreateClaim, Report, Step, Then
 from dradriver.control.binding import BindingFailed, PlanFailed, next_step, settled, unreserve
 from dradriver.control.caches import Caches, Index
+from dradriver.control.cluster_view import ClusterView
 from dradriver.control.executor import Executor
-from dradriver.control.extended import ClassesByResource, amounts_of, is_extended, owners_of
+from dradriver.control.extended import amounts_of, is_extended, owners_of
 from dradriver.control.loop import Loop
 from dradriver.control.metrics import Metrics
-from dradriver.control.node_usage import NodeUsage
 from dradriver.control.pipeline import schedule
 from dradriver.control.pod_claims import used_names
 from dradriver.control.pools import Pools
@@ -50,9 +50,6 @@ _WORKERS: Final = 16
 """How many pods are bound side by side."""
 _BACKOFF: Final = (0.02, 1.0)
 """Seconds before a pod's second try, and the most between two tries that changes in the cluster may help."""
-
-_DISTANCE: Final = "wants distance"
-"""The trait of pods that have anti-affinity."""
 
 
 class Scheduler:
@@ -92,13 +89,9 @@ class Scheduler:
         self._metrics = metrics or Metrics()
         self._metrics.show_pending(self._pending)
         self._waiting: set[str] = set()
-        self._classes_by_resource = ClassesByResource()
         self._turn = asyncio.Lock()
-        self._running = Index(caches.pods, _place)
         self._users = Index(caches.pods, used_names)
-        self._apart = Index(caches.pods, _wants_distance)
-        self._special = Index(caches.claims, owners_of)
-        self._usage = NodeUsage(caches.pods)
+        self._view = ClusterView(caches, pools, settings)
         queue = WorkQueue[str](*_BACKOFF)
         self._execute = executor.execute
         self._loop = Loop("scheduler", self, self._carry_out, workers=_WORKERS, queue=queue)
@@ -108,7 +101,7 @@ class Scheduler:
         caches.nodes.subscribe(self._node_changed)
         caches.slices.subscribe(lambda *_: self._wake())
         caches.rules.subscribe(self._rule_changed)
-        caches.classes.subscribe(lambda *_: self._classes_changed())
+        caches.classes.subscribe(lambda *_: self._wake())
 
     async def __aenter__(self) -> Self:
         await self._stack.enter_async_context(self._loop)
@@ -185,7 +178,8 @@ class Scheduler:
             # What is promised and what is written are looked at together, or a device could be in neither.
             # All that takes long happens in the thread.
             began = self._tries.begin(key)
-            verdict = await asyncio.to_thread(_plan, pod, self._view(pod))
+            view = self._view.of(pod, self._plans, self._waits.patience())
+            verdict = await asyncio.to_thread(_plan, pod, view)
             status = "Success" if isinstance(verdict, Plan) else "Unschedulable"
             self._metrics.ran("Filter", status, self._tries.now() - began)
             if isinstance(verdict, Unschedulable) and verdict.reason == UNDECIDED:
@@ -256,48 +250,6 @@ class Scheduler:
             "waiting": len(self._waits),
         }
 
-    def _view(self, pod: Pod) -> tuple[Snapshot, Sequence[Plan]]:
-        """The cluster without what is in use, and the plans."""
-        plans = list(self._plans.values())
-        nodes = list(self._caches.nodes.items.values())
-        settings = self._settings
-        snapshot = Snapshot(
-            nodes=nodes,
-            claims=dict(self._caches.claims.items),
-            classes=dict(self._caches.classes.items),
-            inventory=self._pools.inventory,
-            in_flight={uid for plan in plans for uid in plan.allocations},
-            pods_on=self._pods_on(),
-            pods=self._neighbors(nodes) if pod.kept_apart_from or self._apart.of(_DISTANCE) else {},
-            features=settings.features,
-            max_steps=settings.max_steps,
-            now=datetime.now(UTC).replace(microsecond=0),
-            patience=self._waits.patience(),
-            ready=self._pools.ready,
-            classes_by_resource=self._classes_by_resource,
-            taken=self._usage.with_pods(self._planned()) if amounts_of(pod) else {},
-            special=list(self._special.of(pod.metadata.uid)) if settings.features.extended_resources else (),
-            scoring=settings.scoring,
-        )
-        return snapshot, plans
-
-    def _pods_on(self) -> Mapping[str, int]:
-        counts = self._running.sizes()
-        for plan in self._plans.values():
-            counts[plan.node] = counts.get(plan.node, 0) + 1
-        return MappingProxyType(counts)
-
-    def _neighbors(self, nodes: list[Node]) -> Mapping[str, Sequence[Pod]]:
-        found = {node.metadata.name: list(self._running.of(node.metadata.name)) for node in nodes}
-        for node_name, pod in self._planned():
-            found.setdefault(node_name, []).append(pod)
-        return found
-
-    def _planned(self) -> list[tuple[str, Pod]]:
-        """The pods that will run, and where."""
-        pods = ((plan.node, self._caches.pods.items.get(key)) for key, plan in self._plans.items())
-        return [(node, pod) for node, pod in pods if pod is not None and not pod.spec.node_name]
-
     def _wake(self) -> None:
         for key in self._waiting:
             self._loop.queue.add_later(key)
@@ -307,10 +259,12 @@ class Scheduler:
         if pod is None or (old is not None and new is not None and _asks(old) == _asks(new)):
             return  # what we reported ourselves, or what only its kubelet says
         left_its_node = old is not None and holds(old) and (new is None or not holds(new))
-        if left_its_node and (self._apart.of(_DISTANCE) or amounts_of(pod)):
+        if left_its_node and (self._view.keeps_distance or amounts_of(pod)):
             self._wake()  # who had to keep its distance, or found too little left, may come
-        if new is None or not self._mine(new):
-            self._forget(pod.ref)  # at once: what the plan held may be what others wait for
+        # At once, as others may wait for what the plan held; but not while a write of it is under way, which
+        # may be stored yet: then the next decision does it.
+        if (new is None or not self._mine(new)) and not self._loop.queue.is_worked_on(pod.ref):
+            self._forget(pod.ref)
             self._tries.forget(pod.ref)
         # Also then: the queue forgets a key when it is done with it.
         self._loop.queue.add(pod.ref)
@@ -331,11 +285,6 @@ class Scheduler:
             pod = self._caches.pods.items.get(f"{claim.metadata.namespace}/{owner.name}")
             pods += [pod] if pod is not None else []
         return pods
-
-    def _classes_changed(self) -> None:
-        if self._settings.features.extended_resources:
-            self._classes_by_resource = ClassesByResource.of(self._caches.classes.items.values())
-        self._wake()
 
     def _node_changed(self, _kind: ChangeKind, old: Node | None, new: Node | None) -> None:
         if new is not None and (old is None or _offers(old) != _offers(new)):
@@ -366,14 +315,6 @@ def _unschedulable(pod: Pod, verdict: Unschedulable) -> Step:
     if verdict.quiet or (told and not pod.status.nominated_node_name):
         return Step(Then.WAIT)
     return Step(Then.WAIT, Report(pod, verdict.reason, verdict.message))
-
-
-def _wants_distance(pod: Pod) -> tuple[str, ...]:
-    return (_DISTANCE,) if pod.kept_apart_from else ()
-
-
-def _place(pod: Pod) -> tuple[str, ...]:
-    return (pod.spec.node_name,) if holds(pod) else ()
 
 
 def _asks(pod: Pod) -> tuple[object, ...]:

@@ -91,6 +91,10 @@ class WorkQueue(Generic[K]):
         """How many keys wait for their next try."""
         return len(self._timers)
 
+    def is_worked_on(self, key: K) -> bool:
+        """Whether somebody has the key now."""
+        return key in self._working
+
     async def get(self) -> K:
         """The next key; nobody else gets it before `done`."""
         key = await self._ready.get()

@@ -180,6 +180,53 @@ SLICES: Final = {
     "devices that are no list": _SLICE + "  devices: {name: a}\n",
     "spec missing": "apiVersion: resource.k8s.io/v1\nkind: ResourceSlice\nmetadata: {name: mistake}\n",
 }  # fmt: skip
+
+
+def _pod(resources: str, container: str = "") -> str:
+    return f"""
+apiVersion: v1
+kind: Pod
+metadata: {{name: mistake}}
+spec:
+  containers:
+  - {{name: main, image: busybox, {container}resources: {resources}}}
+"""
+
+
+def _quota(hard: str) -> str:
+    return f"apiVersion: v1\nkind: ResourceQuota\nmetadata: {{name: mistake}}\nspec: {{hard: {hard}}}\n"
+
+
+PODS: Final = {
+    "extended resource without a limit": _pod("{requests: {example.com/gpu: 1}}"),
+    "limit and request that differ": _pod("{requests: {example.com/gpu: 1}, limits: {example.com/gpu: 2}}"),
+    "part of a device": _pod("{limits: {example.com/gpu: 500m}}"),
+    "fewer than none": _pod("{limits: {example.com/gpu: -1}}"),
+    "name without a domain": _pod("{limits: {gpu: 1}}"),
+    "name of a quota": _pod("{limits: {requests.example.com/gpu: 1}}"),
+    "name that is too long": _pod("{limits: {example.com/" + 64 * "x" + ": 1}}"),
+    "implicit name that is too long": _pod(
+        "{limits: {deviceclass.resource.kubernetes.io/" + 64 * "x" + ": 1}}"
+    ),
+    "two slashes": _pod("{limits: {example.com/gpu/large: 1}}"),
+    "more requested than allowed": _pod("{requests: {cpu: 2}, limits: {cpu: 1}}"),
+}
+"""Containers' resources; what is right comes back the same, too."""
+
+SOUND_PODS: Final = {
+    "implicit name without a limit": _pod("{requests: {deviceclass.resource.kubernetes.io/gpu: 1}}"),
+    "part of an implicit one": _pod("{limits: {deviceclass.resource.kubernetes.io/gpu: 500m}}"),
+    "limit only": _pod("{limits: {example.com/gpu: 2}}"),
+    "nothing of it": _pod("{limits: {example.com/gpu: 0}}"),
+}
+
+QUOTAS: Final = {
+    "unknown resource": _quota("{gpu: 1}"),
+    "fewer than none": _quota("{requests.example.com/gpu: -1}"),
+    "part of a pod": _quota("{pods: 500m}"),
+    "bad name": _quota("{requests.example.com/g p: 1}"),
+}
+
 OWN_WORDS: Final = frozenset(
     {
         # The SDK's CEL says in its own words, at the same place, what is wrong, and gives a hint.

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from tests.conformance.apiserver_suite import Api
-from tests.e2e.mistakes import CLAIMS, CLASSES, OWN_WORDS, SLICES
+from tests.e2e.mistakes import CLAIMS, CLASSES, OWN_WORDS, PODS, QUOTAS, SLICES, SOUND_PODS
 
 DRA = "/apis/resource.k8s.io/v1"
 
@@ -50,3 +50,33 @@ async def test_classes(real: Api, embedded: Api, mistake: str) -> None:
 @pytest.mark.parametrize("mistake", SLICES)
 async def test_slices(real: Api, embedded: Api, mistake: str) -> None:
     await compare(embedded, real, f"{DRA}/resourceslices", SLICES[mistake], own_words=mistake in OWN_WORDS)
+
+
+@pytest.fixture
+async def accounted(real: Api) -> Api:
+    """The real server, with the account that pods need; no controller runs that would make it."""
+    await real.call("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "default"}})
+    return real
+
+
+@pytest.mark.parametrize("mistake", PODS)
+async def test_pods(accounted: Api, embedded: Api, mistake: str) -> None:
+    path = "/api/v1/namespaces/default/pods"
+    await compare(embedded, accounted, path, PODS[mistake], own_words=False)
+
+
+@pytest.mark.parametrize("name", SOUND_PODS)
+async def test_resources_of_sound_pods_come_back_alike(accounted: Api, embedded: Api, name: str) -> None:
+    stored = [
+        (await send(api, "/api/v1/namespaces/default/pods", SOUND_PODS[name]))["spec"]["containers"][0][
+            "resources"
+        ]
+        for api in (accounted, embedded)
+    ]
+    assert stored[0] == stored[1]
+
+
+@pytest.mark.parametrize("mistake", QUOTAS)
+async def test_quotas(real: Api, embedded: Api, mistake: str) -> None:
+    path = "/api/v1/namespaces/default/resourcequotas"
+    await compare(embedded, real, path, QUOTAS[mistake], own_words=False)

@@ -34,6 +34,8 @@ def pods(
 
 def _row(pod: Pod, now: datetime) -> list[str]:
     claims = [f"{each.name}={pod.claim_name(each) or '?'}" for each in pod.spec.resource_claims]
+    if (special := pod.status.extended_resource_claim_status) is not None:
+        claims.append(f"extended resources={special.resource_claim_name}")
     return [
         pod.metadata.namespace,
         pod.metadata.name,

@@ -7,30 +7,30 @@ from drivers.gpu_mig import GpuConfig, GpuDriver
 from drivers.gpu_mig.card.simulator import MemoryStore, SimulatedHardware
 
 
-class OnCards(DriverContract):
-    """Each test has cards of its own."""
+class TwoCards(DriverContract):
+    """Two cards; each test has cards of its own."""
 
     mode = ""
-    models: tuple[str, ...] = ()
+    mig = True
 
     @pytest.fixture(autouse=True)
     def cards(self) -> None:
         self.store = MemoryStore()
 
     def make_driver(self) -> GpuDriver:
-        return GpuDriver(f"mode: {self.mode}", SimulatedHardware(self.models, store=self.store))
+        hardware = SimulatedHardware(("a100-40", "a100-40"), store=self.store, mig=self.mig)
+        return GpuDriver(f"mode: {self.mode}", hardware)
 
 
-class TestDynamic(OnCards):
+class TestDynamic(TwoCards):
     """Every place of every profile."""
 
     mode = "dynamic"
-    models = ("a30",)
 
 
-class TestWhole(OnCards):
+class TestWhole(TwoCards):
     """GPUs that are not divided, with settings of their own for each claim."""
 
     mode = "whole"
-    models = ("t4", "t4")
+    mig = False
     configs = (GpuConfig(compute_mode="ExclusiveProcess"),)

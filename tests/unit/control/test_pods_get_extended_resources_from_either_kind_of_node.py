@@ -210,6 +210,7 @@ def test_a_device_plugin_has_no_such_limit() -> None:
 def test_a_pod_whose_status_names_a_claim_goes_to_devices_again() -> None:
     """The API server does not let it be taken back; on another node the kubelet would wait for ever."""
     w = mixed()
+    w.add(plugin_node("a-plugin", 2))
     old = ExtendedResourceClaim(
         resource_claim_name="gone",
         request_mappings=[RequestMapping(container_name="main", resource_name=GPU, request_name="x")],

@@ -12,6 +12,8 @@ from msgspec.structs import replace
 
 from dradriver.control.caches import Caches
 from dradriver.control.executor import Executor
+from dradriver.control.extended import special_for
+from dradriver.control.extended.requests import Requests
 from dradriver.control.pools import Pools
 from dradriver.control.scheduler import Scheduler
 from dradriver.kube import Cache, Client, EventRecorder
@@ -28,6 +30,7 @@ from dradriver.model.taint_rule import (
 )
 from dradriver.model.workload import NodeSpec, NodeStatus, Pod, PodClaimStatus, PodCondition
 from dradriver.testing import builders
+from tests.unit.control.extended_pods import pod as extended_pod
 
 WAITING = builders.pod("claim-1", templates=["template"])
 OWN = builders.claim()
@@ -108,6 +111,9 @@ def changed_pod(**status: object) -> Step:
 READY = Condition(type="Ready", status="True", message="again")
 PROTECTED = replace(OTHER, metadata=replace(OTHER.metadata, finalizers=[CLAIM_FINALIZER]))
 SAID = DeviceTaintRuleStatus(conditions=[Condition(type="EvictionInProgress", status="False")])
+PLAIN = builders.pod(name="plain", node_name="node-1")
+RUNS = replace(extended_pod("runs", gpu=1), spec=replace(extended_pod(gpu=1).spec, node_name="node-1"))
+SPECIAL = special_for(WAITING, Requests((builders.device_request(),)), ())
 NAMED = PodClaimStatus(name="template-0", resource_claim_name="made")
 
 WAKES: dict[str, tuple[Step, ...]] = {
@@ -116,6 +122,8 @@ WAKES: dict[str, tuple[Step, ...]] = {
     "Node taint updated": (shown("nodes", replace(NODE, spec=NodeSpec(unschedulable=True))),),
     "Node allocatable updated": (changed_node(allocatable={"example.com/gpu": Quantity(1)}),),
     "Node readiness updated": (changed_node(conditions=[Condition(type="Ready", status="False")]),),
+    "assigned pod with extended resources deleted": (shown("pods", RUNS), gone("pods", RUNS)),
+    "special ResourceClaim of the pod updated": (shown("claims", SPECIAL), shown("claims", allocated(SPECIAL))),
     "ResourceClaim of the pod created": (gone("claims", OWN), shown("claims", OWN)),
     "ResourceClaim of the pod allocated": (shown("claims", allocated(OWN)),),
     "another ResourceClaim deallocated": (shown("claims", allocated(OTHER)), shown("claims", OTHER)),
@@ -133,6 +141,8 @@ WAKES: dict[str, tuple[Step, ...]] = {
 
 WAKES_NOT: dict[str, tuple[Step, ...]] = {
     "Node heartbeat": (changed_node(conditions=[READY]),),
+    "Node allocatable of CPUs updated": (changed_node(allocatable={"cpu": Quantity(1)}),),
+    "assigned pod without extended resources deleted": (shown("pods", PLAIN), gone("pods", PLAIN)),
     "another ResourceClaim created": (shown("claims", OTHER),),
     "another ResourceClaim allocated": (shown("claims", allocated(OTHER)),),
     "another ResourceClaim deleted without allocation": (shown("claims", OTHER), gone("claims", OTHER)),

@@ -71,7 +71,7 @@ def qualified(value: str) -> list[str]:
     prefix, slash, name = value.rpartition("/")
     if "/" in prefix:
         return [
-            f"a qualified name {QUALIFIED_MESSAGE.removeprefix('name part ')} with an "
+            f"a valid label key {QUALIFIED_MESSAGE.removeprefix('name part ')} with an "
             "optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
         ]
     problems: list[str] = []

@@ -1,0 +1,148 @@
+"""Claims for extended resources (KEP-5004) on a real API server that fails, with a scheduler that is killed."""
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+
+from dradriver.cluster.apiserver import Fault
+from dradriver.control.controllers import Controllers
+from dradriver.kube import CLAIMS, CLASSES, NODES, PODS
+from dradriver.model.claim import ResourceClaim
+from dradriver.testing import builders
+from tests.unit.control.conftest import Lab
+from tests.unit.control.extended_pods import container, gpu_class, plugin_node, pod
+
+WRITES = [
+    ("create", "resourceclaims"),
+    ("patch", "resourceclaims"),
+    ("patch", "resourceclaims/status"),
+    ("patch", "pods/status"),
+    ("create", "pods/binding"),
+]
+FAULTS: dict[str, dict[str, Any]] = {
+    "conflict": {"code": 409},
+    "error": {"code": 500},
+    "error after it was carried out": {"code": 500, "applied": True},
+    "answer lost": {"drop": True, "applied": True},
+}
+
+
+async def begin(lab: Lab) -> None:
+    await lab.client.create(CLASSES, gpu_class("gpu"), into=dict)
+
+
+def whole(lab: Lab) -> None:
+    """Each bound pod has the one claim that its status names, and devices of its own."""
+    claims = lab.seen.claims.items
+    for each in lab.seen.pods.items.values():
+        status = each.status.extended_resource_claim_status
+        if each.spec.node_name.startswith("node-"):
+            assert status is not None
+            claim = claims[f"default/{status.resource_claim_name}"]
+            assert [consumer.uid for consumer in claim.status.reserved_for] == [each.metadata.uid]
+    held = lab.held()
+    assert len(set(held)) == len(held)
+
+
+@pytest.mark.parametrize(("verb", "resource"), WRITES)
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
+async def test_a_write_that_goes_wrong_is_made_good(
+    lab: Lab, verb: str, resource: str, fault: dict[str, Any]
+) -> None:
+    await begin(lab)
+    lab.server.faults.add(Fault(verb=verb, resource=resource, count=2, **fault))
+    async with Controllers(lab.client):
+        await lab.pods(pod("pod-1", gpu=1, init=(container("setup", gpu=2),)), pod("pod-2", implicit=2))
+        await lab.until_bound(2)
+        await lab.until(lambda _, claims: len(claims) == 2)
+    whole(lab)
+    assert len(lab.held()) == 4
+
+
+async def test_a_binding_that_is_refused_takes_the_claim_back(lab: Lab) -> None:
+    await begin(lab)
+    lab.server.faults.add(Fault(verb="create", resource="pods/binding", code=422, count=1))
+    gone: list[str] = []
+    lab.seen.claims.subscribe(lambda _kind, old, new: gone.append(old.ref) if old and new is None else None)
+    async with Controllers(lab.client):
+        await lab.pods(pod(gpu=1))
+        await lab.until_bound(1)
+    assert len(gone) == 1
+    whole(lab)
+
+
+async def test_a_pod_that_is_deleted_while_it_is_bound_leaves_no_claim(lab: Lab) -> None:
+    await begin(lab)
+    lab.server.faults.add(Fault(verb="create", resource="pods/binding", code=409, count=-1))
+    async with Controllers(lab.client):
+        await lab.pods(pod(gpu=2))
+        await lab.until(lambda _, claims: bool(lab.held()))
+        await lab.client.delete(PODS, "pod-1", "default", grace_seconds=0)
+        await lab.until(lambda pods, claims: not pods and not claims)
+
+
+async def test_no_version_of_any_claim_shows_a_device_twice_and_none_is_leaked(lab: Lab) -> None:
+    """Kills at random moments, between any two writes and within them; the watch is replayed from the start."""
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    await begin(lab)
+    await lab.client.create(NODES, plugin_node("plugin", 1), into=dict)
+    held: dict[tuple[str, str], str] = {}
+    twice: list[str] = []
+
+    def replay(_kind: object, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        for result in old.results if old else ():
+            held.pop((result.pool, result.device), None)
+        for result in new.results if new else ():
+            place = (result.pool, result.device)
+            if new is not None and held.setdefault(place, new.ref) != new.ref:
+                twice.append(f"{place}: {held[place]} and {new.ref}")
+
+    lab.seen.claims.subscribe(replay)
+    await lab.pods(*(pod(f"pod-{i}", gpu=1, init=(container("setup", gpu=1 + i % 2),)) for i in range(4)))
+    for _ in range(10):
+        async with Controllers(lab.client):
+            await asyncio.sleep(chance.random() * 0.04)
+    async with Controllers(lab.client):
+        # Six devices are asked for, and there are five: who comes last waits, for which a node is left over.
+        await lab.until(lambda pods, _: sum(bool(p.spec.node_name) for p in pods.values()) >= 3)
+        whole(lab)
+        for name in [pod.metadata.name for pod in lab.seen.pods.items.values()]:
+            await lab.client.delete(PODS, name, "default", grace_seconds=0)
+        await lab.until(lambda pods, claims: not pods and not claims)
+    assert not twice
+    assert not held
+
+
+@pytest.mark.parametrize("kind", ["a claim of its own", "extended resources"])
+async def test_what_is_being_written_for_a_pod_that_goes_is_not_promised_to_the_next(
+    lab: Lab, kind: str
+) -> None:
+    """An allocation may be stored after its pod is gone; until that is known its devices are nobody else's."""
+    await begin(lab)
+    lab.server.faults.add(Fault(verb="patch", resource="resourceclaims/status", delay=0.5, count=1))
+    own = kind == "a claim of its own"
+    if own:
+        both = builders.claim(builders.device_request(count=2), name="first")
+        await lab.client.create(CLAIMS, both, "default", into=dict)
+    first = builders.pod("first", name="first") if own else pod("first", gpu=2)
+    held: list[list[str]] = []
+    allocated: list[str] = []
+
+    def replay(_kind: object, _old: object, new: ResourceClaim | None) -> None:
+        held.append(lab.held())
+        if new is not None and new.metadata.name == "first" and new.allocation is not None:
+            allocated.append(new.ref)
+
+    lab.seen.claims.subscribe(replay)
+    async with Controllers(lab.client):
+        await lab.pods(first)
+        await lab.until(lambda _, claims: any(claim.metadata.finalizers for claim in claims.values()))
+        await lab.client.delete(PODS, "first", "default", grace_seconds=0)
+        await lab.pods(pod("second", gpu=2), pod("third", gpu=2))
+        await lab.until(lambda _, claims: bool(allocated) if own else not any("first" in ref for ref in claims))
+        await lab.until_bound(2)
+    assert all(len(set(each)) == len(each) for each in held)
