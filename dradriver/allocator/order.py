@@ -2,8 +2,8 @@
 
 - `ORDERED` is the order of Kubernetes' own allocator: pools by driver and name, those with a binding condition
   after all others; inside a pool slices go by name and devices as published.
-- `PACKED` keeps large partitions whole: the smallest device that will do, of equal ones the one in the fullest
-  counter set, of those the one that spoils the least of what is still free; devices with binding conditions
+- `PACKED` keeps large partitions whole: the smallest device that will do, of equal ones the one that spoils the
+  smallest partition, of those the one in the fullest counter sets (`packing`); devices with binding conditions
   come last.
 
 A new order is a new value; the search does not change.
@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from dradriver.allocator.packing import WHOLE, Cost, costs, share_of
+from dradriver.allocator.packing import LONE, WHOLE, Cost, costs, share_of
 from dradriver.allocator.supply import Supply
 
 __all__ = ["ORDERED", "PACKED", "Order", "Preference"]
@@ -51,17 +51,17 @@ def _smallest_first(supply: Supply) -> Sequence[Preference]:
 
 def _costs(supply: Supply) -> list[Cost]:
     members: list[list[int]] = [[] for _ in supply.components]
-    found: list[Cost] = [(WHOLE, WHOLE, 0)] * len(supply.devices)
+    found: list[Cost] = [LONE] * len(supply.devices)
     for device, component in enumerate(supply.component):
         if supply.counters[device]:
             members[component].append(device)
         elif supply.shared_out[device] is not None:
-            found[device] = WHOLE, _room_of_shares(supply, device), 0
+            found[device] = WHOLE, WHOLE, _room_of_shares(supply, device), 0
     known: dict[Hashable, list[Cost]] = {}
     for component, devices in enumerate(members):
         for device, cost in zip(devices, _of_component(supply, component, devices, known), strict=True):
             shared = supply.shared_out[device] is not None
-            found[device] = (cost[0], _room_of_shares(supply, device), cost[2]) if shared else cost
+            found[device] = (*cost[:2], _room_of_shares(supply, device), cost[3]) if shared else cost
     return found
 
 

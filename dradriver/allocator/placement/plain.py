@@ -13,7 +13,7 @@ from dradriver.allocator.candidates import Filter
 from dradriver.allocator.features import Features
 from dradriver.allocator.nodes import Node
 from dradriver.allocator.order import Order, Preference
-from dradriver.allocator.packing import WHOLE
+from dradriver.allocator.packing import LONE
 from dradriver.allocator.placement.pools import NodePool
 from dradriver.allocator.placement.stock import Stock
 from dradriver.allocator.placement.wishes import REFUSED, Choice, Fits, PlainAsk, Verdict
@@ -80,7 +80,7 @@ def plain_verdict(asks: Sequence[PlainAsk], pools: Sequence[NodePool], order: Or
             found = _first([mask & ~each for mask, each in zip(free, late, strict=True)], ask.count)
             waits = ask.count - len(found)
             found += _first(late, waits)
-            rating = waits, ask.count * WHOLE, ask.count * WHOLE, 0
+            rating = waits, *(ask.count * part for part in LONE)
         if len(found) == ask.count:
             if order.prefers is not None:
                 rating = *rating, sum(pool.free.bit_count() for pool in pools)
@@ -117,7 +117,7 @@ def _cheapest_of(candidates: int, waits: int, pool: NodePool) -> list[tuple[Pref
     found: list[tuple[Preference, int]] = []
     lone = candidates & pool.blueprint.loners
     if lone:
-        found.append(((waits, WHOLE, WHOLE, 0), (lone & -lone).bit_length() - 1))
+        found.append(((waits, *LONE), (lone & -lone).bit_length() - 1))
     for section, state in zip(pool.blueprint.sections, pool.states, strict=True):
         if candidates & section.mask:
             cost, place = state.cheapest(section.in_component(candidates))
