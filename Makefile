@@ -32,8 +32,8 @@ e2e: $(VENV)/.developer ## on a real Kubernetes (builds it once, for minutes; sk
 	@$(BIN)/python -m tests.e2e.host
 	$(BIN)/python -m pytest -m e2e --timeout 1800
 
-faults: $(VENV)/.developer ## kill -9 a driver at 200 random moments (KILLS=n, SEED=n)
-	KILLS=$${KILLS:-200} $(BIN)/python -m pytest -s tests/faults
+faults: $(VENV)/.developer ## kill -9 drivers at 200 random moments (KILLS=n, SEED=n)
+	KILLS=$${KILLS:-200} $(BIN)/python -m pytest -s tests/faults tests/drivers/gpu_mig/test_kill_minus_nine_at_any_moment.py
 
 bench: $(VENV)/.developer ## figures; see benchmarks/README.md
 	$(BIN)/python -m benchmarks

@@ -158,14 +158,11 @@ class Metrics:
 
     def show_claims(self, claims: Callable[[], Iterable[ResourceClaim]]) -> None:
         """Counts the claims whenever the metrics are read."""
-        self.registry.register(
-            Gauges(
-                "resourceclaim_controller_resource_claims",
-                "ResourceClaims, by whether they are allocated, ask for admin access, and what made them.",
-                ["allocated", "admin_access", "source"],
-                lambda: Tally(map(_kind, list(claims()))),
-            )
-        )
+        told = "ResourceClaims, by whether they are allocated, ask for admin access, and what made them."
+        labels = ["allocated", "admin_access", "source"]
+        # The KEPs' name, and that of Kubernetes 1.37.
+        for name in ("resourceclaim_controller_resource_claims", "dynamic_resource_allocation_resource_claims"):
+            self.registry.register(Gauges(name, told, labels, lambda: Tally(map(_kind, list(claims())))))
 
 
 def asks_for_admin_access(claim: ResourceClaim) -> bool:

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from dradriver.model.slices import ResourceSlice
-from dradriver.model.taint_rule import DeviceTaintRule, with_rules
+from dradriver.model.taint_rule import DeviceTaintRule, DeviceTaintSelector, with_rules
 
 __all__ = ["TaintedSlices"]
 
@@ -55,7 +55,6 @@ def _by_place(
     """The rules by the driver and the pool that they name, None for any; in the order of their names."""
     found: defaultdict[tuple[str | None, str | None], list[DeviceTaintRule]] = defaultdict(list)
     for rule in sorted(rules, key=lambda rule: rule.metadata.name):
-        selector = rule.spec.device_selector
-        if selector is not None:
-            found[selector.driver, selector.pool].append(rule)
+        selector = rule.spec.device_selector or DeviceTaintSelector()
+        found[selector.driver, selector.pool].append(rule)
     return found

@@ -53,9 +53,13 @@ class DeviceTaintRule(Value, frozen=True, kw_only=True):
     status: DeviceTaintRuleStatus = DeviceTaintRuleStatus()
 
     def selects(self, driver: str, pool: str, device: str) -> bool:
-        """Whether the rule is about the device: an empty selector is about all, a missing one about none."""
-        selector = self.spec.device_selector
-        return selector is not None and all(
+        """Whether the rule evicts from the device: with an empty selector from all, without one from none."""
+        return self.spec.device_selector is not None and self.taints(driver, pool, device)
+
+    def taints(self, driver: str, pool: str, device: str) -> bool:
+        """Whether the rule keeps new claims from the device: without a selector from all, as in 1.37."""
+        selector = self.spec.device_selector or DeviceTaintSelector()
+        return all(
             wanted is None or wanted == given
             for wanted, given in (
                 (selector.driver, driver),
@@ -76,10 +80,10 @@ def with_rules(source: ResourceSlice, rules: Iterable[DeviceTaintRule]) -> Resou
 
 
 def _reaches(rule: DeviceTaintRule, driver: str, pool: str) -> bool:
-    selector = rule.spec.device_selector
-    return selector is not None and selector.driver in {None, driver} and selector.pool in {None, pool}
+    selector = rule.spec.device_selector or DeviceTaintSelector()
+    return selector.driver in {None, driver} and selector.pool in {None, pool}
 
 
 def _tainted(device: Device, driver: str, pool: str, rules: Iterable[DeviceTaintRule]) -> Device:
-    added = [rule.spec.taint for rule in rules if rule.selects(driver, pool, device.name)]
+    added = [rule.spec.taint for rule in rules if rule.taints(driver, pool, device.name)]
     return replace(device, taints=[*device.taints, *added]) if added else device

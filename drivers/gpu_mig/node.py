@@ -114,7 +114,7 @@ class Node:
             _log.warning("%s is back: what was wrong with it is over", gpu)
         self._lost = set(missing)
         self._known |= survey.cards
-        await self._keep(still_true(self._findings, back, self.settings, time.time()))
+        await self._keep(still_true(self._findings, back, survey.cards, self.settings, time.time()))
 
     async def _keep(self, findings: list[Finding]) -> None:
         if findings != self._findings:

@@ -42,11 +42,13 @@ class Card:
         gpu: what it is.
         profiles: what it can be divided into.
         instances: what it is divided into.
+        needs_reset: whether it has to be reset; None where it can't tell.
     """
 
     gpu: Gpu
     profiles: tuple[Profile, ...] = ()
     instances: tuple[Instance, ...] = ()
+    needs_reset: bool | None = None
 
     @property
     def divided(self) -> bool:
@@ -100,4 +102,4 @@ def look_at(hardware: Hardware, gpu: Gpu) -> Card:
             continue  # destroyed by somebody else since it was listed
         inside = tuple(device for device in devices if device.gpu_instance == gpu_instance.id)
         instances.append(Instance(gpu_instance, compute, inside))
-    return Card(gpu, hardware.profiles(gpu.uuid), tuple(instances))
+    return Card(gpu, hardware.profiles(gpu.uuid), tuple(instances), hardware.needs_reset(gpu.uuid))

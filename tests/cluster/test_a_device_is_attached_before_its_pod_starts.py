@@ -13,9 +13,9 @@ from dradriver.cluster import Cluster
 from dradriver.kube import CLAIMS, CLASSES, PODS, Client
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.workload import Pod
-from dradriver.node import Plugin, PluginConfig
 from dradriver.runner.binding import BindingProcess
 from dradriver.testing import builders
+from tests.cluster.walk import plugin_on
 
 NAME = builders.DRIVER
 
@@ -83,19 +83,9 @@ async def client(fabric: Fabric) -> AsyncIterator[Client]:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="dra"))
         cluster = Cluster(Path(folder) / "c", runtime="process")
         await stack.enter_async_context(cluster)
-        session = await stack.enter_async_context(await Client.connect(str(cluster.node_kubeconfig("node-1"))))
-        directory = cluster.node_dir("node-1")
-        config = PluginConfig(
-            "node-1",
-            plugins_dir=directory / "plugins",
-            registry_dir=directory / "plugins_registry",
-            cdi_dir=directory / "cdi",
-        )
         driver = NodeDriver(fabric)
         driver.node_name = "node-1"
-        plugin = Plugin(driver, session, config)
-        await plugin.start()
-        stack.push_async_callback(plugin.stop)
+        await stack.enter_async_context(plugin_on(cluster, "node-1", driver))
         process = BindingProcess(FabricDriver(fabric), cluster.client())
         running = asyncio.create_task(process.run(stop := asyncio.Event()))
         await cluster.client().create(CLASSES, builders.device_class(), into=dict)

@@ -11,6 +11,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from dradriver.cluster import Cluster
+from dradriver.driver import Driver
+from dradriver.kube import Client
+from dradriver.node import Plugin, PluginConfig
+
 KUBECTL = shutil.which("kubectl")
 
 
@@ -38,6 +43,25 @@ class Kubectl:
     async def json(self, *arguments: str) -> Any:
         """The objects that kubectl printed."""
         return json.loads(await self(*arguments, "-o", "json"))
+
+
+@asynccontextmanager
+async def plugin_on(cluster: Cluster, node: str, driver: Driver) -> AsyncIterator[Plugin]:
+    """A driver at work on a node of a cluster in this process."""
+    folder = cluster.node_dir(node)
+    config = PluginConfig(
+        node,
+        plugins_dir=folder / "plugins",
+        registry_dir=folder / "plugins_registry",
+        cdi_dir=folder / "cdi",
+    )
+    async with await Client.connect(str(cluster.node_kubeconfig(node))) as session:
+        plugin = Plugin(driver, session, config)
+        await plugin.start()
+        try:
+            yield plugin
+        finally:
+            await plugin.stop()
 
 
 @asynccontextmanager

@@ -153,12 +153,23 @@ class Story:
         told["called off"] = await self.event("patient", "Cancelling deletion")
         return told
 
+    async def tell_of_a_toleration_without_an_effect(self) -> Json:
+        """It lets the claim be allocated, and does not hold the eviction off."""
+        told: Json = {}
+        await self.begin()
+        await self.rule("NoExecute")
+        await self.pod("second", {"operator": "Exists"})
+        told["allocated"] = await self.bound("second")
+        told["evicted"] = await self.evicted("second")
+        return told
+
 
 async def on_kubernetes(bed: ApiServerBed, story: str) -> Json:
     async with await Client.connect(str(bed.credentials.write_kubeconfig(bed.url, "admin"))) as client:
         for resource in (PODS, CLAIMS):
             for each in (await client.list(resource, "default", into=dict[str, Any])).items:
                 await client.delete(resource, each["metadata"]["name"], "default", grace_seconds=0)
+        await client.delete(TAINT_RULES, "rule")
         while (await client.list(CLAIMS, "default", into=dict)).items:
             await asyncio.sleep(0.1)
         async with asyncio.timeout(SECONDS):
@@ -178,6 +189,6 @@ async def embedded(folder: Path, story: str) -> Json:
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("story", ["tell_patiently", "tell"])
+@pytest.mark.parametrize("story", ["tell_patiently", "tell_of_a_toleration_without_an_effect", "tell"])
 async def test_both_tell_the_same(bed: ApiServerBed, tmp_path: Path, story: str) -> None:
     assert await embedded(tmp_path, story) == await on_kubernetes(bed, story)

@@ -129,6 +129,9 @@ class Hardware(Protocol):
     def processes(self, gpu: str) -> tuple[Process, ...]:
         """Who uses the GPU or its instances now, by PID."""
 
+    def needs_reset(self, gpu: str) -> bool | None:
+        """Whether the GPU, or its node, has to be reset before the GPU is right again; None: it can't tell."""
+
     def wait_event(self, timeout: float) -> Event | None:
         """The next event since `open`, or None after `timeout` seconds without one.
 

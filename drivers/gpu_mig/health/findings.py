@@ -48,6 +48,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         effect: of the taint.
         message: for people.
         at: when it was told, in seconds of the wall clock.
+        needed_reset: whether the GPU was seen to need a reset since; when it needs none any more, it was reset.
     """
 
     where: Where
@@ -56,6 +57,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     effect: Effect
     message: str
     at: float = 0.0
+    needed_reset: bool = False
 
 
 def found_in(event: Event, card: Card | None, settings: Settings, now: float) -> Finding | None:
@@ -99,22 +101,40 @@ def gone(gpu: str, place: Place) -> Finding:
 
 
 def still_true(
-    findings: Iterable[Finding], back: Collection[str], settings: Settings, now: float
+    findings: Iterable[Finding],
+    back: Collection[str],
+    cards: Mapping[str, Card],
+    settings: Settings,
+    now: float,
 ) -> list[Finding]:
     """The findings that are not over.
 
     Args:
         findings: what was found.
         back: GPUs that answer again after they were lost: they were reset.
+        cards: the GPUs that answer.
         settings: how long an error counts that is not repeated.
         now: seconds of the wall clock.
     """
-    patience = settings.recover_seconds
     return [
-        finding
+        _asked(finding, cards.get(finding.where.gpu))
         for finding in findings
-        if finding.where.gpu not in back and not (patience and finding.at + patience <= now)
+        if finding.where.gpu not in back and not _over(finding, cards.get(finding.where.gpu), settings, now)
     ]
+
+
+def _over(finding: Finding, card: Card | None, settings: Settings, now: float) -> bool:
+    """Whether the GPU was reset since, the instance destroyed, or the operator's patience is at its end."""
+    place = finding.where.place
+    was_reset = finding.needed_reset and card is not None and card.needs_reset is False
+    destroyed = place is not None and card is not None and card.at(place.profile, place.placement) is None
+    patience = settings.recover_seconds
+    return was_reset or destroyed or (patience > 0 and finding.at + patience <= now)
+
+
+def _asked(finding: Finding, card: Card | None) -> Finding:
+    needed = finding.needed_reset or (card is not None and card.needs_reset is True)
+    return msgspec.structs.replace(finding, needed_reset=needed)
 
 
 def taints(findings: Sequence[Finding], offers: Iterable[Offer]) -> dict[str, list[dra.Taint]]:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -88,10 +89,29 @@ def test_what_only_informs_leaves_a_device_healthy(card: Card) -> None:
 def test_an_error_is_over_when_its_gpu_is_back_or_after_the_operators_patience() -> None:
     finding = Finding(where=Where("GPU-1"), key="xid", effect="NoSchedule", message="an XID", at=100.0)
     patient = Settings(recover_seconds=60)
-    assert still_true([finding], {"GPU-1"}, Settings(), 101) == []
-    assert still_true([finding], {"GPU-2"}, Settings(), 1e9) == [finding]
-    assert still_true([finding], set(), patient, 159) == [finding]
-    assert still_true([finding], set(), patient, 160) == []
+    assert still_true([finding], {"GPU-1"}, {}, Settings(), 101) == []
+    assert still_true([finding], {"GPU-2"}, {}, Settings(), 1e9) == [finding]
+    assert still_true([finding], set(), {}, patient, 159) == [finding]
+    assert still_true([finding], set(), {}, patient, 160) == []
+
+
+def test_an_error_is_over_when_its_gpu_needed_a_reset_and_needs_none_any_more(card: Card) -> None:
+    (right, wrong) = (replace(card, needs_reset=needs) for needs in (False, True))
+    finding = found_in(xid(card, 95), card, Settings(), 0)
+    assert finding is not None
+    findings = still_true([finding], set(), {card.gpu.uuid: right}, Settings(), 1)
+    assert findings == [finding]  # the GPU may tell its need later than the error
+    findings = still_true(findings, set(), {card.gpu.uuid: wrong}, Settings(), 2)
+    assert [each.needed_reset for each in findings] == [True]
+    assert still_true(findings, set(), {}, Settings(), 3) == findings
+    assert still_true(findings, set(), {card.gpu.uuid: right}, Settings(), 4) == []
+
+
+def test_an_error_of_an_instance_goes_with_the_instance(card: Card) -> None:
+    finding = found_in(xid(card, 94, instance=True), card, Settings(), 0)
+    assert finding is not None
+    assert still_true([finding], set(), {card.gpu.uuid: card}, Settings(), 1) == [finding]
+    assert still_true([finding], set(), {card.gpu.uuid: replace(card, instances=())}, Settings(), 1) == []
 
 
 # --- on a node -------------------------------------------------------------------------------------
@@ -145,10 +165,13 @@ async def test_an_event_is_told_to_the_kubelet_and_to_the_scheduler_and_outlives
         driver._on_rediscover = asked.set
         hearing = asyncio.create_task(health_of(driver, lambda told: told.health is dra.Health.UNHEALTHY))
         while not hearing.done():  # told again until somebody listens: an event is told once
-            hand.fail(hand.gpus()[0].uuid, EventKind.XID, xid=79)
+            hand.fail(hand.gpus()[0].uuid, EventKind.XID, xid=79, needs_reset=True)
             await asyncio.sleep(0.05)
         assert (await hearing).message.startswith("XID 79 of GPU-")
         assert asked.is_set()
-    async with watched(tmp_path, store) as (again, _):
+    async with watched(tmp_path, store) as (again, hand):
         (pool,) = await again.discover()
         assert {taint.value for device in pool.devices for taint in device.taints} == {"79"}
+        hand.reset(hand.gpus()[0].uuid)
+        (pool,) = await again.discover()
+        assert not any(device.taints for device in pool.devices)

@@ -7,30 +7,30 @@ from drivers.gpu_mig import GpuConfig, GpuDriver
 from drivers.gpu_mig.card.simulator import MemoryStore, SimulatedHardware
 
 
-class TwoCards(DriverContract):
-    """Two cards; each test has cards of its own."""
+class OnCards(DriverContract):
+    """Each test has cards of its own."""
 
     mode = ""
-    mig = True
+    models: tuple[str, ...] = ()
 
     @pytest.fixture(autouse=True)
     def cards(self) -> None:
         self.store = MemoryStore()
 
     def make_driver(self) -> GpuDriver:
-        hardware = SimulatedHardware(("a100-40", "a100-40"), store=self.store, mig=self.mig)
-        return GpuDriver(f"mode: {self.mode}", hardware)
+        return GpuDriver(f"mode: {self.mode}", SimulatedHardware(self.models, store=self.store))
 
 
-class TestDynamic(TwoCards):
+class TestDynamic(OnCards):
     """Every place of every profile."""
 
     mode = "dynamic"
+    models = ("a30",)
 
 
-class TestWhole(TwoCards):
+class TestWhole(OnCards):
     """GPUs that are not divided, with settings of their own for each claim."""
 
     mode = "whole"
-    mig = False
+    models = ("t4", "t4")
     configs = (GpuConfig(compute_mode="ExclusiveProcess"),)

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from dradriver.model.claim import (
     ClaimSpec,
+    DeviceConstraint,
     DeviceRequests,
     ResourceClaimTemplate,
     ResourceClaimTemplateSpec,
@@ -211,8 +212,10 @@ def test_feature_gates_decide_what_may_be_used(dradriver: Command) -> None:
 
 
 def test_after_its_last_step_the_search_is_undecided(dradriver: Command) -> None:
-    wanted = claim(device_request(count=2))
-    found = simulated(dradriver, POOL, CLASS, wanted, pod("claim-1"), words=["--max-steps", "1"])
+    alike = [DeviceConstraint(match_attribute="driver.example.com/numa")]
+    pool = slice_(device("gpu-0", {"numa": 0}), device("gpu-1", {"numa": 0}))
+    wanted = claim(device_request(count=2), constraints=alike)
+    found = simulated(dradriver, pool, CLASS, wanted, pod("claim-1"), words=["--max-steps", "1"])
     (reason,) = found["unschedulable"]["pod-1"]
     assert "cannot decide within 1 steps" in reason
 

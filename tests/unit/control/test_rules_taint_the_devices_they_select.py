@@ -38,17 +38,22 @@ def tainted(*rules: DeviceTaintRule, device: Device | None = None) -> dict[str, 
     ("selector", "devices"),
     [
         (ANY, {"device-0", "device-1"}),
-        (None, set()),
+        (None, {"device-0", "device-1"}),
         (DeviceTaintSelector(driver=builders.DRIVER), {"device-0", "device-1"}),
         (DeviceTaintSelector(pool="node-1", device="device-1"), {"device-1"}),
         (DeviceTaintSelector(device="device-0"), {"device-0"}),
         (DeviceTaintSelector(driver="other.example.com", device="device-0"), set()),
         (DeviceTaintSelector(pool="node-2"), set()),
     ],
-    ids=["empty-selects-all", "missing-selects-none", "driver", "pool-and-device", "device", "other", "pool"],
+    ids=["empty-selects-all", "so-does-none", "driver", "pool-and-device", "device", "other", "pool"],
 )
 def test_all_that_a_selector_names_has_to_fit(selector: DeviceTaintSelector | None, devices: set[str]) -> None:
     assert {name for name, keys in tainted(rule(selector)).items() if keys} == devices
+
+
+def test_a_rule_without_a_selector_evicts_from_no_device() -> None:
+    assert not rule(None).selects(*FIRST[:3])
+    assert rule(ANY).selects(*FIRST[:3])
 
 
 def test_taints_of_rules_come_after_those_of_the_driver() -> None:

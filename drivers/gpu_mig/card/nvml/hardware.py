@@ -229,6 +229,15 @@ class NvmlHardware:
         return tuple(sorted(found.values(), key=lambda process: process.pid))
 
     @answers
+    def needs_reset(self, gpu: str) -> bool | None:
+        """See `Hardware`."""
+        action = pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
+        told = known(lambda: pynvml.nvmlDeviceGetFieldValues(self._handle(gpu), [action])[0], None)
+        if told is None or told.nvmlReturn != pynvml.NVML_SUCCESS:
+            return None
+        return bool(told.value.uiVal != pynvml.NVML_GPU_RECOVERY_ACTION_NONE)
+
+    @answers
     def wait_event(self, timeout: float) -> Event | None:
         """See `Hardware`."""
         with self._watching:

@@ -230,6 +230,11 @@ class SimulatedHardware:
             )
             return tuple(sorted(found, key=lambda process: process.pid))
 
+    def needs_reset(self, gpu: str) -> bool | None:
+        """See `Hardware`."""
+        with self._gpu_call("needs_reset", gpu) as (_, card, _):
+            return card.needs_reset
+
     def wait_event(self, timeout: float) -> Event | None:
         """See `Hardware`."""
         end = time.monotonic() + timeout
@@ -256,16 +261,23 @@ class SimulatedHardware:
         """The GPU is reset: it is back, without instances, in its pending MIG mode."""
         with self._store.change() as state:
             card = find_card(state, gpu)
-            card.lost, card.compute_mode, card.time_slice = False, 0, 0
+            card.lost, card.needs_reset, card.compute_mode, card.time_slice = False, False, 0, 0
             card.processes = []
             apply_pending(card)
             tell(state, EventKind.MIG_CHANGED, gpu)
 
     def fail(
-        self, gpu: str, kind: EventKind, *, xid: int | None = None, gpu_instance: int | None = None
+        self,
+        gpu: str,
+        kind: EventKind,
+        *,
+        xid: int | None = None,
+        gpu_instance: int | None = None,
+        needs_reset: bool = False,
     ) -> None:
-        """The GPU, or one instance of it, tells an error."""
+        """The GPU, or one instance of it, tells an error, after which it may need a reset."""
         with self._store.change() as state:
+            find_card(state, gpu).needs_reset |= needs_reset
             compute = None if gpu_instance is None else 0
             tell(state, kind, gpu, xid, gpu_instance, compute)
 

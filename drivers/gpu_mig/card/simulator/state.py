@@ -49,6 +49,7 @@ class GpuState(msgspec.Struct):
     mig: bool = False
     pending: bool = False
     lost: bool = False
+    needs_reset: bool = False
     compute_mode: int = 0
     time_slice: int = 0
     instances: dict[int, InstanceState] = {}
