@@ -17,7 +17,7 @@ from typing import Final
 import pytest
 import yaml
 
-from dradriver.kube import CLASSES, SLICES, TEMPLATES, Client, Resource
+from dradriver.kube import CLAIMS, CLASSES, SLICES, TEMPLATES, Client, Resource
 from drivers.gpu_mig.card.nvml import NvmlHardware
 from tests.drivers.gpu_mig.shim.build import build_shim
 from tests.drivers.gpu_mig.shim.hand import environment
@@ -110,6 +110,34 @@ def instances(library: Path, shim: Mapping[str, str]) -> list[tuple[str, int, in
         hardware.close()
 
 
+async def seen(site: Site, nodes: int) -> dict[str, str]:
+    """The device nodes that the container has, so many at least: path to numbers."""
+
+    async def told() -> list[str]:
+        lines = (await site.logs("pod")).splitlines()
+        return lines if len(lines) >= nodes else []
+
+    lines = await site.until("device nodes in the log", told)
+    print("\n".join(sorted(lines)))
+    return dict(line.split() for line in lines)
+
+
+def control_nodes() -> dict[str, str]:
+    """What every container has that has any device of NVIDIA's."""
+    return {
+        "/dev/nvidiactl": f"{GPU_MAJOR:x}:ff",
+        "/dev/nvidia-uvm": f"{UVM_MAJOR:x}:0",
+        "/dev/nvidia-uvm-tools": f"{UVM_MAJOR:x}:1",
+    }
+
+
+def partition_nodes(gpu_instance: int) -> dict[str, str]:
+    """What a container has of a partition of the first GPU, as the shim's tables number it."""
+    minors = (capability_minor(0, gpu_instance), capability_minor(0, gpu_instance, 0))
+    caps = {f"/dev/nvidia-caps/nvidia-cap{minor}": f"{CAPS_MAJOR:x}:{minor:x}" for minor in minors}
+    return {"/dev/nvidia0": f"{GPU_MAJOR:x}:0", **caps}
+
+
 def _pod(name: str) -> Json:
     container = {
         "name": "main", "image": "busybox", "imagePullPolicy": "Never", "command": ["sh", "-c", SHOW],
@@ -146,23 +174,38 @@ async def test_a_pod_gets_its_partition_and_nothing_else_and_it_goes_with_the_po
         ((profile, start, made, compute),) = await asyncio.to_thread(instances, library, shim)
         assert (profile, start, compute) == ("3g.20gb", 0, 1)
 
-        async def seen() -> str:
-            text = await site.logs("pod")
-            return text if text.count("\n") >= 6 else ""
-
-        of_gpu, of_compute = capability_minor(0, made), capability_minor(0, made, 0)
-        lines = (await site.until("device nodes in the log", seen)).splitlines()
-        print("\n".join(lines))
-        assert sorted(lines) == sorted([
-            f"/dev/nvidia0 {GPU_MAJOR:x}:0",
-            f"/dev/nvidiactl {GPU_MAJOR:x}:ff",
-            f"/dev/nvidia-uvm {UVM_MAJOR:x}:0",
-            f"/dev/nvidia-uvm-tools {UVM_MAJOR:x}:1",
-            f"/dev/nvidia-caps/nvidia-cap{of_gpu} {CAPS_MAJOR:x}:{of_gpu:x}",
-            f"/dev/nvidia-caps/nvidia-cap{of_compute} {CAPS_MAJOR:x}:{of_compute:x}",
-        ])  # fmt: skip
+        wanted = control_nodes() | partition_nodes(made)
+        assert await seen(site, len(wanted)) == wanted
 
         await site.delete_pod("pod")
         await site.gone("pod")
         assert await asyncio.to_thread(instances, library, shim) == []
         assert [path.name for path in site.node.cdi.glob("*.json")] == []
+
+
+async def test_the_keps_claim_is_four_partitions_in_one_container(
+    site: Site, cards: tuple[Path, Mapping[str, str]], tmp_path: Path
+) -> None:
+    library, shim = cards
+    (tmp_path / "node").mkdir()
+    claim, pod = yaml.safe_load_all((MANIFESTS / "kep-4815.yaml").read_text())
+    for body in (claim, pod):
+        body["metadata"] = {"name": body["metadata"]["name"]}
+    (container,) = pod["spec"]["containers"]
+    container |= {"name": "main", "image": "busybox", "imagePullPolicy": "Never", "command": ["sh", "-c", SHOW]}
+    async with driver(site, NodeFiles(tmp_path / "node", gpus=2), library, shim):
+        await site.client.create(CLAIMS, claim, site.namespace, into=bytes)
+        await site.bare_pod("pod", pod["spec"])
+        await site.phase("pod", "Running")
+        made = await asyncio.to_thread(instances, library, shim)
+        assert sorted((profile, start, compute) for profile, start, _, compute in made) == [
+            ("1g.5gb", 0, 1), ("1g.5gb", 1, 1), ("2g.10gb", 2, 1), ("3g.20gb", 4, 1),
+        ]  # fmt: skip
+        wanted = control_nodes()
+        for _, _, number, _ in made:
+            wanted |= partition_nodes(number)
+        assert await seen(site, len(wanted)) == wanted
+        await site.delete_pod("pod")
+        await site.gone("pod")
+        await site.release_claim(claim["metadata"]["name"])
+        assert await asyncio.to_thread(instances, library, shim) == []
