@@ -1,10 +1,10 @@
-"""Rounds of prepare, unprepare and kill -9 on simulated cards that are a file, and what is left after each.
+"""Rounds of prepare, unprepare and kill -9 on cards that outlive processes, and what is left after each.
 
-`python -m tests.drivers.gpu_mig.rounds FOLDER SEED ROUNDS`. Each life of the driver is a process forked from
-this one, which has everything imported and no thread. It dies at a random step: a call of the hardware, before
-or after it took effect, a write of a record, or a step of the SDK. The next life gets the calls again that were
-begun, as a kubelet repeats them; then the cards, the records, the SDK's state and the folder of CDI specs must
-agree.
+`python -m tests.drivers.gpu_mig.rounds FOLDER SEED ROUNDS [LIBRARY]`: on cards of the simulator that are a file,
+or of the shim of libnvidia-ml behind pynvml. Each life of the driver is a process forked from this one, which has
+everything imported and no thread. It dies at a random step: a call of the hardware, before or after it took
+effect, a write of a record, or a step of the SDK. The next life gets the calls again that were begun, as a kubelet
+repeats them; then the cards, the records, the SDK's state and the folder of CDI specs must agree.
 """
 
 import os
@@ -15,12 +15,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from dradriver.model.claim import DeviceResult, ResourceClaim
 from dradriver.testing import Harness, builders
 from dradriver.testing.process import NodeProcess
 from drivers.gpu_mig import GpuDriver
+from drivers.gpu_mig.card import Hardware
+from drivers.gpu_mig.card.nvml import NvmlHardware
 from drivers.gpu_mig.card.simulator import FileStore, SimulatedHardware
 from drivers.gpu_mig.instances import Ledger
 
@@ -103,29 +105,60 @@ def in_a_process(life: Callable[[], None]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def harness(folder: Path, death: Death | None = None) -> Harness:
-    def make() -> GpuDriver:
-        cards = SimulatedHardware(["a100-40"], store=FileStore(folder / "cards.json"))
-        if death is not None:
-            cards.hook = death.hook
-        return GpuDriver("{mode: dynamic, destroySeconds: 1}", cards)
+class Watched:
+    """Hardware that steps before and after each call."""
 
-    return Harness(make, folder)
+    def __init__(self, hardware: Hardware, death: Death) -> None:
+        self._hardware, self._death = hardware, death
+
+    def __getattr__(self, name: str) -> Callable[..., object]:
+        def call(*arguments: object, **options: object) -> object:
+            self._death.hook(name, "before")
+            answer: object = getattr(self._hardware, name)(*arguments, **options)
+            self._death.hook(name, "after")
+            return answer
+
+        return call
 
 
-def mortal_life(folder: Path, calls: Sequence[Call], death: Death) -> None:
+@dataclass(frozen=True)
+class World:
+    """A node's folder, and its one card.
+
+    Attributes:
+        folder: everything that outlives processes.
+        library: the shim; None for the simulator.
+    """
+
+    folder: Path
+    library: Path | None
+
+    def cards(self) -> Hardware:
+        if self.library is not None:
+            return NvmlHardware(self.library)
+        return SimulatedHardware(["a100-40"], store=FileStore(self.folder / "cards.json"))
+
+    def harness(self, death: Death | None = None) -> Harness:
+        def make() -> GpuDriver:
+            cards = self.cards() if death is None else cast(Hardware, Watched(self.cards(), death))
+            return GpuDriver("{mode: dynamic, destroySeconds: 1}", cards)
+
+        return Harness(make, self.folder)
+
+
+def mortal_life(world: World, calls: Sequence[Call], death: Death) -> None:
     death.watch()
-    with harness(folder, death) as node:
+    with world.harness(death) as node:
         for number, call in enumerate(calls):
-            (folder / "begun").write_text(str(number + 1))
+            (world.folder / "begun").write_text(str(number + 1))
             call.on(node)
 
 
-def next_life(folder: Path, repeated: Sequence[Call], wanted: Sequence[ResourceClaim]) -> None:
-    with harness(folder) as node:
+def next_life(world: World, repeated: Sequence[Call], wanted: Sequence[ResourceClaim]) -> None:
+    with world.harness() as node:
         for call in repeated:
             call.on(node)
-        cards = SimulatedHardware(["a100-40"], store=FileStore(folder / "cards.json"))
+        cards = world.cards()
         cards.open()
         (gpu,) = cards.gpus()
         names = {profile.id: profile.name for profile in cards.profiles(gpu.uuid)}
@@ -147,8 +180,8 @@ def next_life(folder: Path, repeated: Sequence[Call], wanted: Sequence[ResourceC
         assert in_cdi, views
 
 
-def main(folder: Path, seed: int, rounds: int) -> None:
-    rng = random.Random(seed)
+def main(world: World, seed: int, rounds: int) -> None:
+    folder, rng = world.folder, random.Random(seed)
     claims = [new_claim(rng, slot, slot) for slot in range(len(SLOTS))]
     present = [False] * len(SLOTS)
     killed = 0
@@ -162,17 +195,18 @@ def main(folder: Path, seed: int, rounds: int) -> None:
         death = Death(rng.randint(1, 30), only_changes=True)
         if rng.random() < 0.3:
             death = Death(rng.randint(1, 150), only_changes=False)
-        status = in_a_process(partial(mortal_life, folder, calls, death))
+        status = in_a_process(partial(mortal_life, world, calls, death))
         assert status in {0, -signal.SIGKILL}, f"round {number}, SEED={seed}: a life ended with {status}"
         killed += status != 0
         begun = calls[: int((folder / "begun").read_text() or 0)]
         for call in begun:
             present[call.slot] = call.prepare
         wanted = [claim for claim, there in zip(claims, present, strict=True) if there]
-        status = in_a_process(partial(next_life, folder, begun, wanted))
+        status = in_a_process(partial(next_life, world, begun, wanted))
         assert status == 0, f"round {number}, SEED={seed}: the views differ"
     print(f"{rounds} rounds, {killed} kills")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    where = World(Path(sys.argv[1]), Path(sys.argv[4]) if len(sys.argv) > 4 else None)
+    main(where, int(sys.argv[2]), int(sys.argv[3]))

@@ -1,6 +1,6 @@
 """kill -9 at any moment of making and destroying instances: cards, records, state and CDI folder agree again.
 
-KILLS in the environment says how many rounds (default 8), SEED repeats a run.
+KILLS in the environment says how many rounds (default 5), SEED repeats a run.
 """
 
 import os
@@ -11,15 +11,38 @@ from pathlib import Path
 
 import pytest
 
-ROUNDS = int(os.environ.get("KILLS", "8"))
+from tests.drivers.gpu_mig.shim.hand import environment
+
+ROUNDS = int(os.environ.get("KILLS", "5"))
 SEED = int(os.environ.get("SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
 
 
-@pytest.mark.timeout(60 + 2 * ROUNDS)
-def test_after_a_kill_the_cards_the_records_the_state_and_the_cdi_folder_agree(tmp_path: Path) -> None:
+def after_every_kill_all_agree(folder: Path, *library: str) -> None:
     print(f"SEED={SEED} KILLS={ROUNDS}")
-    program = (sys.executable, "-m", "tests.drivers.gpu_mig.rounds", str(tmp_path), str(SEED), str(ROUNDS))
+    program = (
+        sys.executable,
+        "-m",
+        "tests.drivers.gpu_mig.rounds",
+        str(folder),
+        str(SEED),
+        str(ROUNDS),
+        *library,
+    )
     ended = subprocess.run(program, capture_output=True, text=True, check=False)
     print(ended.stdout)
     assert ended.returncode == 0, ended.stderr[-4000:]
     assert f"{ROUNDS} rounds" in ended.stdout
+
+
+@pytest.mark.timeout(60 + 2 * ROUNDS)
+def test_simulated_cards_the_records_the_state_and_the_cdi_folder_agree(tmp_path: Path) -> None:
+    after_every_kill_all_agree(tmp_path)
+
+
+@pytest.mark.timeout(60 + 2 * ROUNDS)
+def test_nvml_the_records_the_state_and_the_cdi_folder_agree(
+    tmp_path: Path, shim_library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment(tmp_path / "cards.state", ["a100-40"]).items():
+        monkeypatch.setenv(name, value)
+    after_every_kill_all_agree(tmp_path, str(shim_library))
