@@ -19,6 +19,7 @@ from drivers.gpu_mig.health import (
     reports,
     still_true,
     taints,
+    with_news,
     write_notes,
 )
 from drivers.gpu_mig.instances import Ledger, Maker, Place, Record, State
@@ -91,7 +92,7 @@ class Node:
         finding = found_in(event, self._known.get(event.gpu), self.settings, time.time())
         if finding is not None:
             _log.warning("%s: taint %s, effect %s", finding.message, finding.key, finding.effect)
-            await self._keep([*self._findings, finding])
+            await self._keep(with_news(self._findings, finding))
 
     def reports(self) -> Sequence[dra.DeviceHealth]:
         """The health of everything that was offered last."""

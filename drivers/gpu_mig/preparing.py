@@ -10,16 +10,17 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
+
 import dradriver as dra
 from drivers.gpu_mig.card import (
     CardError,
-    ComputeMode,
     Gpu,
     GpuLostError,
     Hardware,
     InvalidArgumentError,
     MigDevice,
-    TimeSlice,
+    NotSupportedError,
 )
 from drivers.gpu_mig.configs import GpuConfig, MigDeviceConfig
 from drivers.gpu_mig.containers import Containers
@@ -60,12 +61,18 @@ class Preparing:
         """Takes back everything that is recorded for the claim.
 
         Raises:
-            InUseError: a process still uses an instance.
-            CardError: the card refuses.
+            CardError: the card refuses something, because a process still uses it (InUseError) for example;
+                everything else is taken back all the same.
         """
+        refusals: list[CardError] = []
         for record in await asyncio.to_thread(self._node.ledger.all):
             if record.claim == claim.uid:
-                await self._take_back(record)
+                try:
+                    await self._take_back(record)
+                except CardError as error:
+                    refusals.append(error)
+        if refusals:
+            raise refusals[0]
 
     async def _prepare(self, claim: dra.Claim, device: dra.AllocatedDevice) -> dra.PreparedDevice:
         offer = (await self._node.look()).get(device.name)
@@ -131,7 +138,14 @@ class Preparing:
         ledger, gpu = self._node.ledger, record.gpu
         if await asyncio.to_thread(ledger.get, record.device) is None:
             before = await self._node.cards.call(lambda hardware: hardware.compute_mode(gpu)) if mode else None
-            await asyncio.to_thread(ledger.put, _ready(record, ledger.boot, before, time_slice))
+            ready = msgspec.structs.replace(
+                record,
+                state=State.READY,
+                boot=ledger.boot,
+                compute_mode=before,
+                time_slice=time_slice is not None,
+            )
+            await asyncio.to_thread(ledger.put, ready)
         await self._node.cards.call(lambda hardware: apply(hardware, gpu, mode, time_slice))
 
     async def _take_back(self, record: Record) -> None:
@@ -140,21 +154,10 @@ class Preparing:
             return
         try:
             await self._node.cards.call(lambda hardware: restore(hardware, record))
-        except (GpuLostError, InvalidArgumentError) as error:
-            _log.warning("the settings of %s are gone with it: %s", record.gpu, error)
+        except (GpuLostError, InvalidArgumentError, NotSupportedError) as error:
+            # It is gone, or it could not be set either: no reason to keep a pod from ending.
+            _log.warning("the settings of %s are not restored: %s", record.gpu, error)
         await asyncio.to_thread(self._node.ledger.drop, record.device)
-
-
-def _ready(record: Record, boot: str, before: ComputeMode | None, time_slice: TimeSlice | None) -> Record:
-    return Record(
-        device=record.device,
-        claim=record.claim,
-        gpu=record.gpu,
-        state=State.READY,
-        boot=boot,
-        compute_mode=before,
-        time_slice=time_slice is not None,
-    )
 
 
 def _place(offer: Offer) -> Place | None:

@@ -4,7 +4,17 @@ Law of this package: pure but for one file of findings, so that a new process kn
 NVML tells an event once.
 """
 
-from drivers.gpu_mig.health.findings import Finding, Where, found_in, gone, lost, reports, still_true, taints
+from drivers.gpu_mig.health.findings import (
+    Finding,
+    Where,
+    found_in,
+    gone,
+    lost,
+    reports,
+    still_true,
+    taints,
+    with_news,
+)
 from drivers.gpu_mig.health.notes import read_notes, write_notes
 
 __all__ = [
@@ -17,5 +27,6 @@ __all__ = [
     "reports",
     "still_true",
     "taints",
+    "with_news",
     "write_notes",
 ]

@@ -12,7 +12,7 @@ from drivers.gpu_mig.offer import DRIVER, Offer
 from drivers.gpu_mig.settings import Effect, Settings
 from drivers.gpu_mig.survey import Card
 
-__all__ = ["Finding", "Where", "found_in", "gone", "lost", "reports", "still_true", "taints"]
+__all__ = ["Finding", "Where", "found_in", "gone", "lost", "reports", "still_true", "taints", "with_news"]
 
 _FAULTS_OF_PROGRAMS: Final = frozenset({13, 31, 43, 45, 68, 109})
 """XIDs that a program causes and that leave the GPU as it was."""
@@ -86,6 +86,17 @@ def _where(event: Event, card: Card | None) -> Where:
         if instance.gpu_instance.id == event.gpu_instance:
             return Where(event.gpu, Place(instance.gpu_instance.profile_id, instance.gpu_instance.placement))
     return Where(event.gpu)
+
+
+def with_news(findings: Iterable[Finding], news: Finding) -> list[Finding]:
+    """The findings and a new one; an error that is told again counts once, from now on."""
+    kept: list[Finding] = []
+    for finding in findings:
+        if (finding.where, finding.key, finding.value) == (news.where, news.key, news.value):
+            news = msgspec.structs.replace(news, needed_reset=finding.needed_reset)
+        else:
+            kept.append(finding)
+    return [*kept, news]
 
 
 def lost(gpu: str) -> Finding:

@@ -32,6 +32,13 @@ _log: Final = logging.getLogger(__name__)
 _PAUSES: Final = (0.1, 2.0)
 """Seconds between the first and between later tries to destroy what is in use."""
 
+_HOLD_SECONDS: Final = 10.0
+"""How long a prepare waits for a recovery, or for the last process of a rolling update."""
+
+
+class _BusyError(dra.DraError):
+    """Another process, or another call of this one, works on the device."""
+
 
 class Maker:
     """Makes and destroys instances.
@@ -102,7 +109,7 @@ class Maker:
             if record.place is None or record.state is State.READY:
                 continue
             try:
-                async with self._held(record.device):
+                async with self._held(record.device, patience=0):
                     again = await asyncio.to_thread(self._ledger.get, record.device)
                     if again is None or again.state is State.READY:
                         continue  # another process has finished it meanwhile
@@ -110,14 +117,19 @@ class Maker:
                         "%s was left half done for claim %s: taking it back", again.device, again.claim
                     )
                     await self._converge(Wanted.ABSENT, again)
+            except _BusyError:
+                continue
             except dra.DraError as error:
                 _log.warning("%s is not taken back now: %s", record.device, error)
 
     @asynccontextmanager
-    async def _held(self, device: str) -> AsyncIterator[None]:
-        lock = await asyncio.to_thread(self._ledger.hold, device)
-        if lock is None:
-            raise dra.DraError(f"another process of this driver works on {device}")
+    async def _held(self, device: str, patience: float = _HOLD_SECONDS) -> AsyncIterator[None]:
+        clock = asyncio.get_running_loop().time
+        until = clock() + patience
+        while (lock := await asyncio.to_thread(self._ledger.hold, device)) is None:
+            if clock() >= until:
+                raise _BusyError(f"another process of this driver works on {device}")
+            await asyncio.sleep(_PAUSES[0])
         try:
             yield
         finally:

@@ -9,7 +9,7 @@ from dradriver.testing import Harness, device_request
 from drivers.gpu_mig import GpuDriver
 from drivers.gpu_mig.card import GpuInstance, Placement
 from drivers.gpu_mig.card.simulator import MemoryStore, SimulatedHardware
-from drivers.gpu_mig.instances import Record
+from drivers.gpu_mig.instances import Ledger, Record
 
 DRIVER = "gpu.nvidia.com"
 
@@ -80,10 +80,14 @@ class Cards(Harness):
         made = self.cards.create_gpu_instance(self.gpu, found.id, Placement(start, found.memory_slices))
         self.cards.create_compute_instance(self.gpu, made.id)
 
-    def records(self) -> list[Record]:
+    @property
+    def ledger(self) -> Ledger:
         node = cast(GpuDriver, self.driver)._node
         assert node is not None
-        return node.ledger.all()
+        return node.ledger
+
+    def records(self) -> list[Record]:
+        return self.ledger.all()
 
     def ask(self, profile: str = "") -> ResourceClaim:
         """A claim that the allocator gave a device of a profile."""

@@ -1,10 +1,10 @@
 """Rounds of prepare, unprepare and kill -9 on cards that outlive processes, and what is left after each.
 
-`python -m tests.drivers.gpu_mig.rounds FOLDER SEED ROUNDS [LIBRARY]`: on cards of the simulator that are a file,
-or of the shim of libnvidia-ml behind pynvml. Each life of the driver is a process forked from this one, which has
-everything imported and no thread. It dies at a random step: a call of the hardware, before or after it took
-effect, a write of a record, or a step of the SDK. The next life gets the calls again that were begun, as a kubelet
-repeats them; then the cards, the records, the SDK's state and the folder of CDI specs must agree.
+`python -m tests.drivers.gpu_mig.rounds FOLDER SEED ROUNDS [LIBRARY]`: on cards of the simulator that are a
+file, or of the shim of libnvidia-ml behind pynvml. Each life of the driver is a process forked from this one,
+which has everything imported and no thread. It dies at a random step: a call of the hardware, before or after
+it took effect, a write of a record, or a step of the SDK. The next life gets the calls again that were begun,
+as a kubelet repeats them; then the cards, the records, the SDK's state and the folder of CDI specs must agree.
 """
 
 import os

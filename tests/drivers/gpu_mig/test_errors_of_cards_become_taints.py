@@ -12,7 +12,7 @@ import dradriver as dra
 from drivers.gpu_mig import GpuDriver
 from drivers.gpu_mig.card import Event, EventKind
 from drivers.gpu_mig.card.simulator import MemoryStore, SimulatedHardware
-from drivers.gpu_mig.health import Finding, Where, found_in, reports, still_true, taints
+from drivers.gpu_mig.health import Finding, Where, found_in, reports, still_true, taints, with_news
 from drivers.gpu_mig.offer import offers
 from drivers.gpu_mig.settings import Mode, Settings, Switching, read_settings
 from drivers.gpu_mig.survey import Card, look
@@ -78,6 +78,15 @@ def test_memory_that_was_corrected_means_nothing_and_memory_that_was_not_evicts(
 def test_of_several_xids_the_gravest_is_shown(card: Card) -> None:
     findings = [found_in(xid(card, number), card, Settings(), at) for at, number in enumerate((79, 63))]
     assert marks(card, *findings)[OTHER] == [("gpu.nvidia.com/xid", "79", "NoExecute")]
+
+
+def test_an_error_that_is_told_again_counts_once_from_then_on(card: Card) -> None:
+    findings: list[Finding] = []
+    for at in range(3):
+        finding = found_in(xid(card, 63), card, Settings(), at)
+        assert finding is not None
+        findings = with_news(findings, finding)
+    assert [finding.at for finding in findings] == [2]
 
 
 def test_what_only_informs_leaves_a_device_healthy(card: Card) -> None:

@@ -10,8 +10,8 @@ from msgspec.structs import force_setattr
 from dradriver import DraError
 from dradriver.testing import ProcessDiedError
 from drivers.gpu_mig import MigDeviceConfig
-from drivers.gpu_mig.card import CardError, InUseError, Process
-from drivers.gpu_mig.instances import State
+from drivers.gpu_mig.card import CardError, InUseError, Placement, Process
+from drivers.gpu_mig.instances import Place, Record, State
 from drivers.gpu_mig.instances.steps import STEPS, Found, Step, Wanted
 from tests.drivers.gpu_mig.nodes import Cards
 
@@ -158,6 +158,20 @@ def test_an_instance_in_use_is_tried_again(tmp_path: Path) -> None:
         assert node.records() == []
 
 
+def test_one_instance_in_use_keeps_no_other_of_its_claim(tmp_path: Path) -> None:
+    with Cards(tmp_path, settings="{mode: dynamic, destroySeconds: 0}") as node:
+        claim = node.allocate_blindly(("node-1", DEVICE), ("node-1", "gpu-0000-07-00-0-mig-1g-5gb-0"))
+        node.prepare(claim)
+        (used,) = (each for each in node.cards.gpu_instances(node.gpu) if each.placement.start == 0)
+        node.cards.use(node.gpu, [Process(7, None, used.id, 0)])
+        with pytest.raises(InUseError):
+            node.unprepare(claim)
+        assert there(node) == [("1g.5gb", 0, 1)]
+        node.cards.use(node.gpu, [])
+        node.unprepare(claim)
+        assert there(node) == []
+
+
 def test_a_place_in_use_is_destroyed_before_it_is_made_anew(tmp_path: Path) -> None:
     with Cards(tmp_path, settings="{mode: dynamic, destroySeconds: 0}") as node:
         first = node.take(DEVICE)
@@ -187,6 +201,22 @@ def test_what_was_left_half_made_is_taken_back_at_the_next_start(tmp_path: Path)
         assert there(node) == [("3g.20gb", 4, 0)]
         node.restart()
         assert there(node) == []
+        assert node.records() == []
+
+
+def test_a_device_that_another_process_works_on_is_left_to_it(tmp_path: Path) -> None:
+    with Cards(tmp_path) as node:
+        ledger = node.ledger
+        half = Record(
+            device=DEVICE, claim="another", gpu=node.gpu, place=Place(9, Placement(4, 4)), boot=ledger.boot
+        )
+        ledger.put(half)
+        held = ledger.hold(DEVICE)
+        assert held is not None
+        node.discover()
+        assert [record.claim for record in node.records()] == ["another"]
+        held.close()
+        node.discover()
         assert node.records() == []
 
 

@@ -7,7 +7,7 @@ import pytest
 from dradriver import DraError, UsageError
 from dradriver.testing import config_mistakes
 from drivers.gpu_mig import GpuConfig, GpuDriver, MigDeviceConfig
-from drivers.gpu_mig.card import ComputeMode, TimeSlice
+from drivers.gpu_mig.card import ComputeMode, NotSupportedError, TimeSlice
 from drivers.gpu_mig.configs import GpuSharing, MigSharing, MpsConfig, TimeSlicingConfig
 from drivers.gpu_mig.settings import Mode, read_settings
 from tests.drivers.gpu_mig.nodes import Cards
@@ -126,6 +126,21 @@ def test_settings_that_were_changed_when_a_process_died_are_restored(tmp_path: P
         node.prepare(claim)
         node.unprepare(claim)
         assert node.cards.compute_mode(node.gpu) is ComputeMode.DEFAULT
+
+
+def test_what_a_gpu_can_not_do_is_said_and_keeps_no_pod_from_ending(tmp_path: Path) -> None:
+    def refuse(call: str, _moment: str) -> None:
+        if call == "set_time_slice":
+            raise NotSupportedError("no program for it", call, 3)
+
+    sharing = GpuSharing(strategy="TimeSlicing", time_slicing_config=TimeSlicingConfig())
+    with Cards(tmp_path, settings="mode: whole", mig=False) as node:
+        claim = node.allocate_blindly(("node-1", WHOLE), config=GpuConfig(sharing=sharing))
+        node.live.hook = refuse
+        with pytest.raises(DraError, match="no program for it"):
+            node.prepare(claim)
+        node.unprepare(claim)
+        assert node.records() == []
 
 
 def test_mps_needs_a_control_daemon(tmp_path: Path) -> None:
