@@ -45,7 +45,8 @@ class UnreadError(InvalidObjectError):
         self.file = file
         self.document = document
         self.line = line
-        super().__init__(f"{file}: document {document}" if document else file, [Problem("", rule)])
+        place = f"{file}:{line}" if line else f"{file}: document {document}" if document else file
+        super().__init__(place, [Problem("", rule)])
 
 
 def read_files(names: Sequence[str]) -> Reading:
@@ -159,6 +160,11 @@ _MORE: Final = "; the rest of the file is not read"
 
 
 def _why_not(error: Exception) -> str:
+    if isinstance(error, yaml.MarkedYAMLError):
+        at = error.context_mark
+        where = f" that begins on line {at.line + 1}" if at and error.context else ""
+        context = f" {error.context}{where}" if error.context else ""
+        return f"not YAML: {error.problem}{context}"
     if isinstance(error, yaml.YAMLError):
         return f"not YAML: {' '.join(str(error).split())}"
     return "nested too deeply" if isinstance(error, RecursionError) else f"not YAML of JSON's types: {error}"

@@ -13,6 +13,7 @@ from dradriver.cli.files import file_options, read_sound_files
 from dradriver.cli.output import document, output_option, table
 from dradriver.cli.selector.trial import Trial, pointed, try_on
 from dradriver.cli.world import list_typed, read_world
+from dradriver.errors import NotFoundError
 from dradriver.kube import SLICES, Client
 from dradriver.model.claim import DeviceId
 from dradriver.model.slices import ResourceSlice
@@ -47,7 +48,10 @@ def cel(
         _refused(error, output)
         ctx.exit(FAILED)
     slices = read_world(read_sound_files(files)).slices if files else _live(Access(kubeconfig, context))
-    devices = (device for pool in Inventory.of(slices).pools.values() for device in pool.devices)
+    devices = [device for pool in Inventory.of(slices).pools.values() for device in pool.devices]
+    if not devices:
+        where = "in the files" if files else "on the cluster"
+        raise NotFoundError(f"there is no device to try it on: no ResourceSlice {where} has any")
     trial = try_on(selector, devices)
     if output == "table":
         _say(trial)

@@ -42,7 +42,10 @@ def simulate(ctx: click.Context, files: Sequence[str], settings: Settings, draw:
     world = read_world(read_sound_files(files))
     wanted = [need for need in needs(world) if need.pod is None or not need.pod.finished]
     if not wanted:
-        raise UsageError("the files hold no Pod and no ResourceClaim: there is nothing to allocate")
+        raise UsageError(
+            "the files hold no Pod and no ResourceClaim that is to be allocated; Deployments and other owners "
+            "of pods are not looked into"
+        )
     simulation = Simulation(world, settings)
     gc.freeze()
     gc.enable()

@@ -90,5 +90,11 @@ async def test_it_asks_the_cluster_when_there_are_no_files(dradriver: Command, t
 def test_a_file_that_is_no_yaml_is_one_line(dradriver: Command) -> None:
     result = dradriver("cel", "true", "-f", "-", stdin="a: [1\n")
     assert result.exit_code == 1
-    assert result.stderr.startswith("Error: <stdin>: document 1: not YAML: ")
+    assert result.stderr.startswith("Error: <stdin>:2: not YAML: ")
     assert result.stderr.count("\n") == 1
+
+
+def test_without_any_device_it_says_so(dradriver: Command) -> None:
+    result = dradriver("cel", "true", "-f", "-", stdin=listed({"kind": "Pod", "metadata": {"name": "a"}}))
+    assert result.exit_code == 1
+    assert result.stderr == "Error: there is no device to try it on: no ResourceSlice in the files has any\n"
