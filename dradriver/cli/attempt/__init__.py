@@ -3,9 +3,18 @@
 Law of this package: it asks, with the scheduler's own filters and the allocator as it is, and decides nothing.
 """
 
+from dradriver.cli.attempt.extended import ExtendedResources
 from dradriver.cli.attempt.filters import Filters
 from dradriver.cli.attempt.nodes import anonymous, named_nodes
 from dradriver.cli.attempt.options import Settings, settings_options
 from dradriver.cli.attempt.placing import placer_of
 
-__all__ = ["Filters", "Settings", "anonymous", "named_nodes", "placer_of", "settings_options"]
+__all__ = [
+    "ExtendedResources",
+    "Filters",
+    "Settings",
+    "anonymous",
+    "named_nodes",
+    "placer_of",
+    "settings_options",
+]

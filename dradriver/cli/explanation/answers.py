@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dradriver.cli.attempt import Filters, Settings, placer_of
+from dradriver.cli.attempt import ExtendedResources, Filters, Settings, placer_of
 from dradriver.cli.explanation.claims import ClaimState, SaidConditions, claim_state, said_conditions
 from dradriver.cli.explanation.extended import extended_remarks
-from dradriver.cli.explanation.nodes import NodeGroup, node_groups
+from dradriver.cli.explanation.nodes import Asked, NodeGroup, node_groups
 from dradriver.cli.explanation.report import Explanation
 from dradriver.cli.get.why import why_pending
 from dradriver.cli.progress import Progress
 from dradriver.cli.world import Need, World, pod_need
 from dradriver.control.conditions import Patience
-from dradriver.control.extended import is_special_for
+from dradriver.control.extended import amounts_of, completed, is_special_for
 from dradriver.errors import NotFoundError
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.workload import Pod
@@ -54,10 +54,16 @@ def explain_pod(question: Question, ref: str) -> Explanation:
     nominated = pod.status.nominated_node_name
     message = f"pod {ref} waits to be bound to node {nominated}" if nominated else _said(pod, "has no node")
     need = pod_need(world, pod)
-    open_claims = any(claim.allocation is None for claim in need.claims)
+    open_claims = any(claim.allocation is None for claim in need.claims) or _asks_devices(world, pod)
     look = not need.missing and (open_claims or bool(question.node)) and (not nominated or bool(question.node))
     nodes = _nodes(question, need) if look else ()
     return Explanation("Pod", ref, message, states, extended_remarks(world, pod), nodes)
+
+
+def _asks_devices(world: World, pod: Pod) -> bool:
+    """Whether the pod's extended resources are still to be asked of somebody."""
+    specials = [claim for claim in world.claims.values() if is_special_for(claim, pod)]
+    return bool(amounts_of(completed(pod))) and not any(claim.allocation for claim in specials)
 
 
 def explain_claim(question: Question, ref: str) -> Explanation:
@@ -127,8 +133,8 @@ def _nodes(question: Question, need: Need) -> tuple[NodeGroup, ...]:
     if question.node and question.node not in places:
         raise NotFoundError(f"there is no node {question.node}")
     names = [question.node] if question.node else sorted(places)
-    filters = Filters(places, list(question.world.pods.values()))
+    world = question.world
+    filters = Filters(places, list(world.pods.values()))
+    asked = Asked(placer_of(world, question.settings), filters, ExtendedResources(world))
     with Progress(len(names), "nodes") as progress:
-        return tuple(
-            node_groups(need, placer_of(question.world, question.settings), filters, names, progress.step)
-        )
+        return tuple(node_groups(need, asked, names, progress.step))

@@ -9,11 +9,11 @@ from dradriver.allocator import Reason
 from dradriver.allocator.explain import telling
 from dradriver.allocator.placement import Placer
 from dradriver.allocator.verdicts import NodeVerdict, RequestVerdict, verdict
-from dradriver.cli.attempt import Filters, anonymous, named_nodes
+from dradriver.cli.attempt import ExtendedResources, Filters, anonymous, named_nodes
 from dradriver.cli.world import Need
 from dradriver.model.claim import DeviceId, ResourceClaim
 
-__all__ = ["NodeGroup", "RequestAnswer", "node_groups"]
+__all__ = ["Asked", "NodeGroup", "RequestAnswer", "node_groups"]
 
 Verdict: TypeAlias = Literal["fits", "refused", "excluded", "undecided", "impossible"]
 
@@ -85,6 +85,21 @@ class NodeGroup:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Who is asked about nodes.
+
+    Attributes:
+        placer: has the devices.
+        filters: which nodes the pod can run on.
+        extended: who serves extended resources.
+    """
+
+    placer: Placer
+    filters: Filters
+    extended: ExtendedResources
+
+
 def _request_lines(answer: RequestAnswer, *, fits: bool) -> Iterator[str]:
     head = f"claim {answer.claim}, request {answer.request}"
     if fits:
@@ -104,15 +119,12 @@ def _reason(reason: Reason) -> dict[str, object]:
     }
 
 
-def node_groups(
-    need: Need, placer: Placer, filters: Filters, names: Iterable[str], done: Callable[[], None]
-) -> list[NodeGroup]:
+def node_groups(need: Need, asked: Asked, names: Iterable[str], done: Callable[[], None]) -> list[NodeGroup]:
     """What each of these nodes has for the claims that are not allocated.
 
     Args:
         need: the pod with its claims, or a claim.
-        placer: the world.
-        filters: which nodes the pod can run on.
+        asked: the world.
         names: of the nodes.
         done: is called after each node.
     """
@@ -120,7 +132,7 @@ def node_groups(
     groups: dict[NodeGroup, tuple[NodeGroup, list[str]]] = {}
     names = list(names)
     for name in names:
-        found = _on_node(need, open_claims, placer, filters, name)
+        found = _on_node(need, open_claims, asked, name)
         if found.verdict == "impossible":
             return [replace(found, nodes=tuple(names))]
         groups.setdefault(_anonymous(found, name), (found, []))[1].append(name)
@@ -131,14 +143,18 @@ def node_groups(
     ]
 
 
-def _on_node(
-    need: Need, claims: Sequence[ResourceClaim], placer: Placer, filters: Filters, name: str
-) -> NodeGroup:
-    if (words := filters.refusal(need.pod, need.claims, name)) is not None:
+def _on_node(need: Need, claims: Sequence[ResourceClaim], asked: Asked, name: str) -> NodeGroup:
+    special = asked.extended.on_node(need.pod, name)
+    if isinstance(special, str):
+        return NodeGroup((name,), "excluded", special)
+    every = need.claims if special is None else [*need.claims, special]
+    if (words := asked.filters.refusal(need.pod, every, name)) is not None:
         return NodeGroup((name,), "excluded", words)
+    if special is not None and special.allocation is None:
+        claims = [*claims, special]
     if not claims:
         return NodeGroup((name,), "fits", "nothing is left to allocate")
-    found = verdict(lambda reporter: placer.allocate_on(name, claims, reporter=reporter))
+    found = verdict(lambda reporter: asked.placer.allocate_on(name, claims, reporter=reporter))
     wanted = {(each.ref, request): count for each in claims for request, count in _counts(each)}
     answers = tuple(_answer(each, found, wanted, claims) for each in found.requests)
     refusal = found.refusal

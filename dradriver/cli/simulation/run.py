@@ -1,15 +1,15 @@
 """Pods find their nodes, one after the other."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from time import perf_counter
 
 from msgspec.structs import replace
 
-from dradriver.allocator import Refusal
+from dradriver.allocator import Node, Refusal
 from dradriver.allocator.placement import NoNodeFits, Placement
-from dradriver.cli.attempt import Filters, Settings, named_nodes, placer_of
+from dradriver.cli.attempt import ExtendedResources, Filters, Settings, named_nodes, placer_of
 from dradriver.cli.world import Need, World
 from dradriver.control.pod_claims import consumer_of
 from dradriver.model.claim import ResourceClaim
@@ -18,6 +18,14 @@ from dradriver.model.workload import Pod
 __all__ = ["Outcome", "Simulation"]
 
 _TOLD = 8
+
+
+class _NowhereError(Exception):
+    """No node can have the claims: what the placer said of each way to ask."""
+
+    def __init__(self, refused: Sequence[NoNodeFits]) -> None:
+        self.refused = refused
+        super().__init__()
 
 
 @dataclass
@@ -45,6 +53,7 @@ class Simulation:
     def __init__(self, world: World, settings: Settings) -> None:
         self._nodes = world.places()
         self._filters = Filters(self._nodes, list(world.pods.values()))
+        self._extended = ExtendedResources(world)
         self._placer = placer_of(world, settings)
         self.claims = dict(world.claims)
         with suppress(NoNodeFits):
@@ -58,37 +67,67 @@ class Simulation:
             return outcome
         began = perf_counter()
         try:
-            placement = self._place(need, claims)
-        except NoNodeFits as refused:
+            placement, wanted = self._place(need, claims)
+        except _NowhereError as nowhere:
             outcome.seconds = perf_counter() - began
-            outcome.reasons = list(self._why_nowhere(need, claims, refused))
+            outcome.reasons = list(self._why_nowhere(need, claims, nowhere.refused))
             return outcome
         except Refusal as refusal:
             outcome.seconds = perf_counter() - began
             outcome.reasons = [refusal.brief()]
             return outcome
-        outcome.node, outcome.claims = placement.node, self._placer.hold(claims, placement)
+        outcome.node, outcome.claims = placement.node, self._placer.hold(wanted, placement)
         outcome.seconds = perf_counter() - began
         for claim in outcome.claims:
             self.claims[claim.ref] = claim if need.pod is None else _reserved(claim, need.pod)
         if need.pod is not None and not need.pod.spec.node_name:
             self._filters.bind(need.pod, placement.node)
+            self._extended.bind(need.pod, placement.node)
         return outcome
 
-    def _place(self, need: Need, claims: Sequence[ResourceClaim]) -> Placement:
-        open_claims = [claim for claim in claims if claim.allocation is None]
-        if need.pod is not None and self._filters.accept_all(need.pod, claims):
-            return self._placer.place(open_claims)
-        return self._placer.place(
-            open_claims, may_run_on=lambda node: self._filters.refusal(need.pod, claims, node.name) is None
-        )
+    def _place(self, need: Need, claims: Sequence[ResourceClaim]) -> tuple[Placement, Sequence[ResourceClaim]]:
+        """The node, and the claims to allocate there: what a pod asks of devices may differ between nodes."""
+        if need.pod is None or not self._extended.asks(need.pod):
+            try:
+                return self._try(need, claims, None), claims
+            except NoNodeFits as refused:
+                raise _NowhereError([refused]) from None
+        found, refusals = [], []
+        for choice in self._extended.choices(need.pod):
+            wanted = claims if choice.claim is None else [*claims, choice.claim]
+            try:
+                found.append((self._try(need, wanted, choice.nodes), wanted))
+            except NoNodeFits as refused:
+                refusals.append(refused)
+        if not found:
+            raise _NowhereError(refusals)
+        return min(found, key=lambda each: each[0].node)
 
-    def _why_nowhere(self, need: Need, claims: Sequence[ResourceClaim], refused: NoNodeFits) -> Iterator[str]:
-        tried = {name for group in refused.groups for name in group.nodes}
-        groups = [(group.refusal.brief(), list(group.nodes)) for group in refused.groups]
+    def _try(self, need: Need, claims: Sequence[ResourceClaim], names: Collection[str] | None) -> Placement:
+        """Places the claims on one of these nodes; None means all."""
+        open_claims = [claim for claim in claims if claim.allocation is None]
+        if names is None and need.pod is not None and self._filters.accept_all(need.pod, claims):
+            return self._placer.place(open_claims)
+
+        def may_run_on(node: Node) -> bool:
+            return (names is None or node.name in names) and not self._filters.refusal(
+                need.pod, claims, node.name
+            )
+
+        return self._placer.place(open_claims, may_run_on=may_run_on)
+
+    def _why_nowhere(
+        self, need: Need, claims: Sequence[ResourceClaim], refused: Sequence[NoNodeFits]
+    ) -> Iterator[str]:
+        told = [group for each in refused for group in each.groups]
+        tried = {name for group in told for name in group.nodes}
+        groups = [(group.refusal.brief(), list(group.nodes)) for group in told]
         excluded: dict[str, list[str]] = {}
         for name in self._nodes:
-            if name not in tried and (words := self._filters.refusal(need.pod, claims, name)):
+            if name in tried:
+                continue
+            words = self._filters.refusal(need.pod, claims, name) or self._extended.on_node(need.pod, name)
+            if isinstance(words, str):
                 excluded.setdefault(words, []).append(name)
         groups += sorted(excluded.items(), key=lambda each: -len(each[1]))
         for words, names in groups[:_TOLD]:

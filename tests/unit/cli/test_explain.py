@@ -17,7 +17,8 @@ from dradriver.kube import CLAIMS, CLASSES, PODS, SLICES, Client, PatchKind
 from dradriver.model.claim import DeviceConstraint, DeviceResult
 from dradriver.model.counters import CounterConsumption, CounterSet
 from dradriver.model.device import Device, Taint
-from dradriver.model.workload import PodSpec, PodStatus
+from dradriver.model.quantity import Quantity
+from dradriver.model.workload import Container, ContainerResources, PodSpec, PodStatus
 from dradriver.testing.builders import (
     CLASS,
     DRIVER,
@@ -247,6 +248,16 @@ def test_nodes_on_which_the_pod_cannot_run_are_excluded(dradriver: Command) -> N
     assert lines[-1] == "node-1: node(s) didn't match Pod's node affinity/selector"
 
 
+def test_what_nodes_have_for_extended_resources(dradriver: Command) -> None:
+    resource = "example.com/gpu"
+    served = replace(device_class(), spec=replace(device_class().spec, extended_resource_name=resource))
+    asking = Container(name="main", resources=ContainerResources(requests={resource: Quantity("2")}))
+    objects = [slice_(device("gpu-0")), served, replace(pod(), spec=PodSpec(containers=[asking]))]
+    lines = explained(dradriver, "pod", "pod-1", objects=objects)
+    assert "node-1: cannot allocate all claims" in lines
+    assert "2 devices are needed, 1 can be used" in lines
+
+
 def test_what_is_wrong_with_a_claim_itself_is_told_once(dradriver: Command) -> None:
     objects = [node("node-1"), node("node-2"), slice_(device("gpu-0")), claim(), pod("claim-1")]
     lines = explained(dradriver, "pod", "pod-1", objects=objects)
@@ -328,6 +339,8 @@ def test_it_says_who_may_serve_extended_resources_and_what_is_in_the_way(dradriv
         f"node-2: has a device plugin for {GPU} and devices of class {DRIVER}; only the plugin's count",
         "spec: extended resources need 33 devices, a claim holds at most 32: "
         "only a node with a device plugin can serve it",
+        "node-1: extended resources need 33 devices, a claim holds at most 32",
+        f"node-2: Insufficient {GPU}",
     ]
 
 

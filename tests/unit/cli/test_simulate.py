@@ -18,7 +18,8 @@ from dradriver.model.claim import (
 from dradriver.model.counters import CounterConsumption, CounterSet
 from dradriver.model.device import Device
 from dradriver.model.meta import ObjectMeta
-from dradriver.model.workload import NodeSpec, PodSpec
+from dradriver.model.quantity import Quantity
+from dradriver.model.workload import Container, ContainerResources, NodeSpec, NodeStatus, PodSpec
 from dradriver.model.workload import Taint as NodeTaint
 from dradriver.testing.builders import (
     allocated,
@@ -186,6 +187,22 @@ def test_taint_rules_keep_claims_from_devices(dradriver: Command) -> None:
         "spec": spec,
     }
     assert devices(simulated(dradriver, POOL, CLASS, rule, *pairs(1))) == {"pod-0": ["gpu-1"]}
+
+
+def test_extended_resources_are_served_by_device_plugins_and_by_devices(dradriver: Command) -> None:
+    resource = "example.com/gpu"
+    plugin = replace(node("node-2"), status=NodeStatus(allocatable={resource: Quantity("1")}))
+    served = replace(CLASS, spec=replace(CLASS.spec, extended_resource_name=resource))
+    asking = Container(name="main", resources=ContainerResources(requests={resource: Quantity("1")}))
+    pods = [replace(pod(name=name), spec=PodSpec(containers=[asking])) for name in "abcd"]
+    found = simulated(dradriver, node("node-1"), plugin, POOL, served, *pods)
+    assert {name: each["node"] for name, each in found["placements"].items()} == {
+        "a": "node-1",
+        "b": "node-1",
+        "c": "node-2",
+    }
+    assert devices(found) == {"a": ["gpu-0"], "b": ["gpu-1"], "c": []}
+    assert "node-2: Insufficient example.com/gpu" in found["unschedulable"]["d"]
 
 
 def test_nodes_that_answer_alike_are_told_together(dradriver: Command) -> None:

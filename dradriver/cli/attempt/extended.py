@@ -1,0 +1,98 @@
+"""The extended resources of pods (KEP-5004): what device plugins serve, and what is asked of devices."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from dradriver.cli.world import World
+from dradriver.control.extended import (
+    ClassesByResource,
+    Unservable,
+    amounts_of,
+    completed,
+    is_special_for,
+    share_of,
+    special_for,
+)
+from dradriver.control.snapshot import holds
+from dradriver.model.claim import ResourceClaim
+from dradriver.model.workload import Pod
+
+__all__ = ["ExtendedResources", "SpecialClaim"]
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialClaim:
+    """What the pod would ask of devices on some nodes.
+
+    Attributes:
+        claim: the special claim; None where device plugins serve all.
+        nodes: these nodes.
+    """
+
+    claim: ResourceClaim | None
+    nodes: frozenset[str]
+
+
+class ExtendedResources:
+    """Who serves extended resources on which node, while pods find their nodes one after the other."""
+
+    def __init__(self, world: World) -> None:
+        self._nodes = world.places()
+        self._classes = ClassesByResource.of(world.classes.values())
+        self._left = {
+            pod.ref: claim
+            for claim in world.claims.values()
+            if claim.metadata.owner_references
+            for pod in _owners(world, claim)
+        }
+        self._names: Collection[str] = world.claims
+        self._taken: dict[str, Counter[str]] = {}
+        for pod in world.pods.values():
+            if holds(pod):
+                self.bind(pod, pod.spec.node_name)
+
+    def bind(self, pod: Pod, node: str) -> None:
+        """The pod is on the node from now on."""
+        if amounts := amounts_of(completed(pod)):
+            self._taken.setdefault(node, Counter()).update(amounts)
+
+    def asks(self, pod: Pod | None) -> bool:
+        """Whether the pod wants any."""
+        return pod is not None and bool(amounts_of(completed(pod)))
+
+    def on_node(self, pod: Pod | None, name: str) -> ResourceClaim | str | None:
+        """The special claim that the pod would have on a node; or, as a text, why it can't run there."""
+        return self._on_node(pod, name) if pod is not None else None
+
+    def choices(self, pod: Pod) -> Iterator[SpecialClaim]:
+        """The nodes that may have the pod, those together on which it asks the same of devices."""
+        alike: dict[object, tuple[ResourceClaim | None, list[str]]] = {}
+        for name in self._nodes:
+            found = self._on_node(pod, name)
+            if not isinstance(found, str):
+                asked = tuple(request.name for request in found.spec.devices.requests) if found else ()
+                alike.setdefault(asked, (found, []))[1].append(name)
+        for claim, names in alike.values():
+            yield SpecialClaim(claim, frozenset(names))
+
+    def _on_node(self, pod: Pod, name: str) -> ResourceClaim | str | None:
+        pod = completed(pod)
+        amounts = amounts_of(pod)
+        if not amounts:
+            return None
+        taken: Mapping[str, int] = self._taken.get(name, {})
+        try:
+            share = share_of(pod, amounts, self._nodes[name], taken, self._classes)
+        except Unservable as problem:
+            return str(problem)
+        if share.insufficient:
+            return ", ".join(f"Insufficient {resource}" for resource in share.insufficient)
+        if not share.requests.requests:
+            return None
+        return self._left.get(pod.ref) or special_for(pod, share.requests, self._names)
+
+
+def _owners(world: World, claim: ResourceClaim) -> Iterable[Pod]:
+    refs = (f"{claim.metadata.namespace}/{owner.name}" for owner in claim.metadata.owner_references)
+    return (pod for ref in refs if (pod := world.pods.get(ref)) is not None and is_special_for(claim, pod))
