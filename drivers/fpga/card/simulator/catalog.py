@@ -1,0 +1,44 @@
+"""The cards that can be simulated, from `cards.toml`."""
+
+import tomllib
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Final, Literal
+
+import msgspec
+
+__all__ = ["CATALOG", "CardModel", "Shell"]
+
+
+class Shell(msgspec.Struct, frozen=True):
+    """What a whole card can be programmed to: its name, and the interface that regions have then."""
+
+    name: str
+    interface_id: str
+
+
+class CardModel(msgspec.Struct, frozen=True, kw_only=True):
+    """A card that can be simulated; see the head of `cards.toml`."""
+
+    kind: Literal["DFL", "MANAGER", "XRT"]
+    manager: str
+    vendor: str
+    device: str
+    place: int | str
+    regions: int
+    slots: int
+    largest: int
+    rate: int
+    afu: str
+    mechanism: Literal["FIRMWARE", "DFL_PORT", "VENDOR_TOOL"]
+    shells: list[Shell]
+
+    def shell_of(self, interface_id: str) -> Shell | None:
+        """The shell that offers an interface."""
+        return next((shell for shell in self.shells if shell.interface_id == interface_id), None)
+
+
+CATALOG: Final[Mapping[str, CardModel]] = msgspec.convert(
+    tomllib.loads(files(__package__).joinpath("cards.toml").read_text()), dict[str, CardModel]
+)
+"""Every card by the short name that users give: `pac`."""
