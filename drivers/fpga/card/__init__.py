@@ -2,8 +2,8 @@
 
 Law of this package: hardware's words only. It knows cards, regions, slots, managers and bitstreams, and nothing
 of claims, pools or Kubernetes. `hardware.Hardware` is the one door; behind it stand the kernel (`real`: sysfs,
-uevents, device nodes) and a simulator (`simulator`) that obeys the same rules, and one contract suite holds them
-to it. Whatever blocks runs on threads of `Cards`.
+uevents, device nodes) and a simulator (`simulator`) that obeys the same rules; one contract suite holds both to
+them. Whatever blocks runs on threads of `Cards`.
 """
 
 from drivers.fpga.card.cards import (
