@@ -1,5 +1,7 @@
 """What every rendering of the chart has, whatever the values."""
 
+import contextlib
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -275,3 +277,28 @@ def test_settings_without_a_variable_are_refused(helm: Helm) -> None:
     given = ("--set", "drivers.loop.enabled=true,image.repository=d,drivers.loop.settings.mode=x")
     with pytest.raises(HelmError, match=r"drivers\.loop\.settingsVariable is needed"):
         helm.template(*given)
+
+
+def test_the_classes_of_gpus_select_what_they_say(helm: Helm, tmp_path: Path) -> None:
+    from dradriver.allocator import Refusal
+    from dradriver.model.codec import decode
+    from dradriver.model.deviceclass import DeviceClass
+    from dradriver.testing import Harness, device_request
+    from drivers.gpu_mig import GpuDriver
+    from drivers.gpu_mig.card.simulator import SimulatedHardware
+
+    manifests = helm.template("-f", str(CHART / "ci" / "gpu-mig-values.yaml"))
+    classes = [
+        decode(DeviceClass, json.dumps(each).encode()) for each in manifests if each["kind"] == "DeviceClass"
+    ]
+    chosen = {}
+    hardware = SimulatedHardware(["a100-40"])
+    with Harness(lambda: GpuDriver("mode: dynamic", hardware), tmp_path, classes=classes) as harness:
+        for each in classes:
+            with contextlib.suppress(Refusal):
+                (result,) = harness.allocate(device_request(each.metadata.name)).results
+                chosen[each.metadata.name] = result.device.partition("-mig-")[2]
+    assert chosen == {
+        "mig.nvidia.com": "1g-5gb-0", "mig-1g.nvidia.com": "1g-5gb-1", "mig-2g.nvidia.com": "2g-10gb-2",
+        "mig-3g.nvidia.com": "3g-20gb-4",
+    }  # fmt: skip
