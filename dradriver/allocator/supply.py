@@ -121,8 +121,8 @@ class Supply:
             taken = device.consumption
             self.devices.append(device)
             self.places.append(place)
-            self.counters.append(tuple((place.first_counter + at, nano) for at, nano in taken.counters))
-            self.groups.append(tuple((place.first_set + at, bits) for at, bits in taken.groups))
+            self.counters.append(_moved_row(taken.counters, place.first_counter))
+            self.groups.append(_moved_row(taken.groups, place.first_set))
             self._add_shares(device, use)
             if taken.component is None:
                 self.component.append(len(self.components))
@@ -200,6 +200,10 @@ def offers_on(node: Node, inventory: Inventory, in_use: InUse, features: Feature
         devices = pool.visible_on(node, features)
         if devices is not None:
             yield pool, devices, in_use.pool(pool.key)
+
+
+def _moved_row(row: tuple[tuple[int, int], ...], first: int) -> tuple[tuple[int, int], ...]:
+    return tuple([(first + at, value) for at, value in row]) if first else row
 
 
 def _moved(component: Component, place: Place) -> Component:
