@@ -5,7 +5,8 @@ search runs; one search for all features. What the search asks of the world goes
 (`selectors`), what it tells goes to a reporter (`explain`).
 
 The way of a request: `asks` reads the claims, `supply` the pools as this node sees them, `candidates` says
-which devices may serve which request, `plan` joins them, `search` chooses, `result` writes it down.
+which devices may serve which request, `plan` joins them, `search` chooses, `result` writes it down (`attempt`
+is the whole way). For many nodes and a cluster that changes there is `placement`.
 
 A device goes to one claim as a whole, or, where it allows multiple allocations, to several as shares, which
 take of its capacities (`capacity`). What is in force between those who use one counter set is kept in the
