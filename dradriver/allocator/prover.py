@@ -8,25 +8,18 @@ begins again, and asks for a proof before it goes on to the next request: what c
 without going back, and what can't is never entered. The first allocation stays the same.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Callable, Hashable, Sequence
+from typing import Final
 
 from dradriver.allocator.bounds import Bounds
 from dradriver.allocator.constraints import LIST
 from dradriver.allocator.plan import Plan, RequestPlan, kinds_of
 from dradriver.allocator.state import State, Taken
 from dradriver.allocator.symmetry import Symmetry
+from dradriver.allocator.walk import Branches, Pick, different, walk
 from dradriver.model.claim import MAX_RESULTS
 
-__all__ = ["Pick", "Prover"]
-
-Pick: TypeAlias = tuple[Plan, int]
-"""A device, by position, and the plan that it serves."""
-
-_Branches: TypeAlias = "Iterator[_Branches | None]"
-"""The ways to go on, as in `search`."""
-
-_END: Final = object()
+__all__ = ["Prover"]
 
 _GLANCES: Final = 8
 """To see how many devices that many requests find takes about as long as to try one device."""
@@ -94,16 +87,7 @@ class Prover:
 
     def _serve(self, numbers: tuple[int, ...]) -> list[Pick] | None:
         """A way to serve these requests, in their order; None when there is none."""
-        stack = [self._next(numbers)]
-        while stack:
-            branch = next(stack[-1], _END)
-            if branch is _END:
-                stack.pop()
-            elif branch is None:
-                return self._end()
-            else:
-                stack.append(branch)  # type: ignore[arg-type]  # the sentinel confuses mypy
-        return None
+        return self._end() if walk(self._next(numbers)) else None
 
     def _end(self) -> list[Pick]:
         """Gives back what was taken; returns it in the order of the requests."""
@@ -116,7 +100,7 @@ class Prover:
                 chosen.setdefault(number, []).append((plan, taken.device))
         return [pick for number in sorted(chosen) for pick in reversed(chosen[number])]
 
-    def _next(self, remaining: tuple[int, ...]) -> _Branches:
+    def _next(self, remaining: tuple[int, ...]) -> Branches:
         """The ways to serve these requests, the hardest of them first."""
         if not remaining:
             yield None
@@ -131,9 +115,7 @@ class Prover:
             yield self._devices(plan, (kinds, self._kinds[hardest], choice), rest, 0, 0)
             self._served.pop()
 
-    def _devices(
-        self, plan: Plan, where: Hashable, rest: tuple[int, ...], chosen: int, start: int
-    ) -> _Branches:
+    def _devices(self, plan: Plan, where: Hashable, rest: tuple[int, ...], chosen: int, start: int) -> Branches:
         """The ways to choose the next device for a plan; `where` is equal for equal plans and equal rests."""
         if chosen >= plan.count:
             yield self._next(rest)
@@ -143,15 +125,8 @@ class Prover:
         position = (where, chosen, self._symmetry.position(), own)
         if position in self._dead:
             return
-        tried = set()
-        for index in range(start, len(plan.devices) - (plan.count - chosen) + 1):
-            device = plan.devices[index]
-            if not self._state.fits(device, plan.use):
-                continue
-            like = self._symmetry.choice(device)
-            if like in tried:
-                continue
-            tried.add(like)
+        places = range(start, len(plan.devices) - (plan.count - chosen) + 1)
+        for index, device in different(plan, places, self._state, self._symmetry):
             self._count_steps(1)
             self._taken.append(self._state.take(device, plan.use))
             yield self._devices(plan, where, rest, chosen + 1, index + 1)

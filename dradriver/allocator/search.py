@@ -9,30 +9,23 @@ A selector that fails on a device is a mistake of the claim, but only if the sea
 So while there are such devices no bound cuts the search short: it comes across what Kubernetes' would.
 
 The general problem is NP-hard, so after a number of steps the answer is "undecided", which is not "no".
-The stack is explicit: a pod may ask for more devices than Python has frames.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Hashable, Sequence
+from functools import partial
+from typing import Final
 
 from dradriver.allocator.bounds import Bounds
 from dradriver.allocator.culprits import culprits
 from dradriver.allocator.explain import Reason, Refusal, Reporter
 from dradriver.allocator.plan import Plan, Planner, RequestPlan, pool_reason
-from dradriver.allocator.prover import Pick, Prover
+from dradriver.allocator.prover import Prover
 from dradriver.allocator.state import Obstacle, Taken
 from dradriver.allocator.symmetry import Symmetry
+from dradriver.allocator.walk import Branches, Pick, different, walk
 from dradriver.model.claim import MAX_RESULTS
 
 __all__ = ["Pick", "Search"]
-
-_Branches: TypeAlias = "Iterator[_Branches | None]"
-"""The ways to go on from one state: each item is the next level, None is a complete allocation.
-
-When such an iterator is resumed or ends, the state is as it was when it was made.
-"""
-
-_END: Final = object()
 
 _PATIENCE: Final = 100
 """After so many devices that were given back the search asks for proofs."""
@@ -75,36 +68,32 @@ class Search:
         for number, request in enumerate(self._requests):
             if not request.plans:
                 self._note((0, -1), number, [p.impossible for p in request.impossible if p.impossible])
-        stack = [] if self._obstacles and not self._every_step else [self._request(0)]
-        while stack:
-            branch = next(stack[-1], _END)
-            if branch is _END:
-                stack.pop()
-            elif branch is None:
-                self._reporter.finished(self._steps, found=True)
-                return self._picks
-            elif self._failures > _PATIENCE and not self._proves and not self._every_step:
-                stack = self._begin_again()
-            else:
-                stack.append(branch)  # type: ignore[arg-type]  # the sentinel confuses mypy
-        self._reporter.finished(self._steps, found=False)
-        raise self._refusal()
+        found = bool(self._every_step or not self._obstacles) and self._find()
+        self._reporter.finished(self._steps, found=found)
+        if not found:
+            raise self._refusal()
+        return self._picks
 
-    def _begin_again(self) -> list[_Branches]:
-        """Gives everything back; from now on there are proofs."""
+    def _find(self) -> bool:
+        found = walk(self._request(0), self._is_impatient)
+        if found is not None:
+            return found
         while self._picks:
             self._give_back()
         self._proves = True
         hopeless = self._prover.hopeless()
         if hopeless is None:
-            return [self._request(0)]
+            return bool(walk(self._request(0)))
         self._furthest = (-1, -1)
         self._note(
             (0, -1), hopeless, [Reason("too-few", "the requests of this claim can't be served together")]
         )
-        return []
+        return False
 
-    def _request(self, number: int) -> _Branches:
+    def _is_impatient(self) -> bool:
+        return self._failures > _PATIENCE and not self._every_step
+
+    def _request(self, number: int) -> Branches:
         """The ways to serve a request: its alternatives in order."""
         if number == len(self._requests):
             yield None
@@ -127,7 +116,7 @@ class Search:
                 continue
             yield self._devices(number, choice, plan, 0, 0)
 
-    def _devices(self, number: int, choice: int, plan: Plan, chosen: int, start: int) -> _Branches:
+    def _devices(self, number: int, choice: int, plan: Plan, chosen: int, start: int) -> Branches:
         """The ways to choose the next device for a plan, from position `start` of its candidates on."""
         if chosen >= plan.count:
             yield self._request(number + 1)
@@ -139,23 +128,17 @@ class Search:
         position = (number, choice, chosen, self._in_claim[plan.ask.claim], self._symmetry.position(), own)
         if position in self._dead:
             return
-        tried = set()
+        stuck = True
         end = len(plan.devices) if self._every_step else len(plan.devices) - (plan.count - chosen) + 1
-        for index in range(start, end):
-            device = plan.devices[index]
-            self._check_selectors(plan, device)
-            if not self._state.fits(device, plan.use):
-                continue
-            like = self._symmetry.choice(device)
-            if like in tried:
-                continue
-            tried.add(like)
+        look = partial(self._check_selectors, plan) if self._every_step else None
+        for index, device in different(plan, range(start, end), self._state, self._symmetry, look):
+            stuck = False
             yield from self._with(device, number, choice, plan, chosen, index)
-        if not tried:
+        if stuck:
             self._note_devices(number, chosen, plan)
         self._dead.add(position)
 
-    def _with(self, device: int, number: int, choice: int, plan: Plan, chosen: int, index: int) -> _Branches:
+    def _with(self, device: int, number: int, choice: int, plan: Plan, chosen: int, index: int) -> Branches:
         self._count_steps(1)
         self._reporter.chosen(self._name(plan), self._state.supply.devices[device].id)
         self._taken.append(self._state.take(device, plan.use))
