@@ -92,7 +92,7 @@ class GpuDriver(dra.Driver):
 
     async def health(self) -> AsyncIterator[Iterable[dra.DeviceHealth]]:
         """Listens to the cards, and tells how every device is."""
-        node = await self._opened()
+        node = await self._there()
         news: asyncio.Queue[Event] = asyncio.Queue()
         listening = asyncio.create_task(_listen(node, news), name="events of the GPUs")
         try:
@@ -111,6 +111,14 @@ class GpuDriver(dra.Driver):
         """Lets go of the cards; instances stay."""
         if self._node is not None:
             await self._node.__aexit__(None, None, None)
+
+    async def _there(self) -> Node:
+        """The node, once there are cards; that there are none yet is for `discover` to tell."""
+        while True:
+            try:
+                return await self._opened()
+            except CardError:
+                await asyncio.sleep(_REPORT_SECONDS)
 
     async def _opened(self) -> Node:
         """The node; it is opened by whoever comes first, and again by the next one if that fails."""

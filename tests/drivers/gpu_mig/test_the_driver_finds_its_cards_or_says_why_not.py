@@ -6,6 +6,7 @@ from typing import Literal
 
 import pytest
 
+import drivers.gpu_mig.driver
 from drivers.gpu_mig import GpuDriver
 from drivers.gpu_mig.card import DriverNotLoadedError, LibraryNotFoundError, VersionMismatchError
 from drivers.gpu_mig.card.nvml import NvmlHardware
@@ -29,6 +30,26 @@ async def test_a_node_without_nvidias_driver_says_so_until_it_is_there(tmp_path:
     for _ in range(2):
         with pytest.raises(LibraryNotFoundError):
             await driver.discover()
+
+
+async def test_health_waits_for_cards_and_leaves_it_to_discovery_to_say_that_there_are_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drivers.gpu_mig.driver, "_REPORT_SECONDS", 0.01)
+    asked = 0
+
+    def hook(call: str, moment: str) -> None:
+        nonlocal asked
+        asked += (call, moment) == ("open", "before")
+        if asked < 3:
+            raise DriverNotLoadedError("not loaded", "nvmlInit", 9)
+
+    driver = on_a_node(GpuDriver("", SimulatedHardware(hook=hook)), tmp_path)
+    told = driver.health()
+    await anext(aiter(told))
+    assert asked == 3
+    await told.aclose()  # type: ignore[attr-defined]
+    await driver.shutdown()
 
 
 @pytest.mark.parametrize("simulate", ["auto", "always"])
