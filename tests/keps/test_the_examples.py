@@ -1,6 +1,7 @@
 """`examples/keps`: the KEPs' own examples, through the commands that a reader would try them with."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,18 @@ def test_foo_and_bar_meet_in_foobar_and_baz_is_alone() -> None:
     found = simulated("5963-foo-bar-baz.yaml", *GROUPS)
     assert devices(found) == {"pod-a": ["device-0-foo-0"], "pod-b": ["device-0-bar-0"]}
     assert "compatibility groups foobar, not baz" in " ".join(found["unschedulable"]["pod-c"])
+
+
+PAGE = (FOLDER.parents[1] / "docs/placing.md").read_text()
+SHOWN = re.findall(r"^\$ dradriver ([^\n]*examples/[^\n]*)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize(("words", "answer"), SHOWN)
+def test_the_page_on_placing_shows_what_is_answered(
+    words: str, answer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(FOLDER.parents[1])
+    assert dradriver(*words.split()).stdout == answer
 
 
 def test_with_the_gate_off_kubernetes_ignores_the_slice_and_packed_the_devices() -> None:

@@ -1,6 +1,5 @@
 """The command itself."""
 
-import gc
 from collections.abc import Sequence
 from time import perf_counter
 
@@ -15,7 +14,7 @@ from dradriver.cli.partitions import counter_set_uses, drawing
 from dradriver.cli.progress import Progress
 from dradriver.cli.simulation.report import Report
 from dradriver.cli.simulation.run import Simulation
-from dradriver.cli.world import World, needs, read_world
+from dradriver.cli.world import World, loading, needs, read_world
 from dradriver.errors import UsageError
 
 __all__ = ["simulate"]
@@ -37,25 +36,22 @@ def simulate(ctx: click.Context, files: Sequence[str], settings: Settings, draw:
     follow, and so do those that claims have already. Exits with 1 when something does not fit.
     """
     began = perf_counter()
-    # What is loaded stays until the end: looking through it again and again would be most of the work.
-    gc.disable()
-    world = read_world(read_sound_files(files))
-    wanted = [need for need in needs(world) if need.pod is None or not need.pod.finished]
-    if not wanted:
-        raise UsageError(
-            "the files hold no Pod and no ResourceClaim that is to be allocated; Deployments and other owners "
-            "of pods are not looked into"
-        )
-    simulation = Simulation(world, settings)
-    gc.freeze()
-    gc.enable()
-    loading = perf_counter() - began
+    with loading():
+        world = read_world(read_sound_files(files))
+        wanted = [need for need in needs(world) if need.pod is None or not need.pod.finished]
+        if not wanted:
+            raise UsageError(
+                "the files hold no Pod and no ResourceClaim that is to be allocated; Deployments and other "
+                "owners of pods are not looked into"
+            )
+        simulation = Simulation(world, settings)
+    loaded = perf_counter() - began
     outcomes = []
     with Progress(len(wanted), "pods and claims") as progress:
         for need in wanted:
             outcomes.append(simulation.meet(need))
             progress.step()
-    report = Report(outcomes, loading)
+    report = Report(outcomes, loaded)
     if output == "table":
         for line in report.lines():
             click.echo(line)

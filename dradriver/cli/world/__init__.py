@@ -4,6 +4,7 @@ Law of this package: it collects and decodes, and says what can't be read or see
 """
 
 from dradriver.cli.world.live import list_typed, list_world
+from dradriver.cli.world.loading import loading
 from dradriver.cli.world.needs import Need, needs, pod_need
 from dradriver.cli.world.options import WorldSource, world_options
 from dradriver.cli.world.world import DEFAULT_NAMESPACE, World, allocation_node, read_world
@@ -16,6 +17,7 @@ __all__ = [
     "allocation_node",
     "list_typed",
     "list_world",
+    "loading",
     "needs",
     "pod_need",
     "read_world",

@@ -8,6 +8,7 @@ from typing import TypeVar, cast
 from dradriver.cli.cluster_access import Access, cluster_options, with_client
 from dradriver.cli.files import file_options, read_sound_files
 from dradriver.cli.world.live import list_world
+from dradriver.cli.world.loading import loading
 from dradriver.cli.world.world import World, read_world
 
 __all__ = ["WorldSource", "world_options"]
@@ -29,7 +30,8 @@ class WorldSource:
             DraError: files can't be read, or the API server can't be asked.
         """
         if self.files:
-            return read_world(read_sound_files(self.files))
+            with loading():
+                return read_world(read_sound_files(self.files))
         return with_client(self.access, list_world)
 
 
