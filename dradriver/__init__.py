@@ -24,6 +24,7 @@ from dradriver.driver import (
     Driver,
     Health,
     Inventory,
+    NodeBindingDriver,
     PoolDriver,
     PreparedDevice,
 )
@@ -75,6 +76,7 @@ __all__ = [
     "Inventory",
     "Mount",
     "NetworkData",
+    "NodeBindingDriver",
     "NodeSelector",
     "NodeSelectorRequirement",
     "NodeSelectorTerm",

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from dradriver.conditions.todo import allocated_node, attachments_of
-from dradriver.driver import AllocatedDevice, BindingClaim, BindingDriver, ClaimConditions
+from dradriver.driver import AllocatedDevice, Attaching, BindingClaim, ClaimConditions
 from dradriver.driver.config import Config, decode_config
 from dradriver.model.claim import DeviceResult, ResourceClaim
 from dradriver.model.device import Device
@@ -13,7 +13,7 @@ __all__ = ["binding_claim"]
 
 def binding_claim(
     claim: ResourceClaim,
-    driver: BindingDriver,
+    driver: Attaching,
     device: Callable[[str, str], Device | None],
     conditions: ClaimConditions,
 ) -> BindingClaim:
@@ -46,7 +46,7 @@ def binding_claim(
     )
 
 
-def _configs(claim: ResourceClaim, result: DeviceResult, driver: BindingDriver) -> Iterator[Config]:
+def _configs(claim: ResourceClaim, result: DeviceResult, driver: Attaching) -> Iterator[Config]:
     """In the order in which they win: classes first, then the claim, each in the order of the API."""
     found = claim.allocation.devices.config if claim.allocation else []
     for config in sorted(found, key=lambda each: each.source != "FromClass"):

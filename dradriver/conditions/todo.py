@@ -10,7 +10,7 @@ The finalizer keeps the claim, and so the record, until everything was detached.
 | yes               | yes           | attach, unless its conditions say how that ended |
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -26,6 +26,7 @@ __all__ = [
     "allocated_node",
     "attachments_of",
     "finalizer",
+    "on_node",
     "own_conditions",
     "record_key",
     "recorded",
@@ -129,7 +130,25 @@ def todo(claim: ResourceClaim, driver: str, own: Collection[str] = ()) -> Todo:
         return Todo() if claim.metadata.deletion_timestamp is not None else Todo(record=missing)
     if not wanted:
         return Todo(let_go=protected)
-    return Todo(attach=tuple(each for each, result in wanted.items() if not _ended(claim, result, own)))
+    return Todo(attach=_unended(claim, wanted, own))
+
+
+def on_node(claim: ResourceClaim, driver: str, node: str, own: Collection[str] = ()) -> tuple[Attachment, ...]:
+    """What there is to attach on the node of a claim, where no record is kept; `own` as with `own_conditions`.
+
+    A claim that is to be deleted has lost its pods.
+    """
+    if claim.metadata.deletion_timestamp is not None:
+        return ()
+    wanted = attachments_of(claim, driver)
+    here = {each: result for each, result in wanted.items() if each.node == node}
+    return _unended(claim, here, own)
+
+
+def _unended(
+    claim: ResourceClaim, wanted: Mapping[Attachment, DeviceResult], own: Collection[str]
+) -> tuple[Attachment, ...]:
+    return tuple(each for each, result in wanted.items() if not _ended(claim, result, own))
 
 
 def _ended(claim: ResourceClaim, result: DeviceResult, own: Collection[str]) -> bool:

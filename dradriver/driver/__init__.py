@@ -8,10 +8,12 @@ from dradriver.driver.base import Driver
 from dradriver.driver.binding import (
     AllocationGone,
     AttachError,
+    Attaching,
     Attachment,
     BindingClaim,
     BindingDriver,
     ClaimConditions,
+    NodeBindingDriver,
 )
 from dradriver.driver.claim import AllocatedDevice, Claim
 from dradriver.driver.config import Config
@@ -24,6 +26,7 @@ __all__ = [
     "AllocatedDevice",
     "AllocationGone",
     "AttachError",
+    "Attaching",
     "Attachment",
     "BindingClaim",
     "BindingDriver",
@@ -36,6 +39,7 @@ __all__ = [
     "Driver",
     "Health",
     "Inventory",
+    "NodeBindingDriver",
     "PoolDriver",
     "PreparedDevice",
 ]

@@ -6,12 +6,23 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar, Literal, Protocol
 
+from dradriver.driver.base import Driver
 from dradriver.driver.claim import AllocatedDevice
 from dradriver.driver.config import Config
 from dradriver.driver.pools import PoolDriver
+from dradriver.driver.source import DeviceSource
 from dradriver.errors import DraError, DriverError
 
-__all__ = ["AllocationGone", "AttachError", "Attachment", "BindingClaim", "BindingDriver", "ClaimConditions"]
+__all__ = [
+    "AllocationGone",
+    "AttachError",
+    "Attaching",
+    "Attachment",
+    "BindingClaim",
+    "BindingDriver",
+    "ClaimConditions",
+    "NodeBindingDriver",
+]
 
 
 class AttachError(DriverError):
@@ -119,20 +130,11 @@ class BindingClaim:
         return f"{self.namespace}/{self.name} (UID {self.uid})"
 
 
-class BindingDriver(PoolDriver):
-    """Publishes devices that have to be attached, programmed or the like before a pod can be bound (KEP-5007).
+class Attaching(DeviceSource):
+    """Gets devices ready while pods wait for them; see `BindingDriver` and `NodeBindingDriver`.
 
-    It runs once in the cluster, as every `PoolDriver`. Its devices have `binding_conditions` and
-    `binding_failure_conditions`, mostly `binds_to_node` too. When a claim is allocated such a device, the SDK
-    calls `attach` while the pod waits, and says in the claim's status what came of it; when the allocation is
-    gone, it calls `detach`. What has been begun stands in the claim, with a finalizer, before `attach` is
-    called: a process that dies anywhere is continued by the next one, and nothing stays attached.
-
-    A device that fails is tainted (`DRIVER/attach-failed`, NoSchedule) before the claim says so: the pod's
-    next try takes another one.
-
-    `attach` and `detach` of different devices run side by side. A device is never attached for one claim
-    before it was detached for the last.
+    The devices have `binding_conditions` and `binding_failure_conditions`. A device that fails is tainted
+    (`DRIVER/attach-failed`, NoSchedule) before the claim says so: the pod's next try takes another one.
 
     Attributes:
         configs: classes of opaque configuration that claims and device classes may carry for this driver.
@@ -155,11 +157,25 @@ class BindingDriver(PoolDriver):
 
         Must be idempotent: after a crash it is called again for the same allocation, maybe by another process,
         until it has returned once. When the claim is not needed any more (its pod was deleted, it took too
-        long) an `async def` is cancelled, and `detach` follows.
+        long) an `async def` is cancelled.
 
         Raises:
             AttachError: the device can't be made ready. Any other exception means the same.
         """
+
+
+class BindingDriver(Attaching, PoolDriver):
+    """Publishes devices that have to be attached, programmed or the like before a pod can be bound (KEP-5007).
+
+    It runs once in the cluster, as every `PoolDriver`. Its devices mostly have `binds_to_node` too. When a
+    claim is allocated such a device, the SDK calls `attach` while the pod waits, and says in the claim's status
+    what came of it; when the allocation is gone, or `attach` was cancelled, it calls `detach`. What has been
+    begun stands in the claim, with a finalizer, before `attach` is called: a process that dies anywhere is
+    continued by the next one, and nothing stays attached.
+
+    `attach` and `detach` of different devices run side by side. A device is never attached for one claim
+    before it was detached for the last.
+    """
 
     @abstractmethod
     def detach(self, attachment: Attachment) -> Awaitable[None] | None:
@@ -177,3 +193,18 @@ class BindingDriver(PoolDriver):
         Asked once at start: what no claim speaks of any more is detached.
         """
         return None
+
+
+class NodeBindingDriver(Attaching, Driver):
+    """A `Driver` whose node's own devices take their time to get ready, such as an FPGA that is programmed.
+
+    It runs beside the kubelet, as every `Driver`. When a claim is allocated a device of the node that has
+    binding conditions, the SDK calls `attach` while the pod waits, and says in the claim's status what came of
+    it; `prepare` follows when the pod is bound. There is no `detach`: what is done to a device stays on the
+    node, and no claim waits for a node that is gone. Undo in `unprepare` or by the next `attach` what must be.
+
+    `attach` is never called for a device that is prepared for another claim, nor for one that shares a counter
+    set with such and would overdraw it. Of two processes in a rolling update one attaches, that which
+    publishes. Where the cluster knows no binding conditions `fallback` gives the devices without, and `prepare`
+    does the work.
+    """

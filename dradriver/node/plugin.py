@@ -391,7 +391,11 @@ class Plugin:
             _log.warning("%s (nothing is published until then)", error)
             self.announcements.of_node("NotRegistered", f"{error} (nothing is published until then)")
             await self._registration.accepted.wait()
-        await self._turns.run(self._publishing.turn)
+        await self._turns.run(self._turn)
+
+    async def _turn(self) -> None:
+        """What only one of several instances does, until it is cancelled."""
+        await self._publishing.turn()
 
     async def _write_statuses(self) -> None:
         try:

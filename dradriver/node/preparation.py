@@ -192,6 +192,22 @@ class Preparation:
         async with self._locks.hold(wanted.uid):
             await self._state.write(work)
 
+    async def check_free(self, claim: ResourceClaim) -> None:
+        """Looks whether no other claim keeps this one from being prepared now; records nothing.
+
+        Raises:
+            DeviceInUseError: another one does.
+            DraError: the claim is not for this node.
+        """
+        await self._inventory.ready(self._deadline)
+        wanted = recorded(claim, self._driver.name, self._node, self._inventory)
+
+        def look(rows: Rows) -> None:
+            if rows.get(wanted.uid) is None:
+                self._acceptance.held(wanted, rows)
+
+        await self._state.read(look)
+
     async def write_lost_files(self, uid: str) -> bool:
         """Writes the files of a prepared claim again if they are lost; True if the CDI spec was.
 

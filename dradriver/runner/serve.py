@@ -5,12 +5,13 @@ import logging
 import signal
 from typing import Final
 
-from dradriver.driver import BindingDriver, Driver, PoolDriver
+from dradriver.driver import BindingDriver, Driver, NodeBindingDriver, PoolDriver
 from dradriver.kube import Client
 from dradriver.node import Plugin, PluginConfig
 from dradriver.node.log_fields import log_fields
 from dradriver.publish import OwnerRef
 from dradriver.runner.binding import BindingProcess
+from dradriver.runner.binding_node import BindingPlugin
 from dradriver.runner.endpoints import Endpoints
 from dradriver.runner.logs import carry
 from dradriver.runner.pools import PoolProcess
@@ -59,7 +60,10 @@ def _process(driver: Driver | PoolDriver, client: Client, settings: Settings) ->
             return BindingProcess(driver, client, owner)
         return PoolProcess(driver, client, owner)
     _log.info("driver %s starts on node %s", driver.name, settings.node_name)
-    return Plugin(driver, client, _plugin_config(settings))
+    config = _plugin_config(settings)
+    if isinstance(driver, NodeBindingDriver):
+        return BindingPlugin(driver, client, config)
+    return Plugin(driver, client, config)
 
 
 def _ask_to_stop(stop: asyncio.Event, number: signal.Signals) -> None:

@@ -217,6 +217,14 @@ def test_a_binding_driver_reads_claims_and_writes_its_record_and_its_conditions(
     }
 
 
+def test_a_binding_driver_of_nodes_watches_claims_and_changes_no_metadata(helm: Helm) -> None:
+    manifests = loop(helm, "--set", "drivers.loop.bindingDriver=true")
+    assert rules(manifests)["resourceclaims"] == (["get", "list", "watch"], [])
+    assert rules(manifests)["resourceclaims/driver"] == (["associated-node:patch"], ["loop.example.com"])
+    policies = [m["metadata"]["name"] for m in manifests if m["kind"] == "ValidatingAdmissionPolicy"]
+    assert policies == ["release-dradriver-loop"]
+
+
 def test_only_a_binding_driver_has_a_policy_for_claims(helm: Helm) -> None:
     def policies(manifests: Manifests) -> set[str]:
         return {m["metadata"]["name"] for m in manifests if m["kind"] == "ValidatingAdmissionPolicy"}

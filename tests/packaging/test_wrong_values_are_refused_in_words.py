@@ -34,10 +34,6 @@ WRONG: dict[str, tuple[dict[str, object], str]] = {
         {"drivers.mine": {"driverName": "a.b", "kind": "pool", "paths": [{"path": "/dev"}]}},
         "/drivers/mine/paths",
     ),
-    "binding driver on a node": (
-        {"drivers.mine": {"driverName": "a.b", "bindingDriver": True}},
-        "/drivers/mine/bindingDriver",
-    ),
     "key of another driver's policy": (
         {"drivers.x-claims": {"driverName": "a.b"}},
         "invalid propertyName 'x-claims'",

@@ -2,7 +2,16 @@
 
 from msgspec.structs import replace
 
-from dradriver.conditions.todo import Todo, attachments_of, finalizer, record_key, recorded, todo, written
+from dradriver.conditions.todo import (
+    Todo,
+    attachments_of,
+    finalizer,
+    on_node,
+    record_key,
+    recorded,
+    todo,
+    written,
+)
 from dradriver.driver import Attachment
 from dradriver.model.claim import AllocatedDeviceStatus, DeviceResult, ResourceClaim
 from dradriver.model.meta import Condition
@@ -98,3 +107,18 @@ def test_conditions_that_somebody_else_sets_are_not_waited_for() -> None:
 def test_a_record_that_is_no_record_says_nothing() -> None:
     broken = replace(claim(), metadata=replace(claim().metadata, annotations={record_key(DRIVER): "{"}))
     assert recorded(broken, DRIVER) == ()
+
+
+def test_on_its_node_a_device_is_attached_without_a_record() -> None:
+    each = claim()
+    (wanted,) = attachments_of(each, DRIVER)
+    assert on_node(each, DRIVER, builders.NODE) == (wanted,)
+    assert on_node(told(each, "attached"), DRIVER, builders.NODE) == ()
+    assert on_node(told(each, "failed"), DRIVER, builders.NODE) == ()
+
+
+def test_claims_of_other_nodes_and_deleted_ones_are_left_alone() -> None:
+    each = claim()
+    deleted = replace(each, metadata=replace(each.metadata, deletion_timestamp=NOW))
+    assert on_node(each, DRIVER, "another-node") == ()
+    assert on_node(deleted, DRIVER, builders.NODE) == ()

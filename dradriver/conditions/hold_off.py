@@ -1,0 +1,98 @@
+"""Keeps bad devices from new claims, through the taints of what is published.
+
+Dies anywhere: the taints stand in the slices, where the next process finds them with the time they were added.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from dradriver.conditions.bad_devices import BadDevices, kept_away
+from dradriver.driver import Attaching
+from dradriver.errors import DraError
+from dradriver.kube import SLICES, Client
+from dradriver.kube.backoff import Backoff
+from dradriver.model.pool import Pool
+from dradriver.model.slices import ResourceSlice
+
+__all__ = ["HoldOff"]
+
+_RETRY_SECONDS: Final = (0.02, 5.0)
+
+
+class HoldOff:
+    """The `Keeper` of a driver's process: `await adopt()`, then `await run()` until cancelled.
+
+    Args:
+        driver: whose devices they are.
+        client: the API server.
+        publish_again: what is published has to be made anew, with `tainted`.
+        on_error: is told of failures that are tried again.
+    """
+
+    def __init__(
+        self,
+        driver: Attaching,
+        client: Client,
+        publish_again: Callable[[], None],
+        on_error: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._driver = driver.name
+        self._client = client
+        self._publish_again = publish_again
+        self._on_error = on_error
+        self._bad = BadDevices(
+            driver.name, timedelta(seconds=driver.hold_off_seconds), lambda: datetime.now(UTC)
+        )
+        self._changed = asyncio.Event()
+
+    async def adopt(self) -> None:
+        """Before anything is published: what an earlier process kept away stays away."""
+        backoff = Backoff(*_RETRY_SECONDS)
+        while True:
+            try:
+                self._bad.adopt(await self._slices())
+            except DraError:
+                await asyncio.sleep(backoff.next())
+            else:
+                return
+
+    async def run(self) -> None:
+        """Takes taints away when their time is over."""
+        while True:
+            self._changed.clear()
+            left = self._bad.expire()
+            self._publish_again()
+            try:
+                async with asyncio.timeout(left.total_seconds() if left is not None else None):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    def tainted(self, pools: Sequence[Pool]) -> list[Pool]:
+        """The pools with a taint on each bad device."""
+        return self._bad.tainted(pools)
+
+    async def keep_away(self, pool: str, device: str) -> None:
+        """Taints the device; returns when the API server has it so."""
+        self._bad.add(pool, device)
+        self._changed.set()
+        self._publish_again()
+        backoff = Backoff(*_RETRY_SECONDS)
+        while True:
+            try:
+                if kept_away(await self._slices(pool), pool, device):
+                    return
+            except DraError:
+                self._on_error("taint")
+            await asyncio.sleep(backoff.next())
+
+    def welcome(self, pool: str, device: str) -> None:
+        """The device works."""
+        if self._bad.discard(pool, device):
+            self._publish_again()
+
+    async def _slices(self, pool: str = "") -> list[ResourceSlice]:
+        selector = f"spec.driver={self._driver}" + (f",spec.pool.name={pool}" if pool else "")
+        return (await self._client.list(SLICES, into=ResourceSlice, fields=selector)).items

@@ -1,0 +1,90 @@
+"""The loop of a `NodeBindingDriver`: attaches what is allocated on its node.
+
+No record is kept and nothing is detached: what is done to a node's device stays on the node. Dies anywhere: the
+claim still says neither ready nor failed, and the next process calls `attach` again.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from dradriver.conditions.attaching import Attacher, Keeper
+from dradriver.conditions.claim_tasks import ClaimTasks
+from dradriver.conditions.todo import on_node
+from dradriver.driver import Attachment, NodeBindingDriver
+from dradriver.kube import CLAIMS, Cache, Client
+from dradriver.model.claim import ResourceClaim
+from dradriver.model.device import Device
+from dradriver.node.calls import Calls
+
+__all__ = ["NodeBinding"]
+
+
+class NodeBinding:
+    """Attaches the devices of a driver on one node: `await run()`, once, until cancelled.
+
+    Args:
+        driver: the author's.
+        client: the API server; it needs `list` and `watch` of claims, and `patch` of their status
+            (`associated-node`).
+        node: the node.
+        calls: calls the driver.
+        device: gives a device as `discover()` last returned it.
+        keeper: keeps devices that failed from new claims.
+        free: raises a DraError while a device of the claim is prepared for another claim.
+        on_error: is told of each failure, with the name of the method.
+    """
+
+    def __init__(
+        self,
+        driver: NodeBindingDriver,
+        client: Client,
+        node: str,
+        *,
+        calls: Calls,
+        device: Callable[[str, str], Device | None],
+        keeper: Keeper,
+        free: Callable[[ResourceClaim], Awaitable[None]],
+        on_error: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._driver = driver
+        self._node = node
+        self._free = free
+        self._claims = Cache(client, CLAIMS, ResourceClaim)
+        self._attacher = Attacher(
+            *(driver, client, self._claims), calls=calls, device=device, keeper=keeper, on_error=on_error
+        )
+        self._tasks = ClaimTasks(self._claims.items, lambda claim: bool(self._due(claim)), self._step)
+        self._running = False
+
+    async def run(self) -> None:
+        """Works until it is cancelled; what is being attached then is taken up by the next process."""
+        stop = self._claims.subscribe(lambda _, old, new: self._changed(new or old))
+        async with self._claims:
+            try:
+                await self._claims.synced()
+                self._running = True
+                for ref in list(self._claims.items):
+                    self._tasks.serve(ref)
+                await asyncio.get_running_loop().create_future()
+            finally:
+                self._running = False
+                stop()
+                await self._tasks.end()
+
+    def nudge(self) -> None:
+        """A claim was unprepared: who waits for its devices looks again."""
+        self._tasks.nudge()
+
+    def _changed(self, claim: ResourceClaim | None) -> None:
+        if self._running and claim is not None:
+            self._tasks.serve(claim.ref)
+
+    def _due(self, claim: ResourceClaim) -> tuple[Attachment, ...]:
+        return on_node(claim, self._driver.name, self._node, self._driver.own_conditions)
+
+    async def _step(self, claim: ResourceClaim, news: asyncio.Event) -> bool:
+        due = self._due(claim)
+        if due:
+            await self._free(claim)
+            await self._attacher.attach_all(claim, due, news)
+        return bool(due)

@@ -1,0 +1,70 @@
+"""A driver of a node whose devices are attached while their pods wait: a plugin with one more loop.
+
+The loop runs where the publisher does: of two instances in a rolling update one attaches, and what it keeps
+from new claims it publishes itself.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from dradriver.conditions.hold_off import HoldOff
+from dradriver.conditions.on_node import NodeBinding
+from dradriver.driver import NodeBindingDriver
+from dradriver.kube import Client
+from dradriver.model.pool import Pool
+from dradriver.node import Plugin, PluginConfig
+from dradriver.node.steps import Observer, Step, unobserved
+
+__all__ = ["BindingPlugin"]
+
+
+class BindingPlugin(Plugin):
+    """Runs one driver on one node; see `Plugin`.
+
+    Args:
+        driver: the author's driver.
+        client: the API server.
+        config: where and how.
+        observe: is told of each side effect on claims (tests).
+    """
+
+    def __init__(
+        self, driver: NodeBindingDriver, client: Client, config: PluginConfig, observe: Observer = unobserved
+    ) -> None:
+        super().__init__(driver, client, config, observe=observe)
+        self._binding_driver = driver
+        self._api = client
+        self._discovered: Sequence[Pool] | None = None
+        self._hold_off = HoldOff(driver, client, self._publish_again, self.metrics.background_error)
+        self._binding: NodeBinding | None = None
+
+    async def _turn(self) -> None:
+        await self._hold_off.adopt()
+        self._publish_again()
+        self._binding = NodeBinding(
+            self._binding_driver,
+            self._api,
+            self.config.node_name,
+            calls=self._calls,
+            device=self._inventory.device,
+            keeper=self._hold_off,
+            free=self.preparation.check_free,
+            on_error=self.metrics.background_error,
+        )
+        async with asyncio.TaskGroup() as group:
+            group.create_task(super()._turn(), name="publish")
+            group.create_task(self._hold_off.run(), name="hold off")
+            group.create_task(self._binding.run(), name="attach")
+
+    def _want(self, pools: Sequence[Pool]) -> None:
+        self._discovered = pools
+        super()._want(self._hold_off.tainted(pools))
+
+    def _publish_again(self) -> None:
+        if self._discovered is not None:
+            super()._want(self._hold_off.tainted(self._discovered))
+
+    def _observed(self, step: Step, uid: str) -> None:
+        super()._observed(step, uid)
+        if step is Step.UNPREPARE_FINISHED and self._binding is not None:
+            self._binding.nudge()
