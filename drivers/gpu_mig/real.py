@@ -6,6 +6,7 @@ from drivers.gpu_mig.card.nvml import NvmlHardware
 from drivers.gpu_mig.container import GpuContainers
 from drivers.gpu_mig.host.ldcache import find_libraries
 from drivers.gpu_mig.host.paths import HostPaths
+from drivers.gpu_mig.host.programs import find_program
 from drivers.gpu_mig.settings import Host
 
 __all__ = ["real_cards"]
@@ -20,10 +21,16 @@ def real_cards(host: Host) -> tuple[NvmlHardware, GpuContainers]:
         proc=Path(host.proc),
         sysfs=Path(host.sysfs),
         cdi=tuple(map(Path, host.cdi)),
-        hook=Path(host.hook) if host.hook else None,
+        hook=Path(host.hook) if host.hook else _hook(Path(host.driver_root), Path(host.driver_root_on_host)),
     )
     library = Path(host.library) if host.library else _library(paths)
     return NvmlHardware(library, driver_root=paths.driver_root, sysfs=paths.sysfs), GpuContainers(paths)
+
+
+def _hook(root: Path, root_on_host: Path) -> Path | None:
+    """The container toolkit's hook, where that is installed beside the driver."""
+    found = find_program(root, "nvidia-cdi-hook")
+    return None if found is None else root_on_host / found.relative_to(root)
 
 
 def _library(paths: HostPaths) -> Path | None:

@@ -63,7 +63,7 @@ class Host(_Strict, frozen=True):
         driver_root_on_host: the same as the container runtime sees it.
         dev, proc, sysfs: of the node, as this process sees them.
         cdi: folders of CDI specs, as this process sees them: where the container toolkit's own spec may be.
-        hook: `nvidia-cdi-hook` as the container runtime sees it; None: the toolkit is not installed.
+        hook: `nvidia-cdi-hook` as the container runtime sees it; None: the one below `driver_root`, if any.
         library: libnvidia-ml.so.1; None: the one below `driver_root`, or the dynamic linker's.
     """
 

@@ -11,7 +11,10 @@ from drivers.gpu_mig import GpuDriver
 from drivers.gpu_mig.card import DriverNotLoadedError, LibraryNotFoundError, VersionMismatchError
 from drivers.gpu_mig.card.nvml import NvmlHardware
 from drivers.gpu_mig.card.simulator import SimulatedHardware
+from drivers.gpu_mig.real import real_cards
+from drivers.gpu_mig.settings import Host
 from tests.drivers.gpu_mig.shim.hand import environment
+from tests.drivers.gpu_mig.shim.node import NodeFiles
 
 
 def on_a_node(driver: GpuDriver, folder: Path) -> GpuDriver:
@@ -92,6 +95,18 @@ async def test_a_driver_that_was_replaced_needs_a_new_process(tmp_path: Path) ->
     (wish,) = wishes
     assert wish.startswith("NVIDIA's driver was replaced")
     await driver.shutdown()
+
+
+def test_library_and_hook_are_found_below_the_drivers_root(tmp_path: Path) -> None:
+    node = NodeFiles(tmp_path)
+    library = tmp_path / "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.580.82.07"
+    hook = tmp_path / "usr/bin/nvidia-cdi-hook"
+    for file in (library, hook):
+        file.write_bytes(b"")
+        file.chmod(0o755)
+    cards, containers = real_cards(Host(driver_root=str(node.root), driver_root_on_host="/driver"))
+    assert cards._library == library
+    assert containers._host.hook == Path("/driver/usr/bin/nvidia-cdi-hook")
 
 
 async def test_through_nvml_the_same_is_offered_as_by_the_simulator(
