@@ -13,6 +13,7 @@ from dradriver.control import actions
 from dradriver.control.caches import Caches
 from dradriver.control.pod_claims import pod_reference
 from dradriver.control.remembered import Remembered
+from dradriver.errors import DraError
 from dradriver.kube import (
     CLAIMS,
     PODS,
@@ -117,7 +118,11 @@ class Executor:
         await self._patch_pod(action.pod, {"resourceClaimStatuses": statuses})
 
     async def _record_special_claim(self, action: actions.RecordSpecialClaim) -> None:
-        await self._patch_pod(action.pod, {"extendedResourceClaimStatus": action.status})
+        field = "extendedResourceClaimStatus"
+        written = await self._patch_pod(action.pod, {field: action.status})
+        if written.status.extended_resource_claim_status != action.status:
+            # Bound all the same, the pod would run without its devices.
+            raise DraError(f"the API server drops status.{field}: DRAExtendedResource is off there")
 
     async def _delete_claim(self, action: actions.DeleteClaim) -> None:
         meta = action.claim.metadata
@@ -236,7 +241,7 @@ class Executor:
     async def _say(self, action: actions.Say) -> None:
         await self._recorder.emit(action.regarding, action.type, action.reason, action.message)
 
-    async def _patch_pod(self, pod: Pod, status: Mapping[str, object]) -> None:
+    async def _patch_pod(self, pod: Pod, status: Mapping[str, object]) -> Pod:
         """Merges into the status of this very pod; the entries of the two lists are merged by their names."""
         meta = pod.metadata
         body = {"metadata": {"uid": meta.uid}, "status": status}
@@ -244,6 +249,7 @@ class Executor:
             PODS, meta.name, meta.namespace, body, PatchKind.STRATEGIC, into=Pod, subresource="status"
         )
         self._caches.pods.apply_written(written)
+        return written
 
     async def _patch_claim(
         self, claim: ResourceClaim, operations: Sequence[_Operation], subresource: str = "status"

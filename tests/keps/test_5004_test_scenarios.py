@@ -183,3 +183,33 @@ async def test_7_a_node_moves_from_device_plugin_to_dra_and_back(cluster: Extend
     await cluster.plugin_node("node", 1)
     assert (await cluster.runs("by-plugin-again")).status.extended_resource_claim_status is None
     assert await cluster.special_claims() == []
+
+
+async def test_a_scheduler_with_the_gate_off_leaves_the_resource_to_device_plugins(
+    cluster: ExtendedCluster,
+) -> None:
+    """Version skew: the API server has the gate on."""
+    await cluster.plane.start({}, scheduler=OFF)
+    await with_both_kinds(cluster, plugins=1, devices=2)
+    assert (await cluster.runs("first")).spec.node_name == "plugin"
+    await cluster.pod("second")
+    assert "2 Insufficient" in await cluster.plane.refusal("second")
+
+
+async def test_a_pod_is_not_bound_where_the_server_drops_what_its_kubelet_needs(plane: ControlPlane) -> None:
+    """Version skew: the scheduler alone has the gate on. Bound, the pod would run without its devices."""
+    cluster = ExtendedCluster(plane, IMPLICIT)
+    await plane.start(OFF, scheduler={})
+    await cluster.device_class()
+    await cluster.dra_node("dra", 1)
+    await cluster.pod("pod")
+    await plane.until(
+        lambda pods, _: (
+            "default/pod" in pods
+            and any(
+                "DRAExtendedResource is off there" in c.message for c in pods["default/pod"].status.conditions
+            )
+        )
+    )
+    await plane.start()
+    await cluster.special_claim(await cluster.bound("pod"))

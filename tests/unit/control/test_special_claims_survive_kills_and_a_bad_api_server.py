@@ -24,6 +24,7 @@ WRITES = [
 FAULTS: dict[str, dict[str, Any]] = {
     "conflict": {"code": 409},
     "error": {"code": 500},
+    "too many requests": {"code": 429},
     "error after it was carried out": {"code": 500, "applied": True},
     "answer lost": {"drop": True, "applied": True},
 }
