@@ -87,6 +87,7 @@ class World:
     now: datetime = NOW
     scoring: ScoringStrategy = field(default_factory=ScoringStrategy)
     _uids: Iterator[int] = field(default_factory=itertools.count)
+    _inventory: Inventory | None = None
 
     def add(
         self, *objects: Pod | ResourceClaim | ResourceClaimTemplate | Node | ResourceSlice | DeviceClass
@@ -175,7 +176,7 @@ class World:
             "nodes": self.nodes,
             "claims": dict(self.claims),
             "classes": self.classes,
-            "inventory": (inventory := Inventory.of(self.slices)),
+            "inventory": (inventory := self._pools()),
             "in_use": InUse.of(with_promises(self.claims.values(), plans)),
             "in_flight": {uid for plan in plans for uid in plan.allocations},
             "now": self.now,
@@ -186,6 +187,11 @@ class World:
             "scoring": self.scoring,
         }
         return Snapshot(**(parts | changes))
+
+    def _pools(self) -> Inventory:
+        """The pools; those whose slices are the same are kept from call to call, as the scheduler does it."""
+        self._inventory = Inventory.of(self.slices, self._inventory)
+        return self._inventory
 
     def taken(self) -> dict[str, Counter[str]]:
         """How much of each extended resource the pods on each node take, and those that plans bring there."""
