@@ -50,6 +50,7 @@ class Report:
                 if outcome.node
             },
             "unschedulable": {_name(each): each.reasons for each in self._pods if not each.node},
+            "undecided": [_name(each) for each in self.outcomes if each.undecided],
             "claims": {
                 _name(outcome): {"node": outcome.node, "allocation": builtins(outcome.claims[0].allocation)}
                 for outcome in alone
@@ -75,7 +76,8 @@ class Report:
         for outcome in self.outcomes:
             what = f"{'claim' if outcome.need.pod is None else 'pod'} {_name(outcome)}"
             if not outcome.node:
-                yield f"{what}: unschedulable" if outcome.need.pod else f"{what}: fits nowhere"
+                nowhere = "unschedulable" if outcome.need.pod is not None else "fits nowhere"
+                yield f"{what}: {'undecided' if outcome.undecided else nowhere}"
                 yield from (f"  {reason}" for reason in outcome.reasons)
                 continue
             yield f"{what}: node {outcome.node}"

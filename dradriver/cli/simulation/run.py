@@ -37,6 +37,7 @@ class Outcome:
         node: where it goes; empty when it goes nowhere.
         claims: its claims as they are then.
         reasons: why it goes nowhere, for each group of nodes that answer alike.
+        undecided: whether the search gave up on some node: it may fit.
         seconds: how long the allocator took.
     """
 
@@ -44,6 +45,7 @@ class Outcome:
     node: str = ""
     claims: Sequence[ResourceClaim] = ()
     reasons: list[str] = field(default_factory=list)
+    undecided: bool = False
     seconds: float = 0.0
 
 
@@ -70,6 +72,7 @@ class Simulation:
             placement, wanted = self._place(need, claims)
         except _NowhereError as nowhere:
             outcome.seconds = perf_counter() - began
+            outcome.undecided = any(refused.kind == "undecided" for refused in nowhere.refused)
             outcome.reasons = list(self._why_nowhere(need, claims, nowhere.refused))
             return outcome
         except Refusal as refusal:

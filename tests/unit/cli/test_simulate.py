@@ -71,6 +71,7 @@ def test_pods_get_their_devices_in_order_and_an_allocation_holds_for_those_that_
     (reason,) = found["unschedulable"]["pod-2"]
     assert reason.startswith("node-1: cannot allocate all claims: claim default/claim-2, request device: ")
     assert "2 devices: in use by other claims" in reason
+    assert found["undecided"] == []
 
 
 def test_the_allocation_is_the_one_that_would_stand_in_the_status(dradriver: Command) -> None:
@@ -235,6 +236,7 @@ def test_after_its_last_step_the_search_is_undecided(dradriver: Command) -> None
     found = simulated(dradriver, pool, CLASS, wanted, pod("claim-1"), words=["--max-steps", "1"])
     (reason,) = found["unschedulable"]["pod-1"]
     assert "cannot decide within 1 steps" in reason
+    assert found["undecided"] == ["pod-1"]
 
 
 def test_people_get_lines_and_a_drawing(dradriver: Command) -> None:
