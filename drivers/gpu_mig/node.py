@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
@@ -23,7 +24,7 @@ from drivers.gpu_mig.health import (
     write_notes,
 )
 from drivers.gpu_mig.instances import Ledger, Maker, Place, Record, State
-from drivers.gpu_mig.offer import Marks, Offer, offers, pool
+from drivers.gpu_mig.offer import Kind, Marks, Offer, offers, pool
 from drivers.gpu_mig.settings import Mode, Settings
 from drivers.gpu_mig.survey import Card, Instance, Survey, look
 
@@ -53,6 +54,7 @@ class Node:
         self._findings: list[Finding] = []
         self._gone: list[Finding] = []
         self._known: dict[str, Card] = {}
+        self._offered: dict[str, Offer] = {}
         self._lost: set[str] = set()
         self._stack = AsyncExitStack()
 
@@ -78,14 +80,20 @@ class Node:
         await self._learn(survey)
         # A record that comes or goes meanwhile is neither somebody else's instance nor one that is gone.
         ours = {(each.gpu, each.place) for each in (*before, *after)}
-        self._gone = [finding for record in after if record in before for finding in _gone(record, survey)]
+        gone_now = [finding for record in after if record in before for finding in _gone(record, survey)]
         foreign = {
             uuid: [i.gpu_instance for i in card.instances if (uuid, _place(i)) not in ours]
             for uuid, card in survey.cards.items()
         }
-        offered = {uuid: found for uuid, card in self._known.items() if (found := self._offers(card))}
-        every = [offer for found in offered.values() for offer in found]
-        return pool(offered, survey.system, Marks(taints(self._wrong(), every), foreign))
+        offered = [offer for card in self._known.values() for offer in self._offers(card)]
+        vanished = self._vanished(offered, {record.device for record in after})
+        self._gone = gone_now + [finding for offer in vanished for finding in _gone_from_layout(offer)]
+        self._offered = {offer.name: offer for offer in (*offered, *vanished)}
+        by_gpu: dict[str, list[Offer]] = defaultdict(list)
+        for offer in self._offered.values():
+            by_gpu[offer.card.gpu.uuid].append(offer)
+        marks = Marks(taints(self._wrong(), self._offered.values()), foreign)
+        return pool(by_gpu, survey.system, marks)
 
     async def hear(self, event: Event) -> None:
         """Keeps what an event means for devices."""
@@ -96,8 +104,16 @@ class Node:
 
     def reports(self) -> Sequence[dra.DeviceHealth]:
         """The health of everything that was offered last."""
-        every = (offer for card in self._known.values() for offer in self._offers(card))
-        return reports(self._wrong(), every)
+        return reports(self._wrong(), self._offered.values())
+
+    def _vanished(self, offered: Sequence[Offer], held: Collection[str]) -> list[Offer]:
+        """MIG devices that claims have and that are there no more: published on, for the taint to show."""
+        there = {offer.name for offer in offered}
+        return [
+            offer
+            for name, offer in self._offered.items()
+            if offer.kind is Kind.FOUND and name in held and name not in there
+        ]
 
     def _offers(self, card: Card) -> list[Offer]:
         return offers(card, self._mode, self.settings.mig_switching)
@@ -125,6 +141,12 @@ class Node:
 
 def _place(instance: Instance) -> Place:
     return Place(instance.gpu_instance.profile_id, instance.gpu_instance.placement)
+
+
+def _gone_from_layout(offer: Offer) -> Iterator[Finding]:
+    """A MIG device that somebody made and that is not there any more."""
+    if offer.profile is not None and offer.placement is not None:
+        yield gone(offer.card.gpu.uuid, Place(offer.profile.id, offer.placement))
 
 
 def _gone(record: Record, survey: Survey) -> Iterator[Finding]:

@@ -234,6 +234,17 @@ def test_a_reset_takes_the_instance_its_pods_are_evicted_and_the_next_prepare_ma
         assert there(node) == [("3g.20gb", 4, 1)]
 
 
+def test_a_mig_device_that_is_destroyed_by_hand_under_its_claim_evicts_the_pods(tmp_path: Path) -> None:
+    with Cards(tmp_path, settings="mode: static") as node:
+        node.by_hand("3g.20gb", 4)
+        claim = node.ask()
+        node.prepare(claim)
+        node.cards.reset(node.gpu)
+        assert node.taints() == {DEVICE: {("gpu.nvidia.com/instance-gone", "", "NoExecute")}}
+        node.unprepare(claim)
+        assert node.devices == {}
+
+
 def test_a_lost_gpu_keeps_no_pod_from_ending_and_is_cleaned_when_it_is_back(tmp_path: Path) -> None:
     with Cards(tmp_path) as node:
         claim = node.take(DEVICE)
