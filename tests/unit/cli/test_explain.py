@@ -10,6 +10,7 @@ import pytest
 from click.testing import Result
 from msgspec.structs import replace
 
+from dradriver.cli import cluster_access
 from dradriver.cluster.apiserver import ApiServer
 from dradriver.control.extended import special_for
 from dradriver.control.extended.requests import requests_of
@@ -316,7 +317,10 @@ def test_programs_get_the_reasons_as_data(dradriver: Command) -> None:
     } in request["reasons"]
 
 
-def test_an_api_server_that_is_away_is_one_line(dradriver: Command, tmp_path: Path) -> None:
+def test_an_api_server_that_is_away_is_one_line(
+    dradriver: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_access, "_SECONDS", 0.2)
     path = tmp_path / "kubeconfig"
     path.write_text(
         "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{name: a, context: {cluster: a}}]\n"
