@@ -7,7 +7,16 @@ from random import SystemRandom
 import pytest
 
 from dradriver.allocator import ORDERED, PACKED, Order, Refusal
-from dradriver.allocator.placement import NoNodeFits, Placement, Placer
+from dradriver.allocator.placement import (
+    NoNodeFits,
+    Placement,
+    Placer,
+    blueprint,
+    classes,
+    fleet,
+    placer,
+    wishes,
+)
 from dradriver.model.claim import ResourceClaim
 from tests.properties.random_clusters import Cluster, by_brute_force
 
@@ -15,18 +24,34 @@ CLUSTERS = int(os.environ.get("CLUSTERS", "4"))
 EVENTS = 10
 
 
-def placed(placer: Placer, pod: list[ResourceClaim]) -> Placement | str:
+def placed(asked: Placer, pod: list[ResourceClaim]) -> Placement | str:
     try:
-        return placer.place(pod)
+        return asked.place(pod)
     except Refusal as refusal:
         return refusal.kind
     except NoNodeFits as nowhere:
         return nowhere.kind
 
 
+@pytest.fixture
+def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is remembered is forgotten at once."""
+    for module, limit in (
+        (fleet, "_PARTS"), (fleet, "_PARTS_PER_SLICE"), (blueprint, "_STATES"), (blueprint, "_CANDIDATES"),
+        (classes, "_FORGOTTEN"), (classes, "_JOURNAL"), (wishes, "_VERDICTS"), (wishes, "_SLACK"),
+    ):  # fmt: skip
+        monkeypatch.setattr(module, limit, 0)
+    monkeypatch.setattr(placer, "_WISHES", 1)
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_after_any_events_with_nothing_remembered() -> None:
+    test_after_any_events(PACKED, partitions=False)
+
+
 @pytest.mark.parametrize("partitions", [False, True], ids=["anything", "partitions"])
 @pytest.mark.parametrize("order", [ORDERED, PACKED], ids=lambda order: order.name)
-def test_after_any_events(order: Order, partitions: bool) -> None:
+def test_after_any_events(order: Order, *, partitions: bool) -> None:
     seed = int(os.environ.get("PLACER_SEED") or SystemRandom().randrange(2**31))
     print(f"PLACER_SEED={seed}")
     answers: Counter[str] = Counter()

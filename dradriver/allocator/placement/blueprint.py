@@ -9,7 +9,8 @@ numbers mean that the same can be had.
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from itertools import count
+from typing import Final, TypeAlias
 
 from dradriver.allocator.compatibility import ANY
 from dradriver.allocator.features import Features
@@ -24,6 +25,11 @@ HeldBy: TypeAlias = tuple[tuple[int, bool], ...]
 
 Groups: TypeAlias = tuple[int, ...]
 """Per counter set of a component the groups that claims recorded, as bits."""
+
+
+_STATES: Final = 50_000
+_CANDIDATES: Final = 1000
+"""So many states, and answers of one state, are remembered."""
 
 
 @dataclass(slots=True, eq=False)
@@ -58,6 +64,8 @@ class ComponentState:
             if not self._costs:
                 shape = self.shape
                 self._costs = costs(shape.amounts, shape.needs, shape.groups, self.left, self.joined, self.free)
+            if len(self._cheapest) > _CANDIDATES:
+                self._cheapest.clear()
             places = (place for place in range(len(self._costs)) if candidates >> place & 1)
             found = self._cheapest[candidates] = min((self._costs[place], place) for place in places)
         return found
@@ -83,6 +91,7 @@ class Shape:
         self.needs = needs
         self.groups = groups
         self._sets = sets
+        self._numbers = count()
         self._by_holders: dict[Hashable, ComponentState] = {}
         self._by_effect: dict[Hashable, ComponentState] = {}
 
@@ -99,6 +108,10 @@ class Shape:
         key = held, recorded, known
         found = self._by_holders.get(key)
         if found is None:
+            if len(self._by_holders) > _STATES:
+                # Numbers go on, so what was numbered before is never mistaken for something else.
+                self._by_holders.clear()
+                self._by_effect.clear()
             found = self._by_holders[key] = self._compute(held, recorded, known)
         return found
 
@@ -121,7 +134,7 @@ class Shape:
         overdrawn = next((at for at, nano in enumerate(left) if nano < 0), None)
         effect = tuple(left), tuple(joined), free, frozenset(shared)
         return self._by_effect.setdefault(
-            effect, ComponentState(len(self._by_effect), self, tuple(left), tuple(joined), free, overdrawn)
+            effect, ComponentState(next(self._numbers), self, tuple(left), tuple(joined), free, overdrawn)
         )
 
     def _finds(self, device: int, left: Sequence[int], joined: Sequence[int]) -> bool:

@@ -11,6 +11,7 @@ A pool is invalid for what its names and values are, so those that break a rule 
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from itertools import count
 from typing import TypeAlias, TypeVar
 
 from msgspec.structs import astuple, force_setattr
@@ -51,9 +52,10 @@ class Contents:
 
 
 class Workshop:
-    """Takes slices apart and remembers the parts."""
+    """Takes slices apart and remembers the parts, until it is told to forget them."""
 
     def __init__(self) -> None:
+        self._next = count()
         self._numbers: dict[Hashable, int] = {}
         self._consumptions: dict[Hashable, tuple[int, list[CounterConsumption]]] = {}
         self._capacities: dict[Hashable, tuple[int, dict[str, Capacity]]] = {}
@@ -76,7 +78,20 @@ class Workshop:
 
     def number(self, key: Hashable) -> int:
         """A number that is the same for equal keys."""
-        return self._numbers.setdefault(key, len(self._numbers))
+        known = self._numbers.get(key)
+        if known is None:
+            known = self._numbers[key] = next(self._next)
+        return known
+
+    @property
+    def size(self) -> int:
+        """How many parts are remembered."""
+        return len(self._numbers) + len(self._same) + len(self._attributes)
+
+    def forget(self) -> None:
+        """Forgets the parts. Numbers go on: what comes later is taken for new, never for something else."""
+        for known in (self._numbers, self._same, self._attributes, self._proper):
+            known.clear()
 
     def _once(self, value: T) -> T:
         return self._same.setdefault(value, value)  # type: ignore[return-value]

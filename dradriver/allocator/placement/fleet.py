@@ -10,6 +10,7 @@ reaches is found out when the node, or the pool, changes.
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from dradriver.allocator.features import Features
 from dradriver.allocator.inventory import PoolView
@@ -27,6 +28,10 @@ from dradriver.model.names import qualify
 from dradriver.model.slices import ResourceSlice
 
 __all__ = ["Fleet", "Member"]
+
+_PARTS: Final = 200_000
+_PARTS_PER_SLICE: Final = 200
+"""More parts than this were not all of the slices that there are."""
 
 Published = Contents | ResourceSlice
 """A slice, taken apart where it names a node."""
@@ -149,6 +154,8 @@ class Fleet:
 
     def settle(self) -> None:
         """Brings everything up to date."""
+        if self._workshop.size > _PARTS + _PARTS_PER_SLICE * len(self._slices):
+            self._forget()
         if self._changed_pools:
             self._rebuild_pools()
         for key, devices in self._touched.items():
@@ -163,6 +170,13 @@ class Fleet:
             if name in self.members:
                 self._classify(self.members[name])
         self._new_state.clear()
+
+    def _forget(self) -> None:
+        """What slices looked like long ago is of no use. Only what is alike now and then is shared less."""
+        self._workshop.forget()
+        self._blueprints.clear()
+        self._names.clear()
+        self._stocks.clear()
 
     def _rebuild_pools(self) -> None:
         shared_before = dict(self._shared)
@@ -219,7 +233,7 @@ class Fleet:
         blueprint = self._blueprints.get(kind)
         if blueprint is None:
             blueprint = self._blueprints[kind] = Blueprint(
-                len(self._blueprints), PoolView(slices), called.sets, self._features,
+                self._workshop.number(("blueprint", kind)), PoolView(slices), called.sets, self._features,
                 skips_devices=self._skips_devices,
             )  # fmt: skip
         pool = NodePool(

@@ -155,6 +155,7 @@ class Wish:
         if version != self._version:
             self._version = version
             self._verdicts.clear()
+            self.plain.clear()
             self.undecided.clear()
             self._seen = -1, 0
         epoch, seen = self._seen

@@ -1,0 +1,118 @@
+"""What a placer asks about many nodes, and what makes one node differ from another."""
+
+from collections.abc import Callable
+
+from dradriver.allocator import PACKED, CelSelectors, Features, Node, Order, PooledDevice
+from dradriver.allocator.order import ORDERED
+from dradriver.allocator.placement import Placement, Placer
+from dradriver.allocator.selectors import Matcher
+from dradriver.model.claim import ResourceClaim
+from dradriver.model.slices import ResourceSlice
+from tests.unit.allocator.worlds import CLASSES, DRIVER, claim, devices, request, slice_
+
+Json = dict[str, object]
+
+BIG = f"device.attributes['{DRIVER}'].model == 'big'"
+
+
+class Counting(CelSelectors):
+    """Counts how often a device is looked at."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def compile(self, expression: str) -> Matcher:
+        matches = super().compile(expression)
+
+        def counted(device: PooledDevice) -> bool:
+            self.looks += 1
+            return matches(device)
+
+        return counted
+
+
+def gpu(name: str, **attributes: str) -> Json:
+    return {"name": name, "attributes": {key: {"string": value} for key, value in attributes.items()}}
+
+
+def cluster(
+    nodes: int,
+    hardware: Callable[[str], ResourceSlice],
+    order: Order = ORDERED,
+    selectors: CelSelectors | None = None,
+) -> Placer:
+    placer = Placer(order=order, selectors=selectors, features=Features())
+    placer.put_class(CLASSES["gpu"])
+    for name in (f"node-{number:02}" for number in range(nodes)):
+        placer.put_node(Node(name))
+        placer.put_slice(hardware(name))
+    return placer
+
+
+def two_gpus(node: str) -> ResourceSlice:
+    """Everything about them is called otherwise on each node."""
+    members = [gpu(f"gpu-{node}-{n}", model="big", uuid=f"{node}/{n}") for n in range(2)]
+    return slice_(f"slice-{node}", *members, pool=f"pool-{node}", nodeName=node)
+
+
+def place(placer: Placer, wanted: ResourceClaim) -> Placement:
+    placement = placer.place([wanted])
+    placer.hold([wanted], placement)
+    return placement
+
+
+def test_a_selector_looks_at_the_devices_of_one_node() -> None:
+    selectors = Counting()
+    placer = cluster(30, two_gpus, selectors=selectors)
+    for number in range(60):
+        place(placer, claim(request(expression=BIG), name=f"claim-{number}"))
+    assert selectors.looks == 2
+
+
+def test_nodes_that_come_later_are_not_looked_at() -> None:
+    asked = []
+
+    def may_run_on(node: Node) -> bool:
+        asked.append(node.name)
+        return True
+
+    cluster(30, two_gpus).place([claim(request(expression=BIG))], may_run_on=may_run_on)
+    assert asked == ["node-00"]
+
+
+def test_a_selector_that_reads_serial_numbers_tells_nodes_apart() -> None:
+    mine = f"device.attributes['{DRIVER}'].uuid == 'node-17/1'"
+    placement = cluster(30, two_gpus).place([claim(request(expression=mine))])
+    assert (placement.node, devices(placement.allocations)) == ("node-17", ["gpu-node-17-1"])
+
+
+def test_a_constraint_asks_which_devices_agree() -> None:
+    """The values differ everywhere; only on the last node two devices have the same."""
+
+    def hardware(node: str) -> ResourceSlice:
+        roots = (node, node) if node == "node-04" else (node, f"{node}-other")
+        members = [gpu(f"gpu-{n}", root=root) for n, root in enumerate(roots)]
+        return slice_(f"slice-{node}", *members, pool=node, nodeName=node)
+
+    pair = claim(request(count=2), constraints=[{"matchAttribute": f"{DRIVER}/root"}])
+    assert cluster(5, hardware).place([pair]).node == "node-04"
+
+
+def test_packed_prefers_the_node_with_the_fewest_devices_left() -> None:
+    placer = cluster(3, two_gpus, PACKED)
+    first = place(placer, claim(request(count=2), name="first"))
+    placer.remove_claim("default/first")
+    assert first.node == "node-00"
+    placer.remove_node("node-00")
+    assert [place(placer, claim(request(), name=f"c{n}")).node for n in range(3)] == [
+        "node-01",
+        "node-01",
+        "node-02",
+    ]
+
+
+def test_a_slice_that_changes_changes_its_node_alone() -> None:
+    placer = cluster(3, two_gpus)
+    small = [gpu("gpu-0", model="small", uuid="x")]
+    placer.put_slice(slice_("slice-node-00", *small, pool="pool-node-00", nodeName="node-00", generation=2))
+    assert placer.place([claim(request(expression=BIG))]).node == "node-01"
