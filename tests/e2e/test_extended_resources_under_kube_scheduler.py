@@ -2,17 +2,21 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any, Final
 
 import pytest
 
-from dradriver.kube import CLASSES, PODS, SLICES, PatchKind
+from dradriver.kube import CLAIMS, CLASSES, PODS, SLICES, PatchKind, Resource
 from dradriver.model.workload import Pod
+from dradriver.testing import builders
 from tests.conformance.generated_pods import generated, kept, our_answer
 from tests.e2e.api_servers import ApiServerBed
 from tests.e2e.scheduled import Scheduled, answers, scheduled, scheduling_bed
 
 pytestmark = pytest.mark.timeout(600)
+
+QUOTAS: Final = Resource("", "v1", "resourcequotas", "ResourceQuota", namespaced=True)
 
 
 @pytest.fixture(scope="module")
@@ -119,3 +123,41 @@ async def test_more_than_32_devices_do_not_fit(plane: Scheduled) -> None:
     await plane.pod("many", "example.com/many", 33)
     await plane.refusal("many", "number of requested devices 33 exceeds the claim limit of 32")
     await plane.delete("many")
+
+
+async def test_the_quotas_of_the_keps_example_count_5_4_and_4(plane: Scheduled) -> None:
+    """gpu-0 by a device plugin, gpu-1 and gpu-2 by the names of the class, gpu-3 and gpu-4 by claims."""
+    resource, name = "example.com/counted", "counted.example.com"
+    implicit = f"deviceclass.resource.kubernetes.io/{name}"
+    names = (f"requests.{resource}", f"requests.{implicit}", f"{name}.deviceclass.resource.k8s.io/devices")
+    body = {"metadata": {"name": "counted"}, "spec": {"hard": dict.fromkeys(names, "10")}}
+    await plane.client.create(QUOTAS, body, "default", into=dict)
+    await plane.device_class(name, name, resource)
+    await plane.node("counted-plugin", **{"example.com__counted": "1"})
+    await used(plane, names, ["0", "0", "0"])
+    await plane.pod("gpu-0", resource)
+    assert await class_of(plane, "gpu-0") is None
+    await plane.node("counted-dra")
+    await plane.devices("counted-dra", name, 4)
+    await plane.pod("gpu-1", resource)
+    await plane.pod("gpu-2", implicit)
+    assert [await class_of(plane, each) for each in ("gpu-1", "gpu-2")] == [name, name]
+    for each in ("gpu-3", "gpu-4"):
+        await plane.client.create(
+            CLAIMS, builders.claim(builders.device_request(name), name=each), "default", into=dict
+        )
+        await plane.client.create(PODS, builders.pod(each, name=each), "default", into=dict)
+    await plane.bound("gpu-3", "gpu-4")
+    await used(plane, names, ["5", "4", "4"])
+    await plane.delete(*(f"gpu-{number}" for number in range(5)))
+    await plane.client.delete(QUOTAS, "counted", "default")
+
+
+async def used(plane: Scheduled, names: Sequence[str], wanted: list[str]) -> None:
+    """Waits until the quota says this."""
+    async with asyncio.timeout(60):
+        found: list[str | None] = []
+        while found != wanted:
+            await asyncio.sleep(0.2)
+            stored = await plane.client.get(QUOTAS, "counted", "default", into=dict[str, Any])
+            found = [stored.get("status", {}).get("used", {}).get(name) for name in names]

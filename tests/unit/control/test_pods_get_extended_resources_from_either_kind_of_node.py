@@ -372,3 +372,49 @@ def test_a_device_that_fails_to_attach_costs_the_claim_and_the_pod_may_go_to_a_d
     w.settle()
     assert w.pod().spec.node_name == "plugin"
     assert w.pod().status.extended_resource_claim_status is None
+
+
+def renamed(world: World, name: str) -> ResourceClaim:
+    """The special claim as another scheduler would have made it: its name ends in other letters."""
+    claim = special(world)
+    other = replace(claim, metadata=replace(claim.metadata, name=name, uid=name))
+    del world.claims[claim.ref]
+    world.add(other)
+    return other
+
+
+def test_a_complete_claim_of_another_scheduler_is_used() -> None:
+    """It is found by its owner and its annotation."""
+    w = nodes_only("dra")
+    w.add(pod(gpu=1))
+    crashed(w, 3)
+    other = renamed(w, "pod-1-extended-resources-xxxxx")
+    w.settle()
+    assert special(w) == other
+    status = w.pod().status.extended_resource_claim_status
+    assert status is not None
+    assert status.resource_claim_name == other.metadata.name
+
+
+def test_of_two_claims_for_a_pod_one_is_given_up() -> None:
+    w = nodes_only("dra")
+    w.add(pod(gpu=1))
+    crashed(w, 3)
+    first = special(w)
+    other = renamed(w, "pod-1-extended-resources-xxxxx")
+    w.add(first)
+    w.settle()
+    assert special(w) in (first, other)
+    assert w.pod().spec.node_name == "dra"
+
+
+def test_a_claim_that_a_user_marked_as_special_is_not_the_pods() -> None:
+    """An annotation is anybody's to set: only an owner that is this very pod makes it one."""
+    w = nodes_only("dra")
+    w.add(pod(gpu=1))
+    claim = builders.claim(name="mine")
+    marked = replace(claim.metadata, annotations={EXTENDED_CLAIM_ANNOTATION: "true"})
+    w.add(replace(claim, metadata=marked))
+    w.settle()
+    assert w.pod().spec.node_name == "dra"
+    assert "default/mine" in w.claims
