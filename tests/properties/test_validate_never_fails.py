@@ -1,4 +1,4 @@
-"""Whatever a file holds, `validate` and `simulate` answer with findings or a `DraError`, never a traceback."""
+"""Whatever a file holds, commands answer with findings or a `DraError`, never a traceback."""
 
 import json
 from contextlib import suppress
@@ -11,18 +11,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dradriver.allocator import ORDERED, Features
+from dradriver.allocator import ORDERED, Features, Inventory
 from dradriver.cli.attempt import Settings
+from dradriver.cli.explanation.answers import Question, explain_claim, explain_pod
 from dradriver.cli.files import read_files
+from dradriver.cli.partitions import counter_set_uses, drawing
 from dradriver.cli.simulation.run import Simulation
 from dradriver.cli.validation.command import findings
 from dradriver.cli.world import needs, read_world
+from dradriver.control.conditions import Patience
 from dradriver.errors import DraError
 from dradriver.model.codec import builtins
 from dradriver.model.counters import CounterConsumption, CounterSet
 from dradriver.model.device import Device
 from dradriver.testing.builders import allocated, claim, device_class, pod, slice_
 
+SETTINGS = Settings(ORDERED, Features(), 1000)
 OBJECTS: list[Any] = [
     builtins(slice_(Device("a", {"x": 1}, {"m": "1Gi"}, [CounterConsumption("s", {"c": 1})]))),
     builtins(slice_(counter_sets=[CounterSet("s", {"c": 1})])),
@@ -69,7 +73,7 @@ def damaged(draw: st.DrawFn) -> Any:
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(objects=st.lists(damaged(), min_size=1, max_size=2), as_json=st.booleans())
+@given(objects=st.lists(damaged() | st.sampled_from(OBJECTS), min_size=1, max_size=4), as_json=st.booleans())
 def test_a_damaged_object_is_found_wrong_or_right_but_never_fails(objects: list[Any], as_json: bool) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "objects"
@@ -80,9 +84,15 @@ def test_a_damaged_object_is_found_wrong_or_right_but_never_fails(objects: list[
         assert str(finding)
     with suppress(DraError):
         world = read_world(reading.documents)
-        simulation = Simulation(world, Settings(ORDERED, Features(), 1000))
+        simulation = Simulation(world, SETTINGS)
         for need in needs(world):
             simulation.meet(need)
+        question = Question(world, SETTINGS, Patience())
+        for ref in world.pods:
+            assert list(explain_pod(question, ref).lines())
+        for ref in world.claims:
+            assert explain_claim(question, ref).document()
+        list(drawing(counter_set_uses(Inventory.of(world.slices), simulation.claims.values())))
 
 
 @pytest.mark.parametrize(
