@@ -55,5 +55,5 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 $(VENV)/.developer: $(VENV)/.installed
 	@echo "installing the test tools into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[gpu-mig]' --group dev
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[fpga,gpu-mig]' --group dev
 	@touch $@

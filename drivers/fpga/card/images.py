@@ -4,6 +4,7 @@ import enum
 import hashlib
 import struct
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -16,7 +17,7 @@ from drivers.fpga.card.errors import (
 )
 from drivers.fpga.card.values import Bitstream, normal_id
 
-__all__ = ["Format", "Image", "load_image", "make_gbs", "read_image", "require_interface"]
+__all__ = ["Format", "Image", "load_image", "make_gbs", "require_interface"]
 
 _GBS_MAGIC: Final = b"XeonFPGA\xb7GBSv001"
 _XCLBIN_MAGIC: Final = b"xclbin2\0"
@@ -89,20 +90,20 @@ def load_image(bitstream: Bitstream, limit: int) -> Image:
     digest = hashlib.sha256(data).hexdigest()
     if digest != bitstream.sha256.lower():
         raise WrongDigestError(f"bitstream {path} has the sha256 {digest}, not {bitstream.sha256}")
-    return read_image(data)
+    return _read_image(data, path)
 
 
-def read_image(data: bytes) -> Image:
+def _read_image(data: bytes, path: Path) -> Image:
     """What a bitstream file says of itself.
 
     Raises:
         UnreadableBitstreamError: it begins like a known format and does not go on like it.
     """
     if data.startswith(_GBS_MAGIC):
-        return _read_gbs(data)
+        return _read_gbs(data, path)
     if data.startswith(_XCLBIN_MAGIC):
         if len(data) < _XCLBIN_HEADER:
-            raise UnreadableBitstreamError(f"the xclbin ends within its header, after {len(data)} bytes")
+            raise UnreadableBitstreamError(f"bitstream {path} ends within the header of an xclbin")
         return Image(Format.XCLBIN, data[_XCLBIN_INTERFACE].hex(), data[_XCLBIN_UUID].hex(), data)
     return Image(Format.RAW, "", "", data)
 
@@ -126,22 +127,22 @@ def require_interface(image: Image, bitstream: Bitstream, interface_id: str, tar
 
 
 def make_gbs(interface_id: str, afu_id: str, bits: bytes) -> bytes:
-    """A file of Intel's format: what `read_image` reads."""
+    """A file of Intel's format: what `load_image` reads."""
     metadata = msgspec.json.encode(_Metadata(_AfuImage(interface_id, [_Cluster(afu_id)])))
     return _GBS_MAGIC + struct.pack("<I", len(metadata)) + metadata + bits
 
 
-def _read_gbs(data: bytes) -> Image:
+def _read_gbs(data: bytes, path: Path) -> Image:
     begin = len(_GBS_MAGIC) + 4
     try:
         (size,) = struct.unpack_from("<I", data, len(_GBS_MAGIC))
         if begin + size > len(data):
-            raise UnreadableBitstreamError(
-                f"the metadata of the GBS ends after {size} bytes, the file before it"
-            )
+            raise UnreadableBitstreamError(f"bitstream {path} ends within the header of a GBS")
         metadata = msgspec.json.decode(data[begin : begin + size], type=_Metadata)
     except (struct.error, msgspec.DecodeError) as error:
-        raise UnreadableBitstreamError(f"the header of the GBS can't be read: {error}") from error
+        raise UnreadableBitstreamError(
+            f"bitstream {path}: the header of the GBS can't be read: {error}"
+        ) from error
     clusters = metadata.afu_image.accelerator_clusters
     afu = normal_id(clusters[0].accelerator_type_uuid) if clusters else ""
     return Image(Format.GBS, normal_id(metadata.afu_image.interface_uuid), afu, data, begin + size)

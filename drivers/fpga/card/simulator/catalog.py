@@ -31,6 +31,7 @@ class CardModel(msgspec.Struct, frozen=True, kw_only=True):
     rate: int
     afu: str
     mechanism: Literal["FIRMWARE", "DFL_PORT", "VENDOR_TOOL"]
+    shell_mechanism: Literal["FIRMWARE", "VENDOR_TOOL"]
     shells: list[Shell]
 
     def shell_of(self, interface_id: str) -> Shell | None:

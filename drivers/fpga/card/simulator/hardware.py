@@ -86,7 +86,7 @@ class SimulatedHardware:
         end = time.monotonic() + timeout
         with self._call("program") as state:
             card = present_card(state, target)
-            if card.load is not None and card.load.seconds is not None:
+            if card.load is not None:
                 raise BusyError(f"the card of {target} is being programmed")
             model = CATALOG[card.model]
             image = load_image(bitstream, model.largest)
@@ -146,9 +146,15 @@ class SimulatedHardware:
             find_card(node, target).faults[target] = state
 
     def hang_next(self, target: str) -> None:
-        """The next programming of a region or a card never ends; the one after it does."""
+        """The next programming of a region or a card does not end by itself."""
         with self._store.change() as state:
             find_card(state, target).faults[target] = None
+
+    def release(self, target: str) -> None:
+        """What is being written to the card is given up."""
+        with self._store.change() as state:
+            card = find_card(state, target)
+            card.load, card.manager = None, ManagerState.UNKNOWN
 
     def spoil(self, region: str) -> None:
         """The region's logic answers no more, until it is programmed again."""
@@ -196,6 +202,7 @@ class SimulatedHardware:
                 if not card.manager.is_busy:
                     break
             if time.monotonic() >= end:
+                self.release(target)
                 raise ProgrammingTimedOutError(
                     f"{target} did not operate in time, it is at {card.manager.value!r}"
                 )

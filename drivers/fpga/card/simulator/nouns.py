@@ -71,7 +71,6 @@ def card_of(card: CardState, order: int) -> Card:
     """A card as hardware tells it; of two sockets, the first has the first half of all buses."""
     model, own = CATALOG[card.model], card_id(card)
     shell, on_pci = model.shells[card.shell], isinstance(model.place, int)
-    mechanism = Mechanism[model.mechanism]
     return Card(
         id=own,
         name=card_name(own),
@@ -84,11 +83,11 @@ def card_of(card: CardState, order: int) -> Card:
         pci_address=own if on_pci else "",
         pcie_root=f"pci0000:{int(own[5:7], 16) & 0xF0:02x}" if on_pci else "",
         numa_node=int(own[5:7], 16) // 0x80 if on_pci else None,
-        mechanism=mechanism,
+        mechanism=Mechanism[model.shell_mechanism],
         regions=tuple(_regions(card, model, order)),
         managers=(Manager(f"fpga{order}", model.manager, card.manager),),
         bridges=tuple(_bridges(card, order)),
-        nodes=_nodes(model.kind, order),
+        nodes=(_node(f"dfl-fme.{order}"),) if model.kind == "DFL" else (),
     )
 
 
@@ -101,7 +100,7 @@ def _regions(card: CardState, model: CardModel, order: int) -> Iterator[Region]:
             number=number,
             interface_id=model.shells[card.shell].interface_id,
             afu_id=afu,
-            bitstream=region.bitstream,
+            bitstream="" if region.silent else region.bitstream,
             state=card.manager,
             mechanism=Mechanism[model.mechanism],
             slots=tuple(
@@ -113,6 +112,7 @@ def _regions(card: CardState, model: CardModel, order: int) -> Iterator[Region]:
                 )
                 for slot in range(model.slots)
             ),
+            nodes=(_node(f"dri/renderD{128 + order}"),) if model.kind == "XRT" else (),
         )
 
 
@@ -122,16 +122,6 @@ def _bridges(card: CardState, order: int) -> Iterable[Bridge]:
             card.manager.is_busy and card.load is not None and region_number(card, card.load.target) == number
         )
         yield Bridge(f"br{16 * order + number}", f"bridge {number}", not closed)
-
-
-def _nodes(kind: str, order: int) -> tuple[DeviceNode, ...]:
-    match kind:
-        case "DFL":
-            return (_node(f"dfl-fme.{order}"),)
-        case "XRT":
-            return (_node(f"dri/renderD{128 + order}"),)
-        case _:
-            return ()
 
 
 def _node(name: str) -> DeviceNode:

@@ -52,8 +52,7 @@ class CardState(msgspec.Struct):
         pulls: how often it was pulled.
         shell: which of the model's.
         manager: where the last programming ended.
-        load: programming that is under way, or whose end nobody has seen yet; one that hangs gives way to
-            the next.
+        load: programming that is under way, or whose end nobody has seen yet.
         faults: what becomes of the next programming of a target: the state where it ends, None: it hangs.
     """
 

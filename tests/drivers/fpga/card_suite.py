@@ -1,0 +1,360 @@
+"""What cards do, said once: for the simulator, for a kernel below a folder, for umockdev."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from drivers.fpga.card import (
+    BLANK_ID,
+    Bitstream,
+    BusyError,
+    Card,
+    CardError,
+    CardGoneError,
+    CardKind,
+    FaultKind,
+    Hardware,
+    IncompatibleError,
+    ManagerFailedError,
+    ManagerState,
+    ProgrammingTimedOutError,
+    Region,
+    TargetNotFoundError,
+    TooLargeError,
+    UnreadableBitstreamError,
+    WrongDigestError,
+    faults,
+    make_gbs,
+)
+from drivers.fpga.card.simulator import CATALOG
+from tests.drivers.fpga.bitstreams import AFU, Bitstreams
+
+ERRORS = [state for state in ManagerState if state.is_error]
+OTHER_AFU = "f00d" * 8
+LONG = 20.0
+"""Seconds: the end of what must end."""
+
+
+class Hand(Protocol):
+    """What becomes of cards."""
+
+    def plug(self, model: str) -> str: ...
+    def unplug(self, card: str) -> None: ...
+    def replug(self, card: str) -> None: ...
+    def fail_next(self, target: str, state: ManagerState) -> None: ...
+    def hang_next(self, target: str) -> None: ...
+    def release(self, target: str) -> None: ...
+    def spoil(self, region: str) -> None: ...
+
+
+class Bench(Protocol):
+    """The cards of a node, and the hand on them; `another` is the hardware as another process has it."""
+
+    @property
+    def hardware(self) -> Hardware: ...
+    @property
+    def hand(self) -> Hand: ...
+    def another(self) -> Hardware: ...
+
+
+Benches = Callable[..., Bench]
+
+
+class CardSuite:
+    """What cards do; `benches(*models)` makes them."""
+
+    @pytest.fixture
+    def files(self, tmp_path: Path) -> Bitstreams:
+        (tmp_path / "bitstreams").mkdir()
+        return Bitstreams(tmp_path / "bitstreams")
+
+    def test_a_card_is_known_by_its_place(self, benches: Benches) -> None:
+        found = benches("pac", "zynq", "alveo", "pac").hardware.cards()
+        assert [card.id for card in found] == [
+            "0000:3b:00.0",
+            "0000:3d:00.0",
+            "0000:af:00.1",
+            "axi/f8007000.devcfg",
+        ]
+        assert [card.name for card in found][:3] == ["pci-0000-3b-00-0", "pci-0000-3d-00-0", "pci-0000-af-00-1"]
+        assert found[3].name.startswith("platform-axi-f8007000-devcfg-")
+
+    @pytest.mark.parametrize("model", CATALOG)
+    def test_a_card_says_what_it_is(self, benches: Benches, model: str) -> None:
+        (card,), facts = benches(model).hardware.cards(), CATALOG[model]
+        assert (card.kind, card.vendor, card.device) == (CardKind[facts.kind], facts.vendor, facts.device)
+        assert (card.shell, card.interface_id) == (facts.shells[0].name, facts.shells[0].interface_id)
+        assert [region.afu_id for region in card.regions] == [facts.afu] * facts.regions
+        assert [len(region.slots) for region in card.regions] == [facts.slots] * facts.regions
+        assert [(each.label, each.state) for each in card.managers] == [(facts.manager, ManagerState.OPERATING)]
+        assert all(bridge.enabled for bridge in card.bridges)
+        assert {region.mechanism.name for region in card.regions if region.mechanism} == {facts.mechanism}
+        assert faults(card) == ()
+
+    def test_a_card_is_near_to_a_root_and_a_memory(self, benches: Benches) -> None:
+        pac, alveo, zynq = benches("pac", "zynq", "alveo").hardware.cards()
+        assert (pac.pcie_root, pac.numa_node) == ("pci0000:30", 0)
+        assert (alveo.pcie_root, alveo.numa_node) == ("pci0000:a0", 1)
+        assert (zynq.pci_address, zynq.pcie_root, zynq.numa_node) == ("", "", None)
+
+    def test_every_port_has_a_node_of_its_own(self, benches: Benches) -> None:
+        pac, alveo = benches("pac", "alveo").hardware.cards()
+        assert [slot.nodes[0].path for region in pac.regions for slot in region.slots] == [
+            "/dev/dfl-port.0",
+            "/dev/dfl-port.1",
+        ]
+        assert [node.path for node in pac.nodes] == ["/dev/dfl-fme.0"]
+        assert [node.path for node in alveo.regions[0].nodes] == ["/dev/dri/renderD129"]
+
+    @pytest.mark.parametrize("model", CATALOG)
+    def test_a_region_holds_what_was_programmed(self, benches: Benches, files: Bitstreams, model: str) -> None:
+        bench = benches(model)
+        target, bitstream = region(bench).id, files.fitting(model)
+        bench.hardware.program(target, bitstream, timeout=LONG)
+        assert region(bench).bitstream == bitstream.sha256
+        assert region(bench).state is ManagerState.OPERATING
+        assert region(bench).afu_id == (AFU if CATALOG[model].afu else "")
+
+    @pytest.mark.parametrize("model", CATALOG)
+    def test_others_see_what_a_region_holds(self, benches: Benches, files: Bitstreams, model: str) -> None:
+        bench = benches(model)
+        bench.hardware.program(region(bench).id, files.fitting(model), timeout=LONG)
+        assert bench.another().cards() == bench.hardware.cards()
+
+    def test_other_regions_keep_what_they_hold(self, benches: Benches, files: Bitstreams) -> None:
+        bench = benches("pac")
+        one, other = (each.id for each in card(bench).regions)
+        bench.hardware.program(one, files.fitting("pac", AFU), timeout=LONG)
+        bench.hardware.program(other, files.fitting("pac", OTHER_AFU), timeout=LONG)
+        assert [each.afu_id for each in card(bench).regions] == [AFU, OTHER_AFU]
+        assert [slot.afu_id for each in card(bench).regions for slot in each.slots] == [AFU, OTHER_AFU]
+        assert all(each.bitstream for each in card(bench).regions)
+
+    def test_a_file_that_is_not_what_was_asked_for_is_refused(
+        self, benches: Benches, files: Bitstreams
+    ) -> None:
+        bench, bad = benches("pac"), replace(files.fitting("pac"), sha256="0" * 64)
+        refused(bench, bad, WrongDigestError)
+
+    def test_a_file_that_is_too_large_is_refused(self, benches: Benches, files: Bitstreams) -> None:
+        bench, bad = benches("zynq"), files.fitting("zynq", size=CATALOG["zynq"].largest)
+        refused(bench, bad, TooLargeError)
+
+    def test_a_file_for_another_interface_is_refused(self, benches: Benches, files: Bitstreams) -> None:
+        bench = benches("pac")
+        refused(bench, files.fitting("pac", shell=1), IncompatibleError)
+        refused(bench, files.file(bytes(10), interface_id="ab" * 16), IncompatibleError)
+
+    def test_a_file_that_is_not_what_was_said_of_it_is_refused(
+        self, benches: Benches, files: Bitstreams
+    ) -> None:
+        bench, bad = benches("pac"), replace(files.fitting("pac"), interface_id="ab" * 16)
+        refused(bench, bad, IncompatibleError)
+
+    def test_a_file_that_cannot_be_read_is_refused(self, benches: Benches, files: Bitstreams) -> None:
+        bench = benches("pac")
+        refused(bench, Bitstream(Path("/nowhere"), "0" * 64), UnreadableBitstreamError)
+        broken = make_gbs("ab" * 16, AFU, b"")[:-1]
+        refused(bench, files.file(broken), UnreadableBitstreamError)
+
+    def test_what_is_not_there_is_not_programmed(self, benches: Benches, files: Bitstreams) -> None:
+        bench = benches("pac")
+        for target in ("0000:3b:00.0/2", "0000:3b:00.1", "axi/f8007000.devcfg"):
+            with pytest.raises(TargetNotFoundError, match=target):
+                bench.hardware.program(target, files.fitting("pac"), timeout=LONG)
+
+    @pytest.mark.parametrize("state", ERRORS, ids=lambda state: state.value)
+    @pytest.mark.parametrize("model", ["pac", "zynq"])
+    def test_an_error_at_any_state_is_told_and_passes(
+        self, benches: Benches, files: Bitstreams, model: str, state: ManagerState
+    ) -> None:
+        bench = benches(model)
+        target, bitstream = region(bench).id, files.fitting(model)
+        bench.hand.fail_next(target, state)
+        with pytest.raises(ManagerFailedError, match=state.value) as failure:
+            bench.hardware.program(target, bitstream, timeout=LONG)
+        assert failure.value.state is state
+        assert region(bench).state is state
+        assert region(bench).bitstream == ""
+        assert FaultKind.PROGRAMMING_FAILED in {fault.kind for fault in faults(card(bench))}
+        bench.hardware.program(target, bitstream, timeout=LONG)
+        assert region(bench).bitstream == bitstream.sha256
+        assert faults(card(bench)) == ()
+
+    def test_a_region_whose_programming_failed_holds_nothing_for_certain(
+        self, benches: Benches, files: Bitstreams
+    ) -> None:
+        bench = benches("pac")
+        target = region(bench).id
+        bench.hardware.program(target, files.fitting("pac"), timeout=LONG)
+        bench.hand.fail_next(target, ManagerState.WRITE_ERROR)
+        with pytest.raises(ManagerFailedError):
+            bench.hardware.program(target, files.fitting("pac", OTHER_AFU), timeout=LONG)
+        assert (region(bench).bitstream, region(bench).afu_id) == ("", BLANK_ID)
+
+    def test_programming_that_does_not_end_is_told(self, benches: Benches, files: Bitstreams) -> None:
+        bench = benches("zynq")
+        target, bitstream = region(bench).id, files.fitting("zynq")
+        bench.hand.hang_next(target)
+        with pytest.raises(ProgrammingTimedOutError, match=target):
+            bench.hardware.program(target, bitstream, timeout=0.1)
+        assert region(bench).bitstream == ""
+        bench.hand.release(target)
+        until(lambda: not card(bench).managers[0].state.is_busy)
+        until(lambda: programs(bench, target, bitstream))
+        assert region(bench).bitstream == bitstream.sha256
+
+    @pytest.mark.parametrize("model", ["pac", "zynq"])
+    def test_a_card_that_is_pulled_meanwhile_is_gone(
+        self, benches: Benches, files: Bitstreams, model: str
+    ) -> None:
+        bench = benches(model)
+        target, bitstream = region(bench).id, files.fitting(model)
+        bench.hand.hang_next(target)
+        with in_background(lambda: bench.hardware.program(target, bitstream, timeout=LONG)) as programming:
+            until(lambda: card(bench).managers[0].state.is_busy)
+            bench.hand.unplug(card(bench).id)
+        assert isinstance(programming.error, CardGoneError)
+
+    def test_a_card_is_programmed_by_one_at_a_time(self, benches: Benches, files: Bitstreams) -> None:
+        bench = benches("pac")
+        one, other = (each.id for each in card(bench).regions)
+        bench.hand.hang_next(one)
+        with in_background(lambda: bench.hardware.program(one, files.fitting("pac"), timeout=LONG)):
+            until(lambda: card(bench).managers[0].state.is_busy)
+            for hardware in (bench.hardware, bench.another()):
+                with pytest.raises(BusyError, match=other):
+                    hardware.program(other, files.fitting("pac"), timeout=LONG)
+            bench.hand.release(one)
+
+    def test_a_card_that_is_pulled_is_not_there(self, benches: Benches) -> None:
+        bench = benches("pac", "alveo")
+        pac, alveo = bench.hardware.cards()
+        bench.hand.unplug(alveo.id)
+        assert bench.hardware.cards() == (pac,)
+
+    @pytest.mark.parametrize("model", CATALOG)
+    def test_a_card_that_is_back_has_its_name_and_nothing_else(
+        self, benches: Benches, files: Bitstreams, model: str
+    ) -> None:
+        bench = benches(model)
+        before = card(bench)
+        bench.hardware.program(region(bench).id, files.fitting(model), timeout=LONG)
+        bench.hand.unplug(before.id)
+        bench.hand.replug(before.id)
+        assert card(bench) == before
+
+    def test_logic_that_does_not_answer_is_a_fault_until_it_is_programmed(
+        self, benches: Benches, files: Bitstreams
+    ) -> None:
+        bench = benches("pac")
+        target = region(bench).id
+        bench.hardware.program(target, files.fitting("pac"), timeout=LONG)
+        bench.hand.spoil(target)
+        (fault,) = faults(card(bench))
+        assert (fault.kind, fault.region) == (FaultKind.NO_ANSWER, target)
+        assert region(bench).bitstream == ""
+        bench.hardware.program(target, files.fitting("pac"), timeout=LONG)
+        assert faults(card(bench)) == ()
+
+    def test_a_shell_changes_what_fits(self, benches: Benches, files: Bitstreams) -> None:
+        bench, shells = benches("alveo"), CATALOG["alveo"].shells
+        target, before, after = region(bench).id, files.fitting("alveo"), files.fitting("alveo", shell=1)
+        bench.hardware.program(target, before, timeout=LONG)
+        bench.hardware.program(card(bench).id, files.shell("alveo", 1), timeout=LONG)
+        assert (card(bench).shell, card(bench).interface_id) == (shells[1].name, shells[1].interface_id)
+        assert card(bench).bitstream == files.shell("alveo", 1).sha256
+        assert (region(bench).bitstream, region(bench).afu_id) == ("", "0" * 32)
+        refused(bench, before, IncompatibleError)
+        bench.hardware.program(target, after, timeout=LONG)
+        assert region(bench).bitstream == after.sha256
+
+
+class ChangeSuite:
+    """How changes of cards are told; `benches(*models)` makes them, and tells."""
+
+    def test_a_card_that_comes_is_told(self, benches: Benches) -> None:
+        bench = benches("zynq")
+        before = bench.hardware.cards()
+        bench.hand.plug("pac")
+        assert bench.hardware.wait_change(LONG)
+        assert len(bench.hardware.cards()) == len(before) + 1
+
+    def test_a_card_that_goes_is_told(self, benches: Benches) -> None:
+        bench = benches("zynq", "pac")
+        bench.hand.unplug("0000:3b:00.0")
+        assert bench.hardware.wait_change(LONG)
+
+    def test_many_changes_are_told_as_one(self, benches: Benches) -> None:
+        bench = benches("pac")
+        for _ in range(3):
+            bench.hand.unplug("0000:3b:00.0")
+            bench.hand.replug("0000:3b:00.0")
+        assert bench.hardware.wait_change(LONG)
+        assert not bench.hardware.wait_change(0)
+
+    def test_programming_is_told_by_nobody(self, benches: Benches, tmp_path: Path) -> None:
+        bench = benches("zynq")
+        bench.hardware.program(region(bench).id, Bitstreams(tmp_path).fitting("zynq"), timeout=LONG)
+        assert not bench.hardware.wait_change(0)
+
+
+class in_background:  # noqa: N801 - reads as a word of the test
+    """Runs an action on a thread, and waits for its end."""
+
+    def __init__(self, action: Callable[[], None]) -> None:
+        self.error: CardError | None = None
+        self._action = action
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> "in_background":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.join(LONG)
+        assert not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            self._action()
+        except CardError as error:
+            self.error = error
+
+
+def card(bench: Bench) -> Card:
+    """The first card."""
+    return bench.hardware.cards()[0]
+
+
+def region(bench: Bench) -> Region:
+    """Its first region."""
+    return card(bench).regions[0]
+
+
+def refused(bench: Bench, bitstream: Bitstream, error: type[CardError]) -> None:
+    """The file is refused, and the region holds what it held."""
+    before = bench.hardware.cards()
+    with pytest.raises(error, match=str(bitstream.path) if bitstream.path.exists() else None):
+        bench.hardware.program(region(bench).id, bitstream, timeout=LONG)
+    assert bench.hardware.cards() == before
+
+
+def programs(bench: Bench, target: str, bitstream: Bitstream) -> bool:
+    """Whether the card can be programmed already."""
+    try:
+        bench.hardware.program(target, bitstream, timeout=LONG)
+    except BusyError:
+        return False
+    return True
+
+
+def until(happened: Callable[[], bool]) -> None:
+    """Waits; a test that waits in vain ends by its timeout."""
+    while not happened():
+        time.sleep(0.001)

@@ -1,0 +1,92 @@
+"""The simulator's cards as the kernel would show them: the same facts, in sysfs' words."""
+
+from drivers.fpga.card.simulator import CardModel
+from tests.drivers.fpga.kernel.tree import Tree
+
+MAJOR = 242
+
+
+def place_of(model: CardModel, number: int) -> str:
+    """The ID of the n-th card of a model."""
+    if isinstance(model.place, int):
+        return f"0000:{model.place + 2 * number:02x}:00.{int(model.kind == 'XRT')}"
+    return model.place if not number else f"{model.place}.{number}"
+
+
+def home_of(card: str) -> str:
+    """The device that a card is, and that all its others are below."""
+    if card[4:5] != ":":
+        return f"platform/{card}"
+    return f"pci0000:{int(card[5:7], 16) & 0xF0:02x}/{card}"
+
+
+def add_card(tree: Tree, model: CardModel, card: str, order: int) -> None:
+    """Adds the n-th card of the node."""
+    {"DFL": _add_dfl, "MANAGER": _add_manager, "XRT": _add_xrt}[model.kind](tree, model, card, order)
+
+
+def node(name: str) -> dict[str, str]:
+    number = int("".join(filter(str.isdigit, name)))
+    return {"dev": f"{MAJOR}:{number}", "uevent": f"MAJOR={MAJOR}\nMINOR={number}\nDEVNAME={name}"}
+
+
+def add_function(tree: Tree, model: CardModel, address: str) -> str:
+    home = home_of(address)
+    numbers = {"vendor": f"0x{model.vendor}", "device": f"0x{model.device}"}
+    tree.add(home, "pci", {**numbers, "numa_node": str(int(address[5:7], 16) // 0x80)})
+    return home
+
+
+def add_fpga_manager(tree: Tree, model: CardModel, owner: str, order: int) -> str:
+    device = f"{owner}/fpga_manager/fpga{order}"
+    tree.add(device, "fpga_manager", {"name": model.manager, "state": "operating", "status": ""})
+    return device
+
+
+def add_fpga_bridge(tree: Tree, owner: str, order: int, number: int) -> None:
+    names = {"name": f"bridge {number}", "state": "enabled"}
+    tree.add(f"{owner}/fpga_bridge/br{16 * order + number}", "fpga_bridge", names)
+
+
+def _add_dfl(tree: Tree, model: CardModel, card: str, order: int) -> None:
+    holder = f"{add_function(tree, model, card)}/fpga_region/region{16 * order}"
+    tree.add(holder, "fpga_region")
+    engine = f"{holder}/dfl-fme.{order}"
+    ports = model.regions * model.slots
+    about = {"bitstream_id": model.shells[0].name, "ports_num": str(ports)}
+    tree.add(engine, "platform", {**about, **node(f"dfl-fme.{order}")})
+    tree.add(f"{engine}/dfl-fme-mgr.{order}", "platform")
+    add_fpga_manager(tree, model, f"{engine}/dfl-fme-mgr.{order}", order)
+    for number in range(model.regions):
+        index = 16 * order + number
+        tree.add(f"{engine}/dfl-fme-br.{index}", "platform")
+        add_fpga_bridge(tree, f"{engine}/dfl-fme-br.{index}", order, number)
+        tree.add(f"{engine}/dfl-fme-region.{index}", "platform")
+        region = f"{engine}/dfl-fme-region.{index}/fpga_region/region{index + 1}"
+        tree.add(region, "fpga_region", {"compat_id": model.shells[0].interface_id})
+        port = f"dfl-port.{index}"
+        tree.add(f"{holder}/{port}", "platform", {"id": str(number), "afu_id": model.afu, **node(port)})
+
+
+def _add_manager(tree: Tree, model: CardModel, card: str, order: int) -> None:
+    home = home_of(card)
+    tree.add(home, "platform")
+    manager = add_fpga_manager(tree, model, home, order)
+    tree.write(manager, "firmware", "")
+    tree.write(manager, "flags", "0")
+    add_fpga_bridge(tree, home, order, 0)
+
+
+def _add_xrt(tree: Tree, model: CardModel, card: str, order: int) -> None:
+    shell = model.shells[0]
+    user = add_function(tree, model, card)
+    tree.write(user, "user_pf", "")
+    tree.write(user, "xclbinuuid", model.afu)
+    tree.write(user, "interface_uuids", shell.interface_id)
+    tree.write(user, "rom.u.1/VBNV", shell.name)
+    render = f"renderD{128 + order}"
+    tree.add(f"{user}/drm/{render}", "drm", node(f"dri/{render}"))
+    management = add_function(tree, model, f"{card[:-1]}0")
+    tree.write(management, "mgmt_pf", "")
+    add_fpga_manager(tree, model, management, order)
+    add_fpga_bridge(tree, management, order, 0)
