@@ -24,7 +24,7 @@ from dradriver.model.claim import ClaimSpec, ResourceClaim
 from dradriver.model.codec import decode
 from dradriver.model.deviceclass import DeviceClass
 from dradriver.model.meta import ObjectMeta
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.slice_reader import SliceReader
 
 __all__ = ["Figures", "main", "measure"]
 
@@ -101,13 +101,13 @@ def measure(path: Path, pods: int, order: str) -> Figures:
 
 
 def _loaded(work: _File, order: str) -> Placer:
-    placer = Placer(order=_ORDERS[order], features=Features.of_gates(work.gates))
+    placer, reader = Placer(order=_ORDERS[order], features=Features.of_gates(work.gates)), SliceReader()
     for raw in work.classes:
         placer.put_class(decode(DeviceClass, raw))
     for name in work.nodes:
         placer.put_node(Node(name))
         for text in _slices(work, name):
-            placer.put_slice(decode(ResourceSlice, text))
+            placer.put_slice(reader.read(text))
     return placer
 
 
