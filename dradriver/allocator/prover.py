@@ -9,10 +9,12 @@ without going back, and what can't is never entered. The first allocation stays 
 """
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import cached_property
 from typing import Final
 
 from dradriver.allocator.bounds import Bounds
 from dradriver.allocator.constraints import LIST
+from dradriver.allocator.crowds import Crowds
 from dradriver.allocator.plan import Plan, RequestPlan, kinds_of
 from dradriver.allocator.state import State, Taken
 from dradriver.allocator.symmetry import Symmetry
@@ -133,9 +135,13 @@ class Prover:
             self._state.undo(self._taken.pop())
         self._dead.add(position)
 
+    @cached_property
+    def _crowds(self) -> Crowds:
+        return Crowds(self._requests, self._state)
+
     def _hardest(self, remaining: Sequence[int]) -> int | None:
         """The request with the fewest devices to spare; None when one can't be served."""
-        if self._bounds.overdrawn_by(remaining):
+        if self._bounds.overdrawn_by(remaining) or self._crowds.too_many(remaining):
             return None
         different = {self._kinds[number]: number for number in reversed(remaining)}
         self._count_steps(len(different) // _GLANCES)

@@ -128,3 +128,26 @@ def test_a_claim_that_never_fits_is_found_whatever_others_take_by_admin_access()
     same = [{"matchAttribute": "gpu.example.com/model"}]
     wanted = [request("admin", count=2, adminAccess=True), request("plain", count=1)]
     assert steps_to_refuse([slice_("a", *equal)], *anything, claim(*wanted, constraints=same)) < 2000
+
+
+def test_counter_sets_that_give_one_device_each_are_not_tried_in_every_way() -> None:
+    """Five devices of 4 are wanted; each of four sets has 7, which is enough for one."""
+    slices = []
+    for pool in ("p0", "p1", "p2", "p3"):
+        consumes = [{"counterSet": "set", "counters": {"cores": {"value": "4"}}}]
+        members = [
+            {
+                "name": f"d{n}",
+                "attributes": {"serial": {"string": f"{pool}-{n}"}},
+                "consumesCounters": consumes,
+            }
+            for n in range(10)
+        ]
+        sets = [{"name": "set", "counters": {"cores": {"value": "7"}}}]
+        slices += [
+            slice_(f"{pool}-devices", *members, pool=pool, count=2),
+            slice_(f"{pool}-counters", pool=pool, count=2, sharedCounters=sets),
+        ]
+    serial = [{"distinctAttribute": "gpu.example.com/serial"}]
+    wanted = [request("two", count=2), request("three", count=3)]
+    assert steps_to_refuse(slices, claim(*wanted, constraints=serial)) < 200
