@@ -33,6 +33,7 @@ So nodes form classes (`classes`), a wish is held against a class once (`judge`,
 nothing to combine need no search at all (`plain`).
 """
 
-from dradriver.allocator.placement.placer import NoNodeFits, Placement, Placer, RefusedNodes
+from dradriver.allocator.placement.placer import Placement, Placer
+from dradriver.allocator.placement.refusals import NoNodeFits, RefusedNodes
 
 __all__ = ["NoNodeFits", "Placement", "Placer", "RefusedNodes"]

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 from typing import Final
 
 from msgspec.structs import replace
@@ -13,10 +12,8 @@ from dradriver.allocator import (
     ORDERED,
     CelSelectors,
     Features,
-    Kind,
     Node,
     Order,
-    Refusal,
     Reporter,
     SelectorProvider,
 )
@@ -24,18 +21,18 @@ from dradriver.allocator.attempt import attempt, wanted_by
 from dradriver.allocator.placement.classes import NodeClass
 from dradriver.allocator.placement.fleet import Fleet, Member
 from dradriver.allocator.placement.judge import Judge
+from dradriver.allocator.placement.refusals import NoNodeFits, RefusedNodes, grouped
 from dradriver.allocator.placement.stock import SharedPool
 from dradriver.allocator.placement.wishes import Choice, Fits, Wish
 from dradriver.allocator.result import Chosen, allocations_of
 from dradriver.allocator.snapshot import declared_groups
 from dradriver.allocator.supply import Offer, Supply
-from dradriver.errors import DraError
 from dradriver.model.claim import Allocation, DeviceId, ResourceClaim
 from dradriver.model.codec import encode
 from dradriver.model.deviceclass import DeviceClass
 from dradriver.model.slices import ResourceSlice
 
-__all__ = ["NoNodeFits", "Placement", "Placer", "RefusedNodes"]
+__all__ = ["Placement", "Placer"]
 
 _WISHES: Final = 256
 """So many different wishes are kept ready."""
@@ -54,47 +51,6 @@ class Placement:
 
     node: str
     allocations: Mapping[str, Allocation]
-
-
-@dataclass(frozen=True, slots=True)
-class RefusedNodes:
-    """Nodes that refuse for the same reasons.
-
-    Attributes:
-        refusal: the one of the first of them by name; the devices and claims that it names are that node's.
-        nodes: their names, sorted.
-    """
-
-    refusal: Refusal
-    nodes: tuple[str, ...]
-
-
-class NoNodeFits(DraError):  # noqa: N818 - an answer more than an error
-    """No node can have the claims.
-
-    Attributes:
-        kind: `undecided` when the search gave up on a node, else `node`.
-        nodes: how many nodes there are.
-    """
-
-    def __init__(self, kind: Kind, nodes: int, explain: Callable[[], Iterable[RefusedNodes]]) -> None:
-        self.kind: Kind = kind
-        self.nodes = nodes
-        self._explain = explain
-        super().__init__(f"0/{nodes} nodes are available: cannot allocate all claims")
-
-    @cached_property
-    def groups(self) -> tuple[RefusedNodes, ...]:
-        """The nodes that were tried, those with equal reasons together, the largest group first.
-
-        Found out when first asked for, by trying a node of each kind once more, so ask before the next event.
-        """
-        return tuple(sorted(self._explain(), key=lambda group: (-len(group.nodes), group.nodes)))
-
-    def text(self) -> str:
-        """The sentence with the reasons of each group."""
-        told = (f"{len(group.nodes)} {group.refusal.brief()}" for group in self.groups)
-        return f"0/{self.nodes} nodes are available: {', '.join(told)}"
 
 
 class Placer:
@@ -280,24 +236,10 @@ class Placer:
         def tried(alike: NodeClass) -> list[str]:
             return sorted(name for name in alike.nodes if wanted is None or wanted(name))
 
-        def explain() -> Iterator[RefusedNodes]:
-            refused: dict[object, tuple[Refusal, list[str]]] = {}
+        def explain() -> Iterable[RefusedNodes]:
             self._fleet.settle()
-            for names in filter(None, map(tried, self._fleet.classes.occupied())):
-                try:
-                    self.allocate_on(names[0], claims)
-                except Refusal as refusal:
-                    found, together = refused.setdefault(_gist(refusal), (refusal, []))
-                    together += names
-                    if refusal.node < found.node:
-                        refused[_gist(refusal)] = refusal, together
-            for first, together in refused.values():
-                yield RefusedNodes(first, tuple(sorted(together)))
+            alike = [names for names in map(tried, self._fleet.classes.occupied()) if names]
+            return grouped(alike, lambda name: self.allocate_on(name, claims))
 
         undecided = any(map(tried, wish.undecided))
         return NoNodeFits("undecided" if undecided else "node", len(self._fleet.members), explain)
-
-
-def _gist(refusal: Refusal) -> object:
-    """Equal for refusals that differ in the devices and holders that they name only."""
-    return refusal.kind, refusal.claim, refusal.request, refusal.brief()

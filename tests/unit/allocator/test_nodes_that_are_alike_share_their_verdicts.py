@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from dradriver.allocator import PACKED, CelSelectors, Features, Node, Order, PooledDevice
 from dradriver.allocator.order import ORDERED
-from dradriver.allocator.placement import Placement, Placer
+from dradriver.allocator.placement import NoNodeFits, Placement, Placer
 from dradriver.allocator.selectors import Matcher
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.slices import ResourceSlice
@@ -116,3 +118,15 @@ def test_a_slice_that_changes_changes_its_node_alone() -> None:
     small = [gpu("gpu-0", model="small", uuid="x")]
     placer.put_slice(slice_("slice-node-00", *small, pool="pool-node-00", nodeName="node-00", generation=2))
     assert placer.place([claim(request(expression=BIG))]).node == "node-01"
+
+
+def test_of_very_many_kinds_of_nodes_the_rest_is_told_without_reasons() -> None:
+    def hardware(node: str) -> ResourceSlice:
+        members = [gpu(f"gpu-{n}", model="small") for n in range(int(node.removeprefix("node-")) + 1)]
+        return slice_(f"slice-{node}", *members, pool=node, nodeName=node)
+
+    with pytest.raises(NoNodeFits) as caught:
+        cluster(40, hardware).place([claim(request(expression=BIG))])
+    groups = caught.value.groups
+    assert sum(len(group.nodes) for group in groups) == 40
+    assert [len(group.nodes) for group in groups if not group.refusal.reasons] == [8]
