@@ -165,10 +165,15 @@ def _real(settings: Settings) -> tuple[Hardware, Containers]:
 
 
 async def _listen(node: Node, news: asyncio.Queue[Event]) -> None:
-    try:
-        async for event in node.cards.events():
-            news.put_nowait(event)
-    except NotSupportedError as error:
-        _log.info("no GPU of this node tells events, errors show when it is lost: %s", error)
-    except CardError as error:
-        _log.error("events of the GPUs are not heard any more: %s", error)
+    """Hears all events; where no GPU tells any, one may come that does."""
+    deaf = False
+    while True:
+        try:
+            async for event in node.cards.events():
+                deaf = False
+                news.put_nowait(event)
+        except NotSupportedError as error:
+            if not deaf:
+                _log.info("no GPU of this node tells events, errors show when it is lost: %s", error)
+            deaf = True
+        await asyncio.sleep(_REPORT_SECONDS)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import dradriver as dra
-from drivers.gpu_mig.card import Cards, Event, Hardware
+from drivers.gpu_mig.card import CardError, Cards, Event, Hardware
 from drivers.gpu_mig.health import (
     Finding,
     found_in,
@@ -26,7 +26,7 @@ from drivers.gpu_mig.health import (
 from drivers.gpu_mig.instances import Ledger, Maker, Place, Record, State
 from drivers.gpu_mig.offer import Kind, Marks, Offer, offers, pool
 from drivers.gpu_mig.settings import Mode, Settings
-from drivers.gpu_mig.survey import Card, Instance, Survey, look
+from drivers.gpu_mig.survey import Card, Instance, Survey, look, look_at
 
 __all__ = ["Node"]
 
@@ -56,6 +56,7 @@ class Node:
         self._known: dict[str, Card] = {}
         self._offered: dict[str, Offer] = {}
         self._lost: set[str] = set()
+        self._writing = asyncio.Lock()
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> "Node":
@@ -97,10 +98,21 @@ class Node:
 
     async def hear(self, event: Event) -> None:
         """Keeps what an event means for devices."""
-        finding = found_in(event, self._known.get(event.gpu), self.settings, time.time())
+        card = await self._card_of(event)
+        finding = found_in(event, card, self.settings, time.time())
         if finding is not None:
             _log.warning("%s: taint %s, effect %s", finding.message, finding.key, finding.effect)
             await self._keep(with_news(self._findings, finding))
+
+    async def _card_of(self, event: Event) -> Card | None:
+        """The GPU; as it is now for an error of an instance, which may be younger than the last look."""
+        known = self._known.get(event.gpu)
+        if known is None or event.gpu_instance is None:
+            return known
+        try:
+            return await self.cards.call(lambda hardware: look_at(hardware, known.gpu))
+        except CardError:
+            return known  # it is lost: that says more than its errors
 
     def reports(self) -> Sequence[dra.DeviceHealth]:
         """The health of everything that was offered last."""
@@ -136,7 +148,8 @@ class Node:
     async def _keep(self, findings: list[Finding]) -> None:
         if findings != self._findings:
             self._findings = findings
-            await asyncio.to_thread(write_notes, self._notes, self._boot, findings)
+            async with self._writing:  # what comes meanwhile is written too, and never what was before
+                await asyncio.to_thread(write_notes, self._notes, self._boot, self._findings)
 
 
 def _place(instance: Instance) -> Place:

@@ -61,8 +61,17 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def found_in(event: Event, card: Card | None, settings: Settings, now: float) -> Finding | None:
-    """What an event means; None: nothing for devices."""
+    """What an event means; None: nothing for devices.
+
+    Args:
+        event: what NVML told.
+        card: the GPU as it is now; None: it is not known.
+        settings: the operator's effects.
+        now: seconds of the wall clock.
+    """
     where = _where(event, card)
+    if where is None:
+        return None
     if event.kind is EventKind.XID and event.xid is not None:
         effect = settings.xids.get(event.xid) or _effect_of(event.xid)
         message = f"XID {event.xid} of {event.gpu}"
@@ -81,11 +90,13 @@ def _effect_of(xid: int) -> Effect:
     return "NoExecute" if xid in _FATAL else "NoSchedule"
 
 
-def _where(event: Event, card: Card | None) -> Where:
-    for instance in card.instances if card else ():
-        if instance.gpu_instance.id == event.gpu_instance:
-            return Where(event.gpu, Place(instance.gpu_instance.profile_id, instance.gpu_instance.placement))
-    return Where(event.gpu)
+def _where(event: Event, card: Card | None) -> Where | None:
+    """What an event is about; None: an instance that was destroyed since, and its error with it."""
+    if event.gpu_instance is None or card is None:
+        return Where(event.gpu)
+    found = (each.gpu_instance for each in card.instances if each.gpu_instance.id == event.gpu_instance)
+    instance = next(found, None)
+    return Where(event.gpu, Place(instance.profile_id, instance.placement)) if instance else None
 
 
 def with_news(findings: Iterable[Finding], news: Finding) -> list[Finding]:

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 import dradriver as dra
+import drivers.gpu_mig.driver
 from drivers.gpu_mig import GpuDriver
-from drivers.gpu_mig.card import Event, EventKind
+from drivers.gpu_mig.card import Event, EventKind, NotSupportedError, Placement
 from drivers.gpu_mig.card.simulator import MemoryStore, SimulatedHardware
-from drivers.gpu_mig.health import Finding, Where, found_in, reports, still_true, taints, with_news
+from drivers.gpu_mig.health import Finding, Where, found_in, read_notes, reports, still_true, taints, with_news
 from drivers.gpu_mig.offer import offers
 from drivers.gpu_mig.settings import Mode, Settings, Switching, read_settings
 from drivers.gpu_mig.survey import Card, look
@@ -192,3 +193,72 @@ async def test_an_instance_that_somebody_makes_is_noticed_at_once(tmp_path: Path
         hand.create_gpu_instance(hand.gpus()[0].uuid, profile.id, profile.placements[0])
         told = await health_of(driver, lambda _: asked.is_set())
         assert told.health is dra.Health.HEALTHY
+
+
+async def tainted(driver: GpuDriver) -> dict[str, set[str]]:
+    (pool,) = await driver.discover()
+    return {each.name: {taint.value for taint in each.taints} for each in pool.devices if each.taints}
+
+
+def make(hand: SimulatedHardware, name: str, start: int) -> int:
+    gpu = hand.gpus()[0].uuid
+    (profile,) = (each for each in hand.profiles(gpu) if each.name == name)
+    made = hand.create_gpu_instance(gpu, profile.id, Placement(start, profile.memory_slices))
+    hand.create_compute_instance(gpu, made.id)
+    return made.id
+
+
+async def test_an_error_of_an_instance_that_was_made_since_the_last_look_is_that_devices_alone(
+    tmp_path: Path,
+) -> None:
+    async with watched(tmp_path, MemoryStore()) as (driver, hand):
+        instance = make(hand, "3g.20gb", 4)
+        await driver._node.hear(Event(EventKind.XID, hand.gpus()[0].uuid, 95, instance, 0))  # type: ignore[union-attr]
+        marked = {name for name, values in (await tainted(driver)).items() if "95" in values}
+        assert marked == {DEVICE}
+
+
+async def test_an_error_of_an_instance_that_is_gone_taints_nothing(tmp_path: Path) -> None:
+    async with watched(tmp_path, MemoryStore()) as (driver, hand):
+        instance = make(hand, "3g.20gb", 4)
+        await driver.discover()
+        hand.reset(hand.gpus()[0].uuid)
+        await driver._node.hear(Event(EventKind.XID, hand.gpus()[0].uuid, 95, instance, 0))  # type: ignore[union-attr]
+        assert await tainted(driver) == {}
+
+
+async def test_errors_that_come_at_once_are_all_remembered(tmp_path: Path) -> None:
+    store = MemoryStore()
+    numbers = range(200, 220)
+    async with watched(tmp_path, store) as (driver, hand):
+        gpu = hand.gpus()[0].uuid
+        node = driver._node
+        assert node is not None
+        await asyncio.gather(*(node.hear(Event(EventKind.XID, gpu, number)) for number in numbers))
+        boot = node.ledger.boot
+    assert [int(each.value) for each in read_notes(tmp_path / "findings.json", boot)] == list(numbers)
+
+
+async def test_a_gpu_that_comes_after_those_that_tell_no_events_is_heard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drivers.gpu_mig.driver, "_REPORT_SECONDS", 0.01)
+    refusals = 2
+
+    class Late(SimulatedHardware):
+        def wait_event(self, timeout: float) -> Event | None:
+            nonlocal refusals
+            if refusals:
+                refusals -= 1
+                raise NotSupportedError("no GPU tells events")
+            return super().wait_event(timeout)
+
+    driver = GpuDriver("mode: dynamic", Late())
+    driver.node_name, driver.data_dir = "node-1", tmp_path
+    await driver.discover()
+    hardware = driver._node.cards.hardware  # type: ignore[union-attr]
+    assert isinstance(hardware, Late)
+    hardware.fail(hardware.gpus()[0].uuid, EventKind.XID, xid=79)
+    told = await health_of(driver, lambda told: told.health is dra.Health.UNHEALTHY)
+    assert told.message.startswith("XID 79")
+    await driver.shutdown()
