@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from drivers.gpu_mig.card import EventKind, Process
+from drivers.gpu_mig.card import Event, EventKind, InvalidArgumentError, Process
 from drivers.gpu_mig.card.nvml import NvmlHardware
 from drivers.gpu_mig.card.simulator import CATALOG
 from tests.drivers.gpu_mig.card_suite import Benches, CardSuite, Reading, ReadingSuite, read
@@ -48,3 +48,20 @@ class TestReading(ReadingSuite):
 
 class TestCards(CardSuite):
     pass
+
+
+def test_a_gpu_that_is_not_found_is_no_instance_that_is_not_found(shim: Shim) -> None:
+    """NVML documents two answers for a UUID that no GPU has."""
+    hardware, hand = shim("a100-40")
+    hand.fault("nvmlDeviceGetHandleByUUID", 6)
+    with pytest.raises(InvalidArgumentError, match="GPU-11111111"):
+        hardware.gpu_instances("GPU-11111111-2222-3333-4444-555555555555")
+
+
+def test_a_gpu_whose_events_cant_be_had_keeps_nobody_from_hearing_the_others(shim: Shim) -> None:
+    hardware, hand = shim("a100-40", "a30")
+    hardware.close()
+    hand.fault("nvmlDeviceRegisterEvents", 999)
+    hardware.open()
+    hand.fail(1, EventKind.XID, xid=63)
+    assert hardware.wait_event(1) == Event(EventKind.XID, hardware.gpus()[1].uuid, 63)

@@ -252,7 +252,11 @@ class NvmlHardware:
 
     def _handle(self, gpu: str) -> Handle:
         if gpu not in self._handles:
-            self._handles[gpu] = pynvml.nvmlDeviceGetHandleByUUID(gpu)
+            try:
+                self._handles[gpu] = pynvml.nvmlDeviceGetHandleByUUID(gpu)
+            except pynvml.NVMLError_NotFound as error:
+                # NVML documents both answers; the other one would read as an instance that is gone.
+                raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT) from error
         return self._handles[gpu]
 
     def _instance(self, gpu: str, gpu_instance: int) -> InstanceHandle:

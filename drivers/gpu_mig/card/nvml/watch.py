@@ -1,6 +1,7 @@
 """Events of GPUs: one set of NVML for all of them, and who among them is lost."""
 
 import ctypes
+import logging
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -13,6 +14,8 @@ from drivers.gpu_mig.card.nvml.discovery import Handle, instance_ids
 from drivers.gpu_mig.card.values import Event, EventKind
 
 __all__ = ["Watch"]
+
+_log: Final = logging.getLogger(__name__)
 
 _KINDS: Final[Mapping[int, EventKind]] = {
     pynvml.nvmlEventTypeXidCriticalError: EventKind.XID,
@@ -38,7 +41,7 @@ class Watch:
         self._lost: set[str] = set()
         self._told: deque[Event] = deque()
         self._uuids = {_address(handle): uuid for uuid, handle in gpus.items()}
-        self._count = sum(map(self._register, gpus.values()))
+        self._count = sum(self._register(uuid, handle) for uuid, handle in gpus.items())
 
     def close(self) -> None:
         """Events are forgotten."""
@@ -79,12 +82,16 @@ class Watch:
             kind, gpu, data.eventData if kind is EventKind.XID else None, gpu_instance, compute_instance
         )
 
-    def _register(self, handle: Handle) -> bool:
+    def _register(self, uuid: str, handle: Handle) -> bool:
+        """Whether the GPU tells events; one that can't be asked keeps nobody from hearing the others."""
         try:
             types = pynvml.nvmlDeviceGetSupportedEventTypes(handle) & sum(_KINDS)
             if types:
                 pynvml.nvmlDeviceRegisterEvents(handle, types, self._set)
-        except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_GpuIsLost):
+        except pynvml.NVMLError_NotSupported:
+            return False
+        except pynvml.NVMLError as error:
+            _log.warning("events of %s are not heard: NVML answers %s", uuid, error)
             return False
         return bool(types)
 

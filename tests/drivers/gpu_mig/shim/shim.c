@@ -92,6 +92,7 @@ API int nvmlDeviceGetUUID(const thing_t *t, char *out, unsigned size) {
 API int nvmlDeviceGetHandleByUUID(const char *uuid, thing_t **out) {
     char each[64];
     if (!initialized) return UNINITIALIZED;
+    CHECK(fault(__func__, 0));
     for (unsigned g = 0; g < S->count; g++) {
         gpu_uuid(g, each, sizeof each);
         if (!strcmp(each, uuid)) { *out = &GPUS[g]; return S->cards[g].lost ? GPU_IS_LOST : SUCCESS; }
@@ -484,6 +485,7 @@ API int nvmlEventSetFree(set_t *set) { free(set); return SUCCESS; }
 API int nvmlDeviceGetSupportedEventTypes(const thing_t *t, unsigned long long *out) { CHECK(refused_gpu(t)); *out = 0x110B; return SUCCESS; }
 API int nvmlDeviceRegisterEvents(const thing_t *t, unsigned long long types, set_t *set) {
     CHECK(refused_gpu(t));
+    CHECK(fault(__func__, 0));
     if (types & ~0x110BULL) return NOT_SUPPORTED;
     set->types[t->gpu] |= types;
     return SUCCESS;

@@ -124,7 +124,7 @@ static void mig_uuid(unsigned gpu, unsigned gi, unsigned ci, char *out, size_t s
     uuid_of(out, size, "MIG", words);
 }
 
-/* Faults. Every call that changes something asks first, and again when it has changed it. */
+/* Faults. Calls that change something, and some others, ask first; the former again when they have changed it. */
 static int fault(const char *call, int after) {
     if (strcmp(S->fault, call) || S->fault_after != after || S->fault_skip-- > 0) return SUCCESS;
     S->fault[0] = 0;
