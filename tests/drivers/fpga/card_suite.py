@@ -65,13 +65,8 @@ class Bench(Protocol):
 Benches = Callable[..., Bench]
 
 
-class CardSuite:
-    """What cards do; `benches(*models)` makes them."""
-
-    @pytest.fixture
-    def files(self, tmp_path: Path) -> Bitstreams:
-        (tmp_path / "bitstreams").mkdir()
-        return Bitstreams(tmp_path / "bitstreams")
+class DiscoverySuite:
+    """How cards are found; `benches(*models)` makes them."""
 
     def test_a_card_is_known_by_its_place(self, benches: Benches) -> None:
         found = benches("pac", "zynq", "alveo", "pac").hardware.cards()
@@ -110,6 +105,21 @@ class CardSuite:
         ]
         assert [node.path for node in pac.nodes] == ["/dev/dfl-fme.0"]
         assert [node.path for node in alveo.regions[0].nodes] == ["/dev/dri/renderD129"]
+
+    def test_a_card_that_is_pulled_is_not_there(self, benches: Benches) -> None:
+        bench = benches("pac", "alveo")
+        pac, alveo = bench.hardware.cards()
+        bench.hand.unplug(alveo.id)
+        assert bench.hardware.cards() == (pac,)
+
+
+class ProgrammingSuite:
+    """How cards are programmed; `benches(*models)` makes them."""
+
+    @pytest.fixture
+    def files(self, tmp_path: Path) -> Bitstreams:
+        (tmp_path / "bitstreams").mkdir()
+        return Bitstreams(tmp_path / "bitstreams")
 
     @pytest.mark.parametrize("model", CATALOG)
     def test_a_region_holds_what_was_programmed(self, benches: Benches, files: Bitstreams, model: str) -> None:
@@ -231,12 +241,6 @@ class CardSuite:
                 with pytest.raises(BusyError, match=other):
                     hardware.program(other, files.fitting("pac"), timeout=LONG)
             bench.hand.release(one)
-
-    def test_a_card_that_is_pulled_is_not_there(self, benches: Benches) -> None:
-        bench = benches("pac", "alveo")
-        pac, alveo = bench.hardware.cards()
-        bench.hand.unplug(alveo.id)
-        assert bench.hardware.cards() == (pac,)
 
     @pytest.mark.parametrize("model", CATALOG)
     def test_a_card_that_is_back_has_its_name_and_nothing_else(

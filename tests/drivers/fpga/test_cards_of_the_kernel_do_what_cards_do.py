@@ -1,11 +1,11 @@
-"""The suite over sysfs below a folder; how the kernel tells changes is in test_uevents_are_heard.py."""
+"""The suites over sysfs below a folder; how the kernel tells changes is in test_uevents_are_heard.py."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.drivers.fpga.card_suite import Benches, CardSuite
+from tests.drivers.fpga.card_suite import Benches, DiscoverySuite, ProgrammingSuite
 from tests.drivers.fpga.kernel.bench import KernelBench, kernel_bench
 from tests.drivers.fpga.kernel.fake import FakeKernel
 
@@ -23,5 +23,9 @@ def benches(tmp_path: Path) -> Iterator[Benches]:
         bench.hardware.close()
 
 
-class TestCardsOfTheKernel(CardSuite):
+class TestDiscoveryInSysfs(DiscoverySuite):
+    pass
+
+
+class TestProgrammingByTheKernel(ProgrammingSuite):
     pass

@@ -7,7 +7,7 @@ import pytest
 
 from drivers.fpga.card import Hardware
 from drivers.fpga.card.simulator import FileStore, SimulatedHardware
-from tests.drivers.fpga.card_suite import Bench, Benches, CardSuite, ChangeSuite
+from tests.drivers.fpga.card_suite import Bench, Benches, ChangeSuite, DiscoverySuite, ProgrammingSuite
 
 FAST = 1000.0
 
@@ -36,7 +36,11 @@ def benches(tmp_path: Path) -> Benches:
     return make
 
 
-class TestSimulatedCards(CardSuite):
+class TestSimulatedDiscovery(DiscoverySuite):
+    pass
+
+
+class TestSimulatedProgramming(ProgrammingSuite):
     pass
 
 

@@ -11,7 +11,7 @@ from drivers.fpga.card.errors import NotSupportedError
 __all__ = ["Uevents"]
 
 _SUBSYSTEMS: Final = ("fpga_manager", "fpga_region", "fpga_bridge", "platform", "dfl", "pci", "drm")
-_MOST: Final = 4096
+_MOST: Final = 512
 """Events that are taken off the queue at once: a storm shall not keep anybody from looking."""
 
 
@@ -60,8 +60,9 @@ class Uevents:
         for _ in range(_MOST):
             try:
                 event = self._monitor.poll(timeout=0)
-            except OSError:
-                # Events were lost (ENOBUFS). pyudev leaves the error at the socket; asking takes it away.
+            except (OSError, ValueError):
+                # Events were lost (ENOBUFS), or one can't be read (EINVAL, a ValueError of pyudev's). pyudev
+                # leaves the former at the socket; asking takes it away.
                 self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
                 heard = True
                 continue

@@ -4,8 +4,6 @@ import threading
 import time
 from collections.abc import Callable
 
-from drivers.fpga.card.errors import CardError
-
 __all__ = ["Writing"]
 
 
@@ -17,7 +15,7 @@ class Writing:
     """
 
     def __init__(self, write: Callable[[], None], release: Callable[[], None]) -> None:
-        self.error: CardError | None = None
+        self.error: Exception | None = None
         self._write = write
         self._release = release
         self._done = threading.Event()
@@ -33,7 +31,7 @@ class Writing:
     def _run(self) -> None:
         try:
             self._write()
-        except CardError as error:
+        except Exception as error:
             self.error = error
         finally:
             self._release()

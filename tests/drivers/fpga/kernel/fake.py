@@ -88,8 +88,10 @@ class FakeKernel(Kernel):
         if self._cards[card].facts.kind == "XRT":
             homes.append(home_of(f"{card[:-1]}0"))
         for home in homes:
-            for device, subsystem in self.tree.remove(home):
+            # In the kernel's order: what is told to go is there for a moment still.
+            for device, subsystem in self.tree.below(home).items():
                 self._tell("remove", f"devices/{device}", subsystem)
+            self.tree.remove(home)
         self._released.set()  # what hangs finds its card gone
 
     def fail_next(self, target: str, state: ManagerState) -> None:
@@ -108,7 +110,7 @@ class FakeKernel(Kernel):
         self.tree.write(port, "afu_id", BLANK_ID)
 
     def write(self, attribute: Path, text: str) -> None:
-        device = str(attribute.parent.relative_to(self.tree.sysfs.resolve() / "devices"))
+        device = str(attribute.parent.relative_to(self.host.sysfs.resolve() / "devices"))
         self.tree.write(device, attribute.name, text)
         if attribute.name == "firmware":
             card = next(card for card in self._cards if device.startswith(f"{home_of(card)}/"))

@@ -39,16 +39,19 @@ class Tree:
         (shelf / path.name).symlink_to(os.path.relpath(path, shelf))
         self.made[device] = subsystem
 
-    def remove(self, device: str) -> list[tuple[str, str]]:
-        """Removes a device and all below it; returns them with their subsystems, the last one first."""
-        gone = [(each, kind) for each, kind in self.made.items() if f"{each}/".startswith(f"{device}/")]
-        for each, kind in gone:
+    def below(self, device: str) -> dict[str, str]:
+        """A device and all below it with their subsystems, the last one first."""
+        found = [(each, kind) for each, kind in self.made.items() if f"{each}/".startswith(f"{device}/")]
+        return dict(found[::-1])
+
+    def remove(self, device: str) -> None:
+        """Removes a device and all below it."""
+        for each, kind in self.below(device).items():
             (self._shelf(kind) / Path(each).name).unlink()
             del self.made[each]
         # Kept elsewhere: a device that comes anew is another one, with an inode of its own.
         self.graveyard.mkdir(exist_ok=True)
         self.path(device).rename(self.graveyard / str(len(list(self.graveyard.iterdir()))))
-        return gone[::-1]
 
     def write(self, device: str, attribute: str, text: str) -> None:
         """Sets an attribute, in one step as the kernel does; a device that is gone has none."""
@@ -56,7 +59,7 @@ class Tree:
         if attribute.count("/") == 1 and self.path(device).is_dir():
             file.parent.mkdir(exist_ok=True)
         unfinished = file.with_name(f".{file.name}.new")
-        unfinished.write_text(f"{text}\n")
+        unfinished.write_text(f"{text}\n" if text else "")
         unfinished.replace(file)
 
     def _shelf(self, subsystem: str) -> Path:

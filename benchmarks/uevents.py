@@ -1,0 +1,135 @@
+"""Storms of uevents: how soon the cards that the FPGA driver sees are those of sysfs, and what that costs.
+
+python -m benchmarks.uevents [SECONDS]
+
+It runs in a network namespace of its own, with cards below a folder and the kernel's own uevents.
+"""
+
+import asyncio
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from drivers.fpga.card import Cards
+from drivers.fpga.card.real import Host, RealHardware
+from tests.drivers.fpga.kernel.fake import FakeKernel
+from tests.drivers.fpga.kernel.uevents import Uevents
+
+A_MINUTE: Final = 10_000
+CARDS: Final = 8
+BURST: Final = 40_000
+ROUNDS: Final = 10
+INSIDE: Final = "DRADRIVER_BENCHMARK_NAMESPACE"
+
+
+class Listener:
+    """The driver's half, in a process of its own: it says how many cards there are each time they change."""
+
+    def __init__(self, root: Path) -> None:
+        command = [sys.executable, "-m", "benchmarks.uevents", "listen", str(root)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    def told(self, count: int) -> float:
+        """When it saw this many cards (monotonic)."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            seen, moment = line.split()
+            if int(seen) == count:
+                return float(moment)
+        raise EOFError("the listener ended")
+
+    def cpu(self) -> float:
+        """Seconds of CPU time until now."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def listen(root: Path) -> None:
+    host = Host(
+        records=root / "records.json",
+        sysfs=root / "sys",
+        boot_id=root / "boot_id",
+        udev_control=root / "no-udevd",
+    )
+    async with Cards(RealHardware(host), rescan=3600) as cards:
+        async for found in cards.changes():
+            print(len(found), time.monotonic(), flush=True)
+
+
+@contextmanager
+def bed() -> Iterator[tuple[FakeKernel, Uevents, Listener]]:
+    with tempfile.TemporaryDirectory() as folder:
+        uevents = Uevents()
+        kernel = FakeKernel(Path(folder), uevents.tell)
+        for model in itertools.islice(itertools.cycle(("pac", "alveo")), CARDS):
+            kernel.plug(model)
+        listener = Listener(Path(folder))
+        listener.told(CARDS)
+        try:
+            yield kernel, uevents, listener
+        finally:
+            listener.process.kill()
+            listener.process.wait()
+            uevents.close()
+
+
+def storm(seconds: float) -> None:
+    """Uevents at a steady rate, with a card that goes or comes each second."""
+    with bed() as (kernel, uevents, listener):
+        card, there = "0000:3b:00.0", True
+        lags: list[float] = []
+        began, cpu, sent = time.monotonic(), listener.cpu(), 0
+        while (now := time.monotonic()) < began + seconds:
+            if now - began >= len(lags) + 1:
+                (kernel.unplug if there else kernel.replug)(card)
+                there, moment = not there, time.monotonic()
+                lags.append(listener.told(CARDS if there else CARDS - 1) - moment)
+            while sent < (now - began) * A_MINUTE / 60:
+                uevents.tell("change", "devices/pci0000:30/0000:3b:00.0", "pci")
+                sent += 1
+            time.sleep(0.005)
+        share = (listener.cpu() - cpu) / (time.monotonic() - began)
+        print(f"storm: {sent} uevents in {seconds:.0f} s, {CARDS} cards")
+        print(f"  from sysfs to the driver: {min(lags):.2f} to {max(lags):.2f} s, {len(lags)} times")
+        print(f"  CPU: {share:.1%} of a core")
+
+
+def overflow() -> None:
+    """More uevents than the queue holds, while the listener does not run; a card goes or comes unheard."""
+    with bed() as (kernel, uevents, listener):
+        card, there, lags = "0000:3b:00.0", True, []
+        for _ in range(ROUNDS):
+            listener.process.send_signal(signal.SIGSTOP)
+            for number in range(BURST):
+                uevents.tell("change", f"devices/virtual/block/zram{number}", "block")
+            (kernel.unplug if there else kernel.replug)(card)
+            there, moment = not there, time.monotonic()
+            listener.process.send_signal(signal.SIGCONT)
+            lags.append(listener.told(CARDS if there else CARDS - 1) - moment)
+        print(f"overflow: {BURST} uevents at once, {ROUNDS} times")
+        print(f"  from the end of it to the driver: {min(lags):.2f} to {max(lags):.2f} s")
+
+
+def main() -> None:
+    """Runs in a namespace, or makes one first."""
+    match sys.argv[1:]:
+        case ["listen", root]:
+            asyncio.run(listen(Path(root)))
+        case arguments if INSIDE in os.environ:
+            storm(float(arguments[0]) if arguments else 60)
+            overflow()
+        case arguments:
+            os.environ[INSIDE] = "1"
+            os.execvp("unshare", ["unshare", "-Urn", sys.executable, "-m", "benchmarks.uevents", *arguments])
+
+
+if __name__ == "__main__":
+    main()
