@@ -13,6 +13,7 @@ import dradriver as dra
 from drivers.gpu_mig.card import CardError, Cards, Event, Hardware
 from drivers.gpu_mig.health import (
     Finding,
+    divided,
     found_in,
     gone,
     lost,
@@ -24,7 +25,7 @@ from drivers.gpu_mig.health import (
     write_notes,
 )
 from drivers.gpu_mig.instances import Ledger, Maker, Place, Record, State
-from drivers.gpu_mig.offer import Kind, Marks, Offer, offers, pool
+from drivers.gpu_mig.offer import Marks, Offer, offers, pool
 from drivers.gpu_mig.settings import Mode, Settings
 from drivers.gpu_mig.survey import Card, Instance, Survey, look, look_at
 
@@ -88,7 +89,7 @@ class Node:
         }
         offered = [offer for card in self._known.values() for offer in self._offers(card)]
         vanished = self._vanished(offered, {record.device for record in after})
-        self._gone = gone_now + [finding for offer in vanished for finding in _gone_from_layout(offer)]
+        self._gone = [*gone_now, *map(_why_vanished, vanished)]
         self._offered = {offer.name: offer for offer in (*offered, *vanished)}
         by_gpu: dict[str, list[Offer]] = defaultdict(list)
         for offer in self._offered.values():
@@ -119,13 +120,9 @@ class Node:
         return reports(self._wrong(), self._offered.values())
 
     def _vanished(self, offered: Sequence[Offer], held: Collection[str]) -> list[Offer]:
-        """MIG devices that claims have and that are there no more: published on, for the taint to show."""
+        """Devices that claims have and that are there no more: published on, for the taint to show."""
         there = {offer.name for offer in offered}
-        return [
-            offer
-            for name, offer in self._offered.items()
-            if offer.kind is Kind.FOUND and name in held and name not in there
-        ]
+        return [offer for name, offer in self._offered.items() if name in held and name not in there]
 
     def _offers(self, card: Card) -> list[Offer]:
         return offers(card, self._mode, self.settings.mig_switching)
@@ -156,10 +153,12 @@ def _place(instance: Instance) -> Place:
     return Place(instance.gpu_instance.profile_id, instance.gpu_instance.placement)
 
 
-def _gone_from_layout(offer: Offer) -> Iterator[Finding]:
-    """A MIG device that somebody made and that is not there any more."""
-    if offer.profile is not None and offer.placement is not None:
-        yield gone(offer.card.gpu.uuid, Place(offer.profile.id, offer.placement))
+def _why_vanished(offer: Offer) -> Finding:
+    """What became of a device that is not offered any more, though a claim has it."""
+    gpu = offer.card.gpu.uuid
+    if offer.profile is None or offer.placement is None:
+        return divided(gpu)
+    return gone(gpu, Place(offer.profile.id, offer.placement))
 
 
 def _gone(record: Record, survey: Survey) -> Iterator[Finding]:

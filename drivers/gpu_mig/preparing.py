@@ -7,7 +7,7 @@ them twice is the same as once.
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -127,16 +127,17 @@ class Preparing:
         others = sorted(
             {each.device for each in records if each.gpu == record.gpu and each.claim != record.claim}
         )
-        if others:
-            raise dra.DraError(f"MIG can't be switched on {record.gpu}: {', '.join(others)} is in use")
-        await self._node.cards.call(lambda hardware: _switch(hardware, record.gpu, divided=divided))
+        await self._node.cards.call(lambda hardware: _switch(hardware, record.gpu, others, divided=divided))
 
     # --- settings of a GPU ----------------------------------------------------------------------
 
     async def _set(self, record: Record, config: _Config) -> None:
         mode, time_slice = wishes(config)
         ledger, gpu = self._node.ledger, record.gpu
-        if await asyncio.to_thread(ledger.get, record.device) is None:
+        kept = await asyncio.to_thread(ledger.get, record.device)
+        if kept is not None and kept.claim != record.claim:
+            raise dra.DraError(f"{record.device} is in use by the claim with UID {kept.claim}")
+        if kept is None:
             before = await self._node.cards.call(lambda hardware: hardware.compute_mode(gpu)) if mode else None
             ready = msgspec.structs.replace(
                 record,
@@ -177,9 +178,22 @@ def _gpu(hardware: Hardware, uuid: str) -> Gpu:
     raise GpuLostError(f"{uuid} does not answer any more")
 
 
-def _switch(hardware: Hardware, uuid: str, *, divided: bool) -> None:
-    """Switches MIG on a GPU that nobody uses; asked in one go, so that nothing comes between."""
+def _switch(hardware: Hardware, uuid: str, others: Sequence[str], *, divided: bool) -> None:
+    """Switches MIG on a GPU that nobody uses; asked in one go, so that nothing comes between.
+
+    Args:
+        hardware: the cards.
+        uuid: the GPU.
+        others: its devices that other claims have.
+        divided: whether MIG is to be on.
+    """
     word = "on" if divided else "off"
+    mig = _gpu(hardware, uuid).mig
+    if mig is not None and mig.current is divided:
+        return  # another claim has switched it since the look
+    if others:
+        used = ", ".join(others)
+        raise dra.DraError(f"MIG can't be switched {word} on {uuid}: other claims have {used}")
     if hardware.gpu_instances(uuid):
         raise dra.DraError(f"MIG can't be switched {word} on {uuid}: it has instances that others made")
     if users := hardware.processes(uuid):

@@ -7,6 +7,7 @@ NVML tells an event once.
 from drivers.gpu_mig.health.findings import (
     Finding,
     Where,
+    divided,
     found_in,
     gone,
     lost,
@@ -20,6 +21,7 @@ from drivers.gpu_mig.health.notes import read_notes, write_notes
 __all__ = [
     "Finding",
     "Where",
+    "divided",
     "found_in",
     "gone",
     "lost",

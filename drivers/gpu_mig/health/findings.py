@@ -12,7 +12,18 @@ from drivers.gpu_mig.offer import DRIVER, Offer
 from drivers.gpu_mig.settings import Effect, Settings
 from drivers.gpu_mig.survey import Card
 
-__all__ = ["Finding", "Where", "found_in", "gone", "lost", "reports", "still_true", "taints", "with_news"]
+__all__ = [
+    "Finding",
+    "Where",
+    "divided",
+    "found_in",
+    "gone",
+    "lost",
+    "reports",
+    "still_true",
+    "taints",
+    "with_news",
+]
 
 _FAULTS_OF_PROGRAMS: Final = frozenset({13, 31, 43, 45, 68, 109})
 """XIDs that a program causes and that leave the GPU as it was."""
@@ -120,6 +131,12 @@ def gone(gpu: str, place: Place) -> Finding:
     """An instance that was made for a claim is not there any more."""
     message = f"the instance on {gpu} was destroyed by a reset or by hand"
     return Finding(where=Where(gpu, place), key="instance-gone", effect="NoExecute", message=message)
+
+
+def divided(gpu: str) -> Finding:
+    """A GPU that a claim has as a whole was divided; programs can't use it as a whole any more."""
+    message = f"MIG was switched on by hand on {gpu}, which a claim has as a whole"
+    return Finding(where=Where(gpu), key="mig-switched", effect="NoExecute", message=message)
 
 
 def still_true(

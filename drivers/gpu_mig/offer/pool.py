@@ -1,7 +1,7 @@
 """The pool of a node: devices with attributes, capacities, counters, groups and taints."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,7 +15,7 @@ __all__ = ["DRIVER", "Marks", "non_overlapping", "pool"]
 DRIVER: Final = "gpu.nvidia.com"
 """The name of NVIDIA's own driver: classes, claims and selectors that were written for it work."""
 
-IN_USE: Final = f"{DRIVER}/in-use"
+_FOREIGN: Final = dra.Taint(key=f"{DRIVER}/in-use", effect="NoSchedule", value="foreign")
 _WHOLE, _MIG = "whole", "mig"
 
 Amounts = dict[str, int]
@@ -49,11 +49,13 @@ def pool(offered: Mapping[str, Sequence[Offer]], system: System, marks: Marks) -
         total = _total(offers[0].card) if divisible else {}
         if divisible:
             sets.append(dra.CounterSet(_counter_set(offers[0].card), _quantities(total)))
-        left = _left(offers, total, marks.foreign.get(uuid, ()))
+        foreign = marks.foreign.get(uuid, ())
+        left = _left(offers, total, foreign)
         modes = {offer.kind for offer in offers}
         for offer in offers:
             consumed = _consumed(offer, total)
-            taints = [*marks.taints.get(offer.name, ()), *_in_use(consumed, left)]
+            taken = _exceeds(consumed, left) or (offer.kind is Kind.WHOLE and len(foreign) > 0)
+            taints = [*marks.taints.get(offer.name, ()), *([_FOREIGN] if taken else ())]
             devices.append(_device(offer, system, consumed, taints, several_modes=len(modes) > 1))
     return dra.Pool(devices=tuple(devices), counter_sets=tuple(sets))
 
@@ -218,6 +220,5 @@ def _left(offers: Sequence[Offer], total: Amounts, foreign: Collection[GpuInstan
     return left
 
 
-def _in_use(consumed: Amounts, left: Amounts) -> Iterator[dra.Taint]:
-    if any(amount > left[name] for name, amount in consumed.items()):
-        yield dra.Taint(key=IN_USE, effect="NoSchedule", value="foreign")
+def _exceeds(consumed: Amounts, left: Amounts) -> bool:
+    return any(amount > left[name] for name, amount in consumed.items())

@@ -15,7 +15,8 @@ from drivers.gpu_mig.instances import Place, Record, State
 from drivers.gpu_mig.instances.steps import STEPS, Found, Step, Wanted
 from tests.drivers.gpu_mig.nodes import Cards
 
-DEVICE = "gpu-0000-07-00-0-mig-3g-20gb-4"
+WHOLE = "gpu-0000-07-00-0"
+DEVICE = f"{WHOLE}-mig-3g-20gb-4"
 
 
 def there(node: Cards) -> list[tuple[str, int, int]]:
@@ -270,48 +271,13 @@ def test_whoever_may_only_look_makes_nothing(tmp_path: Path) -> None:
         assert node.records() == []
 
 
-# --- MIG mode --------------------------------------------------------------------------------------
-
-ON_DEMAND = "{mode: dynamic, migSwitching: onDemand}"
-WHOLE = "gpu-0000-07-00-0"
-
-
-def divided(node: Cards) -> bool:
-    mig = node.cards.gpus()[0].mig
-    assert mig is not None
-    return mig.current
-
-
-def test_mig_is_switched_for_the_claim_that_needs_it(tmp_path: Path) -> None:
-    with Cards(tmp_path, "h100-80", settings=ON_DEMAND) as node:
-        whole, part = node.take(WHOLE), node.take(f"{WHOLE}-mig-1g-10gb-0")
-        node.prepare(whole)
-        assert not divided(node)
-        with pytest.raises(DraError):
-            node.prepare(part)
-        node.unprepare(whole)
-        node.prepare(part)
-        assert divided(node)
-
-
-def test_mig_is_not_switched_under_a_process_or_an_instance_of_somebody_else(tmp_path: Path) -> None:
-    with Cards(tmp_path, "h100-80", settings=ON_DEMAND) as node:
-        whole = node.take(WHOLE)
-        node.cards.use(node.gpu, [Process(7, None, None, None)])
-        with pytest.raises(DraError, match="processes 7 use it"):
-            node.prepare(whole)
-        node.cards.use(node.gpu, [])
-        node.by_hand("1g.10gb", 6)
-        with pytest.raises(DraError, match="instances that others made"):
-            node.prepare(whole)
-        assert divided(node)
-
-
-def test_mig_is_never_switched_unasked(tmp_path: Path) -> None:
-    with Cards(tmp_path, "h100-80", settings="mode: dynamic") as node:
-        with pytest.raises(DraError, match="offers no device"):
-            node.prepare(node.take(WHOLE))
-        assert divided(node)
+def test_a_device_that_is_recorded_for_another_claim_is_refused(tmp_path: Path) -> None:
+    with Cards(tmp_path, mig=False) as node:
+        claim = node.take(WHOLE)
+        ledger = node.ledger
+        ledger.put(Record(device=WHOLE, claim="another", gpu=node.gpu, state=State.READY, boot=ledger.boot))
+        with pytest.raises(DraError, match="in use by the claim with UID another"):
+            node.prepare(claim)
 
 
 def test_a_configuration_of_the_other_kind_is_refused(tmp_path: Path) -> None:

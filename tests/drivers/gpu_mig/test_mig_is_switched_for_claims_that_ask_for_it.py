@@ -1,0 +1,100 @@
+"""MIG is switched for claims where that is wanted and nobody is in the way; what others switch is noticed."""
+
+from pathlib import Path
+
+import pytest
+
+from dradriver import DraError
+from drivers.gpu_mig.card import Process
+from drivers.gpu_mig.instances import Record
+from tests.drivers.gpu_mig.nodes import Cards
+
+WHOLE = "gpu-0000-07-00-0"
+ON_DEMAND = "{mode: dynamic, migSwitching: onDemand}"
+
+
+def divided(node: Cards) -> bool:
+    mig = node.cards.gpus()[0].mig
+    assert mig is not None
+    return mig.current
+
+
+def test_mig_is_switched_for_the_claim_that_needs_it(tmp_path: Path) -> None:
+    with Cards(tmp_path, "h100-80", settings=ON_DEMAND) as node:
+        whole, part = node.take(WHOLE), node.take(f"{WHOLE}-mig-1g-10gb-0")
+        node.prepare(whole)
+        assert not divided(node)
+        with pytest.raises(DraError):
+            node.prepare(part)
+        node.unprepare(whole)
+        node.prepare(part)
+        assert divided(node)
+
+
+def test_mig_is_not_switched_under_a_process_or_an_instance_of_somebody_else(tmp_path: Path) -> None:
+    with Cards(tmp_path, "h100-80", settings=ON_DEMAND) as node:
+        whole = node.take(WHOLE)
+        node.cards.use(node.gpu, [Process(7, None, None, None)])
+        with pytest.raises(DraError, match="processes 7 use it"):
+            node.prepare(whole)
+        node.cards.use(node.gpu, [])
+        node.by_hand("1g.10gb", 6)
+        with pytest.raises(DraError, match="instances that others made"):
+            node.prepare(whole)
+        assert divided(node)
+
+
+def test_a_whole_gpu_with_an_instance_of_somebody_else_shows_as_used(tmp_path: Path) -> None:
+    with Cards(tmp_path, "h100-80", settings="{mode: whole, migSwitching: onDemand}") as node:
+        assert node.taints() == {}
+        node.by_hand("1g.10gb", 6)
+        assert node.taints() == {WHOLE: {("gpu.nvidia.com/in-use", "foreign", "NoSchedule")}}
+
+
+def test_a_claim_goes_on_where_another_one_has_just_switched_mig(tmp_path: Path) -> None:
+    with Cards(tmp_path, "h100-80", settings=ON_DEMAND, mig=False) as node:
+        claim = node.take(f"{WHOLE}-mig-1g-10gb-0")
+        ledger, hand, gpu = node.ledger, node.cards, node.gpu
+        other = Record(device=f"{WHOLE}-mig-3g-40gb-4", claim="another", gpu=gpu, boot=ledger.boot)
+
+        def hook(called: str, when: str) -> None:
+            if (called, when) == ("needs_reset", "after"):  # the end of a look
+                ledger.put(other)
+                hand.set_mig_mode(gpu, enabled=True)
+
+        node.live.hook = hook
+        node.prepare(claim)
+        assert node.instances()[gpu] == [("1g.10gb", 0, 1)]
+
+
+def test_mig_is_never_switched_unasked(tmp_path: Path) -> None:
+    with Cards(tmp_path, "h100-80", settings="mode: dynamic") as node:
+        with pytest.raises(DraError, match="offers no device"):
+            node.prepare(node.take(WHOLE))
+        assert divided(node)
+
+
+def test_mig_that_is_switched_off_by_hand_under_a_claim_evicts_the_pods(tmp_path: Path) -> None:
+    with Cards(tmp_path, "h100-80") as node:
+        device = f"{WHOLE}-mig-1g-10gb-0"
+        claim = node.take(device)
+        node.prepare(claim)
+        node.cards.set_mig_mode(node.gpu, enabled=False)
+        assert node.taints() == {device: {("gpu.nvidia.com/instance-gone", "", "NoExecute")}}
+        assert set(node.devices) == {device, WHOLE}
+        node.unprepare(claim)
+        assert list(node.devices) == [WHOLE]
+        assert node.taints() == {}
+
+
+def test_mig_that_is_switched_on_by_hand_under_a_claim_for_the_whole_gpu_evicts_the_pods(
+    tmp_path: Path,
+) -> None:
+    with Cards(tmp_path, "h100-80", mig=False) as node:
+        claim = node.take(WHOLE)
+        node.prepare(claim)
+        node.cards.set_mig_mode(node.gpu, enabled=True)
+        assert node.taints()[WHOLE] == {("gpu.nvidia.com/mig-switched", "", "NoExecute")}
+        node.unprepare(claim)
+        assert WHOLE not in node.devices
+        assert node.taints() == {}
