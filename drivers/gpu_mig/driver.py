@@ -62,9 +62,8 @@ class GpuDriver(dra.Driver):
 
     async def discover(self) -> list[dra.Pool]:
         """What the cards offer now, and what is wrong with them."""
-        node = await self._opened()
         try:
-            self._last = await node.discover()
+            self._last = await (await self._opened()).discover()
         except VersionMismatchError as error:
             self.restart(f"NVIDIA's driver was replaced: {error}")
             raise

@@ -5,9 +5,12 @@ hardware is touched: a process that dies right after a write leaves the whole re
 """
 
 import fcntl
+import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TextIO
+from typing import Final, TextIO
 
 import msgspec
 
@@ -15,6 +18,9 @@ import dradriver as dra
 from drivers.gpu_mig.instances.record import Record
 
 __all__ = ["Ledger"]
+
+
+_log: Final = logging.getLogger(__name__)
 
 
 class Ledger:
@@ -46,7 +52,7 @@ class Ledger:
         """
         path = self._path(record.device)
         unfinished = path.with_suffix(".new")
-        try:
+        with _named(path, "written"):
             self._folder.mkdir(parents=True, exist_ok=True)
             with unfinished.open("wb") as file:
                 file.write(msgspec.json.encode(record))
@@ -54,14 +60,18 @@ class Ledger:
                 os.fsync(file.fileno())
             unfinished.replace(path)
             self._sync()
-        except OSError as error:
-            raise dra.DraError(f"{path} can't be written: {error}") from error
 
     def drop(self, device: str) -> None:
-        """Removes the record of a device, if there is one."""
-        self._path(device).unlink(missing_ok=True)
-        if self._folder.exists():
-            self._sync()
+        """Removes the record of a device, if there is one.
+
+        Raises:
+            DraError: the folder can't be written.
+        """
+        path = self._path(device)
+        with _named(path, "removed"):
+            path.unlink(missing_ok=True)
+            if self._folder.exists():
+                self._sync()
 
     def hold(self, device: str) -> TextIO | None:
         """Keeps other processes from working on a device, until it is closed or this process dies.
@@ -70,9 +80,14 @@ class Ledger:
 
         Returns:
             None: another process works on it.
+
+        Raises:
+            DraError: the folder can't be written.
         """
-        self._folder.mkdir(parents=True, exist_ok=True)
-        lock = (self._folder / f"{device}.lock").open("w")
+        path = self._folder / f"{device}.lock"
+        with _named(path, "opened"):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            lock = path.open("w")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -85,12 +100,26 @@ class Ledger:
 
     def _read(self, path: Path) -> Record | None:
         try:
-            record = msgspec.json.decode(path.read_bytes(), type=Record)
+            with _named(path, "read"):
+                record = msgspec.json.decode(path.read_bytes(), type=Record)
         except FileNotFoundError:
             return None
         except msgspec.MsgspecError as error:
-            raise dra.DraError(f"{path} is no record of this driver: {error}; remove it by hand") from error
+            self._set_aside(path, error)
+            return None
         return record if record.boot == self.boot else None
+
+    def _set_aside(self, path: Path, error: msgspec.MsgspecError) -> None:
+        """A file that is damaged costs its own record, and no other device: its instance is nobody's now."""
+        aside = path.with_suffix(".damaged")
+        with suppress(FileNotFoundError), _named(path, "set aside"):
+            path.replace(aside)
+            _log.error(
+                "%s is damaged and is kept as %s; if it had an instance, that is to be destroyed by hand: %s",
+                path,
+                aside.name,
+                error,
+            )
 
     def _sync(self) -> None:
         folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -98,3 +127,14 @@ class Ledger:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+@contextmanager
+def _named(path: Path, done: str) -> Iterator[None]:
+    """Tells which file it was that the disk refused; that one is not there is for the caller to judge."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise dra.DraError(f"{path} can't be {done}: {error}") from error

@@ -205,6 +205,27 @@ def test_what_was_left_half_made_is_taken_back_at_the_next_start(tmp_path: Path)
         assert node.records() == []
 
 
+def test_a_damaged_record_costs_its_own_device_and_no_other(tmp_path: Path) -> None:
+    with Cards(tmp_path) as node:
+        node.prepare(node.take(DEVICE))
+        (path,) = node.driver.data_dir.glob("devices/*.json")
+        path.write_bytes(path.read_bytes()[:20])
+        node.prepare(node.take(f"{WHOLE}-mig-1g-5gb-0"))
+        assert node.taints()[DEVICE] == {("gpu.nvidia.com/in-use", "foreign", "NoSchedule")}
+        assert f"{WHOLE}-mig-1g-5gb-0" not in node.taints()
+        assert there(node) == [("3g.20gb", 4, 1), ("1g.5gb", 0, 1)]
+        assert path.with_suffix(".damaged").exists()
+
+
+def test_a_folder_that_cant_be_written_is_named_and_nothing_is_made(tmp_path: Path) -> None:
+    with Cards(tmp_path) as node:
+        folder = node.driver.data_dir / "devices"
+        folder.write_text("")
+        with pytest.raises(DraError, match=f"{folder}.* can't be opened"):
+            node.prepare(node.take(DEVICE))
+        assert there(node) == []
+
+
 def test_a_device_that_another_process_works_on_is_left_to_it(tmp_path: Path) -> None:
     with Cards(tmp_path) as node:
         ledger = node.ledger

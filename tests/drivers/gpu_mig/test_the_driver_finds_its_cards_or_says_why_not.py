@@ -81,11 +81,12 @@ async def test_a_kernel_module_that_is_not_loaded_is_no_reason_to_simulate(tmp_p
     await driver.shutdown()
 
 
-async def test_a_driver_that_was_replaced_needs_a_new_process(tmp_path: Path) -> None:
+@pytest.mark.parametrize("refused", ["open", "gpus"])
+async def test_a_driver_that_was_replaced_needs_a_new_process(tmp_path: Path, refused: str) -> None:
     wishes: list[str] = []
 
     def hook(call: str, moment: str) -> None:
-        if call == "gpus":
+        if call == refused:
             raise VersionMismatchError("driver and library differ", "nvmlDeviceGetCount_v2", 18)
 
     driver = on_a_node(GpuDriver("", SimulatedHardware(hook=hook)), tmp_path)
