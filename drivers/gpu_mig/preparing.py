@@ -8,6 +8,7 @@ them twice is the same as once.
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -82,7 +83,8 @@ class Preparing:
             raise dra.DraError(f"{device.name} is not there any more, or not in the node's present mode")
         whole = offer.kind is Kind.WHOLE
         config = checked(device, whole=whole)
-        shared = await asyncio.to_thread(mps_edits, config, self._node.settings.mps)
+        settings = self._node.settings
+        shared = await asyncio.to_thread(mps_edits, config, settings.mps, Path(settings.host.root))
         record = Record(device=device.name, claim=claim.uid, gpu=offer.card.gpu.uuid, place=_place(offer))
         await self._switch(record, offer, divided=not whole)
         if offer.kind is Kind.PLACE:

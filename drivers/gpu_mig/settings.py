@@ -49,16 +49,17 @@ class Mps(_Strict, frozen=True):
     """An MPS control daemon that runs on the node.
 
     Attributes:
-        pipe_directory: its `CUDA_MPS_PIPE_DIRECTORY`.
+        pipe_directory: its `CUDA_MPS_PIPE_DIRECTORY`, as the container runtime sees it.
     """
 
-    pipe_directory: str = "/tmp/nvidia-mps"  # noqa: S108 - the daemon's own default
+    pipe_directory: Annotated[str, msgspec.Meta(pattern="^/")] = "/tmp/nvidia-mps"  # noqa: S108 - the daemon's own default
 
 
 class Host(_Strict, frozen=True):
     """Where the node's files are; the defaults are those of a driver that is installed on the node itself.
 
     Attributes:
+        root: the node's, as this process sees it: where its MPS control daemon is looked for.
         driver_root: below which NVIDIA's driver is installed, as this process sees it.
         driver_root_on_host: the same as the container runtime sees it.
         dev, proc, sysfs: of the node, as this process sees them.
@@ -67,6 +68,7 @@ class Host(_Strict, frozen=True):
         library: libnvidia-ml.so.1; None: the one below `driver_root`, or the dynamic linker's.
     """
 
+    root: str = "/"
     driver_root: str = "/"
     driver_root_on_host: str = "/"
     dev: str = "/dev"

@@ -66,8 +66,13 @@ def restore(hardware: Hardware, record: Record) -> None:
         hardware.set_time_slice(record.gpu, TimeSlice.DEFAULT)
 
 
-def mps_edits(config: GpuConfig | MigDeviceConfig | None, mps: Mps | None) -> dra.ContainerEdits:
+def mps_edits(config: GpuConfig | MigDeviceConfig | None, mps: Mps | None, root: Path) -> dra.ContainerEdits:
     """What makes the programs of a container clients of MPS; nothing if that is not asked for. Blocking.
+
+    Args:
+        config: what the claim asks for.
+        mps: the node's control daemon, if it has one.
+        root: the node's, as this process sees it.
 
     Raises:
         DraError: MPS is asked for and no control daemon runs.
@@ -78,7 +83,7 @@ def mps_edits(config: GpuConfig | MigDeviceConfig | None, mps: Mps | None) -> dr
     if mps is None:
         raise dra.DraError("the claim asks for MPS, and the settings of this node name no MPS control daemon")
     pipes = Path(mps.pipe_directory)
-    if not (pipes / "control").exists():
+    if not (root / pipes.relative_to("/") / "control").exists():
         raise dra.DraError(f"the claim asks for MPS, and no control daemon listens in {pipes} of this node")
     return dra.ContainerEdits(
         env=dict(_variables(sharing.mps_config or MpsConfig(), mps)),

@@ -278,7 +278,8 @@ def test_settings_of_a_driver_reach_it_whole_and_as_it_reads_them(helm: Helm) ->
     (text,) = (each["value"] for each in env if each["name"] == "GPU_MIG_SETTINGS")
     assert read_settings(text, "new-1").mode is Mode.DYNAMIC
     assert read_settings(text, "old-1").mode is Mode.STATIC
-    assert read_settings(text, "old-1").host.driver_root == "/host"
+    host = read_settings(text, "old-1").host
+    assert (host.root, host.driver_root) == ("/host", "/host")
 
 
 def test_settings_without_a_variable_are_refused(helm: Helm) -> None:

@@ -41,6 +41,7 @@ def test_a_node_has_the_settings_of_the_first_exception_that_names_it(node: str,
         ("mode: [", "not YAML"),
         ("dynamic", "must be a mapping"),
         ("mode: dynamically", "Invalid enum value 'dynamically' - at `$.mode`"),
+        ("mps: {pipeDirectory: run/mps}", "matching regex '^/' - at `$.mps.pipeDirectory`"),
         ("modes: dynamic", "unknown field `modes`"),
         ("recoverSeconds: -1", "Expected `float` >= 0.0 - at `$.recoverSeconds`"),
         ("nodes: {old: 1}", "nodes: must be a list"),
@@ -154,6 +155,18 @@ def test_mps_needs_a_control_daemon(tmp_path: Path) -> None:
         with pytest.raises(DraError, match=f"no control daemon listens in {pipes}"):
             node.prepare(claim)
         assert node.instances()[node.gpu] == []
+
+
+def test_the_control_daemon_of_mps_is_the_nodes_and_not_that_of_the_drivers_pod(tmp_path: Path) -> None:
+    """The chart's pod sees the node's files below /host; containers are told the path on the node."""
+    (tmp_path / "host/run/mps").mkdir(parents=True)
+    (tmp_path / "host/run/mps/control").touch()
+    wanted = MigDeviceConfig(sharing=MigSharing(strategy="MPS"))
+    settings = f"{{mode: dynamic, mps: {{pipeDirectory: /run/mps}}, host: {{root: {tmp_path}/host}}}}"
+    with Cards(tmp_path / "node", settings=settings) as node:
+        edits = node.prepare(node.allocate_blindly(("node-1", PART), config=wanted)).edits
+    assert "CUDA_MPS_PIPE_DIRECTORY=/run/mps" in edits.env
+    assert {mount.host_path for mount in edits.mounts} == {"/run/mps", "/dev/shm"}
 
 
 def test_a_container_is_a_client_of_mps_with_its_share(tmp_path: Path) -> None:
