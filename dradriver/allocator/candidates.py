@@ -178,7 +178,7 @@ class Filter:
             if shortage := self._state.shortage(device):
                 yield shortage
         if self._features.device_taints and (taint := repelling_taint(pooled.device, ask.tolerations)):
-            yield "taint", f"taint {taint.key}={taint.value}:{taint.effect} is not tolerated"
+            yield "taint", f"taint {taint} is not tolerated"
 
     def _gate_off(self, pooled: PooledDevice) -> str | None:
         """Which gate keeps the device from everybody."""

@@ -125,8 +125,7 @@ class _Checker:
         elif node.name in IDENTS:
             _settle_name(node, node.name)
         else:
-            hint = "strings need quotes" if not node.name.startswith("@") else None
-            raise Fault(f"undeclared name {node.name!r}", hint, node.offset)
+            raise Fault(f"undeclared name {node.name!r}", _unknown_name(node.name), node.offset)
 
     def _select(self, node: Select) -> Routine[None]:
         name = None if node.test or node.optional else _dotted(node)
@@ -354,6 +353,13 @@ def _settle_name(node: Ident | Select, name: str) -> None:
     if name in TYPE_VALUES:
         node.constant = True
         node.value = TypeName(name)
+
+
+def _unknown_name(name: str) -> str | None:
+    """What may have been meant by a name that is not declared."""
+    if name in DEVICE_FIELDS:
+        return f"write device.{name}"
+    return None if name.startswith("@") else "strings need quotes"
 
 
 def _held(found: Type) -> Type:

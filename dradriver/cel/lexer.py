@@ -86,7 +86,8 @@ def tokenize(expression: str) -> list[Token]:
     while offset < len(expression):
         match = _TOKEN.match(expression, offset)
         if match is None:
-            raise Fault(f"unexpected {expression[offset]!r}", offset=offset)
+            hint = "equality is written ==" if expression[offset] == "=" else None
+            raise Fault(f"unexpected {expression[offset]!r}", hint, offset)
         if _SURROGATE.search(match.group()):
             raise Fault("half a character: the text is not Unicode", offset=offset)
         kind, text = match.lastgroup or "", match.group()

@@ -17,7 +17,7 @@ __all__ = ["age", "console", "document", "output_option", "progress_console", "t
 F = TypeVar("F", bound=Callable[..., object])
 
 _UNITS: Final = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
-_PIPE_WIDTH: Final = 200
+_PIPE_WIDTH: Final = 1_000_000
 
 
 def output_option(command: F) -> F:

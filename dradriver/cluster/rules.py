@@ -4,19 +4,22 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
+import msgspec
+
 from dradriver.cluster.apiserver.schema.decode import TypeMismatchError, conform, parse
 from dradriver.cluster.apiserver.schema.types import struct
 from dradriver.cluster.apiserver.strategies.devices import default_claim
-from dradriver.cluster.apiserver.validation.claims import claim_spec, claim_status, device_class
+from dradriver.cluster.apiserver.validation.claims import claim_spec, claim_status, device_class, taint_rule
 from dradriver.cluster.apiserver.validation.devices import CelCheck
 from dradriver.cluster.apiserver.validation.field import Causes
 from dradriver.cluster.apiserver.validation.metadata import create
 from dradriver.cluster.apiserver.validation.names import subdomain
+from dradriver.cluster.apiserver.validation.resources import container_amounts
 from dradriver.cluster.apiserver.validation.slices import resource_slice
 from dradriver.cluster.apiserver.values import Object
 from dradriver.errors import Problem
 
-__all__ = ["KINDS", "known_fields", "problems"]
+__all__ = ["KINDS", "known_fields", "pod_resource_problems", "problems"]
 
 _STEP: Final = re.compile(r"[^.\[\]]+")
 
@@ -49,6 +52,25 @@ def problems(kind: str, text: bytes, cel_check: CelCheck | None = None) -> Itera
     named = metadata if metadata.get("name") or not generated else {**metadata, "name": f"{generated}x"}
     for cause in (*create(named, subdomain), *_RULES[kind](obj, cel_check)):
         yield Problem(cause.field, cause.message)
+
+
+def pod_resource_problems(text: bytes) -> Iterator[Problem]:
+    """Broken rules of what a pod's containers ask for: names, amounts, and limits that have to be there.
+
+    Raises:
+        msgspec.DecodeError: the text is not a JSON object.
+    """
+    try:
+        pod, _ = conform("core.Pod", msgspec.json.decode(text, type=dict[str, object]))
+    except TypeMismatchError as error:
+        yield Problem(error.place, str(error).removeprefix("json: "))
+        return
+    spec = pod.get("spec") or {}
+    for field in ("initContainers", "containers"):
+        for index, container in enumerate(spec.get(field) or ()):
+            path = f"spec.{field}[{index}].resources"
+            for cause in container_amounts(container.get("resources") or {}, path):
+                yield Problem(cause.field, cause.message)
 
 
 def known_fields(kind: str, path: str) -> list[str]:
@@ -92,6 +114,10 @@ def _template(obj: Object, cel_check: CelCheck | None) -> Causes:
     return _claim_spec(obj.get("spec") or {}, "spec.spec", cel_check)
 
 
+def _taint_rule(obj: Object, _cel_check: CelCheck | None) -> Causes:
+    return taint_rule(obj, None)
+
+
 def _claim_spec(owner: Object, path: str, cel_check: CelCheck | None) -> Causes:
     spec = owner.get("spec") or {}
     default_claim(spec)
@@ -103,6 +129,7 @@ _RULES: Final[dict[str, Callable[[Object, CelCheck | None], Causes]]] = {
     "DeviceClass": _class,
     "ResourceClaim": _claim,
     "ResourceClaimTemplate": _template,
+    "DeviceTaintRule": _taint_rule,
 }
 KINDS: Final = tuple(_RULES)
 """The kinds whose rules are here."""

@@ -199,6 +199,10 @@ class Taint(Value, frozen=True, kw_only=True):
     value: str = ""
     time_added: datetime | None = None
 
+    def __str__(self) -> str:
+        """`key=value:effect`, as kubectl writes taints."""
+        return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
+
 
 def _capacity(given: "Capacity | QuantityLike") -> Capacity:
     return given if isinstance(given, Capacity) else Capacity(given)

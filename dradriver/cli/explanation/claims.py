@@ -12,7 +12,7 @@ from dradriver.model.codec import rfc3339
 
 __all__ = ["ClaimState", "DeviceState", "SaidConditions", "State", "claim_state", "said_conditions"]
 
-State: TypeAlias = Literal["missing", "unallocated", "ready", "waiting", "failed", "timed-out"]
+State: TypeAlias = Literal["missing", "pending", "ready", "waiting", "failed", "timed-out"]
 SaidConditions: TypeAlias = frozenset[tuple[str, str]]
 """Driver and type of each condition that somebody has set on some claim of the cluster."""
 
@@ -24,7 +24,7 @@ _STATES: Final[Mapping[Readiness, State]] = {
 }
 _WORDS: Final[Mapping[State, str]] = {
     "missing": "does not exist",
-    "unallocated": "is not allocated",
+    "pending": "is not allocated",
     "ready": "is ready",
     "waiting": "waits for conditions",
     "failed": "failed",
@@ -142,7 +142,7 @@ def claim_state(
     if claim is None:
         return ClaimState(name, ref, "missing")
     if claim.allocation is None:
-        return ClaimState(name, ref, "unallocated")
+        return ClaimState(name, ref, "pending")
     found, unready = readiness(claim, patience)
     results = tuple(result.id for result in claim.results)
     if found is Readiness.READY:

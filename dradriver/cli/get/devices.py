@@ -9,11 +9,12 @@ from dradriver.cli.cluster_access import Access, cluster_options, with_client
 from dradriver.cli.get.pools import nodes_of
 from dradriver.cli.get.show import show_rows
 from dradriver.cli.output import output_option
-from dradriver.cli.world import list_typed
-from dradriver.kube import CLAIMS, SLICES, Client
+from dradriver.cli.world import list_if_allowed, list_typed
+from dradriver.kube import CLAIMS, SLICES, TAINT_RULES, Client
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.device import Device
 from dradriver.model.slices import ResourceSlice
+from dradriver.model.taint_rule import DeviceTaintRule, with_rules
 
 __all__ = ["device_rows", "devices"]
 
@@ -28,10 +29,16 @@ COLUMNS = ("name", "driver", "pool", "node", "allocated to", "taints", "attribut
 def devices(
     driver: str | None, pool: str | None, kubeconfig: str | None, context: str | None, output: str
 ) -> None:
-    """Show devices: where they are, who holds them, their attributes."""
+    """Show devices: where they are, who holds them, their attributes.
+
+    Taints are those of their drivers and of DeviceTaintRules.
+    """
 
     async def ask(client: Client) -> tuple[list[ResourceSlice], list[ResourceClaim]]:
-        return await list_typed(client, SLICES, ResourceSlice), await list_typed(client, CLAIMS, ResourceClaim)
+        published = await list_typed(client, SLICES, ResourceSlice)
+        rules = await list_if_allowed(client, TAINT_RULES, DeviceTaintRule)
+        claims = await list_typed(client, CLAIMS, ResourceClaim)
+        return [with_rules(each, rules) for each in published], claims
 
     slices, claims = with_client(Access(kubeconfig, context), ask)
     rows = [
@@ -58,7 +65,7 @@ def device_rows(
                 "pool": pool.name,
                 "node": device.node_name or pooled.source.spec.node_name or nodes,
                 "allocatedTo": list(held.get(device.name, ())),
-                "taints": [f"{taint.key}={taint.value}:{taint.effect}" for taint in device.taints],
+                "taints": [str(taint) for taint in device.taints],
                 "attributes": _attributes(device, pool.driver),
             }
 

@@ -62,11 +62,14 @@ def try_on(selector: Selector, devices: Iterable[PooledDevice]) -> Trial:
 
 
 def _hint(error: EvaluationError, device: PooledDevice) -> str | None:
-    """For a name that the device has not, the one that it has."""
+    """For a name that the device has not, the one that it has, with its domain where that is the mistake."""
     missing = _NO_KEY.fullmatch(error.reason)
-    names = {name.rpartition("/")[2] for name in (*device.device.attributes, *device.device.capacity)}
-    found = get_close_matches(missing[1], names, n=1) if missing else []
-    return f"the device has {found[0]}" if found else error.hint
+    names = [name.rpartition("/") for name in (*device.device.attributes, *device.device.capacity)]
+    found = get_close_matches(missing[1], {name for _, _, name in names}, n=1) if missing else []
+    if missing is None or not found:
+        return error.hint
+    domains = sorted(domain or device.id.driver for domain, _, name in names if name == missing[1])
+    return f"the device has it in the domain {', '.join(domains)}" if domains else f"the device has {found[0]}"
 
 
 def pointed(error: CelError, hint: str | None) -> list[str]:

@@ -14,7 +14,7 @@ from dradriver.cli.validation.cdi import check_cdi
 from dradriver.cli.validation.extended import extended_warnings
 from dradriver.cli.validation.findings import Finding, problems_of
 from dradriver.cli.validation.members import Member
-from dradriver.cli.validation.objects import KINDS, NAMESPACED, check
+from dradriver.cli.validation.objects import KINDS, NAMESPACED, check, check_pod
 from dradriver.cli.validation.parameters import parameter_warnings
 from dradriver.cli.validation.pools import check_pools
 from dradriver.cli.validation.selectors import selector_warnings
@@ -41,10 +41,10 @@ _NO_DRIVERS: Final[Known] = {}
 @output_option
 @click.pass_context
 def validate(ctx: click.Context, files: Sequence[str], drivers: Sequence[str], output: str) -> None:
-    """Check slices, classes, claims, templates and CDI specs offline.
+    """Check slices, classes, claims, taint rules and CDI specs offline.
 
     Says what an API server would refuse, what no allocator could use, and what may go wrong later (warnings).
-    Of pods, only extended resources are looked at that the classes serve. Other kinds are skipped.
+    Of pods, only the resources are looked at that their containers ask for. Other kinds are skipped.
     Exits with 1 when anything is invalid.
     """
     reading = read_files(files)
@@ -55,7 +55,9 @@ def validate(ctx: click.Context, files: Sequence[str], drivers: Sequence[str], o
             click.echo(str(finding))
         click.echo(_summary(reading, errors, len(found) - errors), err=True)
     else:
-        print_document({"valid": not errors, "findings": [builtins(finding) for finding in found]}, output)
+        listed = [builtins(finding) for finding in found]
+        answer = {"apiVersion": "dradriver/v1", "kind": "Validation", "valid": not errors, "findings": listed}
+        print_document(answer, output)
     if errors:
         ctx.exit(FAILED)
 
@@ -105,6 +107,8 @@ def _check_document(document: Document, members: list[Member], known: Known) -> 
         yield from problems_of(document, check_cdi(document))
     elif not document.kind:
         yield from problems_of(document, [Problem("kind", "the object has no kind (and is no CDI spec)")])
+    elif document.kind == "Pod":
+        yield from problems_of(document, check_pod(document))
     elif document.kind in KINDS:
         checked = check(document)
         yield from problems_of(document, checked.problems)
@@ -137,8 +141,11 @@ def _check_values(document: Document, v1: bytes, members: list[Member], *, sound
 
 def _summary(reading: Reading, errors: int, warnings: int) -> str:
     checked = [d for d in reading.documents if d.kind in KINDS or d.kind == "CDI spec"]
-    skipped = len(reading.documents) - len(checked)
+    pods = sum(d.kind == "Pod" for d in reading.documents)
+    skipped = len(reading.documents) - len(checked) - pods
     parts = [f"{len(checked)} object(s) checked", f"{errors} error(s)", f"{warnings} warning(s)"]
+    if pods:
+        parts.append(f"of {pods} pod(s) the resources alone")
     if skipped:
         parts.append(f"{skipped} of other kinds skipped")
     return ", ".join(parts)

@@ -10,7 +10,7 @@ from dradriver.cli.files import Document
 from dradriver.errors import InvalidObjectError, Problem
 from dradriver.model.versions import GROUP, VERSIONS
 
-__all__ = ["KINDS", "NAMESPACED", "Checked", "check"]
+__all__ = ["KINDS", "NAMESPACED", "Checked", "check", "check_pod"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,9 @@ class Checked:
 
 
 NAMESPACED: Final = ("ResourceClaim", "ResourceClaimTemplate")
-KINDS: Final = ("ResourceSlice", "DeviceClass", *NAMESPACED)
+KINDS: Final = ("ResourceSlice", "DeviceClass", *NAMESPACED, "DeviceTaintRule")
+_VERSIONS: Final = {"DeviceTaintRule": ("v1", "v1beta2", "v1alpha3")}
+"""Versions of kinds that have others; their fields are the same."""
 
 
 def check(document: Document) -> Checked:
@@ -36,8 +38,9 @@ def check(document: Document) -> Checked:
     from dradriver.cluster.rules import problems  # noqa: PLC0415
 
     group, _, version = (document.api_version or "").partition("/")
-    if group != GROUP or version not in VERSIONS:
-        known = ", ".join(f"{GROUP}/{known}" for known in VERSIONS)
+    versions = _VERSIONS.get(document.kind, VERSIONS)
+    if group != GROUP or version not in versions:
+        known = ", ".join(f"{GROUP}/{known}" for known in versions)
         given = document.api_version
         rule = f"is missing: one of {known}" if given is None else f"{given!r} is not one of {known}"
         return Checked([Problem("apiVersion", rule)], None)
@@ -48,6 +51,13 @@ def check(document: Document) -> Checked:
         return Checked(list(error.problems), None)
     except msgspec.DecodeError as error:
         return Checked([Problem("", str(error))], None)
+
+
+def check_pod(document: Document) -> list[Problem]:
+    """What the API server would find wrong with the resources that a pod asks for; nothing else of it."""
+    from dradriver.cluster.rules import pod_resource_problems  # noqa: PLC0415 - as above
+
+    return list(pod_resource_problems(bytes(document.raw)))
 
 
 def _cel_refusal(expression: str) -> str | None:

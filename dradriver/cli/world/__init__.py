@@ -3,7 +3,7 @@
 Law of this package: it collects and decodes, and says what can't be read or seen; it decides nothing.
 """
 
-from dradriver.cli.world.live import list_typed, list_world
+from dradriver.cli.world.live import list_if_allowed, list_typed, list_world
 from dradriver.cli.world.loading import loading
 from dradriver.cli.world.needs import Need, needs, pod_need
 from dradriver.cli.world.options import WorldSource, world_options
@@ -15,6 +15,7 @@ __all__ = [
     "World",
     "WorldSource",
     "allocation_node",
+    "list_if_allowed",
     "list_typed",
     "list_world",
     "loading",

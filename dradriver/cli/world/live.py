@@ -26,7 +26,7 @@ from dradriver.model.slices import ResourceSlice
 from dradriver.model.taint_rule import DeviceTaintRule
 from dradriver.model.workload import Node, Pod
 
-__all__ = ["list_typed", "list_world"]
+__all__ = ["list_if_allowed", "list_typed", "list_world"]
 
 T = TypeVar("T")
 Namespaced = TypeVar("Namespaced", ResourceClaim, Pod)
@@ -47,10 +47,10 @@ async def list_world(client: Client) -> World:
         list_typed(client, CLAIMS, ResourceClaim),
     )
     helpful = asyncio.gather(
-        _if_allowed(client, TEMPLATES, ResourceClaimTemplate),
-        _if_allowed(client, PODS, Pod),
-        _if_allowed(client, NODES, Node),
-        _if_allowed(client, TAINT_RULES, DeviceTaintRule),
+        list_if_allowed(client, TEMPLATES, ResourceClaimTemplate),
+        list_if_allowed(client, PODS, Pod),
+        list_if_allowed(client, NODES, Node),
+        list_if_allowed(client, TAINT_RULES, DeviceTaintRule),
     )
     (slices, classes, claims), (templates, pods, nodes, rules) = await asyncio.gather(needed, helpful)
     return World(
@@ -73,7 +73,8 @@ async def list_typed(client: Client, resource: Resource, kind: type[T], namespac
     return listing.items
 
 
-async def _if_allowed(client: Client, resource: Resource, kind: type[T]) -> list[T]:
+async def list_if_allowed(client: Client, resource: Resource, kind: type[T]) -> list[T]:
+    """All objects of a resource; none where the server does not know it, or, with a warning, forbids it."""
     try:
         return await list_typed(client, resource, kind)
     except NotFound:

@@ -56,6 +56,19 @@ def test_devices_on_which_it_fails_are_named_with_the_place(dradriver: Command) 
 
 
 @pytest.mark.parametrize(
+    ("expression", "hint"),
+    [
+        ('device.attributes["other.example.com"].model == "a"', f"the device has it in the domain {DRIVER}"),
+        (f'device.attributes["{DRIVER}"].model = "a"', "equality is written =="),
+        ("driver == 'a'", "write device.driver"),
+    ],
+)
+def test_of_usual_mistakes_the_hint_says_what_to_write(dradriver: Command, expression: str, hint: str) -> None:
+    result = dradriver("cel", expression, "-f", "-", stdin=OBJECTS)
+    assert f"  hint: {hint}" in result.stderr.splitlines()
+
+
+@pytest.mark.parametrize(
     ("expression", "matches", "failures", "error"),
     [
         ("true", ["big", "small"], [], {}),

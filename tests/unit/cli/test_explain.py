@@ -169,7 +169,7 @@ def test_the_answer_for_each_group_of_devices(dradriver: Command) -> None:
     )
     anything = claim(device_request(count=2))
     lines = explained(dradriver, "claim", "claim-1", objects=[slice_(*devices), device_class(), held, anything])
-    assert f"1 device: taint broken=:NoSchedule is not tolerated ({DRIVER}/node-1/gpu-1)" in lines
+    assert f"1 device: taint broken:NoSchedule is not tolerated ({DRIVER}/node-1/gpu-1)" in lines
 
 
 def counting(*devices: tuple[str, int, str], total: int = 10) -> list[object]:

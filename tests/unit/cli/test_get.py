@@ -10,7 +10,7 @@ import yaml
 from click.testing import Result
 
 from dradriver.cluster.apiserver import ApiServer
-from dradriver.kube import CLAIMS, EVENTS, PODS, SLICES, Client, PatchKind
+from dradriver.kube import CLAIMS, EVENTS, PODS, SLICES, TAINT_RULES, Client, PatchKind
 from dradriver.model.counters import CounterConsumption, CounterSet
 from dradriver.model.device import Device
 from dradriver.model.workload import Pod
@@ -77,6 +77,24 @@ async def test_devices_say_who_has_them(get: Get, client: Client) -> None:
     assert row(result, "gpu-1")[4] == "-"
     items = yaml.safe_load((await get("devices", "-o", "yaml")).stdout)["items"]
     assert {item["name"]: item["allocatedTo"] for item in items}["gpu-0"] == ["default/mine"]
+
+
+async def test_devices_have_the_taints_of_rules_too(get: Get, client: Client) -> None:
+    await populate(client)
+    taint = {"key": "example.com/broken", "effect": "NoSchedule"}
+    rule = {"metadata": {"name": "broken"}, "spec": {"deviceSelector": {"device": "gpu-1"}, "taint": taint}}
+    await client.create(TAINT_RULES, rule, into=dict)
+    items = json.loads((await get("devices", "--pool", "node-1", "-o", "json")).stdout)["items"]
+    assert [(i["name"], i["taints"]) for i in items] == [
+        ("gpu-0", []),
+        ("gpu-1", ["example.com/broken:NoSchedule"]),
+    ]
+
+
+async def test_a_row_is_one_line_for_other_programs(get: Get, client: Client) -> None:
+    values = {f"label_{number}": "x" * 60 for number in range(9)}
+    await client.create(SLICES, slice_(device("gpu-0", values)), into=dict)
+    assert row(await get("devices"), "gpu-0")[-1].count("x" * 60) == 9
 
 
 async def test_claims_say_their_state(get: Get, client: Client) -> None:

@@ -48,6 +48,22 @@ def claim_body(devices: object) -> dict[str, object]:
     }
 
 
+def rule_body(**spec: object) -> dict[str, object]:
+    taint = {"key": "example.com/broken", "effect": "NoExecute"}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": "rule-1"},
+        "spec": {"deviceSelector": {"driver": "gpu.example.com"}, "taint": taint} | spec,
+    }
+
+
+def pod_body(resources: object) -> dict[str, object]:
+    container = {"name": "main", "image": "busybox", "resources": resources}
+    metadata, spec = {"name": "pod"}, {"containers": [container]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
 def found(tmp_path: Path, *bodies: object, as_json: bool = False) -> list[str]:
     path = tmp_path / ("objects.json" if as_json else "objects.yaml")
     if as_json:
@@ -67,6 +83,9 @@ def test_sound_objects_have_no_findings(tmp_path: Path) -> None:
             slice_body(devices=[{"name": "gpu-0", "attributes": {"model": {"string": "x"}}}]),
             class_body(selectors=selectors, config=config),
             claim_body({"requests": [request]}),
+            rule_body(),
+            {**rule_body(), "apiVersion": "resource.k8s.io/v1alpha3", "metadata": {"name": "rule-2"}},
+            pod_body({"requests": {"cpu": "100m"}, "limits": {"example.com/gpu": 1}}),
         )
         == []
     )
@@ -90,6 +109,17 @@ def test_sound_objects_have_no_findings(tmp_path: Path) -> None:
             "apiVersion: 'resource.k8s.io/v2' is not one of",
         ),
         ({**class_body(), "metadata": {"name": "Upper"}}, "metadata.name: Invalid value"),
+        (rule_body(selector={"driver": "gpu.example.com"}), "spec.selector: DeviceTaintRule"),
+        (rule_body(taint={"key": "broken", "effect": "NoSched"}), "spec.taint.effect: Unsupported value"),
+        ({**rule_body(), "apiVersion": "resource.k8s.io/v1beta1"}, "is not one of resource.k8s.io/v1, "),
+        (
+            pod_body({"requests": {"example.com/gpu": 1}}),
+            "spec.containers[0].resources.limits: Required value: Limit must be set",
+        ),
+        (
+            pod_body({"requests": {"example.com/gpu": 1}, "limits": {"example.com/gpu": 2}}),
+            "spec.containers[0].resources.requests: Invalid value",
+        ),
         ({"apiVersion": "v1", "metadata": {}}, "kind: the object has no kind"),
         (
             {
@@ -312,6 +342,7 @@ def test_findings_are_a_document_for_programs(dradriver: Command) -> None:
         "validate", "-o", "json", "-f", "-", stdin=json.dumps(slice_body(devices=[{"name": "A"}]))
     )
     answer = json.loads(result.stdout)
+    assert (answer["apiVersion"], answer["kind"]) == ("dradriver/v1", "Validation")
     assert answer["valid"] is False
     (finding,) = answer["findings"]
     assert (finding["line"], finding["problem"]["path"]) == (1, "spec.devices[0].name")
@@ -339,8 +370,7 @@ def test_extended_resources_are_checked_across_the_files(tmp_path: Path) -> None
     long = {**class_body(), "metadata": {"name": "x" * 64}}
     first = class_body(extendedResourceName="example.com/gpu")
     second = {**first, "metadata": {"name": "second.example.com"}}
-    container = {"name": "main", "image": "busybox", "resources": {"limits": {"example.com/gpu": 33}}}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod"}, "spec": {"containers": [container]}}
+    pod = pod_body({"limits": {"example.com/gpu": 33}})
     told = "\n".join(found(tmp_path, long, first, second, pod))
     assert "has 64 characters, at most 63 are allowed" in told
     assert "warning: spec.extendedResourceName: example.com/gpu is served by class gpu.example.com" in told
