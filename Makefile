@@ -39,6 +39,7 @@ bench: $(VENV)/.developer ## figures; see benchmarks/README.md
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.allocator
 	$(BIN)/python -m benchmarks.waiting
+	$(BIN)/python -m benchmarks.uevents
 
 proto: $(VENV)/.developer ## generate dradriver/wire from proto/
 	cd proto && find kubelet -name '*.proto' | sort | sed 's|^|dradriver/wire/|' | xargs \

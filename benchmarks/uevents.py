@@ -89,8 +89,8 @@ def storm(seconds: float) -> None:
         began, cpu, sent = time.monotonic(), listener.cpu(), 0
         while (now := time.monotonic()) < began + seconds:
             if now - began >= len(lags) + 1:
-                (kernel.unplug if there else kernel.replug)(card)
                 there, moment = not there, time.monotonic()
+                (kernel.replug if there else kernel.unplug)(card)
                 lags.append(listener.told(CARDS if there else CARDS - 1) - moment)
             while sent < (now - began) * A_MINUTE / 60:
                 uevents.tell("change", "devices/pci0000:30/0000:3b:00.0", "pci")
@@ -110,12 +110,20 @@ def overflow() -> None:
             listener.process.send_signal(signal.SIGSTOP)
             for number in range(BURST):
                 uevents.tell("change", f"devices/virtual/block/zram{number}", "block")
-            (kernel.unplug if there else kernel.replug)(card)
-            there, moment = not there, time.monotonic()
+            there = not there
+            (kernel.replug if there else kernel.unplug)(card)
+            moment = time.monotonic()
             listener.process.send_signal(signal.SIGCONT)
             lags.append(listener.told(CARDS if there else CARDS - 1) - moment)
-        print(f"overflow: {BURST} uevents at once, {ROUNDS} times")
+        print(f"overflow: {BURST} uevents at once, {ROUNDS} times; {drops()} were lost")
         print(f"  from the end of it to the driver: {min(lags):.2f} to {max(lags):.2f} s")
+
+
+def drops() -> int:
+    """Messages of netlink that listeners in this namespace had no room for."""
+    head, *rows = Path("/proc/net/netlink").read_text().splitlines()
+    column = head.split().index("Drops")
+    return sum(int(row.split()[column]) for row in rows)
 
 
 def main() -> None:

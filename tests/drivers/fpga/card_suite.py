@@ -174,6 +174,8 @@ class ProgrammingSuite:
 
     def test_what_is_not_there_is_not_programmed(self, benches: Benches, files: Bitstreams) -> None:
         bench = benches("pac")
+        bench.hand.plug("zynq")
+        bench.hand.unplug("axi/f8007000.devcfg")
         for target in ("0000:3b:00.0/2", "0000:3b:00.1", "axi/f8007000.devcfg"):
             with pytest.raises(TargetNotFoundError, match=target):
                 bench.hardware.program(target, files.fitting("pac"), timeout=LONG)

@@ -131,7 +131,7 @@ class Reader:
     def _place(self, address: str) -> tuple[str, int | None]:
         try:
             found = dra.pci_attributes(address, sysfs=self.sysfs)
-        except dra.DraError:  # a platform device, or gone by now
+        except (dra.DraError, OSError):  # a platform device, or gone by now
             return "", None
         root = found.get("resource.kubernetes.io/pcieRoot")
         node = found.get("resource.kubernetes.io/numaNode")

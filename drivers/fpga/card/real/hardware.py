@@ -90,7 +90,12 @@ class RealHardware:
     def cards(self) -> tuple[Card, ...]:
         """See `Hardware`."""
         reader = self._reader()
-        return tuple(reader.card(name, parts) for name, parts in sorted(survey(self._host.sysfs).items()))
+        found = [
+            (reader.card(name, parts), reader.folder(name, parts))
+            for name, parts in sorted(survey(self._host.sysfs).items())
+        ]
+        # A card that goes while it is read is not shown as one of which half is missing.
+        return tuple(card for card, folder in found if folder.exists())
 
     def program(self, target: str, bitstream: Bitstream, *, timeout: float) -> None:
         """See `Hardware`."""
@@ -189,7 +194,10 @@ class RealHardware:
 
     def _confirm(self, target: _Target, bitstream: Bitstream, image: Image) -> None:
         """Notes what the target holds, if that is what it says."""
-        found = self._find(target.id)
+        try:
+            found = self._find(target.id)
+        except TargetNotFoundError as error:
+            raise CardGoneError(f"the card of {target.id} went when it was programmed") from error
         if image.afu_id and found.afu_id and image.afu_id != found.afu_id:
             raise CardError(f"{target.id} holds {found.afu_id} after {image.afu_id} was written to it")
         self._records.remember(target.id, bitstream.sha256.lower(), found.folder, found.afu_id)

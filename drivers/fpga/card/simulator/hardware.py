@@ -222,7 +222,7 @@ def _add(state: NodeState, name: str) -> CardState:
 
 def _same_card(state: NodeState, target: str, pulls: int) -> CardState:
     """The card that has been there all the time."""
-    card = present_card(state, target)
+    card = find_card(state, target)
     if card.pulls != pulls:
         raise CardGoneError(f"the card of {target} was pulled while it was programmed")
     return card

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from drivers.fpga.card.errors import CardGoneError, TargetNotFoundError
+from drivers.fpga.card.errors import TargetNotFoundError
 from drivers.fpga.card.names import card_name
 from drivers.fpga.card.simulator.catalog import CATALOG, CardModel
 from drivers.fpga.card.simulator.state import CardState, NodeState, RegionState
@@ -53,12 +53,11 @@ def present_card(state: NodeState, target: str) -> CardState:
     """The card of a card's or a region's ID.
 
     Raises:
-        TargetNotFoundError: there never was one.
-        CardGoneError: it was pulled.
+        TargetNotFoundError: there is none, or it was pulled.
     """
     card = find_card(state, target)
     if not card.present:
-        raise CardGoneError(f"the card of {target} is gone")
+        raise TargetNotFoundError(f"there is no card or region {target}")
     return card
 
 

@@ -1,0 +1,175 @@
+"""Hardware blocks; the event loop does not."""
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from drivers.fpga.card import (
+    BusyError,
+    Card,
+    CardError,
+    Cards,
+    ManagerFailedError,
+    ManagerState,
+    NotSupportedError,
+)
+from drivers.fpga.card.simulator import MemoryStore, SimulatedHardware
+from tests.drivers.fpga.bitstreams import AFU, Bitstreams
+from tests.drivers.fpga.card_suite import LONG, OTHER_AFU
+
+REGION = "0000:3b:00.0/0"
+FAST = 1000.0
+NEVER = 1e6
+"""Seconds between two looks that nothing asks for."""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Bitstreams:
+    return Bitstreams(tmp_path)
+
+
+@pytest.fixture
+def hardware() -> SimulatedHardware:
+    return SimulatedHardware(["pac"], store=MemoryStore(), speed=FAST)
+
+
+@pytest.fixture
+async def cards(hardware: SimulatedHardware) -> AsyncIterator[Cards]:
+    async with Cards(hardware, rescan=NEVER) as cards:
+        yield cards
+
+
+async def next_of(changes: AsyncGenerator[tuple[Card, ...], None]) -> tuple[Card, ...]:
+    return await asyncio.wait_for(anext(changes), LONG)
+
+
+async def test_what_is_there_is_told_first(cards: Cards) -> None:
+    changes = cards.changes()
+    assert await next_of(changes) == await cards.read()
+    await changes.aclose()
+
+
+async def test_a_card_that_comes_and_goes_is_told(cards: Cards, hardware: SimulatedHardware) -> None:
+    changes = cards.changes()
+    before = await next_of(changes)
+    new = hardware.plug("alveo")
+    assert [card.id for card in await next_of(changes)] == [before[0].id, new]
+    hardware.unplug(new)
+    assert await next_of(changes) == before
+    await changes.aclose()
+
+
+async def test_what_was_programmed_is_told(cards: Cards, files: Bitstreams) -> None:
+    """Nothing else asks for a look: programming sends no uevent."""
+    changes = cards.changes()
+    await next_of(changes)
+    await cards.program(REGION, files.fitting("pac"), timeout=LONG)
+    (card,) = await next_of(changes)
+    assert card.regions[0].afu_id == AFU
+    await changes.aclose()
+
+
+async def test_a_failure_to_program_is_told(
+    cards: Cards, hardware: SimulatedHardware, files: Bitstreams
+) -> None:
+    changes = cards.changes()
+    await next_of(changes)
+    hardware.fail_next(REGION, ManagerState.WRITE_ERROR)
+    with pytest.raises(ManagerFailedError):
+        await cards.program(REGION, files.fitting("pac"), timeout=LONG)
+    (card,) = await next_of(changes)
+    assert card.regions[0].state is ManagerState.WRITE_ERROR
+    await changes.aclose()
+
+
+async def test_whoever_asks_for_the_same_waits_for_the_first(
+    cards: Cards, hardware: SimulatedHardware, files: Bitstreams
+) -> None:
+    began: list[str] = []
+    hardware.hook = lambda call, moment: began.append(call) if (call, moment) == ("program", "before") else None
+    await asyncio.gather(*(cards.program(REGION, files.fitting("pac"), timeout=LONG) for _ in range(5)))
+    assert began == ["program"]
+
+
+async def test_whoever_asks_for_another_is_told_to_wait(
+    cards: Cards, hardware: SimulatedHardware, files: Bitstreams
+) -> None:
+    hardware.hang_next(REGION)
+    first = asyncio.create_task(cards.program(REGION, files.fitting("pac"), timeout=0.5))
+    while not (await cards.read())[0].managers[0].state.is_busy:
+        pass
+    with pytest.raises(BusyError):
+        await cards.program(REGION, files.fitting("pac", OTHER_AFU), timeout=LONG)
+    with pytest.raises(CardError):
+        await first
+
+
+async def test_programming_goes_on_without_its_caller(
+    cards: Cards, hardware: SimulatedHardware, files: Bitstreams
+) -> None:
+    under_way, ended = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def hook(call: str, moment: str) -> None:
+        if (call, moment) == ("program", "after"):
+            loop.call_soon_threadsafe(under_way.set)
+        if (call, moment) == ("programmed", "after"):
+            ended.set()
+
+    hardware.hook = hook
+    caller = asyncio.create_task(cards.program(REGION, files.fitting("pac"), timeout=LONG))
+    await under_way.wait()
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    assert await asyncio.to_thread(ended.wait, LONG)
+    assert (await cards.read())[0].regions[0].bitstream == files.fitting("pac").sha256
+
+
+async def test_leaving_does_not_wait_for_hardware(hardware: SimulatedHardware, files: Bitstreams) -> None:
+    hardware.hang_next(REGION)
+    async with Cards(hardware) as cards:
+        programming = asyncio.create_task(cards.program(REGION, files.fitting("pac"), timeout=2))
+        while not (await cards.read())[0].managers[0].state.is_busy:
+            pass
+    with pytest.raises(asyncio.CancelledError):
+        await programming
+
+
+async def test_without_uevents_cards_are_looked_at_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
+    class Quiet(SimulatedHardware):
+        def wait_change(self, timeout: float) -> bool:
+            raise NotSupportedError("there are no uevents: no libudev")
+
+    hardware = Quiet(["pac"])
+    async with Cards(hardware, rescan=0.05) as cards:
+        changes = cards.changes()
+        await next_of(changes)
+        hardware.plug("zynq")
+        assert len(await next_of(changes)) == 2
+        await changes.aclose()
+    assert "no libudev" in caplog.text
+
+
+async def test_cards_that_cannot_be_read_are_read_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("drivers.fpga.card.cards._PAUSE", 0.01)
+    answers = iter([CardError("not now")])
+
+    def hook(call: str, moment: str) -> None:
+        if (call, moment) == ("cards", "before") and (error := next(answers, None)):
+            raise error
+
+    async with Cards(SimulatedHardware(["pac"], hook=hook), rescan=NEVER) as cards:
+        changes = cards.changes()
+        assert len(await next_of(changes)) == 1
+        await changes.aclose()
+
+
+async def test_the_end_of_changes_ends_their_thread(cards: Cards) -> None:
+    changes = cards.changes()
+    await next_of(changes)
+    await changes.aclose()
+    assert "fpga-changes" not in {thread.name for thread in threading.enumerate()}
