@@ -68,10 +68,18 @@ class Node:
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
-    async def look(self) -> dict[str, Offer]:
-        """What the node could hand out this very moment, by name; it is what preparing goes by."""
+    async def find(self, device: str) -> Offer | None:
+        """A device, if the node could hand it out this very moment; it is what preparing goes by.
+
+        Raises:
+            CardError: its GPU is there and can't be looked at.
+        """
         survey = await self.cards.call(look)
-        return {offer.name: offer for card in survey.cards.values() for offer in self._offers(card)}
+        known = self._offered.get(device)
+        if known is not None and known.card.gpu.uuid in survey.refusals:
+            raise survey.refusals[known.card.gpu.uuid]
+        there = (offer for card in survey.cards.values() for offer in self._offers(card))
+        return next((offer for offer in there if offer.name == device), None)
 
     async def discover(self) -> dra.Pool:
         """Looks at everything, takes back what was left half done, and says what is offered now."""
@@ -85,7 +93,7 @@ class Node:
         gone_now = [finding for record in after if record in before for finding in _gone(record, survey)]
         foreign = {
             uuid: [i.gpu_instance for i in card.instances if (uuid, _place(i)) not in ours]
-            for uuid, card in survey.cards.items()
+            for uuid, card in self._known.items()
         }
         offered = [offer for card in self._known.values() for offer in self._offers(card)]
         vanished = self._vanished(offered, {record.device for record in after})
@@ -132,7 +140,10 @@ class Node:
 
     async def _learn(self, survey: Survey) -> None:
         """A GPU that was there and is not any more stays published, tainted, so that its pods are evicted."""
-        missing = self._known.keys() - survey.cards.keys()
+        missing = self._known.keys() - survey.cards.keys() - survey.refusals.keys()
+        for gpu, refusal in survey.refusals.items():
+            _log.warning("%s can't be looked at, it is taken to be as it was: %s", gpu, refusal)
+        missing |= self._lost & survey.refusals.keys()
         back = self._lost - missing
         for gpu in sorted(missing - self._lost):
             _log.error("%s is lost", gpu)

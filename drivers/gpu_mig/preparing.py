@@ -61,22 +61,20 @@ class Preparing:
     async def unprepare(self, claim: dra.Claim) -> None:
         """Takes back everything that is recorded for the claim.
 
+        All at once, so that instances in use are waited for together.
+
         Raises:
-            CardError: the card refuses something, because a process still uses it (InUseError) for example;
-                everything else is taken back all the same.
+            DraError: the disk is full, or the card refuses something, because a process still uses it
+                (InUseError), for example; everything else is taken back all the same.
         """
-        refusals: list[CardError] = []
-        for record in await asyncio.to_thread(self._node.ledger.all):
-            if record.claim == claim.uid:
-                try:
-                    await self._take_back(record)
-                except CardError as error:
-                    refusals.append(error)
-        if refusals:
-            raise refusals[0]
+        records = await asyncio.to_thread(self._node.ledger.all)
+        ours = (self._take_back(record) for record in records if record.claim == claim.uid)
+        for answer in await asyncio.gather(*ours, return_exceptions=True):
+            if answer is not None:
+                raise answer
 
     async def _prepare(self, claim: dra.Claim, device: dra.AllocatedDevice) -> dra.PreparedDevice:
-        offer = (await self._node.look()).get(device.name)
+        offer = await self._node.find(device.name)
         if device.admin_access:
             return await self._only_shown(offer)
         if offer is None:

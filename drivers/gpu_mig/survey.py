@@ -1,10 +1,12 @@
 """One look at all cards: what they are and what lives on them, taken in one go."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from drivers.gpu_mig.card import (
+    CardError,
     ComputeInstance,
+    DriverNotLoadedError,
     Gpu,
     GpuInstance,
     GpuLostError,
@@ -15,6 +17,7 @@ from drivers.gpu_mig.card import (
     Profile,
     ResetRequiredError,
     System,
+    VersionMismatchError,
 )
 
 __all__ = ["Card", "Instance", "Survey", "look", "look_at"]
@@ -69,10 +72,17 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """All GPUs that answer, by UUID."""
+    """All GPUs that answer, by UUID.
+
+    Attributes:
+        system: the driver.
+        cards: what they are.
+        refusals: of those that are there, and that could not be looked at this time.
+    """
 
     system: System
     cards: Mapping[str, Card]
+    refusals: Mapping[str, CardError] = field(default_factory=dict)
 
 
 def look(hardware: Hardware) -> Survey:
@@ -83,12 +93,17 @@ def look(hardware: Hardware) -> Survey:
     """
     system = hardware.system()
     cards: dict[str, Card] = {}
+    refusals: dict[str, CardError] = {}
     for gpu in hardware.gpus():
         try:
             cards[gpu.uuid] = look_at(hardware, gpu)
         except (GpuLostError, ResetRequiredError):
             continue
-    return Survey(system, cards)
+        except (DriverNotLoadedError, VersionMismatchError):
+            raise
+        except CardError as error:  # it keeps nobody from the others
+            refusals[gpu.uuid] = error
+    return Survey(system, cards, refusals)
 
 
 def look_at(hardware: Hardware, gpu: Gpu) -> Card:

@@ -90,16 +90,12 @@ class Maker:
         while True:
             try:
                 async with self._held(record.device):
-                    await self._converge(Wanted.ABSENT, record)
+                    await self._destroy(record)
             except InUseError:
                 if clock() + pause > until:
                     raise
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, longest)
-            except (GpuLostError, InvalidArgumentError) as error:
-                _log.warning("%s is destroyed when its GPU is back: %s", record.device, error)
-                await self._write(record, State.DESTROYING)
-                return
             else:
                 return
 
@@ -121,6 +117,16 @@ class Maker:
                 continue
             except dra.DraError as error:
                 _log.warning("%s is not taken back now: %s", record.device, error)
+
+    async def _destroy(self, record: Record) -> None:
+        kept = await asyncio.to_thread(self._ledger.get, record.device)
+        if kept is not None and kept.claim != record.claim:
+            return  # while this one waited, another process finished it and the device got a new claim
+        try:
+            await self._converge(Wanted.ABSENT, record)
+        except (GpuLostError, InvalidArgumentError) as error:
+            _log.warning("%s is destroyed when its GPU is back: %s", record.device, error)
+            await self._write(record, State.DESTROYING)
 
     @asynccontextmanager
     async def _held(self, device: str, patience: float = _HOLD_SECONDS) -> AsyncIterator[None]:

@@ -68,6 +68,11 @@ class Cards(Harness):
             for gpu in self.cards.gpus()
         }
 
+    @property
+    def there(self) -> list[tuple[str, int, int]]:
+        """What the first GPU is divided into."""
+        return self.instances()[self.gpu]
+
     def profile(self, gpu: str, instance: GpuInstance) -> str:
         return next(each.name for each in self.cards.profiles(gpu) if each.id == instance.profile_id)
 
