@@ -32,7 +32,7 @@ e2e: $(VENV)/.developer ## on a real Kubernetes (builds it once, for minutes; sk
 	@$(BIN)/python -m tests.e2e.host
 	$(BIN)/python -m pytest -m e2e --timeout 1800
 
-faults: $(VENV)/.developer ## kill -9 drivers at 200 random moments (KILLS=n, SEED=n)
+faults: $(VENV)/.developer ## kill -9 drivers 200 times at random moments, the control plane a third as often (KILLS=n, SEED=n)
 	KILLS=$${KILLS:-200} $(BIN)/python -m pytest -s tests/faults tests/drivers/gpu_mig/test_kill_minus_nine_at_any_moment.py
 
 bench: $(VENV)/.developer ## figures; see benchmarks/README.md

@@ -23,6 +23,7 @@ from dradriver.driver import (
 )
 from dradriver.errors import DraError, InvalidObjectError
 from dradriver.kube import Cache, Client
+from dradriver.kube.errors import ApiError
 from dradriver.model.claim import DeviceResult, ResourceClaim
 from dradriver.model.device import Device
 from dradriver.model.meta import Condition
@@ -136,8 +137,8 @@ class Attacher:
     async def _call_attach(self, claim: BindingClaim, device: AllocatedDevice) -> None:
         try:
             await self._calls.call(self._driver.attach, claim, device, about=f" of claim {claim}")
-        except (AttachError, AllocationGone):
-            raise
+        except (AttachError, AllocationGone, ApiError):
+            raise  # an API server that does not take what `attach` tells says nothing of the device
         except DraError as error:
             raise AttachError(str(error)) from error
 

@@ -332,4 +332,5 @@ def _offers(node: Node) -> tuple[object, ...]:
     """What of a node scheduling depends on; heartbeats do not count."""
     ready = next((c.status for c in node.status.conditions if c.type == "Ready"), "True")
     plugins = {name: amount for name, amount in node.status.allocatable.items() if is_extended(name)}
-    return node.metadata.uid, node.metadata.labels, node.spec, ready, plugins
+    features = node.status.declared_features
+    return node.metadata.uid, node.metadata.labels, node.spec, ready, plugins, features

@@ -160,7 +160,8 @@ class Attaching(DeviceSource):
         long) an `async def` is cancelled.
 
         Raises:
-            AttachError: the device can't be made ready. Any other exception means the same.
+            AttachError: the device can't be made ready. Any other exception means the same, but those of
+                `conditions.set` for an API server that does not answer: then `attach` is called again.
         """
 
 

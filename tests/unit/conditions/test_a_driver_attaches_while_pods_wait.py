@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 
 from dradriver.driver import AllocatedDevice, Attachment, BindingClaim
-from dradriver.kube import CLAIMS, PODS, PatchKind
+from dradriver.kube import CLAIMS, PODS, PatchKind, Unavailable
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.workload import Pod
 from dradriver.testing import builders
@@ -47,6 +47,28 @@ async def test_the_second_attempt_takes_the_good_device(lab: Lab, hardware: Hard
     assert tainted_when_it_failed
     assert lab.tainted() == {"gpu-0"}
     assert set(hardware.attached) == {"gpu-1"}
+
+
+async def test_an_api_server_that_does_not_take_what_attach_tells_makes_no_device_bad(
+    lab: Lab, hardware: Hardware
+) -> None:
+    """It is attached once more, and no other device is taken."""
+
+    class Telling(FabricDriver):
+        refused = False
+
+        async def attach(self, claim: BindingClaim, device: AllocatedDevice) -> None:
+            await super().attach(claim, device)
+            if not self.refused:
+                self.refused = True
+                raise Unavailable("the server is away", status=503)
+            await claim.conditions.set(device, READY, True, "Told")
+
+    async with lab.scheduler(), lab.driver(driver := Telling(hardware)):
+        await lab.pod()
+        assert await lab.bound() == "gpu-0"
+    assert driver.refused
+    assert not lab.tainted()
 
 
 async def test_with_only_a_bad_device_the_pod_does_not_spin(lab: Lab, hardware: Hardware) -> None:

@@ -121,6 +121,7 @@ WAKES: dict[str, tuple[Step, ...]] = {
     "Node label updated": (shown("nodes", builders.node(zone="a")),),
     "Node taint updated": (shown("nodes", replace(NODE, spec=NodeSpec(unschedulable=True))),),
     "Node allocatable updated": (changed_node(allocatable={"example.com/gpu": Quantity(1)}),),
+    "Node declared feature updated": (changed_node(declared_features=["DRAConsumableCapacity"]),),
     "Node readiness updated": (changed_node(conditions=[Condition(type="Ready", status="False")]),),
     "assigned pod with extended resources deleted": (shown("pods", RUNS), gone("pods", RUNS)),
     "special ResourceClaim of the pod updated": (shown("claims", SPECIAL), shown("claims", allocated(SPECIAL))),
