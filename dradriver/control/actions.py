@@ -22,6 +22,7 @@ __all__ = [
     "CreateClaim",
     "DeleteClaim",
     "Evict",
+    "LookUpClaims",
     "LookUpPod",
     "Nominate",
     "RecordClaims",
@@ -81,6 +82,14 @@ class DeleteClaim:
     """
 
     claim: ResourceClaim
+
+
+@dataclass(frozen=True, slots=True)
+class LookUpClaims:
+    """Reads claims that may have been written, for the pod `namespace/name`. Writes nothing."""
+
+    wanted_for: str
+    claims: tuple[ResourceClaim, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +226,7 @@ Action: TypeAlias = (
     | RecordClaims
     | RecordSpecialClaim
     | DeleteClaim
+    | LookUpClaims
     | LookUpPod
     | AddFinalizer
     | Allocate

@@ -36,7 +36,7 @@ from dradriver.control.snapshot import Plan
 from dradriver.model.claim import CLAIM_FINALIZER, ResourceClaim
 from dradriver.model.workload import Pod
 
-__all__ = ["BindingFailed", "Claims", "PlanFailed", "next_step", "settled", "unreserve"]
+__all__ = ["BindingFailed", "Claims", "PlanFailed", "WriteFailed", "next_step", "settled", "unreserve"]
 
 Claims: TypeAlias = Mapping[str, ResourceClaim]
 """All claims by `namespace/name`."""
@@ -47,6 +47,10 @@ _ENDLESS: Final = Patience()
 
 class PlanFailed(Exception):  # noqa: N818 - a finding
     """The plan can't be carried out any more, the text says why; the pod has to be scheduled again."""
+
+
+class WriteFailed(PlanFailed):
+    """The API server does not take a write of the plan."""
 
 
 class BindingFailed(PlanFailed):

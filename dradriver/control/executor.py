@@ -52,6 +52,7 @@ class Executor:
             actions.RecordClaims: self._record_claims,
             actions.RecordSpecialClaim: self._record_special_claim,
             actions.DeleteClaim: self._delete_claim,
+            actions.LookUpClaims: self._look_up_claims,
             actions.LookUpPod: self._look_up_pod,
             actions.AddFinalizer: self._add_finalizer,
             actions.Allocate: self._allocate,
@@ -129,6 +130,10 @@ class Executor:
         await self._client.delete(CLAIMS, meta.name, meta.namespace, uid=meta.uid)
         # With or without a finalizer: see what became of it.
         await self._refresh_claim(action.claim)
+
+    async def _look_up_claims(self, action: actions.LookUpClaims) -> None:
+        for claim in action.claims:
+            await self._refresh_claim(claim)
 
     async def _look_up_pod(self, action: actions.LookUpPod) -> None:
         try:

@@ -19,12 +19,14 @@ from types import TracebackType
 from typing import Final, Self
 
 from dradriver.allocator import InUse
-from dradriver.control.actions import Action, CreateClaim, Report, Step, Then
-from dradriver.control.binding import BindingFailed, PlanFailed, next_step, settled, unreserve
+from dradriver.control.actions import Action, CreateClaim, LookUpClaims, Report, Step, Then
+from dradriver.control.binding import BindingFailed, PlanFailed, WriteFailed, next_step, settled, unreserve
 from dradriver.control.caches import Caches, Index
 from dradriver.control.cluster_view import ClusterView
+from dradriver.control.doubts import Doubts
 from dradriver.control.executor import Executor
-from dradriver.control.extended import amounts_of, is_extended, owners_of
+from dradriver.control.extended import amounts_of, owners_of
+from dradriver.control.interests import asked_by, offered_by
 from dradriver.control.loop import Loop
 from dradriver.control.metrics import Metrics
 from dradriver.control.pipeline import schedule
@@ -37,7 +39,7 @@ from dradriver.control.tries import Tries
 from dradriver.control.waiting import SeenConditions, Waits
 from dradriver.control.work_queue import WorkQueue
 from dradriver.errors import DraError
-from dradriver.kube import ChangeKind, TooManyRequests, Unavailable
+from dradriver.kube import ChangeKind
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.taint_rule import DeviceTaintRule
 from dradriver.model.workload import Node, Pod
@@ -80,6 +82,7 @@ class Scheduler:
         self._settings = settings = settings or SchedulerSettings()
         self._plans: dict[str, Plan] = {}
         self._failed: dict[str, PlanFailed] = {}
+        self._doubts = Doubts()
         self._waits = Waits(
             SeenConditions(caches.claims),
             settings.binding_timeout,
@@ -114,12 +117,14 @@ class Scheduler:
 
     async def decide(self, key: str) -> Step:
         """The next step for a pod: a plan is made if there is none, then written."""
+        plan = self._plans.get(key)
+        if plan is not None and key in self._doubts:
+            return Step(Then.AGAIN, LookUpClaims(key, tuple(self._claims_of(plan))))
         pod = self._caches.pods.items.get(key)
         if pod is None or not self._mine(pod):
             self._forget(key)
             self._tries.forget(key)
             return Step(Then.DONE)
-        plan = self._plans.get(key)
         if plan is not None and plan.pod_uid == pod.metadata.uid:
             return self._timed(self._write(key, pod, plan), key)
         self._forget(key)
@@ -132,12 +137,15 @@ class Scheduler:
 
     async def failed(self, key: str, error: DraError) -> None:
         """A write was refused: the plan is given up, unless the API server may only not have answered."""
-        if key in self._plans and not isinstance(error, (Unavailable, TooManyRequests)):
-            self._failed[key] = PlanFailed(str(error))
+        if key in self._plans and not self._doubts.add(key, error):
+            self._failed.setdefault(key, WriteFailed(str(error)))
 
     async def _carry_out(self, action: Action) -> bool:
         if not isinstance(action, CreateClaim):
-            return await self._execute(action)
+            done = await self._execute(action)
+            if isinstance(action, LookUpClaims):
+                self._doubts.settle(action.wanted_for)
+            return done
         done = False
         try:
             done = await self._execute(action)
@@ -163,6 +171,7 @@ class Scheduler:
         self._waiting.discard(key)
         self._waits.forget(key)
         self._failed.pop(key, None)
+        self._doubts.forget(key)
         plan = self._plans.pop(key, None)
         pod = self._caches.pods.items.get(key)
         if plan is not None and pod is not None and pod.spec.node_name == plan.node:
@@ -207,7 +216,7 @@ class Scheduler:
         problem = self._failed[key]
         self._forget(key)
         report = Report(pod, "SchedulerError", str(problem))
-        if not isinstance(problem, BindingFailed):
+        if not isinstance(problem, (BindingFailed, WriteFailed)):
             return Step(Then.LATER, report)
         self._loop.queue.add_after(key, self._tries.set_back(key))
         return Step(Then.WAIT, report)
@@ -256,14 +265,15 @@ class Scheduler:
 
     def _pod_changed(self, _kind: ChangeKind, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
-        if pod is None or (old is not None and new is not None and _asks(old) == _asks(new)):
+        if pod is None or (old is not None and new is not None and asked_by(old) == asked_by(new)):
             return  # what we reported ourselves, or what only its kubelet says
         left_its_node = old is not None and holds(old) and (new is None or not holds(new))
         if left_its_node and (self._view.keeps_distance or amounts_of(pod)):
             self._wake()  # who had to keep its distance, or found too little left, may come
-        # At once, as others may wait for what the plan held; but not while a write of it is under way, which
-        # may be stored yet: then the next decision does it.
-        if (new is None or not self._mine(new)) and not self._loop.queue.is_worked_on(pod.ref):
+        # At once, as others may wait for what the plan held; but not while a write of it is under way, or got
+        # no answer: it may be stored yet. Then the next decision does it.
+        unknown = self._loop.queue.is_worked_on(pod.ref) or pod.ref in self._doubts
+        if (new is None or not self._mine(new)) and not unknown:
             self._forget(pod.ref)
             self._tries.forget(pod.ref)
         # Also then: the queue forgets a key when it is done with it.
@@ -287,7 +297,7 @@ class Scheduler:
         return pods
 
     def _node_changed(self, _kind: ChangeKind, old: Node | None, new: Node | None) -> None:
-        if new is not None and (old is None or _offers(old) != _offers(new)):
+        if new is not None and (old is None or offered_by(old) != offered_by(new)):
             self._wake()
         if new is None and old is not None:
             for key, plan in self._plans.items():
@@ -315,22 +325,3 @@ def _unschedulable(pod: Pod, verdict: Unschedulable) -> Step:
     if verdict.quiet or (told and not pod.status.nominated_node_name):
         return Step(Then.WAIT)
     return Step(Then.WAIT, Report(pod, verdict.reason, verdict.message))
-
-
-def _asks(pod: Pod) -> tuple[object, ...]:
-    """What of a pod scheduling depends on."""
-    return (
-        pod.metadata.uid,
-        pod.metadata.deletion_timestamp,
-        pod.spec,
-        pod.status.resource_claim_statuses,
-        pod.finished,
-    )
-
-
-def _offers(node: Node) -> tuple[object, ...]:
-    """What of a node scheduling depends on; heartbeats do not count."""
-    ready = next((c.status for c in node.status.conditions if c.type == "Ready"), "True")
-    plugins = {name: amount for name, amount in node.status.allocatable.items() if is_extended(name)}
-    features = node.status.declared_features
-    return node.metadata.uid, node.metadata.labels, node.spec, ready, plugins, features

@@ -146,3 +146,40 @@ async def test_what_is_being_written_for_a_pod_that_goes_is_not_promised_to_the_
         await lab.until(lambda _, claims: bool(allocated) if own else not any("first" in ref for ref in claims))
         await lab.until_bound(2)
     assert all(len(set(each)) == len(each) for each in held)
+
+
+async def test_a_write_without_an_answer_is_looked_up_before_its_devices_go_to_others(lab: Lab) -> None:
+    """It was stored, nobody was told, the watch is late, and its pod is deleted."""
+    await begin(lab)
+    both = builders.claim(builders.device_request(count=2), name="first")
+    await lab.client.create(CLAIMS, both, "default", into=dict)
+    late = Fault(verb="watch", resource="resourceclaims", delay=1.5, count=1)
+    slow = Fault(verb="get", resource="resourceclaims", delay=0.1, count=-1)
+    lost = Fault(verb="patch", resource="resourceclaims/status", drop=True, applied=True)
+    away = Fault(verb="patch", resource="resourceclaims/status", code=500, count=-1)
+    for fault in (late, slow, lost, away):
+        lab.server.faults.add(fault)
+    held: list[list[str]] = []
+    lab.seen.claims.subscribe(lambda *_: held.append(lab.held()))
+    async with Controllers(lab.client):
+        await lab.pods(builders.pod("first", name="first"))
+        await lab.until(lambda *_: bool(lab.held()))
+        await lab.client.delete(PODS, "first", "default", grace_seconds=0)
+        await lab.pods(pod("second", gpu=2), pod("third", gpu=2))
+        await lab.until(lambda pods, _: "default/first" not in pods)
+        away.count = slow.count = 0
+        await lab.until_bound(2)
+    assert all(len(set(each)) == len(each) for each in held)
+
+
+async def test_writes_that_never_get_an_answer_keep_no_device_from_others(lab: Lab) -> None:
+    await begin(lab)
+    fault = lab.server.faults.add(Fault(verb="create", resource="pods/binding", code=500, count=-1))
+    async with Controllers(lab.client):
+        await lab.pods(pod(gpu=2))
+        await lab.until(lambda *_: bool(lab.held()))
+        await lab.until(lambda pods, _: any(each.status.conditions for each in pods.values()))
+        assert not lab.held()
+        fault.count = 0
+        await lab.until_bound(1)
+    whole(lab)

@@ -323,7 +323,7 @@ class World:
             case actions.Report(pod, reason, message):
                 condition = PodCondition(type="PodScheduled", status="False", reason=reason, message=message)
                 self.change(pod.metadata.name, conditions=[condition], nominated_node_name="")
-            case actions.Say() | actions.Evict() | actions.SetRuleCondition():
+            case actions.LookUpClaims() | actions.Say() | actions.Evict() | actions.SetRuleCondition():
                 pass
         self._maybe_crash()
 
