@@ -5,6 +5,7 @@ import contextlib
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from types import TracebackType
@@ -44,6 +45,7 @@ class Cards:
         self._rescan = rescan
         self._programming: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._programmed = threading.Event()
+        self._following: dict[asyncio.Task[None], threading.Event] = {}
 
     async def __aenter__(self) -> Self:
         await asyncio.to_thread(self._hardware.open)
@@ -56,7 +58,9 @@ class Cards:
         running = list(self._programming.values())
         for task in running:
             task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        for stop in self._following.values():
+            stop.set()
+        await asyncio.gather(*running, *self._following, return_exceptions=True)
         await asyncio.to_thread(self._hardware.close)
 
     async def read(self) -> Found:
@@ -85,24 +89,32 @@ class Cards:
         await asyncio.shield(task)
 
     async def changes(self) -> AsyncGenerator[Found, None]:
-        """The cards as they are now, and again each time that they are others; for one listener at a time."""
+        """The cards as they are now, and again each time that they are others; it ends with this object."""
         loop = asyncio.get_running_loop()
-        queue: asyncio.Queue[Found] = asyncio.Queue()
+        news: deque[Found] = deque(maxlen=1)  # a slow listener is told the latest alone
+        told = asyncio.Event()
         stop = threading.Event()
+
+        def keep(found: Found) -> None:
+            news.append(found)
+            told.set()
 
         def put(found: Found) -> None:
             with contextlib.suppress(RuntimeError):  # the loop may be gone by now
-                loop.call_soon_threadsafe(queue.put_nowait, found)
+                loop.call_soon_threadsafe(keep, found)
 
         follow = asyncio.create_task(on_own_thread("fpga-changes", partial(self._follow, put, stop)))
+        follow.add_done_callback(lambda _: told.set())
+        self._following[follow] = stop
         try:
-            while True:
-                found = await queue.get()
-                while not queue.empty():  # a slow listener is told the latest alone
-                    found = queue.get_nowait()
-                yield found
+            while news or not follow.done():
+                await told.wait()
+                told.clear()
+                if news:
+                    yield news.pop()
         finally:
             stop.set()
+            del self._following[follow]
             await follow
 
     async def _program(self, target: str, bitstream: Bitstream, timeout: float) -> None:
@@ -141,7 +153,7 @@ class Cards:
     ) -> Found | None:
         try:
             found = self._hardware.cards()
-        except CardError as error:
+        except (CardError, OSError) as error:
             _log.warning("FPGAs can't be read, tried again in %.0f s: %s", _PAUSE, error)
             rhythm.failed(now, _PAUSE)
             return seen

@@ -30,5 +30,10 @@ async def on_own_thread(name: str, action: Callable[[], None]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop may be gone by now
             loop.call_soon_threadsafe(finish, problem)
 
-    threading.Thread(target=run, name=name, daemon=True).start()
-    await done
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    thread.start()
+    try:
+        await done
+    finally:
+        if done.done() and not done.cancelled():
+            thread.join()  # it has told its end already

@@ -168,6 +168,30 @@ async def test_cards_that_cannot_be_read_are_read_later(monkeypatch: pytest.Monk
         await changes.aclose()
 
 
+async def test_leaving_ends_changes_that_somebody_waits_for() -> None:
+    async with Cards(SimulatedHardware(["pac"]), rescan=NEVER) as cards:
+        changes = cards.changes()
+        await next_of(changes)
+        waiting = asyncio.create_task(next_of(changes))
+        await cards.read()
+    with pytest.raises(StopAsyncIteration):
+        await waiting
+
+
+async def test_what_nobody_expected_is_the_listeners() -> None:
+    """Rather than cards that are followed no more."""
+
+    class Broken(SimulatedHardware):
+        def wait_change(self, timeout: float) -> bool:
+            raise RuntimeError("a mistake of ours")
+
+    async with Cards(Broken(["pac"]), rescan=NEVER) as cards:
+        changes = cards.changes()
+        await next_of(changes)
+        with pytest.raises(RuntimeError, match="a mistake of ours"):
+            await next_of(changes)
+
+
 async def test_the_end_of_changes_ends_their_thread(cards: Cards) -> None:
     changes = cards.changes()
     await next_of(changes)

@@ -19,7 +19,16 @@ def may_make_namespaces() -> bool:
 
 
 def run_suite(wrapper: list[str], file: str, tmp_path: Path) -> None:
-    options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--basetemp", str(tmp_path / "suite")]
+    options = [
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "--noconftest",
+        "--basetemp",
+        str(tmp_path / "suite"),
+    ]
     command = [*wrapper, sys.executable, "-m", "pytest", *options, str(HERE / file)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 import dradriver as dra
 from drivers.fpga.card.names import card_name
 from drivers.fpga.card.real.survey import Parts
-from drivers.fpga.card.real.sysfs import Device, members, number_of, pci_address
+from drivers.fpga.card.real.sysfs import Device, matches, members, number_of, pci_address, read
 from drivers.fpga.card.values import (
     Bridge,
     Card,
@@ -194,8 +194,8 @@ def _shell(parts: Parts) -> str:
     if parts.engines:
         return parts.engines[0].attribute("bitstream_id")
     for function in (parts.user, parts.management):
-        for rom in sorted(function.path.glob("rom*/VBNV")) if function is not None else ():
-            return Device(rom.parent).attribute("VBNV")
+        for name in matches(function.path, "rom*/VBNV") if function is not None else ():
+            return read(name)
     return ""
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from drivers.fpga.card.real.sysfs import Device, members, number_of, pci_address
+from drivers.fpga.card.real.sysfs import Device, matches, members, number_of, pci_address
 
 __all__ = ["Parts", "survey"]
 
@@ -81,7 +81,7 @@ def _devices(sysfs: Path) -> Iterator[tuple[_Kind, Device]]:
     regions = members(sysfs, "fpga_region")
     regions.sort(key=lambda each: (number_of(each.owner.name), each.owner, number_of(each.name)))
     for device in regions:
-        if not any(device.path.glob("dfl-*")):
+        if not matches(device.path, "dfl-*"):
             yield "regions", device
 
 

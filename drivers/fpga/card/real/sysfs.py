@@ -7,7 +7,7 @@ from typing import Final
 
 from drivers.fpga.card.values import DeviceNode
 
-__all__ = ["Device", "members", "number_of", "pci_address", "read"]
+__all__ = ["Device", "matches", "members", "number_of", "pci_address", "read"]
 
 _BUS_ID: Final = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]")
 
@@ -18,6 +18,14 @@ def read(path: Path) -> str:
         return path.read_text(errors="replace").strip()
     except OSError:
         return ""
+
+
+def matches(folder: Path, pattern: str) -> list[Path]:
+    """The paths below a folder that match, in their order; none when it is gone."""
+    try:
+        return sorted(folder.glob(pattern))
+    except OSError:
+        return []
 
 
 def number_of(name: str) -> int:
