@@ -125,7 +125,10 @@ class Attacher:
         try:
             told = binding_claim(claim, self._driver, self._device, writer)
             device = next(each for each in told.devices if each.id(self._driver.name) == result.id)
+            started = asyncio.get_running_loop().time()
             await self._call_attach(told, device)
+            seconds = asyncio.get_running_loop().time() - started
+            _log.info("attached device %s for claim %s in %.3f s", result.id, claim.ref, seconds)
             own = own_conditions(result, self._driver.own_conditions)
             await writer.set_all(device, [_told(kind, "Ready", "") for kind in own])
             self._keeper.welcome(result.pool, result.device)

@@ -17,7 +17,7 @@ from dradriver.driver import Attachment, BindingDriver
 from dradriver.errors import DraError
 from dradriver.kube import CLAIMS, Cache, ChangeKind, Client
 from dradriver.kube.backoff import Backoff
-from dradriver.model.claim import ResourceClaim
+from dradriver.model.claim import DeviceId, ResourceClaim
 from dradriver.model.device import Device
 from dradriver.node.calls import Calls
 
@@ -144,6 +144,8 @@ class BindingController:
         except DraError:
             self._on_error("detach")
             raise
+        device = DeviceId(self._driver.name, attachment.pool, attachment.device)
+        _log.info("detached device %s of claim %s", device, claim.ref)
 
     async def _detach_strangers(self) -> None:
         """What the hardware knows and no claim speaks of, because its record was lost, is detached."""

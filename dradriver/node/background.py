@@ -5,6 +5,8 @@ import logging
 from collections.abc import Collection, Coroutine
 from typing import Any, Final, TypeVar, cast
 
+from dradriver.errors import DraError
+
 __all__ = ["Background", "Unstoppable", "deliverable", "end", "settled"]
 
 _log = logging.getLogger(__name__)
@@ -99,6 +101,8 @@ class Background:
         else:
             error = task.exception()
         if error is not None:
-            _log.error("%s ended: %s", task.get_name(), error, exc_info=error)
+            # A DraError says it all; the places in the code are wanted of a defect.
+            defect = None if isinstance(error, DraError) else error
+            _log.error("%s ended: %s", task.get_name(), error, exc_info=defect)
             self._error = error
             self._failed.set()

@@ -64,7 +64,8 @@ def load_any(name: str) -> type[Driver | PoolDriver]:
     try:
         loaded: object = point.load()
     except Exception as error:
-        raise DriverError(f"driver {name!r} ({point.value}) can't be imported: {error!r}") from error
+        what = repr(name) if point.value == name else f"{name!r} ({point.value})"
+        raise DriverError(f"driver {what} can't be imported: {error!r}") from error
     if not (isinstance(loaded, type) and issubclass(loaded, Driver | PoolDriver)):
         raise DriverError(
             f"driver {name!r}: {point.value} is not a subclass of dradriver.Driver or dradriver.PoolDriver"

@@ -117,6 +117,8 @@ def end_threads(prefix: str, code: int) -> None:
 
 def _instantiate(driver: type[Driver | PoolDriver], settings: Settings) -> Driver | PoolDriver:
     name_of(driver)
+    if missing := ", ".join(f"{each}()" for each in sorted(driver.__abstractmethods__)):
+        raise DriverError(f"{driver.__name__} lacks {missing}, which such a driver has to have")
     try:
         instance = driver()
     except DraError:

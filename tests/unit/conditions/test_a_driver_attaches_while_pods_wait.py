@@ -1,7 +1,10 @@
 """A binding driver beside the scheduling pipeline, on one API server."""
 
 import asyncio
+import re
 from collections.abc import Mapping
+
+import pytest
 
 from dradriver.driver import AllocatedDevice, Attachment, BindingClaim
 from dradriver.kube import CLAIMS, PODS, PatchKind, Unavailable
@@ -27,6 +30,23 @@ async def test_a_pod_is_bound_when_its_device_is_attached_and_detached_when_it_i
         await lab.until(lambda _, claims: not claims["default/pod-1"].metadata.finalizers)
         assert not hardware.attached
         assert not lab.claim().metadata.annotations
+
+
+async def test_the_log_says_what_was_attached_and_detached(
+    lab: Lab, hardware: Hardware, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "dradriver.conditions")
+    async with lab.scheduler(), lab.driver(FabricDriver(hardware)):
+        await lab.pod()
+        await lab.bound()
+        await lab.delete_pod()
+        await lab.until(lambda _, claims: not claims["default/pod-1"].metadata.finalizers)
+    told = [each for each in caplog.records if each.name.startswith("dradriver.conditions")]
+    said = [re.sub(r"[\d.]+ s$", "0.1 s", each.getMessage()) for each in told]
+    assert said == [
+        f"attached device {DRIVER}/fabric/gpu-0 for claim default/pod-1 in 0.1 s",
+        f"detached device {DRIVER}/fabric/gpu-0 of claim default/pod-1",
+    ]
 
 
 async def test_the_second_attempt_takes_the_good_device(lab: Lab, hardware: Hardware) -> None:

@@ -25,7 +25,9 @@ async def test_files_of_the_drivers_own_outlive_its_process(node: Node) -> None:
     assert second.data_dir.is_relative_to(node.root / "plugins" / second.name)
 
 
-async def test_a_driver_that_asks_for_a_new_process_ends_this_one_as_failed(node: Node) -> None:
+async def test_a_driver_that_asks_for_a_new_process_ends_this_one_as_failed(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
     driver = LampDriver(node.hardware)
     running = asyncio.create_task(node.plugin(driver).run(asyncio.Event(), grace=5))
     while driver._on_restart is None:
@@ -33,6 +35,7 @@ async def test_a_driver_that_asks_for_a_new_process_ends_this_one_as_failed(node
     await asyncio.to_thread(driver.restart, "the library was replaced")
     with pytest.raises(DriverError, match="started again: the library was replaced"):
         await running
+    assert not any(record.exc_info for record in caplog.records)
 
 
 async def test_without_an_sdk_the_wish_is_ignored() -> None:

@@ -28,6 +28,10 @@ class Broken(Fine):
         raise OSError("no such card")
 
 
+class Halved(dra.Driver):
+    name = "fine.example.com"
+
+
 class Misnamed(Fine):
     name = "Fine Driver"
 
@@ -36,6 +40,7 @@ class Misnamed(Fine):
     ("driver", "given", "code", "line"),
     [
         (Broken, {}, 1, "Error: Broken() raised OSError('no such card')"),
+        (Halved, {}, 1, "Error: Halved lacks discover(), prepare(), which such a driver has to have"),
         (Misnamed, {}, 1, "Error: Misnamed.name: 'Fine Driver' is not a DNS subdomain"),
         (Fine, {"metrics_port": "x"}, 2, "Error: --metrics-port: 'x' is not a port number"),
         (Fine, {"kubeconfig": "/no/such/file"}, 1, "Error: "),
