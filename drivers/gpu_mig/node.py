@@ -19,6 +19,7 @@ from drivers.gpu_mig.health import (
     lost,
     read_notes,
     reports,
+    reset_required,
     still_true,
     taints,
     with_news,
@@ -136,7 +137,8 @@ class Node:
         return offers(card, self._mode, self.settings.mig_switching)
 
     def _wrong(self) -> list[Finding]:
-        return [*self._findings, *self._gone, *(lost(gpu) for gpu in sorted(self._lost))]
+        sick = (reset_required(uuid) for uuid, card in self._known.items() if card.needs_reset)
+        return [*self._findings, *self._gone, *sick, *(lost(gpu) for gpu in sorted(self._lost))]
 
     async def _learn(self, survey: Survey) -> None:
         """A GPU that was there and is not any more stays published, tainted, so that its pods are evicted."""

@@ -20,6 +20,7 @@ __all__ = [
     "gone",
     "lost",
     "reports",
+    "reset_required",
     "still_true",
     "taints",
     "with_news",
@@ -125,6 +126,12 @@ def lost(gpu: str) -> Finding:
     """A GPU that was there does not answer any more."""
     message = f"{gpu} does not answer: it fell off the bus, or has to be reset"
     return Finding(where=Where(gpu), key="gpu-lost", effect="NoExecute", message=message)
+
+
+def reset_required(gpu: str) -> Finding:
+    """A GPU says that it has to be reset, whoever was there to hear of the error that made it so."""
+    message = f"{gpu} has to be reset"
+    return Finding(where=Where(gpu), key="reset-required", effect="NoSchedule", message=message)
 
 
 def gone(gpu: str, place: Place) -> Finding:

@@ -179,9 +179,25 @@ async def test_an_event_is_told_to_the_kubelet_and_to_the_scheduler_and_outlives
         assert asked.is_set()
     async with watched(tmp_path, store) as (again, hand):
         (pool,) = await again.discover()
-        assert {taint.value for device in pool.devices for taint in device.taints} == {"79"}
+        assert {(taint.key, taint.value) for device in pool.devices for taint in device.taints} == {
+            ("gpu.nvidia.com/xid", "79"),
+            ("gpu.nvidia.com/reset-required", ""),
+        }
         hand.reset(hand.gpus()[0].uuid)
         (pool,) = await again.discover()
+        assert not any(device.taints for device in pool.devices)
+
+
+async def test_a_gpu_that_failed_while_nobody_listened_is_kept_away_from_claims(tmp_path: Path) -> None:
+    async with watched(tmp_path, MemoryStore()) as (driver, hand):
+        gpu = hand.gpus()[0].uuid
+        hand.fail(gpu, EventKind.XID, xid=79, needs_reset=True)
+        (pool,) = await driver.discover()
+        assert {(mark.key, mark.effect) for device in pool.devices for mark in device.taints} == {
+            ("gpu.nvidia.com/reset-required", "NoSchedule")
+        }
+        hand.reset(gpu)
+        (pool,) = await driver.discover()
         assert not any(device.taints for device in pool.devices)
 
 
