@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
@@ -13,7 +13,6 @@ import dradriver as dra
 from drivers.gpu_mig.card import CardError, Cards, Event, Hardware
 from drivers.gpu_mig.health import (
     Finding,
-    divided,
     found_in,
     gone,
     lost,
@@ -26,7 +25,7 @@ from drivers.gpu_mig.health import (
     write_notes,
 )
 from drivers.gpu_mig.instances import Ledger, Maker, Place, Record, State
-from drivers.gpu_mig.offer import Marks, Offer, offers, pool
+from drivers.gpu_mig.offer import Marks, Offer, named, offers, pool
 from drivers.gpu_mig.settings import Mode, Settings
 from drivers.gpu_mig.survey import Card, Instance, Survey, look, look_at
 
@@ -91,15 +90,16 @@ class Node:
         await self._learn(survey)
         # A record that comes or goes meanwhile is neither somebody else's instance nor one that is gone.
         ours = {(each.gpu, each.place) for each in (*before, *after)}
-        gone_now = [finding for record in after if record in before for finding in _gone(record, survey)]
         foreign = {
             uuid: [i.gpu_instance for i in card.instances if (uuid, _place(i)) not in ours]
             for uuid, card in self._known.items()
         }
         offered = [offer for card in self._known.values() for offer in self._offers(card)]
-        vanished = self._vanished(offered, {record.device for record in after})
-        self._gone = [*gone_now, *map(_why_vanished, vanished)]
-        self._offered = {offer.name: offer for offer in (*offered, *vanished)}
+        missed = list(self._missed([record for record in after if record in before], survey))
+        self._gone = [finding for _, finding in missed]
+        self._offered = {offer.name: offer for offer in offered}
+        for offer, _ in missed:
+            self._offered.setdefault(offer.name, offer)
         by_gpu: dict[str, list[Offer]] = defaultdict(list)
         for offer in self._offered.values():
             by_gpu[offer.card.gpu.uuid].append(offer)
@@ -128,10 +128,14 @@ class Node:
         """The health of everything that was offered last."""
         return reports(self._wrong(), self._offered.values())
 
-    def _vanished(self, offered: Sequence[Offer], held: Collection[str]) -> list[Offer]:
+    def _missed(self, held: Iterable[Record], survey: Survey) -> Iterator[tuple[Offer, Finding]]:
         """Devices that claims have and that are there no more: published on, for the taint to show."""
-        there = {offer.name for offer in offered}
-        return [offer for name, offer in self._offered.items() if name in held and name not in there]
+        for record in held:
+            card = survey.cards.get(record.gpu)
+            if card is not None and record.state is State.READY:
+                offer = named(card, self._mode, record.device)
+                if offer is not None and (finding := gone(offer)) is not None:
+                    yield offer, finding
 
     def _offers(self, card: Card) -> list[Offer]:
         return offers(card, self._mode, self.settings.mig_switching)
@@ -142,16 +146,16 @@ class Node:
 
     async def _learn(self, survey: Survey) -> None:
         """A GPU that was there and is not any more stays published, tainted, so that its pods are evicted."""
-        missing = self._known.keys() - survey.cards.keys() - survey.refusals.keys()
+        away = self._known.keys() - survey.cards.keys() - survey.refusals.keys()
         for gpu, refusal in survey.refusals.items():
             _log.warning("%s can't be looked at, it is taken to be as it was: %s", gpu, refusal)
-        missing |= self._lost & survey.refusals.keys()
-        back = self._lost - missing
-        for gpu in sorted(missing - self._lost):
+        away |= self._lost & survey.refusals.keys()
+        back = self._lost - away
+        for gpu in sorted(away - self._lost):
             _log.error("%s is lost", gpu)
         for gpu in sorted(back):
             _log.warning("%s is back: what was wrong with it is over", gpu)
-        self._lost = set(missing)
+        self._lost = set(away)
         self._known |= survey.cards
         await self._keep(still_true(self._findings, back, survey.cards, self.settings, time.time()))
 
@@ -164,20 +168,3 @@ class Node:
 
 def _place(instance: Instance) -> Place:
     return Place(instance.gpu_instance.profile_id, instance.gpu_instance.placement)
-
-
-def _why_vanished(offer: Offer) -> Finding:
-    """What became of a device that is not offered any more, though a claim has it."""
-    gpu = offer.card.gpu.uuid
-    if offer.profile is None or offer.placement is None:
-        return divided(gpu)
-    return gone(gpu, Place(offer.profile.id, offer.placement))
-
-
-def _gone(record: Record, survey: Survey) -> Iterator[Finding]:
-    """An instance that is recorded as ready and is not there."""
-    card, place = survey.cards.get(record.gpu), record.place
-    if card is not None and place is not None and record.state is State.READY:
-        instance = card.at(place.profile, place.placement)
-        if instance is None or not instance.mig_devices:
-            yield gone(record.gpu, place)

@@ -7,7 +7,6 @@ NVML tells an event once.
 from drivers.gpu_mig.health.findings import (
     Finding,
     Where,
-    divided,
     found_in,
     gone,
     lost,
@@ -22,7 +21,6 @@ from drivers.gpu_mig.health.notes import read_notes, write_notes
 __all__ = [
     "Finding",
     "Where",
-    "divided",
     "found_in",
     "gone",
     "lost",

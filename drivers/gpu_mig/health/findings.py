@@ -15,7 +15,6 @@ from drivers.gpu_mig.survey import Card
 __all__ = [
     "Finding",
     "Where",
-    "divided",
     "found_in",
     "gone",
     "lost",
@@ -134,14 +133,21 @@ def reset_required(gpu: str) -> Finding:
     return Finding(where=Where(gpu), key="reset-required", effect="NoSchedule", message=message)
 
 
-def gone(gpu: str, place: Place) -> Finding:
-    """An instance that was made for a claim is not there any more."""
+def gone(offer: Offer) -> Finding | None:
+    """What became of a device that a claim has; None: it is there."""
+    gpu = offer.card.gpu.uuid
+    if offer.profile is None or offer.placement is None:
+        return _divided(gpu) if offer.card.divided else None
+    instance = offer.card.at(offer.profile.id, offer.placement)
+    if instance is not None and instance.mig_devices:
+        return None
     message = f"the instance on {gpu} was destroyed by a reset or by hand"
-    return Finding(where=Where(gpu, place), key="instance-gone", effect="NoExecute", message=message)
+    where = Where(gpu, Place(offer.profile.id, offer.placement))
+    return Finding(where=where, key="instance-gone", effect="NoExecute", message=message)
 
 
-def divided(gpu: str) -> Finding:
-    """A GPU that a claim has as a whole was divided; programs can't use it as a whole any more."""
+def _divided(gpu: str) -> Finding:
+    """Programs can't use it as a whole any more."""
     message = f"MIG was switched on by hand on {gpu}, which a claim has as a whole"
     return Finding(where=Where(gpu), key="mig-switched", effect="NoExecute", message=message)
 

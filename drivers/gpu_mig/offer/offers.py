@@ -2,14 +2,14 @@
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from drivers.gpu_mig.card import Gpu, MigDevice, Placement, Profile
 from drivers.gpu_mig.settings import Mode, Switching
 from drivers.gpu_mig.survey import Card
 
-__all__ = ["Kind", "Offer", "gpu_name", "offers", "switchable"]
+__all__ = ["Kind", "Offer", "gpu_name", "named", "offers", "switchable"]
 
 _SWITCHES_WITHOUT_RESET: Final = (9, 0)
 """CUDA compute capability of Hopper: from there on MIG is switched at once; before, by the next reset."""
@@ -57,6 +57,21 @@ def switchable(card: Card, switching: Switching) -> bool:
 def offers(card: Card, mode: Mode, switching: Switching) -> list[Offer]:
     """The devices of one GPU, smallest first, the whole GPU last."""
     return [*_mig(card, mode, switching), *_whole(card, mode, switching)]
+
+
+def named(card: Card, mode: Mode, name: str) -> Offer | None:
+    """The device of a name, whether or not the GPU offers it in its present layout.
+
+    Args:
+        card: the GPU.
+        mode: what the node offers.
+        name: the device's.
+    """
+    whole = Offer(gpu_name(card.gpu), card, Kind.WHOLE)
+    found = next((offer for offer in (*_places(card), whole) if offer.name == name), None)
+    if found is not None and found.kind is Kind.PLACE and mode is Mode.STATIC:
+        return replace(found, kind=Kind.FOUND)
+    return found
 
 
 def _whole(card: Card, mode: Mode, switching: Switching) -> Iterator[Offer]:

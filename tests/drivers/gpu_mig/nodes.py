@@ -23,7 +23,8 @@ class Cards(Harness):
         self.mig = mig
         self.cards: SimulatedHardware = self.hardware()
         self.cards.open()
-        super().__init__(lambda: GpuDriver(settings, self.hardware()), folder)
+        self.settings = settings
+        super().__init__(lambda: GpuDriver(self.settings, self.hardware()), folder)
 
     def hardware(self) -> SimulatedHardware:
         return SimulatedHardware(self.models, store=self.store, mig=self.mig)

@@ -185,12 +185,17 @@ def test_a_reset_takes_the_instance_its_pods_are_evicted_and_the_next_prepare_ma
         assert node.there == [("3g.20gb", 4, 1)]
 
 
-def test_a_mig_device_that_is_destroyed_by_hand_under_its_claim_evicts_the_pods(tmp_path: Path) -> None:
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_mig_device_that_is_destroyed_by_hand_under_its_claim_evicts_the_pods(
+    tmp_path: Path, *, restarted: bool
+) -> None:
     with Cards(tmp_path, settings="mode: static") as node:
         node.by_hand("3g.20gb", 4)
         claim = node.ask()
         node.prepare(claim)
         node.cards.reset(node.gpu)
+        if restarted:
+            node.restart()
         assert node.taints() == {DEVICE: {("gpu.nvidia.com/instance-gone", "", "NoExecute")}}
         node.unprepare(claim)
         assert node.devices == {}

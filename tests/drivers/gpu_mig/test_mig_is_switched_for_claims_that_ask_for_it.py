@@ -74,12 +74,29 @@ def test_mig_is_never_switched_unasked(tmp_path: Path) -> None:
         assert divided(node)
 
 
-def test_mig_that_is_switched_off_by_hand_under_a_claim_evicts_the_pods(tmp_path: Path) -> None:
+def test_a_claim_keeps_what_the_operator_does_not_offer_any_more(tmp_path: Path) -> None:
+    with Cards(tmp_path) as node:
+        claim = node.take(f"{WHOLE}-mig-1g-5gb-0")
+        node.prepare(claim)
+        node.settings = "mode: whole"
+        node.restart()
+        assert node.devices == {}
+        assert node.there == [("1g.5gb", 0, 1)]
+        node.unprepare(claim)
+        assert node.there == []
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_mig_that_is_switched_off_by_hand_under_a_claim_evicts_the_pods(
+    tmp_path: Path, *, restarted: bool
+) -> None:
     with Cards(tmp_path, "h100-80") as node:
         device = f"{WHOLE}-mig-1g-10gb-0"
         claim = node.take(device)
         node.prepare(claim)
         node.cards.set_mig_mode(node.gpu, enabled=False)
+        if restarted:
+            node.restart()
         assert node.taints() == {device: {("gpu.nvidia.com/instance-gone", "", "NoExecute")}}
         assert set(node.devices) == {device, WHOLE}
         node.unprepare(claim)
@@ -94,6 +111,7 @@ def test_mig_that_is_switched_on_by_hand_under_a_claim_for_the_whole_gpu_evicts_
         claim = node.take(WHOLE)
         node.prepare(claim)
         node.cards.set_mig_mode(node.gpu, enabled=True)
+        node.restart()
         assert node.taints()[WHOLE] == {("gpu.nvidia.com/mig-switched", "", "NoExecute")}
         node.unprepare(claim)
         assert WHOLE not in node.devices
