@@ -46,6 +46,15 @@ class Wanted:
                 for wish in wishes:
                     yield from ((derived.expression, True) for derived in wish.derived_attributes)
 
+    @property
+    def derived(self) -> frozenset[str]:
+        """The attributes, without domains, that some request computes itself.
+
+        Constraints compare what it computes with what devices publish.
+        """
+        asks = (ask for request in self.requests for ask in request.alternatives)
+        return frozenset(name.rpartition("/")[2] for ask in asks for name in ask.derived)
+
 
 def wanted_by(
     claims: Sequence[ResourceClaim],

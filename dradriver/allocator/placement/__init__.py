@@ -26,6 +26,8 @@ twice. Why that is exact:
 - Values of attributes matter where a selector reads them; elsewhere only whether two are equal (`stock`).
 - Of what is held only the effect matters: what is left of the counters, which groups are in force, which
   devices can still be had (`blueprint.ComponentState`).
+- Selectors do not look at devices in use. Where one fails on some device it matters which ones are held, so
+  from then on nodes are told apart by that too (`fleet`).
 - What several nodes reach is no node's own: it is part of their stock as it is, and whatever happens to it
   makes all verdicts of nodes that reach it void (`fleet`).
 

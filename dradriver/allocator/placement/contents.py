@@ -72,7 +72,9 @@ class Workshop:
         devices = self._once(tuple(device.name for device in spec.devices))
         named = self._once(tuple(sets))
         bodies = tuple(body for body, _ in cut)
-        key = (shared, spec.partition_type_attribute, tuple(spec.skip_node_operations), bodies)
+        # To say that devices don't choose their nodes is more than not to say it: it needs a feature gate.
+        choosing = spec.per_device_node_selection
+        key = (shared, choosing, spec.partition_type_attribute, tuple(spec.skip_node_operations), bodies)
         attributes = self._once(tuple(values for _, values in cut))
         return Contents(source, self.number(key), devices, named, attributes, self._are_proper(devices + named))
 

@@ -93,6 +93,7 @@ class Fleet:
         self._touched: dict[PoolKey, set[str]] = {}
         self._new_stock: set[str] = set()
         self._new_state: set[str] = set()
+        self._tells_holders_apart = False
 
     # --- events --------------------------------------------------------------------------------
 
@@ -150,7 +151,18 @@ class Fleet:
         if self._reading.add(attributes):
             self._new_stock.update(self.members)
 
+    def tell_holders_apart(self) -> None:
+        """A selector fails on some device, and is not asked where that is held: it matters which ones are."""
+        if not self._tells_holders_apart:
+            self._tells_holders_apart = True
+            self._new_state.update(self.members)
+
     # --- working it off ------------------------------------------------------------------------
+
+    @property
+    def settled(self) -> bool:
+        """Whether there is nothing to bring up to date."""
+        return not (self._changed_pools or self._touched or self._new_stock or self._new_state)
 
     def settle(self) -> None:
         """Brings everything up to date."""
@@ -287,8 +299,9 @@ class Fleet:
 
     def _classify(self, member: Member) -> None:
         assert member.stock is not None  # noqa: S101 - who has none is restocked first
-        states = tuple([entry.state for entry in member.own_entries])
-        key = member.stock.number, states
+        pools = member.own_entries
+        held = tuple([pool.held for pool in pools]) if self._tells_holders_apart else None
+        key = member.stock.number, tuple([pool.state for pool in pools]), held
         name = member.node.name
         if member.alike is not None:
             self.classes.leave(name, member.alike)

@@ -9,7 +9,7 @@ from dradriver.allocator.features import Features
 from dradriver.allocator.order import Order
 from dradriver.allocator.placement.classes import NodeClass
 from dradriver.allocator.placement.fleet import Fleet, Member
-from dradriver.allocator.placement.plain import plain_asks, plain_verdict
+from dradriver.allocator.placement.plain import plain_verdict, view_of
 from dradriver.allocator.placement.stock import SharedPool, Stock
 from dradriver.allocator.placement.wishes import FAULTY, REFUSED, UNDECIDED, Choice, Fits, Verdict, Wish
 from dradriver.allocator.supply import Offer, Supply
@@ -39,10 +39,13 @@ class Judge:
         """The verdict for all nodes of the class."""
         member = self.fleet.members[alike.first]
         stock = alike.stock
-        if stock.number not in wish.plain:
-            wish.plain[stock.number] = plain_asks(wish.wanted, stock, member.node, self.features, self.order)
-        plain = wish.plain[stock.number]
-        pools = member.own_entries
+        view = wish.views.get(stock.number)
+        if view is None:
+            view = view_of(wish.wanted, stock, member.node, self.features, self.order)
+            wish.views[stock.number] = view
+        if view.fails:
+            self.fleet.tell_holders_apart()
+        plain, pools = view.plain, member.own_entries
         if plain is not None and not any(pool.overdrawn for pool in pools):
             return plain_verdict(plain, pools, self.order)
         return self._searched(wish, member, stock)

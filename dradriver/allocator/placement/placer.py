@@ -149,9 +149,13 @@ class Placer:
         """
         wish = self._wish(claims)
         fleet = self._fleet
-        fleet.settle()
         wanted = None if may_run_on is None else lambda name: may_run_on(fleet.members[name].node)
+        fleet.settle()
         found = wish.best(fleet.classes, fleet.shared_version, wanted)
+        if not fleet.settled:
+            # The first look at a stock can show that nodes of one class are not alike after all.
+            fleet.settle()
+            found = wish.best(fleet.classes, fleet.shared_version, wanted)
         if found is None:
             raise self._no_node(claims, wish, wanted)
         name, verdict = found
@@ -197,6 +201,7 @@ class Placer:
             wanted = wanted_by(claims, self._classes, self._features, self._selectors)
             for expression, derives in wanted.expressions:
                 self._fleet.read(self._selectors.reads(expression, derives=derives))
+            self._fleet.read(wanted.derived)
             wish = Wish(wanted, self._judge, rates=self._order.prefers is not None)
             if len(self._wishes) >= _WISHES:
                 del self._wishes[next(iter(self._wishes))]

@@ -9,26 +9,24 @@ from collections.abc import Sequence
 
 from dradriver.allocator.asks import Ask
 from dradriver.allocator.attempt import Wanted
-from dradriver.allocator.candidates import Filter
+from dradriver.allocator.candidates import Candidates, Filter
 from dradriver.allocator.features import Features
 from dradriver.allocator.nodes import Node
 from dradriver.allocator.order import Order, Preference
 from dradriver.allocator.packing import LONE
 from dradriver.allocator.placement.pools import NodePool
 from dradriver.allocator.placement.stock import Stock
-from dradriver.allocator.placement.wishes import REFUSED, Choice, Fits, PlainAsk, Verdict
+from dradriver.allocator.placement.wishes import REFUSED, Choice, Fits, PlainAsk, Verdict, View
 from dradriver.allocator.state import State
 from dradriver.allocator.supply import Supply
 from dradriver.allocator.use import PoolUse
 from dradriver.model.claim import MAX_RESULTS
 
-__all__ = ["plain_asks", "plain_verdict"]
+__all__ = ["plain_verdict", "view_of"]
 
 
-def plain_asks(
-    wanted: Wanted, stock: Stock, node: Node, features: Features, order: Order
-) -> tuple[PlainAsk, ...] | None:
-    """The alternatives of a plain wish as nodes of a stock see them; None when it is not plain there.
+def view_of(wanted: Wanted, stock: Stock, node: Node, features: Features, order: Order) -> View:
+    """A wish as nodes of a stock see it, in whatever state they are.
 
     Args:
         wanted: what is wanted.
@@ -37,22 +35,24 @@ def plain_asks(
         features: what is switched on.
         order: the order of preference.
     """
-    if stock.shared or len(wanted.requests) != 1:
-        return None
-    if any(claim.spec.devices.constraints for claim in wanted.claims):
-        return None
     offers = ((view, reached, PoolUse()) for view, reached in zip(stock.views, stock.reached, strict=True))
     supply = Supply(offers, features, skips_devices=order.skips_devices)
     filter_ = Filter(supply, State(supply, ()), node, features)
-    asks = [_plain_ask(ask, filter_, supply, stock) for ask in wanted.requests[0].alternatives]
-    return None if None in asks else tuple(ask for ask in asks if ask is not None)
+    asked = [(ask, filter_.candidates(ask)) for request in wanted.requests for ask in request.alternatives]
+    if wanted.derived or any(found.errors for _, found in asked):
+        return View(None, fails=True)
+    if (
+        stock.shared
+        or len(wanted.requests) != 1
+        or any(claim.spec.devices.constraints for claim in wanted.claims)
+    ):
+        return View(None, fails=False)
+    asks = [_plain_ask(ask, found, supply, stock) for ask, found in asked]
+    return View(None if None in asks else tuple(ask for ask in asks if ask is not None), fails=False)
 
 
-def _plain_ask(ask: Ask, filter_: Filter, supply: Supply, stock: Stock) -> PlainAsk | None:
+def _plain_ask(ask: Ask, found: Candidates, supply: Supply, stock: Stock) -> PlainAsk | None:
     if ask.count is None or ask.admin or ask.count > MAX_RESULTS:
-        return None
-    found = filter_.candidates(ask)
-    if found.errors:
         return None
     candidates = [0] * len(stock.examples)
     for position in found.devices:

@@ -84,6 +84,11 @@ class NodePool:
             shares = tuple(sorted((n, use.mark) for n, use in held if self.blueprint.shareable >> n & 1))
         return tuple([state.number for state in self.states]), self._lone, shares
 
+    @property
+    def held(self) -> Hashable:
+        """Equal for pools of one blueprint of which the same devices are held."""
+        return tuple(sorted((number, use.whole) for number, use in self._held.items()))
+
     def view(self) -> PoolView:
         """The pool itself, with its own names."""
         known = self.blueprint.view
@@ -121,8 +126,9 @@ class NodePool:
         groups: dict[str, GroupsBySet] = {}
         for name, recorded in self._odd.items():
             number = self.names.number.get(name)
-            groups[name if number is None else names.devices[number]] = {
-                sets.get(each, each): bits for each, bits in recorded.items()
+            # What the pool has no longer may be there under the other names; no device is called like this.
+            groups[f"gone/{name}" if number is None else names.devices[number]] = {
+                sets[each]: bits for each, bits in recorded.items() if each in sets
             }
         return PoolUse(
             dict.fromkeys(held, ("",)),

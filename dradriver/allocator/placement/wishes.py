@@ -17,7 +17,7 @@ from dradriver.allocator.order import Preference
 from dradriver.allocator.placement.classes import Classes, NodeClass
 from dradriver.model.quantity import Quantity
 
-__all__ = ["FAULTY", "REFUSED", "UNDECIDED", "Choice", "Fits", "PlainAsk", "Verdict", "Wish"]
+__all__ = ["FAULTY", "REFUSED", "UNDECIDED", "Choice", "Fits", "PlainAsk", "Verdict", "View", "Wish"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,19 @@ class PlainAsk:
     late: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """A wish as nodes of one stock see it.
+
+    Attributes:
+        plain: what makes it a plain wish there; None where it is none.
+        fails: whether a selector, or what else is computed of a device, may fail on one of theirs.
+    """
+
+    plain: tuple[PlainAsk, ...] | None
+    fails: bool
+
+
 REFUSED: Final = "refused"
 UNDECIDED: Final = "undecided"
 FAULTY: Final = "faulty"
@@ -85,13 +98,13 @@ class Wish:
 
     Attributes:
         wanted: the claims of the first of them.
-        plain: by stock what makes it a plain wish there; None where it is none.
+        views: by the number of a stock how nodes see it there.
         undecided: the classes for which there is no verdict.
     """
 
     def __init__(self, wanted: Wanted, judge: Callable[["Wish", NodeClass], Verdict], *, rates: bool) -> None:
         self.wanted = wanted
-        self.plain: dict[int, tuple[PlainAsk, ...] | None] = {}
+        self.views: dict[int, View] = {}
         self.undecided: set[NodeClass] = set()
         self._judge = judge
         self._rates = rates
@@ -155,7 +168,7 @@ class Wish:
         if version != self._version:
             self._version = version
             self._verdicts.clear()
-            self.plain.clear()
+            self.views.clear()
             self.undecided.clear()
             self._seen = -1, 0
         epoch, seen = self._seen

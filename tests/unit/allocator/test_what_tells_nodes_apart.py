@@ -1,0 +1,97 @@
+"""Nodes look alike and are not: what one of them answers is not the answer of the other."""
+
+import json
+from typing import Any
+
+import pytest
+
+from dradriver.allocator import Features, Node, Refusal
+from dradriver.allocator.placement import NoNodeFits, Placer
+from dradriver.allocator.snapshot import SNAPSHOT_DRIVER
+from dradriver.model.claim import ResourceClaim
+from dradriver.model.codec import from_builtins
+from dradriver.model.slices import ResourceSlice
+from tests.unit.allocator.worlds import CLASSES, DRIVER, Json, claim, request, slice_
+
+MODEL = f"device.attributes['{DRIVER}'].model == 'big'"
+
+
+def cluster(*slices: ResourceSlice, **features: bool) -> Placer:
+    """A node for each name that the slices give."""
+    placer = Placer(features=Features(**features))
+    placer.put_class(CLASSES["gpu"])
+    for source in slices:
+        placer.put_slice(source)
+        placer.put_node(Node(source.spec.node_name or ""))
+    return placer
+
+
+def gpu(node: str, *members: Json, called: str = "gpu", **taken: Any) -> list[ResourceSlice]:
+    """A pool of devices that consume from one counter set."""
+    memory = {"memory": {"value": "1"}}
+    consumed = {"counterSet": called, "counters": memory, **taken}
+    pool: dict[str, Any] = {"pool": node, "nodeName": node, "count": 2}
+    return [
+        slice_(f"{node}-a", *({**member, "consumesCounters": [consumed]} for member in members), **pool),
+        slice_(f"{node}-b", sharedCounters=[{"name": called, "counters": memory}], **pool),
+    ]
+
+
+def holder(node: str, device: str, groups: str = "") -> ResourceClaim:
+    """A claim that holds a device of the node's pool; with the groups recorded for it, as JSON."""
+    result = {"request": "r", "driver": DRIVER, "pool": node, "device": device}
+    parameters = {"kind": "CompatibilityGroups", "groups": {"0": json.loads(groups)}} if groups else {}
+    opaque = {"driver": SNAPSHOT_DRIVER, "parameters": parameters}
+    allocation = {"devices": {"results": [result], "config": [{"source": "FromClass", "opaque": opaque}]}}
+    return from_builtins(ResourceClaim, {
+        "metadata": {"name": f"of-{node}", "namespace": "default"}, "spec": {"devices": {}},
+        "status": {"allocation": allocation},
+    })  # fmt: skip
+
+
+def test_a_selector_that_fails_fails_where_the_device_is_not_held() -> None:
+    """Kubernetes does not look at devices in use: the same is left on both nodes, one shows the mistake."""
+    members: list[Json] = [{"name": "odd"}, {"name": "big", "attributes": {"model": {"string": "big"}}}]
+    placer = cluster(*gpu("node-1", *members), *gpu("node-2", *members))
+    placer.put_claim(holder("node-1", "odd"))
+    placer.put_claim(holder("node-2", "big"))
+    with pytest.raises(Refusal, match=r"node-2/odd.*no such key"):
+        placer.place([claim(request(expression=MODEL))])
+    placer.put_claim(holder("node-2", "odd"))
+    with pytest.raises(NoNodeFits):
+        placer.place([claim(request(expression=MODEL))])
+
+
+def test_a_derived_attribute_is_compared_with_what_devices_publish() -> None:
+    """Nobody reads the attribute that one request computes and the other takes as published."""
+
+    def node(name: str, model: str) -> ResourceSlice:
+        members = [{"name": f"gpu-{n}", "attributes": {"model": {"string": model}}} for n in range(2)]
+        return slice_(name, *members, pool=name, nodeName=name)
+
+    computed = request("one", derivedAttributes=[{"name": f"{DRIVER}/model", "expression": "'big'"}])
+    pair = claim(computed, request("two"), constraints=[{"matchAttribute": f"{DRIVER}/model"}])
+    placer = cluster(node("node-1", "small"), node("node-2", "big"), derived_attributes=True)
+    assert placer.place([pair]).node == "node-2"
+
+
+def test_groups_recorded_for_a_counter_set_that_left_the_node_keep_nobody_from_another() -> None:
+    """A GPU moved from one node to another; the claim that used it there still names its counter set."""
+    features = Features(compatibility_groups=True)
+    placer = Placer(features=features)
+    placer.put_class(CLASSES["gpu"])
+    free: dict[str, Any] = {"counters": {"memory": {"value": "0"}}, "compatibilityGroups": ["mig"]}
+    for node, called in (("node-2", "gpu-that-moved"), ("node-1", "gpu-that-came")):
+        placer.put_node(Node(node))
+        for source in gpu(node, {"name": "mig-0"}, {"name": "mig-1"}, called=called, **free):
+            placer.put_slice(source)
+        placer.place([claim(request("one"), request("two"))])
+    placer.put_claim(holder("node-1", "gone", '{"gpu-that-moved": ["vgpu"]}'))
+    assert placer.place([claim(request("again"), request("again-too"))]).node == "node-1"
+
+
+def test_a_slice_that_says_that_its_devices_choose_no_nodes_needs_the_gate() -> None:
+    says = slice_("a", "gpu", pool="a", nodeName="node-1", perDeviceNodeSelection=False)
+    silent = slice_("b", "gpu", pool="b", nodeName="node-2")
+    placer = cluster(says, silent, partitionable_devices=False)
+    assert placer.place([claim(request())]).node == "node-2"
