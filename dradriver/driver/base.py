@@ -55,6 +55,7 @@ class Driver(DeviceSource):
     node_name: str = ""
     data_dir: Path = Path()
     _on_restart: Callable[[str], None] | None = None
+    _on_read_config_map: Callable[[str, str], Awaitable[Mapping[str, bytes]]] | None = None
     _on_update_metadata: Callable[[str, MetadataUpdate], Awaitable[None]] | None = None
 
     @abstractmethod
@@ -121,6 +122,25 @@ class Driver(DeviceSource):
         """
         if self._on_restart is not None:
             self._on_restart(reason)
+
+    async def read_config_map(self, namespace: str, name: str) -> Mapping[str, bytes]:
+        """What a ConfigMap holds, by key: both `data` and `binaryData`.
+
+        For what users keep beside their claims and is too large for an opaque configuration; Kubernetes lets a
+        ConfigMap be 1 MiB. From a task of the SDK's loop. Read those of the claim's own namespace only: who may
+        make a claim there may not read other namespaces.
+
+        Args:
+            namespace: the claim's.
+            name: of the ConfigMap.
+
+        Raises:
+            DraError: it is not there, it must not be read (the chart's `readConfigMaps`), or the driver does
+                not run.
+        """
+        if self._on_read_config_map is None:
+            raise DriverError(f"driver {self.name} does not run")
+        return await self._on_read_config_map(namespace, name)
 
     async def update_metadata(self, claim_uid: str, devices: MetadataUpdate) -> None:
         """Tells containers more about devices of a prepared claim, such as an address that came later.

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +29,7 @@ from dradriver.node.calls import DriverCalls
 from dradriver.node.cdi import CdiDirectory, CdiNames
 from dradriver.node.claim_files import ClaimFiles
 from dradriver.node.config import DRIVER_DIR, PluginConfig
+from dradriver.node.config_maps import read_config_map
 from dradriver.node.discovery import Discovery
 from dradriver.node.errors import RegistrationError, StateError
 from dradriver.node.instance_file import InstanceFile, remove_left_instances
@@ -231,6 +233,7 @@ class Plugin:
         self._driver._on_rediscover = None  # noqa: SLF001 - the loop may be gone when it asks again
         self._driver._on_restart = None  # noqa: SLF001
         self._driver._on_update_metadata = None  # noqa: SLF001
+        self._driver._on_read_config_map = None  # noqa: SLF001
         await self._shut_down(max(_SHUTDOWN_SECONDS, until - clock()))
         self.preparation.close()
         self._calls.close()
@@ -293,6 +296,7 @@ class Plugin:
             on_prepared=self._status.want,
             look_up_pools=look_up_pools(self._client, driver.name),
         )
+        driver._on_read_config_map = partial(read_config_map, self._client)  # noqa: SLF001 - the SDK's end of it
         updates = MetadataUpdates(driver.name, stores, self._status.want)
         driver._on_update_metadata = updates.update  # noqa: SLF001 - the SDK's end of update_metadata()
         self._reconciler = Reconciler(

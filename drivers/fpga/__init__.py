@@ -3,3 +3,8 @@
 Law of this package: what can be known of a card is asked of the card. `card` is the hardware; the rest is the
 driver, and sees hardware through `card` alone.
 """
+
+from drivers.fpga.configs import FpgaConfig
+from drivers.fpga.driver import FpgaDriver
+
+__all__ = ["FpgaConfig", "FpgaDriver"]

@@ -4,19 +4,22 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from dradriver.allocator import Features
+from dradriver.cluster.apiserver import ApiServer
 from dradriver.control.caches import Caches
 from dradriver.control.controllers import Controllers
 from dradriver.driver import AllocatedDevice, AttachError, Attachment, BindingClaim, BindingDriver
-from dradriver.kube import CLAIMS, PODS, Client, PatchKind
+from dradriver.kube import CLAIMS, CLASSES, NODES, PODS, TEMPLATES, Client, PatchKind
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.device import Device
 from dradriver.model.pool import Pool
 from dradriver.model.workload import Pod
 from dradriver.runner.binding import BindingProcess
 from dradriver.testing import builders
+from tests.unit.control.world import template
 
 DRIVER = builders.DRIVER
 POOL = "fabric"
@@ -86,15 +89,33 @@ class FabricDriver(BindingDriver):
         self.hardware.detach(attachment.device, attachment.claim_uid)
 
 
+@asynccontextmanager
+async def laboratory(folder: Path, **gates: bool) -> AsyncIterator["Lab"]:
+    """An API server with two nodes, a class and a template."""
+    server = ApiServer(folder / "api", feature_gates=gates)
+    await server.start()
+    kubeconfig = folder / "kubeconfig"
+    await asyncio.to_thread(server.write_kubeconfig, kubeconfig)
+    async with await Client.connect(str(kubeconfig)) as client, Caches(client) as seen:
+        for name in ("node-1", "node-2"):
+            await client.create(NODES, builders.node(name), into=dict)
+        await client.create(CLASSES, builders.device_class(), into=dict)
+        await client.create(TEMPLATES, template(), "default", into=dict)
+        yield Lab(str(kubeconfig), client, seen, Features.of_gates(gates))
+    await server.stop()
+
+
 class Lab:
     """A cluster with a scheduler, and what is seen of it.
 
     Attributes:
         seen: the objects as the API server has them.
         kubeconfig: for processes of drivers.
+        features: what the scheduler knows.
     """
 
-    def __init__(self, kubeconfig: str, client: Client, seen: Caches) -> None:
+    def __init__(self, kubeconfig: str, client: Client, seen: Caches, features: Features) -> None:
+        self.features = features
         self.kubeconfig = kubeconfig
         self.client = client
         self.seen = seen
@@ -103,7 +124,7 @@ class Lab:
     async def scheduler(self, **settings: Any) -> AsyncIterator[Controllers]:
         async with (
             await Client.connect(self.kubeconfig) as client,
-            Controllers(client, features=Features(), setback=(0.05, 0.2), **settings) as controllers,
+            Controllers(client, features=self.features, setback=(0.05, 0.2), **settings) as controllers,
         ):
             yield controllers
 
@@ -179,5 +200,9 @@ class Lab:
 
     def tainted(self) -> set[str]:
         """The devices that are published with a taint."""
+        return {name for name, device in self.devices().items() if device.taints}
+
+    def devices(self) -> dict[str, Device]:
+        """The devices that are published, by name."""
         slices = self.seen.slices.items.values()
-        return {device.name for item in slices for device in item.spec.devices if device.taints}
+        return {device.name: device for item in slices for device in item.spec.devices}

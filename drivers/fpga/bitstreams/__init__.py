@@ -1,0 +1,12 @@
+"""Bitstreams on their way to a card: from a folder, a ConfigMap or a URL, through a cache, by digest.
+
+Law of this package: nothing leaves it that has not the digest it was asked for, and nothing that a claim names
+makes it read or ask what the operator's settings do not allow.
+"""
+
+from drivers.fpga.bitstreams.cache import Cache
+from drivers.fpga.bitstreams.errors import BitstreamError
+from drivers.fpga.bitstreams.signatures import require_signature
+from drivers.fpga.bitstreams.sources import ConfigMapReader, Sources
+
+__all__ = ["BitstreamError", "Cache", "ConfigMapReader", "Sources", "require_signature"]

@@ -1,0 +1,46 @@
+"""Which cards the driver works with: the node's, or simulated ones."""
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from drivers.fpga.card import Hardware
+from drivers.fpga.card.real import Host, RealHardware
+from drivers.fpga.card.simulator import FileStore, SimulatedHardware
+from drivers.fpga.settings import Settings
+
+__all__ = ["SIMULATED", "choose"]
+
+SIMULATED: Final = "simulated.json"
+"""The simulated cards, in the driver's folder: they outlive its process."""
+
+
+def choose(
+    settings: Settings, simulate: Literal["never", "auto", "always"], folder: Path
+) -> tuple[Hardware, Settings]:
+    """The cards, and the settings as they are for them. Blocking.
+
+    Args:
+        settings: the operator's.
+        simulate: as the SDK has it; `auto` simulates where no card is found.
+        folder: of the driver's own.
+    """
+    if simulate != "always":
+        host = settings.host
+        real = RealHardware(Host(folder / "programmed.json", sysfs=Path(host.sysfs), dev=Path(host.dev)))
+        if simulate == "never" or real.cards():
+            return real, settings
+    simulator = settings.simulator
+    cards = SimulatedHardware(simulator.models, store=FileStore(folder / SIMULATED), speed=simulator.speed)
+    return cards, _with_examples(settings)
+
+
+def _with_examples(settings: Settings) -> Settings:
+    """The bitstreams of the manifests, unless there is a folder."""
+    rules = settings.bitstreams
+    if rules.folder:
+        return settings
+    folder = str(files("drivers.fpga") / "manifests" / "bitstreams")
+    return msgspec.structs.replace(settings, bitstreams=msgspec.structs.replace(rules, folder=folder))
