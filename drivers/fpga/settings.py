@@ -94,7 +94,7 @@ class Settings(_Strict, frozen=True):
     bitstreams: BitstreamRules = BitstreamRules()
     shells: tuple[Shell, ...] = ()
     program_seconds: _Positive = 600.0
-    removed_seconds: Annotated[float, msgspec.Meta(ge=0)] = 30.0
+    removed_seconds: Annotated[float, msgspec.Meta(ge=0)] = 5.0
     rescan_seconds: _Positive = 30.0
     host: Host = Host()
     simulator: Simulator = Simulator()

@@ -37,8 +37,9 @@ def demo(drivers: tuple[str, ...], keep: bool, runtime: str | None) -> None:
     """Show devices all the way into a container.
 
     Starts an embedded cluster in a temporary folder, runs drivers beside it, and creates two pods for each that
-    claim a device: real loop devices of this machine, and partitions of simulated GPUs. Each line is printed
-    after it happened. Exits with 1, and the reason, when something did not happen.
+    claim a device: real loop devices of this machine, partitions of simulated GPUs, and regions of simulated
+    FPGAs, which are programmed while the pods wait. Each line is printed after it happened. Exits with 1, and
+    the reason, when something did not happen.
     """
     with tempfile.TemporaryDirectory(prefix="dradriver-demo-") as folder:
         try:
@@ -75,6 +76,7 @@ async def _demo(folder: Path, drivers: Sequence[str], runtime: str | None, *, ke
         await stories[0].node_is_there()
         for story in stories:
             await story.devices_are_published()
+            await story.a_card_appears()
             await story.objects_are_created()
             await story.pods_run()
             await story.partitions_are_drawn()
@@ -83,6 +85,7 @@ async def _demo(folder: Path, drivers: Sequence[str], runtime: str | None, *, ke
             click.echo(f"\nKept for you:  export KUBECONFIG={cluster.kubeconfig_path}\nCtrl-C ends it.")
             await stop.wait()
         for story in stories:
+            await story.the_card_is_pulled()
             await story.pods_are_deleted()
         for story in stories:
             story.nothing_is_left()

@@ -22,6 +22,7 @@ class Show:
         missing: what keeps the devices from being enough; empty if nothing does.
         seen: whether a container's output shows what the claim's edits give to it.
         simulate: whether the driver's simulator is used, whatever this machine has.
+        hand: `module:Class` of what plugs in and pulls simulated cards (`hotplug.Hand`); empty if nothing does.
     """
 
     entry: str
@@ -31,6 +32,7 @@ class Show:
     missing: Callable[[Sequence[Device]], str]
     seen: Callable[[str, ContainerEdits], bool]
     simulate: str = "never"
+    hand: str = ""
 
 
 def _too_few_loops(devices: Sequence[Device]) -> str:
@@ -51,7 +53,7 @@ def _no_partitions(devices: Sequence[Device]) -> str:
     return "" if devices else "the simulated cards offer nothing"
 
 
-def _gpu_is_seen(text: str, edits: ContainerEdits) -> bool:
+def _variables_are_seen(text: str, edits: ContainerEdits) -> bool:
     return all(variable in text for variable in edits.env)
 
 
@@ -72,8 +74,18 @@ SHOWS: Final = {
             "drivers.gpu_mig",
             ("classes.yaml", "pods.yaml"),
             _no_partitions,
-            _gpu_is_seen,
+            _variables_are_seen,
             simulate="always",
+        ),
+        Show(
+            "fpga",
+            "fpga.example.com",
+            "drivers.fpga",
+            ("classes.yaml", "pods.yaml"),
+            _no_partitions,
+            _variables_are_seen,
+            simulate="always",
+            hand="drivers.fpga.hand:Hand",
         ),
     )
 }

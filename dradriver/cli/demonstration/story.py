@@ -9,6 +9,7 @@ import msgspec
 import yaml
 
 from dradriver.allocator import Inventory
+from dradriver.cli.demonstration.hotplug import Hotplug, hand_of
 from dradriver.cli.demonstration.shows import Show
 from dradriver.cli.demonstration.waiting import deadline, object_gone, object_with, text_of
 from dradriver.cli.partitions import counter_set_uses, drawing
@@ -18,6 +19,7 @@ from dradriver.kube import CLAIMS, CLASSES, NODES, PODS, SLICES, TEMPLATES, Clie
 from dradriver.model.cdi import CdiSpec
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.codec import decode
+from dradriver.model.conditions import is_true
 from dradriver.model.meta import ObjectMeta
 from dradriver.model.slices import ResourceSlice
 from dradriver.model.workload import Node, Pod
@@ -52,6 +54,12 @@ class Story:
         self._say = say
         self._pods: list[Pod] = []
         self._claims: list[ResourceClaim] = []
+        self._hotplug: Hotplug | None = None
+        if show.hand:
+            from dradriver.node.config import DRIVER_DIR  # noqa: PLC0415 - slow to import (gRPC)
+
+            folder = process.directory / "plugins" / show.driver / DRIVER_DIR
+            self._hotplug = Hotplug(client, show.driver, hand_of(show.hand, folder), say)
 
     async def node_is_there(self) -> None:
         """Tells of the node."""
@@ -80,6 +88,18 @@ class Story:
         )
         if missing := self._show.missing(spec.devices):
             raise DraError(missing)
+
+    async def a_card_appears(self) -> None:
+        """Plugs one in; nothing where the show has no hand."""
+        if self._hotplug is not None:
+            await self._hotplug.a_card_appears()
+
+    async def the_card_is_pulled(self) -> None:
+        """Pulls the card of the first pod, and follows its pods; nothing where the show has no hand."""
+        if self._hotplug is not None:
+            device = self._claims[0].results[0].device
+            await self._hotplug.the_card_is_pulled(device, [pod.metadata.name for pod in self._pods], NAMESPACE)
+            self._pods = []
 
     async def objects_are_created(self) -> None:
         """Creates the example's manifests."""
@@ -111,6 +131,14 @@ class Story:
             "allocate",
             f"ResourceClaim {_named(claim.metadata)} has device {result.device} of pool {result.pool}",
         )
+        if result.binding_conditions:
+            self._say("wait", f"Pod {name} waits for {', '.join(result.binding_conditions)} of {result.device}")
+            async with deadline(f"the conditions of the claim of pod {name}", _POD_SECONDS, why):
+                claim = await self._claim(_claim_name(pod), _is_ready_to_bind)
+            self._say(
+                "ready",
+                f"ResourceClaim {_named(claim.metadata)}: {', '.join(result.binding_conditions)} is True",
+            )
         async with deadline(f"the start of pod {name}", _POD_SECONDS, why):
             pod = await self._pod(name, lambda pod: pod.status.phase == "Running")
         path, spec = self._spec(claim)
@@ -186,6 +214,14 @@ class Story:
         waiting = [str(status.get("state")) for status in pod.status.container_statuses]
         said = "; ".join([pod.status.message, *unmet, *waiting]).strip("; ")
         return f"phase {pod.status.phase}; {said}; {await self._driver_log()}"
+
+
+def _is_ready_to_bind(claim: ResourceClaim) -> bool:
+    return all(
+        any(entry.id == result.id and is_true(entry.conditions, kind) for entry in claim.status.devices)
+        for result in claim.results
+        for kind in result.binding_conditions
+    )
 
 
 def _is_ready(node: Node) -> bool:
