@@ -1,0 +1,303 @@
+"""A folder, a ConfigMap, a URL: read as far as the settings allow, kept by digest, in bounded space."""
+
+import asyncio
+import base64
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dradriver as dra
+from dradriver.kube.resources import CONFIG_MAPS
+from dradriver.testing import config_mistakes
+from drivers.fpga import FpgaConfig, FpgaDriver
+from drivers.fpga.bitstreams import BitstreamError, Cache, Sources, require_signature
+from drivers.fpga.bitstreams.download import is_allowed
+from drivers.fpga.configs import Bitstream, ConfigMapKey
+from drivers.fpga.settings import BitstreamRules, read_settings
+from tests.drivers.fpga.nodes import Node, pod
+from tests.unit.conditions.fabric import Lab
+
+DATA = b"bits" * 1000
+DIGEST = hashlib.sha256(DATA).hexdigest()
+
+
+async def no_config_map(_namespace: str, _name: str) -> Mapping[str, bytes]:
+    raise AssertionError
+
+
+class Site:
+    """A web server of the test's."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.url = ""
+        self.location = ""
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        self.asked.append(request.path)
+        if request.path.endswith("/moved"):
+            return web.Response(status=302, headers={"Location": self.location})
+        if request.path.endswith("/absent"):
+            return web.Response(status=404)
+        return web.Response(body=DATA)
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    made = Site()
+    app = web.Application()
+    app.router.add_get("/{path:.*}", made.serve)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    listening = web.TCPSite(runner, "127.0.0.1", 0)
+    await listening.start()
+    made.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    yield made
+    await runner.cleanup()
+
+
+def cache(folder: Path, rules: BitstreamRules) -> Cache:
+    return Cache(folder / "cache", rules, Sources(rules, no_config_map))
+
+
+def kept(folder: Path) -> set[str]:
+    return {path.name for path in (folder / "cache").iterdir()}
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    folder = tmp_path / "images"
+    folder.mkdir()
+    (folder / "a.gbs").write_bytes(DATA)
+    return folder
+
+
+async def test_a_file_is_kept_and_not_read_again(tmp_path: Path, images: Path) -> None:
+    store = cache(tmp_path, BitstreamRules(folder=str(images)))
+    wanted = Bitstream(file="a.gbs", sha256=DIGEST.upper())
+    async with store.file(wanted, "default") as path:
+        assert path.read_bytes() == DATA
+    (images / "a.gbs").unlink()
+    async with store.file(wanted, "default") as path:
+        assert path.read_bytes() == DATA
+    assert kept(tmp_path) == {DIGEST}
+
+
+@pytest.mark.parametrize("name", ["link", "folder", "fifo"])
+async def test_a_folder_gives_regular_files_of_its_own_only(tmp_path: Path, images: Path, name: str) -> None:
+    (tmp_path / "secret").write_bytes(DATA)
+    (images / "link").symlink_to(tmp_path / "secret")
+    (images / "folder").mkdir()
+    os.mkfifo(images / "fifo")
+    store = cache(tmp_path, BitstreamRules(folder=str(images)))
+    with pytest.raises(BitstreamError, match=r"leads out of|no regular file"):
+        async with store.file(Bitstream(file=name, sha256=DIGEST), "default"):
+            pass
+    assert kept(tmp_path) == set()
+
+
+async def test_a_config_map_that_is_mounted_is_a_folder(tmp_path: Path) -> None:
+    """The kubelet mounts one as links to links within the folder."""
+    mounted = tmp_path / "mounted"
+    (mounted / "..2026").mkdir(parents=True)
+    (mounted / "..2026/a.gbs").write_bytes(DATA)
+    (mounted / "..data").symlink_to("..2026")
+    (mounted / "a.gbs").symlink_to("..data/a.gbs")
+    async with cache(tmp_path, BitstreamRules(folder=str(mounted))).file(
+        Bitstream(file="a.gbs", sha256=DIGEST), "default"
+    ) as path:
+        assert path.read_bytes() == DATA
+
+
+async def test_a_url_is_asked_where_the_settings_allow_it(tmp_path: Path, site: Site) -> None:
+    store = cache(tmp_path, BitstreamRules(urls=(f"{site.url}/images/",)))
+    async with store.file(Bitstream(url=f"{site.url}/images/a", sha256=DIGEST), "default") as path:
+        assert path.read_bytes() == DATA
+    for refused in ("/other/a", "/images/../other/a", "/images"):
+        with pytest.raises(BitstreamError, match="don't allow"):
+            async with store.file(Bitstream(url=f"{site.url}{refused}x", sha256="0" * 64), "default"):
+                pass
+    assert site.asked == ["/images/a"]
+
+
+@pytest.mark.parametrize(
+    "location", ["file:///etc/passwd", "https://127.0.0.1/images/a", "/other/a", "http://localhost/images/a"]
+)
+async def test_a_redirect_leads_nowhere_else(tmp_path: Path, site: Site, location: str) -> None:
+    site.location = location
+    store = cache(tmp_path, BitstreamRules(urls=(f"{site.url}/images/",)))
+    with pytest.raises(BitstreamError, match="don't allow"):
+        async with store.file(Bitstream(url=f"{site.url}/images/moved", sha256=DIGEST), "default"):
+            pass
+
+
+async def test_redirects_without_end_have_one(tmp_path: Path, site: Site) -> None:
+    site.location = "/images/moved"
+    store = cache(tmp_path, BitstreamRules(urls=(f"{site.url}/images/",)))
+    with pytest.raises(BitstreamError, match="redirected more than"):
+        async with store.file(Bitstream(url=f"{site.url}/images/moved", sha256=DIGEST), "default"):
+            pass
+
+
+async def test_what_a_server_refuses_is_told(tmp_path: Path, site: Site) -> None:
+    store = cache(tmp_path, BitstreamRules(urls=(site.url,)))
+    with pytest.raises(BitstreamError, match="answers 404"):
+        async with store.file(Bitstream(url=f"{site.url}/absent", sha256=DIGEST), "default"):
+            pass
+
+
+async def test_what_is_too_large_or_something_else_leaves_nothing(tmp_path: Path, images: Path) -> None:
+    wanted = Bitstream(file="a.gbs", sha256=DIGEST)
+    with pytest.raises(BitstreamError) as large:
+        async with cache(tmp_path, BitstreamRules(folder=str(images), largest_bytes=3999)).file(wanted, "x"):
+            pass
+    with pytest.raises(BitstreamError) as wrong:
+        async with cache(tmp_path, BitstreamRules(folder=str(images))).file(
+            Bitstream(file="a.gbs", sha256="0" * 64), "x"
+        ):
+            pass
+    assert (large.value.reason, wrong.value.reason) == ("TooLarge", "WrongDigest")
+    assert kept(tmp_path) == set()
+
+
+async def test_a_file_that_rots_is_fetched_again(tmp_path: Path, images: Path) -> None:
+    store = cache(tmp_path, BitstreamRules(folder=str(images)))
+    wanted = Bitstream(file="a.gbs", sha256=DIGEST)
+    async with store.file(wanted, "x") as path:
+        pass
+    path.write_bytes(b"rot")
+    async with store.file(wanted, "x") as path:
+        assert path.read_bytes() == DATA
+
+
+async def test_what_was_not_used_for_longest_makes_room_and_what_is_used_stays(
+    tmp_path: Path, images: Path
+) -> None:
+    def wanted(number: int) -> Bitstream:
+        data = bytes([number]) * 1000
+        (images / str(number)).write_bytes(data)
+        return Bitstream(file=str(number), sha256=hashlib.sha256(data).hexdigest())
+
+    store = cache(tmp_path, BitstreamRules(folder=str(images), cache_bytes=2500))
+    first, second, third, fourth = map(wanted, range(4))
+    for each, when in ((first, 1), (second, 2)):
+        async with store.file(each, "x") as path:
+            pass
+        os.utime(path, (when, when))
+    async with store.file(first, "x"), store.file(third, "x"):
+        assert kept(tmp_path) == {first.digest, third.digest}
+        async with store.file(fourth, "x"):
+            assert kept(tmp_path) == {first.digest, third.digest, fourth.digest}
+
+
+async def test_what_a_killed_process_left_is_taken_away(tmp_path: Path, images: Path) -> None:
+    program = (
+        "import os, signal, sys; from pathlib import Path; from drivers.fpga.bitstreams.cache import Cache;"
+        "cache = Cache(Path(sys.argv[1]), None, None); cache._begin().write(b'half');"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", program, str(tmp_path / "cache")], check=False
+    )
+    (left,) = kept(tmp_path)
+    assert left.endswith(".part")
+    async with cache(tmp_path, BitstreamRules(folder=str(images))).file(
+        Bitstream(file="a.gbs", sha256=DIGEST), "x"
+    ):
+        assert kept(tmp_path) == {DIGEST}
+
+
+async def test_a_pod_finds_its_bitstream_in_a_config_map_of_its_namespace(lab: Lab, node: Node) -> None:
+    image = node.images.fitting("pac")
+    body = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "matrix"},
+        "binaryData": {"m.gbs": base64.b64encode(image.path.read_bytes()).decode()},
+    }
+
+    await lab.client.create(CONFIG_MAPS, body, "default", into=dict)
+    async with lab.scheduler(), node.running(lab):
+        where = {"configMap": {"name": "matrix", "key": "m.gbs"}, "sha256": image.sha256}
+        await pod(lab, "pod-1", where)
+        await lab.bound("pod-1")
+    assert node.programmed == 1
+
+
+def test_only_who_is_trusted_may_sign() -> None:
+    ours, other = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
+    pem = ours.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+    settings = read_settings(json.dumps({"bitstreams": {"keys": [pem]}}))
+    digest = bytes.fromhex(DIGEST)
+
+    def signed(by: Ed25519PrivateKey) -> Bitstream:
+        return Bitstream(file="a", sha256=DIGEST, signature=base64.b64encode(by.sign(digest)).decode())
+
+    require_signature(signed(ours), settings.public_keys())
+    for bad in (
+        signed(other),
+        Bitstream(file="a", sha256=DIGEST),
+        Bitstream(file="a", sha256=DIGEST, signature="!"),
+    ):
+        with pytest.raises(BitstreamError):
+            require_signature(bad, settings.public_keys())
+    require_signature(Bitstream(file="a", sha256=DIGEST), [])
+
+
+@given(st.text(alphabet="abc/.%2e:@?#", max_size=20))
+def test_no_path_leads_out_of_what_is_allowed(tail: str) -> None:
+    url = f"https://images.example.com{tail}"
+    if is_allowed(url, ["https://images.example.com/fpga/"]):
+        assert tail.startswith("/fpga/") or tail.split("?", maxsplit=1)[0].split("#", maxsplit=1)[0] == "/fpga"
+        assert ".." not in tail.split("?", maxsplit=1)[0].split("#", maxsplit=1)[0].split("/")
+
+
+@pytest.mark.parametrize(
+    ("bitstream", "rule"),
+    [
+        ({"sha256": "abc", "file": "a"}, "64 hex digits"),
+        ({"sha256": DIGEST}, "exactly one of"),
+        ({"sha256": DIGEST, "file": "a", "url": "https://example.com/a"}, "exactly one of"),
+        ({"sha256": DIGEST, "file": "../a"}, "relative path"),
+        ({"sha256": DIGEST, "file": "/etc/passwd"}, "relative path"),
+        ({"sha256": DIGEST, "url": "ftp://example.com/a"}, "http:// or https://"),
+        ({"sha256": DIGEST, "url": "https://me:secret@example.com/a"}, "user or password"),
+        ({"sha256": DIGEST, "url": "https://[::1/a"}, "can't be read"),
+        ({"sha256": DIGEST, "file": "a", "interfaceID": "abc"}, "32 hex digits"),
+        ({"sha256": DIGEST, "file": "a", "interfaceId": "x"}, "interfaceId"),
+    ],
+)
+def test_mistakes_are_told_before_a_node_sees_them(bitstream: dict[str, str], rule: str) -> None:
+    parameters = {"apiVersion": FpgaConfig.api_version, "kind": FpgaConfig.kind, "bitstream": bitstream}
+    assert rule in "; ".join(config_mistakes(FpgaDriver, parameters))
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("bitstreams: {folders: a}", "folders"),
+        ("bitstreams: {keys: [nonsense]}", "not a public key"),
+        ("removedSeconds: -1", "removedSeconds"),
+        ("a: [", "not YAML"),
+        ("- a", "Expected"),
+    ],
+)
+def test_mistakes_in_settings_are_told_at_the_start(text: str, rule: str) -> None:
+    with pytest.raises(dra.UsageError, match=r"^\$FPGA_SETTINGS: ") as told:
+        FpgaDriver(text)
+    assert rule in str(told.value)
+
+
+def test_a_key_of_a_config_map_is_named_in_messages() -> None:
+    assert Bitstream(config_map=ConfigMapKey(name="a", key="b"), sha256=DIGEST).where == "key b of ConfigMap a"
