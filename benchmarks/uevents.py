@@ -25,6 +25,8 @@ from tests.drivers.fpga.kernel.uevents import Uevents
 
 A_MINUTE: Final = 10_000
 CARDS: Final = 8
+OTHERS: Final = 240
+"""PCI devices that are no FPGAs, and as many platform devices."""
 BURST: Final = 40_000
 ROUNDS: Final = 10
 INSIDE: Final = "DRADRIVER_BENCHMARK_NAMESPACE"
@@ -69,6 +71,9 @@ def bed() -> Iterator[tuple[FakeKernel, Uevents, Listener]]:
     with tempfile.TemporaryDirectory() as folder:
         uevents = Uevents()
         kernel = FakeKernel(Path(folder), uevents.tell)
+        for number in range(OTHERS):
+            kernel.tree.add(f"pci0000:00/0001:{number >> 3:02x}:00.{number & 7}", "pci", {"vendor": "0x1af4"})
+            kernel.tree.add(f"platform/other.{number}", "platform")
         for model in itertools.islice(itertools.cycle(("pac", "alveo")), CARDS):
             kernel.plug(model)
         listener = Listener(Path(folder))

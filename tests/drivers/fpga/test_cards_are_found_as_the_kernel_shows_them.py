@@ -128,6 +128,14 @@ def test_ports_are_in_the_order_of_their_ids(tree: Tree) -> None:
     assert [slot.nodes[0].path for slot in slots] == ["/dev/dfl-port.1", "/dev/dfl-port.0"]
 
 
+def test_a_port_that_a_virtual_function_has_is_missed_by_its_region_alone(tree: Tree) -> None:
+    add_card(tree, PAC, "0000:3b:00.0", 0)
+    tree.remove(f"{FUNCTION}/fpga_region/region0/dfl-port.0")
+    away, here = only(tree).regions
+    assert (away.mechanism, away.slots) == (None, ())
+    assert [node.path for slot in here.slots for node in slot.nodes] == ["/dev/dfl-port.1"]
+
+
 def test_one_region_may_have_several_slots(tree: Tree) -> None:
     add_card(tree, PAC, "0000:3b:00.0", 0)
     tree.remove(f"{FUNCTION}/fpga_region/region0/dfl-fme.0/dfl-fme-region.1")

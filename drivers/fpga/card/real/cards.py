@@ -101,7 +101,7 @@ class Reader:
                 if not (state.is_busy or state.is_error)
                 else "",
                 state=state,
-                mechanism=self._region_mechanism(kind, parts),
+                mechanism=self._region_mechanism(kind, parts) if ports or kind is not CardKind.DFL else None,
                 slots=slots,
                 nodes=self._render_nodes(parts),
             )
@@ -141,8 +141,8 @@ class Reader:
         if parts.user is None:
             return ()
         owner = parts.user.path
-        found = (each for each in members(self.sysfs, "drm") if each.path.is_relative_to(owner))
-        return tuple(node for each in found if each.name.startswith("renderD") for node in each.node())
+        found = members(self.sysfs, "drm", lambda link: link.name.startswith("renderD"))
+        return tuple(node for each in found if each.path.is_relative_to(owner) for node in each.node())
 
 
 def _kind(parts: Parts) -> CardKind:
@@ -157,10 +157,13 @@ def _with_ports(kind: CardKind, parts: Parts) -> Iterator[tuple[Device | None, l
     if kind is CardKind.DFL and not parts.regions:
         yield from ((port, [port]) for port in ports)  # a virtual function: its region is the physical one's
     elif kind is CardKind.DFL:
-        # The engine makes a region for each port, by the ports' numbers; on older ones there is one for all.
-        alone = len(parts.regions) != len(ports)
+        # The engine makes a region for each port, in the order of their IDs; older ones have one for all. A
+        # port that a virtual function has is away, and its region has nothing to be programmed.
+        ids = [_port_id(port)[0] for port in ports]
+        if ports and max(ids) >= len(parts.regions):
+            ids = list(range(len(ports))) if len(ports) == len(parts.regions) else [0] * len(ports)
         for index, region in enumerate(parts.regions):
-            yield region, (ports if alone and not index else ports[index : index + 1] if not alone else [])
+            yield region, [port for number, port in zip(ids, ports, strict=True) if number == index]
     elif parts.regions:
         yield from ((region, []) for region in parts.regions)
     elif parts.managers or parts.user is not None:

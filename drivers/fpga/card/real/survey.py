@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from drivers.fpga.card.real.sysfs import Device, matches, members, number_of, pci_address
+from drivers.fpga.card.real.sysfs import Device, matches, members, number_of, pci_address, read
 
 __all__ = ["Parts", "survey"]
 
@@ -73,7 +73,7 @@ def _devices(sysfs: Path) -> Iterator[tuple[_Kind, Device]]:
         yield "managers", device
     for device in members(sysfs, "fpga_bridge"):
         yield "bridges", device
-    for device in members(sysfs, "platform"):
+    for device in members(sysfs, "platform", lambda link: link.name.startswith("dfl-")):
         if device.name.startswith("dfl-fme."):
             yield "engines", device
         elif device.name.startswith("dfl-port."):
@@ -88,8 +88,8 @@ def _devices(sysfs: Path) -> Iterator[tuple[_Kind, Device]]:
 def _xrt_functions(sysfs: Path, cards: defaultdict[str, Parts]) -> dict[str, str]:
     """Notes the functions of cards of XRT; returns the card of each function."""
     found: defaultdict[str, Parts] = defaultdict(Parts)
-    for device in members(sysfs, "pci"):
-        if device.attribute("vendor") in _XILINX and any((device.path / name).exists() for name in _XRT_FILES):
+    for device in members(sysfs, "pci", lambda link: read(link / "vendor") in _XILINX):
+        if any((device.path / name).exists() for name in _XRT_FILES):
             slot = found[device.name.rpartition(".")[0]]
             if (device.path / "mgmt_pf").exists():
                 slot.management = device

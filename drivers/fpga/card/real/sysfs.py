@@ -1,6 +1,7 @@
 """Devices of sysfs that come and go while they are read: what is not there any more reads as nothing."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -69,12 +70,18 @@ class Device:
         return (DeviceNode(f"/dev/{names[0].removeprefix('/dev/')}", int(major), int(minor)),)
 
 
-def members(sysfs: Path, subsystem: str) -> list[Device]:
-    """The devices of a bus or a class, by their numbers."""
+def members(sysfs: Path, subsystem: str, keep: Callable[[Path], bool] = Path.is_symlink) -> list[Device]:
+    """The devices of a bus or a class, by their numbers.
+
+    Args:
+        sysfs: where it is mounted.
+        subsystem: the bus or the class.
+        keep: which to take, by their links: a node may have hundreds, and following a link costs the most.
+    """
     found: dict[Path, None] = {}
     for folder in (sysfs / "bus" / subsystem / "devices", sysfs / "class" / subsystem):
         try:
-            links = list(folder.iterdir())
+            links = [link for link in folder.iterdir() if keep(link)]
         except OSError:
             continue
         found.update(dict.fromkeys(link.resolve() for link in links))
