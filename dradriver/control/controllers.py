@@ -53,8 +53,8 @@ class Controllers:
                 events, and delete claims and pods.
             features: what the allocator may use.
             binding_timeout: how long after its allocation a claim may wait for binding conditions.
-            setback: the first and the longest wait in seconds before a pod whose devices did not get ready is
-                tried again.
+            setback: the first and the longest wait in seconds before a pod whose devices did not get ready,
+                or for which a write was refused, is tried again.
             max_steps: after how many tries of a device the allocator gives up on a node.
             taint_rules: whether there are DeviceTaintRules (DRADeviceTaintRules).
             scoring: which nodes are better for pods with extended resources; by default all are equally good.

@@ -137,8 +137,11 @@ class Scheduler:
 
     async def failed(self, key: str, error: DraError) -> None:
         """A write was refused: the plan is given up, unless the API server may only not have answered."""
-        if key in self._plans and not self._doubts.add(key, error):
-            self._failed.setdefault(key, WriteFailed(str(error)))
+        plan = self._plans.get(key)
+        if plan is None or self._doubts.add(key, error) or key in self._failed:
+            return
+        self._failed[key] = failure = WriteFailed(str(error))
+        self._gave_up(key, plan, failure)
 
     async def _carry_out(self, action: Action) -> bool:
         if not isinstance(action, CreateClaim):

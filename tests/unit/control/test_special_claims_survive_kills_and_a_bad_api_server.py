@@ -67,9 +67,14 @@ async def test_a_binding_that_is_refused_takes_the_claim_back(lab: Lab) -> None:
     lab.server.faults.add(Fault(verb="create", resource="pods/binding", code=422, count=1))
     gone: list[str] = []
     lab.seen.claims.subscribe(lambda _kind, old, new: gone.append(old.ref) if old and new is None else None)
-    async with Controllers(lab.client):
+    async with Controllers(lab.client) as controllers:
         await lab.pods(pod(gpu=1))
+        await lab.until(lambda pods, _: any(each.status.conditions for each in pods.values()))
+        assert controllers._scheduler._tries.rest("default/pod-1") > 0, "it is not tried again at once"
         await lab.until_bound(1)
+    labels = {"profile": "default-scheduler", "status": "error", "requires_bindingconditions": "false"}
+    name = "scheduler_dra_bindingconditions_prebind_duration_seconds_count"
+    assert controllers.metrics.registry.get_sample_value(name, labels) == 1
     assert len(gone) == 1
     whole(lab)
 
