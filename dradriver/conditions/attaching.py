@@ -27,7 +27,7 @@ from dradriver.kube.errors import ApiError
 from dradriver.model.claim import DeviceResult, ResourceClaim
 from dradriver.model.device import Device
 from dradriver.model.meta import Condition
-from dradriver.node.calls import Calls
+from dradriver.node.calls import Calls, is_being_cancelled
 
 __all__ = ["Attacher", "Keeper"]
 
@@ -135,6 +135,8 @@ class Attacher:
         except AllocationGone:
             return
         except (AttachError, InvalidObjectError) as error:
+            if is_being_cancelled():
+                return  # what an attach says that was cut off is no word about the device
             await self._failed(writer, result, device, error)
 
     async def _call_attach(self, claim: BindingClaim, device: AllocatedDevice) -> None:

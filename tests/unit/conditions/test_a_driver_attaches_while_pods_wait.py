@@ -165,6 +165,33 @@ async def test_a_pod_that_is_deleted_while_it_waits_stops_its_attach(lab: Lab, h
     assert hardware.log == [("detach", "gpu-0")]
 
 
+async def test_an_attach_that_fails_because_it_was_cut_off_makes_no_device_bad(
+    lab: Lab, hardware: Hardware
+) -> None:
+    class Sore(FabricDriver):
+        async def attach(self, claim: BindingClaim, device: AllocatedDevice) -> None:
+            try:
+                await super().attach(claim, device)
+            except asyncio.CancelledError:
+                raise RuntimeError("the fabric's session broke off") from None
+
+    hardware.open.clear()
+    devices = [gpu("gpu-0")]
+    async with lab.scheduler():
+        async with lab.driver(Sore(hardware, devices)):
+            await lab.pod()
+            await lab.until(
+                lambda _, claims: bool(claims.get("default/pod-1", builders.claim()).metadata.annotations)
+            )
+            await lab.delete_pod()
+            await lab.until(lambda _, claims: not claims["default/pod-1"].metadata.finalizers)
+        hardware.open.set()
+        async with lab.driver(FabricDriver(hardware, devices)):
+            await lab.pod("pod-2")
+            assert await lab.bound("pod-2") == "gpu-0"
+    assert not lab.tainted()
+
+
 async def test_a_deleted_claim_stays_until_its_device_is_detached(lab: Lab, hardware: Hardware) -> None:
     async with lab.scheduler():
         async with lab.driver(FabricDriver(hardware)):
