@@ -12,7 +12,6 @@ import dradriver as dra
 from drivers.gpu_mig.card import (
     CardError,
     Event,
-    EventKind,
     Hardware,
     LibraryNotFoundError,
     NotSupportedError,
@@ -99,8 +98,7 @@ class GpuDriver(dra.Driver):
                 yield node.reports()
                 with suppress(TimeoutError):
                     event = await asyncio.wait_for(news.get(), _REPORT_SECONDS)
-                    await node.hear(event)
-                    if event.kind is not EventKind.SINGLE_BIT_ECC:
+                    if await node.hear(event):
                         self.rediscover()
         finally:
             listening.cancel()

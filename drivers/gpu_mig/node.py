@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import dradriver as dra
-from drivers.gpu_mig.card import CardError, Cards, Event, Hardware
+from drivers.gpu_mig.card import CardError, Cards, Event, EventKind, Hardware
 from drivers.gpu_mig.health import (
     Finding,
     found_in,
@@ -106,13 +106,20 @@ class Node:
         marks = Marks(taints(self._wrong(), self._offered.values()), foreign)
         return pool(by_gpu, survey.system, marks)
 
-    async def hear(self, event: Event) -> None:
-        """Keeps what an event means for devices."""
-        card = await self._card_of(event)
-        finding = found_in(event, card, self.settings, time.time())
+    async def hear(self, event: Event) -> bool:
+        """Keeps what an event means for devices.
+
+        Returns:
+            Whether the devices are to be looked at again; faults of programs may come by the hundred.
+        """
+        now = time.time()
+        if found_in(event, None, self.settings, now) is None:
+            return event.kind in {EventKind.GPU_LOST, EventKind.MIG_CHANGED}
+        finding = found_in(event, await self._card_of(event), self.settings, now)
         if finding is not None:
             _log.warning("%s: taint %s, effect %s", finding.message, finding.key, finding.effect)
             await self._keep(with_news(self._findings, finding))
+        return finding is not None
 
     async def _card_of(self, event: Event) -> Card | None:
         """The GPU; as it is now for an error of an instance, which may be younger than the last look."""

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -199,6 +200,18 @@ async def test_a_gpu_that_failed_while_nobody_listened_is_kept_away_from_claims(
         hand.reset(gpu)
         (pool,) = await driver.discover()
         assert not any(device.taints for device in pool.devices)
+
+
+async def test_faults_of_programs_cost_no_look_at_the_cards(tmp_path: Path) -> None:
+    async with watched(tmp_path, MemoryStore()) as (driver, hand):
+        node, gpu, looks = driver._node, hand.gpus()[0].uuid, list[str]()
+        assert node is not None
+        cast(SimulatedHardware, node.cards.hardware).hook = lambda call, _: looks.append(call)
+        instance = make(hand, "3g.20gb", 4)
+        assert not await node.hear(Event(EventKind.XID, gpu, 13, instance, 0))
+        assert looks == []
+        assert await node.hear(Event(EventKind.XID, gpu, 94, instance, 0))
+        assert looks != []
 
 
 async def test_an_instance_that_somebody_makes_is_noticed_at_once(tmp_path: Path) -> None:
