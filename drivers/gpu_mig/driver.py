@@ -96,6 +96,8 @@ class GpuDriver(dra.Driver):
         try:
             while True:
                 yield node.reports()
+                if listening.done():
+                    listening.result()  # it ends by failing only, and the SDK calls again
                 with suppress(TimeoutError):
                     event = await asyncio.wait_for(news.get(), _REPORT_SECONDS)
                     if await node.hear(event):

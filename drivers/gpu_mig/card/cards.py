@@ -76,10 +76,10 @@ class Cards:
             NotSupportedError: no GPU of the node tells events.
         """
         loop = asyncio.get_running_loop()
-        queue: asyncio.Queue[Event | NotSupportedError] = asyncio.Queue()
+        queue: asyncio.Queue[Event | Exception] = asyncio.Queue()
         stop = threading.Event()
 
-        def put(item: Event | NotSupportedError) -> None:
+        def put(item: Event | Exception) -> None:
             # The loop may be gone before this thread notices.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(queue.put_nowait, item)
@@ -93,7 +93,7 @@ class Cards:
         try:
             while True:
                 item = await queue.get()
-                if isinstance(item, NotSupportedError):
+                if isinstance(item, Exception):
                     raise item
                 yield item
         finally:
@@ -103,7 +103,7 @@ class Cards:
 
     def _wait(
         self,
-        put: Callable[[Event | NotSupportedError], None],
+        put: Callable[[Event | Exception], None],
         stop: threading.Event,
         loop: asyncio.AbstractEventLoop,
         done: asyncio.Future[None],
@@ -121,6 +121,9 @@ class Cards:
                     )
                     stop.wait(_PAUSE)
                     continue
+                except Exception as error:  # a mistake of ours: whoever listens has to know
+                    put(error)
+                    return
                 if event is not None:
                     put(event)
         finally:

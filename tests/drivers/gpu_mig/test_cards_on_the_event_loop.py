@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from drivers.gpu_mig.card import Cards, DriverNotLoadedError, EventKind
+from drivers.gpu_mig.card import Cards, DriverNotLoadedError, Event, EventKind
 from drivers.gpu_mig.card.simulator import SimulatedHardware
 
 
@@ -28,6 +28,16 @@ async def test_events_arrive_while_calls_are_made() -> None:
         event = await first
         await events.aclose()
     assert (event.gpu, event.kind, event.xid) == (gpu.uuid, EventKind.XID, 79)
+
+
+async def test_a_mistake_in_the_thread_of_events_is_told_to_the_listener() -> None:
+    class Mistaken(SimulatedHardware):
+        def wait_event(self, timeout: float) -> Event | None:
+            raise RuntimeError(f"no event in {timeout} s")
+
+    async with Cards(Mistaken()) as cards:
+        with pytest.raises(RuntimeError, match="no event"):
+            await anext(cards.events())
 
 
 async def test_leaving_ends_both_threads() -> None:
