@@ -29,7 +29,7 @@ COLUMNS = ("name", "driver", "pool", "node", "allocated to", "taints", "attribut
 def devices(
     driver: str | None, pool: str | None, kubeconfig: str | None, context: str | None, output: str
 ) -> None:
-    """Show devices: where they are, who holds them, their attributes.
+    """Show devices: where they are, who holds them, attributes.
 
     Taints are those of their drivers and of DeviceTaintRules.
     """

@@ -41,10 +41,11 @@ _NO_DRIVERS: Final[Known] = {}
 @output_option
 @click.pass_context
 def validate(ctx: click.Context, files: Sequence[str], drivers: Sequence[str], output: str) -> None:
-    """Check slices, classes, claims, taint rules and CDI specs offline.
+    """Check slices, classes, claims and CDI specs offline.
 
-    Says what an API server would refuse, what no allocator could use, and what may go wrong later (warnings).
-    Of pods, only the resources are looked at that their containers ask for. Other kinds are skipped.
+    Templates of claims, and DeviceTaintRules too; of pods, only the resources that their containers ask for.
+    Other kinds are skipped. Says what an API server would refuse, what no allocator could use, and what may
+    go wrong later (warnings).
     Exits with 1 when anything is invalid.
     """
     reading = read_files(files)
