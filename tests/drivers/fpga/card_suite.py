@@ -201,13 +201,17 @@ class ProgrammingSuite:
     def test_a_region_whose_programming_failed_holds_nothing_for_certain(
         self, benches: Benches, files: Bitstreams
     ) -> None:
-        bench = benches("pac")
-        target = region(bench).id
-        bench.hardware.program(target, files.fitting("pac"), timeout=LONG)
+        bench, bitstream = benches("pac"), files.fitting("pac")
+        target, other = (each.id for each in card(bench).regions)
+        bench.hardware.program(target, bitstream, timeout=LONG)
+        bench.hardware.program(other, bitstream, timeout=LONG)
         bench.hand.fail_next(target, ManagerState.WRITE_ERROR)
         with pytest.raises(ManagerFailedError):
             bench.hardware.program(target, files.fitting("pac", OTHER_AFU), timeout=LONG)
-        assert (region(bench).bitstream, region(bench).afu_id) == ("", BLANK_ID)
+        assert [(each.bitstream, each.afu_id) for each in card(bench).regions] == [
+            ("", BLANK_ID),
+            (bitstream.sha256, AFU),
+        ]
 
     def test_programming_that_does_not_end_is_told(self, benches: Benches, files: Bitstreams) -> None:
         bench = benches("zynq")

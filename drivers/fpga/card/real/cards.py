@@ -97,9 +97,7 @@ class Reader:
                 number=number,
                 interface_id=_interface(device, parts),
                 afu_id=afu,
-                bitstream=self.held(name, self.folder(card, parts, number), afu)
-                if not (state.is_busy or state.is_error)
-                else "",
+                bitstream=self.held(name, self.folder(card, parts, number), afu),
                 state=state,
                 mechanism=self._region_mechanism(kind, parts) if ports or kind is not CardKind.DFL else None,
                 slots=slots,
