@@ -105,6 +105,7 @@ class Attacher:
                 await asyncio.wait([*working, waiting], return_when=asyncio.FIRST_COMPLETED)
             finally:
                 waiting.cancel()
+                await asyncio.gather(waiting, return_exceptions=True)
             news.clear()
             if not self._still_wanted(claim):
                 if not inspect.iscoroutinefunction(self._driver.attach):

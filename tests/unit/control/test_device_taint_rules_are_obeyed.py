@@ -9,7 +9,7 @@ import pytest
 from dradriver.allocator import Features
 from dradriver.cluster.apiserver import Fault
 from dradriver.control.controllers import Controllers
-from dradriver.kube import CLAIMS, SLICES, TAINT_RULES, Cache, PatchKind
+from dradriver.kube import CLAIMS, PODS, SLICES, TAINT_RULES, Cache, PatchKind
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.taint_rule import DeviceTaintRule
 from dradriver.model.workload import Pod
@@ -84,6 +84,24 @@ async def test_a_taint_of_the_driver_evicts_as_well(lab: Lab) -> None:
         name = f"{result.pool}-{builders.DRIVER}"
         await lab.client.patch(SLICES, name, "", patch, PatchKind.JSON, into=dict)
         await lab.until(leaving)
+
+
+async def test_all_pods_that_share_a_claim_are_evicted_and_it_gets_another_device(lab: Lab) -> None:
+    async with Controllers(lab.client):
+        await lab.client.create(CLAIMS, builders.claim(), "default", into=dict)
+        await lab.pods(*(builders.pod("claim-1", name=name) for name in ("first", "second")))
+        await lab.until_bound(2)
+        (result,) = lab.seen.claims.items["default/claim-1"].results
+        await lab.client.create(
+            TAINT_RULES, a_rule("NoExecute", pool=result.pool, device=result.device), into=dict
+        )
+        await lab.until(lambda pods, _: all(pod.metadata.deletion_timestamp for pod in pods.values()))
+        for name in ("first", "second"):
+            await lab.client.delete(PODS, name, "default", grace_seconds=0)
+        await lab.pods(builders.pod("claim-1", name="third"))
+        await lab.until_bound(1)
+    (now,) = lab.seen.claims.items["default/claim-1"].results
+    assert now.id != result.id
 
 
 async def test_an_eviction_that_is_not_due_yet_is_called_off_with_its_rule(lab: Lab) -> None:
