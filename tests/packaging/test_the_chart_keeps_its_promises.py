@@ -311,3 +311,30 @@ def test_the_classes_of_gpus_select_what_they_say(helm: Helm, tmp_path: Path) ->
         "mig.nvidia.com": "1g-5gb-0", "mig-1g.nvidia.com": "1g-5gb-1", "mig-2g.nvidia.com": "2g-10gb-2",
         "mig-3g.nvidia.com": "3g-20gb-4",
     }  # fmt: skip
+
+
+def test_the_driver_of_fpgas_reads_config_maps_and_its_classes_select_what_they_say(
+    helm: Helm, tmp_path: Path
+) -> None:
+    from dradriver.model.codec import decode
+    from dradriver.model.deviceclass import DeviceClass
+    from dradriver.testing import Harness, device_request
+    from drivers.fpga import FpgaDriver
+    from drivers.fpga.card.simulator import SimulatedHardware
+
+    manifests = helm.template("-f", str(CHART / "ci" / "fpga-values.yaml"))
+    assert rules(manifests)["configmaps"] == (["get"], [])
+    assert "configmaps" not in rules(loop(helm))
+    env = driver_pod(named(manifests, "DaemonSet"))["containers"][0]["env"]
+    (text,) = (each["value"] for each in env if each["name"] == "FPGA_SETTINGS")
+    classes = [
+        decode(DeviceClass, json.dumps(each).encode()) for each in manifests if each["kind"] == "DeviceClass"
+    ]
+    hardware = SimulatedHardware(["pac"])
+    with Harness(lambda: FpgaDriver(text, hardware), tmp_path, classes=classes) as harness:
+        names = [each.metadata.name for each in classes]
+        found = {name: harness.allocate(device_request(name)).results[0].device for name in names[:2]}
+    assert found == {
+        "fpga-slot.example.com": "pci-0000-3b-00-0-slot-0-0",
+        "fpga-region.example.com": "pci-0000-3b-00-0-region-1",
+    }

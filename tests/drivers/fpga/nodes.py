@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 
@@ -33,6 +33,18 @@ PAC, REGION_0, REGION_1 = "0000:3b:00.0", "0000:3b:00.0/0", "0000:3b:00.0/1"
 INTERFACES = tuple(shell.interface_id for shell in CATALOG["pac"].shells)
 
 
+class Cluster(Protocol):
+    """Where a node is: embedded, or of real programs."""
+
+    @property
+    def kubeconfig(self) -> str:
+        """For the driver's process."""
+
+    @property
+    def client(self) -> Client:
+        """An administrator's."""
+
+
 class BriefDriver(FpgaDriver):
     """Devices that failed come back while a test waits."""
 
@@ -58,6 +70,7 @@ class Node:
 
     folder: Path
     models: tuple[str, ...] = ("pac",)
+    name: str = NODE
     settings: dict[str, Any] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
     store: MemoryStore = field(default_factory=MemoryStore)
@@ -105,11 +118,11 @@ class Node:
         return self.driver_class(self.text(), hardware)
 
     @asynccontextmanager
-    async def running(self, lab: Lab, **settings: Any) -> AsyncIterator[BindingPlugin]:
+    async def running(self, lab: Cluster, **settings: Any) -> AsyncIterator[BindingPlugin]:
         """A process of the driver, beside a kubelet."""
         async with await Client.connect(lab.kubeconfig) as client:
             config = PluginConfig(
-                NODE,
+                self.name,
                 plugins_dir=self.folder / "plugins",
                 registry_dir=self.folder / "registry",
                 cdi_dir=self.folder / "cdi",
@@ -140,7 +153,7 @@ def kind(name: str, **attributes: str) -> list[str]:
 
 
 async def pod(
-    lab: Lab, name: str, bitstream: dict[str, Any] | None = None, selectors: Iterable[str] = ()
+    lab: Cluster, name: str, bitstream: dict[str, Any] | None = None, selectors: Iterable[str] = ()
 ) -> None:
     """A pod with a claim of its name: for a region, unless selectors say otherwise."""
     chosen = [{"cel": {"expression": each}} for each in selectors or kind("region")]

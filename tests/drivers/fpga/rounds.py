@@ -1,0 +1,148 @@
+"""Rounds of prepare and kill -9 on a card that outlives processes, and what is there after each.
+
+`python -m tests.drivers.fpga.rounds FOLDER SEED ROUNDS`. Each life of the driver is a process forked from this
+one, which has everything imported and no thread. It dies at a random step: a call of the hardware, before or
+after it took effect, the moment at which a bitstream gets its name, a step of the SDK, or any moment at all.
+The next life gets the same claims again, as a kubelet repeats them; then the card, the state, the CDI specs and
+the folder of bitstreams must agree.
+"""
+
+import hashlib
+import os
+import random
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+from dradriver.model.claim import DeviceResult, ResourceClaim
+from dradriver.testing import Harness, builders
+from dradriver.testing.process import NodeProcess
+from drivers.fpga import FpgaConfig, FpgaDriver
+from drivers.fpga.bitstreams import Cache
+from drivers.fpga.card import Bitstream as Image
+from drivers.fpga.card.simulator import FileStore, SimulatedHardware
+from drivers.fpga.card.simulator.hardware import Moment
+from drivers.fpga.configs import Bitstream
+from tests.drivers.fpga.bitstreams import Bitstreams
+from tests.drivers.fpga.nodes import QuickHardware
+
+REGIONS = ("pci-0000-3b-00-0-region-0", "pci-0000-3b-00-0-region-1")
+
+
+@dataclass
+class Death:
+    """Ends the process at the so-and-so-many-th step that changes something."""
+
+    left: int
+
+    def step(self, *_: object) -> None:
+        self.left -= 1
+        if self.left <= 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def hook(self, call: str, moment: Moment) -> None:
+        if call in {"program", "programmed"}:
+            self.step(moment)
+
+    def watch(self) -> None:
+        finish = Cache._finish
+
+        def finishing(cache: Cache, file: IO[bytes], path: Path) -> None:
+            self.step()
+            finish(cache, file, path)
+            self.step()
+
+        Cache._finish = finishing  # type: ignore[method-assign, assignment]
+        NodeProcess._observe = lambda *_: self.step()  # type: ignore[method-assign]
+
+
+@dataclass(frozen=True)
+class World:
+    """A node's folder and its one card."""
+
+    folder: Path
+
+    def harness(self, death: Death | None = None) -> Harness:
+        def make() -> FpgaDriver:
+            store = FileStore(self.folder / "cards.json")
+            hook = death.hook if death else lambda *_: None
+            settings = f"bitstreams: {{folder: {self.folder / 'images'}}}"
+            return FpgaDriver(settings, QuickHardware(["pac"], store=store, speed=0.005, hook=hook))
+
+        return Harness(make, self.folder)
+
+
+def mortal_life(world: World, claims: Sequence[ResourceClaim], death: Death, seconds: float) -> None:
+    death.watch()
+    if seconds:
+        signal.setitimer(signal.ITIMER_REAL, seconds)  # nobody handles the signal
+    with world.harness(death) as node:
+        for claim in claims:
+            node.prepare(claim)
+
+
+def next_life(world: World, claims: Sequence[ResourceClaim], images: Sequence[Image]) -> None:
+    with world.harness() as node:
+        answers = [node.prepare(claim) for claim in claims]
+        (card,) = SimulatedHardware(store=FileStore(world.folder / "cards.json")).cards()
+        held = [region.bitstream for region in card.regions]
+        wanted = [image.sha256 for image in images]
+        assert held == wanted, f"the card holds {held}, wanted is {wanted}"
+        told = [variable.partition("=")[2] for each in answers for variable in each.edits.env]
+        assert told == wanted, f"containers are told {told}"
+        assert node.prepared() == {claim.metadata.uid: "prepared" for claim in claims}
+        assert len(node.spec_files()) == len(claims)
+        for path in (node.driver.data_dir / "bitstreams").iterdir():
+            whole = hashlib.sha256(path.read_bytes()).hexdigest() == path.name
+            assert whole or path.suffix == ".part", f"{path} is not what it is called"
+        for claim in claims:
+            node.unprepare(claim)
+
+
+def in_a_process(life: Callable[[], None]) -> int:
+    """Runs it in a fork; gives the exit status, negative for a signal."""
+    child = os.fork()
+    if child == 0:
+        try:
+            life()
+        except BaseException as error:
+            print(repr(error), file=sys.stderr)
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def main(world: World, seed: int, rounds: int) -> None:
+    rng = random.Random(seed)
+    (world.folder / "images").mkdir()
+    made = Bitstreams(world.folder / "images")
+    choice = [made.fitting("pac", f"{number:032x}", size=2000 * number) for number in range(1, 5)]
+    killed = 0
+    for number in range(rounds):
+        images = rng.sample(choice, k=len(REGIONS))
+        claims = [claim_for(device, image, number) for device, image in zip(REGIONS, images, strict=True)]
+        anywhere = rng.uniform(0.05, 0.5) if rng.random() < 0.4 else 0.0
+        death = Death(10**6 if anywhere else rng.randint(1, 20))
+        status = in_a_process(partial(mortal_life, world, claims, death, anywhere))
+        ended = status in {0, -signal.SIGKILL, -signal.SIGALRM}
+        assert ended, f"round {number}, SEED={seed}: a life ended with {status}"
+        killed += status != 0
+        status = in_a_process(partial(next_life, world, claims, images))
+        assert status == 0, f"round {number}, SEED={seed}: the views differ"
+    print(f"{rounds} rounds, {killed} kills")
+
+
+def claim_for(device: str, image: Image, number: int) -> ResourceClaim:
+    config = FpgaConfig(bitstream=Bitstream(file=image.path.name, sha256=image.sha256))
+    name, request = f"claim-{number}-{device[-1]}", builders.device_request(FpgaDriver.name)
+    claim = builders.claim(request, name=name, configs=[builders.opaque(FpgaDriver.name, config)])
+    result = DeviceResult(request=request.name, driver=FpgaDriver.name, pool=builders.NODE, device=device)
+    return builders.allocated(claim, result, node_name=builders.NODE)
+
+
+if __name__ == "__main__":
+    main(World(Path(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3]))
