@@ -113,6 +113,25 @@ async def test_two_requests_of_one_claim_must_agree(plane: ControlPlane) -> None
     assert "cannot allocate all claims" in await plane.refusal("both")
 
 
+async def test_the_groups_at_the_time_of_the_allocation_win_over_a_slice_that_changed(
+    plane: ControlPlane,
+) -> None:
+    await plane.start(ON)
+    await gpu_0(plane)
+    await plane.pod("pod-a", MIG)
+    assert await plane.devices("pod-a") == ["gpu-0-mig-1g-0"]
+    await plane.apply(devices(groups=True).replace("[mig]", "[vgpu]"))
+    await plane.pod("pod-b", VGPU)
+    await plane.refusal("pod-b")
+    await plane.pod("pod-c", MIG)
+    await plane.refusal("pod-c")
+    await plane.apply(devices(groups=True))
+    assert await plane.devices("pod-c") == ["gpu-0-mig-1g-1"]
+    await plane.gone("pod-a")
+    await plane.gone("pod-c")
+    assert await plane.devices("pod-b") == ["gpu-0-vgpu-0"]
+
+
 PRE_KEP: Final = "groups are not known: devices are allocated without regard to them"
 SKIPPED: Final = "devices with groups are not allocated"
 FULL: Final = "groups are kept"

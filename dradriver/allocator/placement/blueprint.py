@@ -132,7 +132,7 @@ class Shape:
             if device not in whole and (device in shared or self._finds(device, left, joined))
         )
         overdrawn = next((at for at, nano in enumerate(left) if nano < 0), None)
-        effect = tuple(left), tuple(joined), free, frozenset(shared)
+        effect = tuple(left), tuple(joined), free
         return self._by_effect.setdefault(
             effect, ComponentState(next(self._numbers), self, tuple(left), tuple(joined), free, overdrawn)
         )

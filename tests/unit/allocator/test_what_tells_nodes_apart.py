@@ -13,6 +13,7 @@ from dradriver.model.codec import from_builtins
 from dradriver.model.slices import ResourceSlice
 from tests.unit.allocator.worlds import CLASSES, DRIVER, Json, claim, request, slice_
 
+SHARE = "00000000-0000-4000-8000-000000000001"
 MODEL = f"device.attributes['{DRIVER}'].model == 'big'"
 
 
@@ -37,9 +38,9 @@ def gpu(node: str, *members: Json, called: str = "gpu", **taken: Any) -> list[Re
     ]
 
 
-def holder(node: str, device: str, groups: str = "") -> ResourceClaim:
+def holder(node: str, device: str, groups: str = "", **share: object) -> ResourceClaim:
     """A claim that holds a device of the node's pool; with the groups recorded for it, as JSON."""
-    result = {"request": "r", "driver": DRIVER, "pool": node, "device": device}
+    result = {"request": "r", "driver": DRIVER, "pool": node, "device": device, **share}
     parameters = {"kind": "CompatibilityGroups", "groups": {"0": json.loads(groups)}} if groups else {}
     opaque = {"driver": SNAPSHOT_DRIVER, "parameters": parameters}
     allocation = {"devices": {"results": [result], "config": [{"source": "FromClass", "opaque": opaque}]}}
@@ -95,3 +96,57 @@ def test_a_slice_that_says_that_its_devices_choose_no_nodes_needs_the_gate() -> 
     silent = slice_("b", "gpu", pool="b", nodeName="node-2")
     placer = cluster(says, silent, partitionable_devices=False)
     assert placer.place([claim(request())]).node == "node-2"
+
+
+def member(name: str, groups: str, **memory: str) -> Json:
+    """A device that consumes from the counter set `gpu`."""
+    counters = {counter: {"value": amount} for counter, amount in memory.items()}
+    consumed = {"counterSet": "gpu", "counters": counters, "compatibilityGroups": groups.split()}
+    return {"name": name, "consumesCounters": [consumed]}
+
+
+def pool(node: str, *members: Json, **memory: str) -> list[ResourceSlice]:
+    """A pool with the counter set `gpu`."""
+    spec: dict[str, Any] = {"pool": node, "nodeName": node, "count": 2}
+    counters = {counter: {"value": amount} for counter, amount in memory.items()}
+    shared = [{"name": "gpu", "counters": counters}]
+    return [slice_(f"{node}-a", *members, **spec), slice_(f"{node}-b", sharedCounters=shared, **spec)]
+
+
+PAIR: ResourceClaim = claim(request("one"), request("two"))
+
+
+def test_which_groups_are_in_force_matters_beyond_which_devices_can_be_had() -> None:
+    """On both nodes p and q can be had, each alone; together only where `c` is in force."""
+    members = [
+        member("x", "a b", slot="1"),
+        member("y", "a c", slot="1"),
+        member("p", "a c", slot="0"),
+        member("q", "b c", slot="0"),
+    ]
+    placer = cluster(
+        *pool("node-1", *members, slot="1"), *pool("node-2", *members, slot="1"), compatibility_groups=True
+    )
+    placer.put_claim(holder("node-1", "x"))
+    placer.put_claim(holder("node-2", "y"))
+    assert placer.place([PAIR]).node == "node-2"
+
+
+def test_what_is_left_of_counters_matters_beyond_which_devices_can_be_had() -> None:
+    """On both nodes p and q can be had, each alone; together only where two are left."""
+    members = [member("x", "", slot="1", memory="2"), member("y", "", slot="1", memory="1")]
+    members += [member("p", "", memory="1"), member("q", "", memory="1")]
+    nodes = (pool(name, *members, slot="1", memory="3") for name in ("node-1", "node-2"))
+    placer = cluster(*(source for each in nodes for source in each))
+    placer.put_claim(holder("node-1", "x"))
+    placer.put_claim(holder("node-2", "y"))
+    assert placer.place([PAIR]).node == "node-2"
+
+
+def test_what_the_shares_of_a_device_take_matters() -> None:
+    shared = {"name": "gpu", "allowMultipleAllocations": True, "capacity": {"memory": {"value": "4"}}}
+    nodes = [slice_(name, shared, pool=name, nodeName=name) for name in ("node-1", "node-2")]
+    placer = cluster(*nodes)
+    for node, amount in (("node-1", "3"), ("node-2", "1")):
+        placer.put_claim(holder(node, "gpu", consumedCapacity={"memory": amount}, shareID=SHARE))
+    assert placer.place([claim(request(capacity={"requests": {"memory": "2"}}))]).node == "node-2"

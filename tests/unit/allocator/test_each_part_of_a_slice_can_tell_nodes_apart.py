@@ -1,0 +1,185 @@
+"""Two nodes whose slices differ in one part, which decides: the pod goes to the second."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from dradriver.allocator import Features, Node, Refusal
+from dradriver.allocator.placement import NoNodeFits, Placer
+from dradriver.model.codec import from_builtins
+from dradriver.model.deviceclass import DeviceClass
+from dradriver.model.slices import ResourceSlice
+from tests.unit.allocator.worlds import CLASSES, DRIVER, Json, claim, request, slice_
+
+
+@dataclass(frozen=True)
+class Part:
+    """What differs.
+
+    Attributes:
+        worse: the device of the first node, or its slice.
+        better: the same of the second node.
+        wanted: what the pod asks for, of one device.
+    """
+
+    worse: Json
+    better: Json
+    wanted: Json = field(default_factory=dict)
+
+
+def taint(value: str = "", effect: str = "NoSchedule") -> Json:
+    return {"taints": [{"key": "bad", "value": value, "effect": effect}]}
+
+
+def tolerating(**rest: str) -> Json:
+    return {"tolerations": [{"key": "bad", **rest}]}
+
+
+def memory(value: str, **policy: Any) -> Json:
+    return {"capacity": {"memory": {"value": value, **policy}}, "allowMultipleAllocations": True}
+
+
+def takes(amount: str, *groups: str) -> Json:
+    counters = {"memory": {"value": amount}}
+    return {"consumesCounters": [{"counterSet": "gpu", "counters": counters, "compatibilityGroups": [*groups]}]}
+
+
+def selecting(expression: str) -> Json:
+    return {"selectors": [{"cel": {"expression": expression}}]}
+
+
+POLICY = {"requestPolicy": {"default": "1", "validValues": ["1"]}}
+TWO = {"capacity": {"requests": {"memory": "2"}}}
+MODEL = f"device.attributes['{DRIVER}'].?model.orValue('') == 'big'"
+PARTS = {
+    "a taint": Part(taint(), {}),
+    "the value of a taint": Part(taint("x"), taint(), tolerating(operator="Equal")),
+    "the effect of a taint": Part(
+        taint(effect="NoExecute"), taint(), tolerating(operator="Exists", effect="NoSchedule")
+    ),
+    "an attribute": Part({}, {"attributes": {"model": {"string": "big"}}}, selecting(MODEL)),
+    "the value of an attribute": Part(
+        {"attributes": {"model": {"string": "small"}}},
+        {"attributes": {"model": {"string": "big"}}},
+        selecting(MODEL),
+    ),
+    "a capacity": Part(memory("1"), memory("2"), TWO),
+    "a request policy": Part(memory("2", **POLICY), memory("2"), TWO),
+    "whether it can be shared": Part(
+        {"allowMultipleAllocations": False},
+        {"allowMultipleAllocations": True},
+        selecting("device.allowMultipleAllocations"),
+    ),
+    "what it takes of a counter": Part(takes("2"), takes("1")),
+    "compatibility groups": Part(takes("0", "a"), takes("0", "b"), {"count": 2}),
+    "how much there is of a counter": Part({"counter": "0"}, {"counter": "1"}),
+    "how many slices there are": Part({"slices": 3}, {"slices": 2}),
+    "skipped operations": Part({"skips": ["NodePrepareResources", "NodeUnprepareResources"]}, {"skips": []}),
+    "the driver": Part({"driver": "other.example.com"}, {}, selecting(f"device.driver == '{DRIVER}'")),
+}
+
+
+def slices(node: str, part: Json) -> list[ResourceSlice]:
+    """A pool of one device and the counter set; where groups matter of two devices."""
+    device = {"name": "gpu", **takes("1"), **part}
+    driver, skips = device.pop("driver", DRIVER), device.pop("skips", [])
+    count, amount = device.pop("slices", 2), device.pop("counter", "1")
+    pool: dict[str, Any] = {"pool": node, "nodeName": node, "count": count, "driver": driver}
+    with_groups = bool(device["consumesCounters"][0]["compatibilityGroups"])
+    others = [{"name": "other", **takes("0", "b")}] if with_groups else []
+    shared = [{"name": "gpu", "counters": {"memory": {"value": amount}}}]
+    return [
+        slice_(f"{node}-a", device, *others, skipNodeOperations=skips, **pool),
+        slice_(f"{node}-b", sharedCounters=shared, **pool),
+    ]
+
+
+@pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
+def test_the_pod_goes_to_the_second(part: Part) -> None:
+    placer = Placer(features=Features(compatibility_groups=True))
+    placer.put_class(CLASSES["gpu"])
+    pod = [claim(request(**part.wanted))]
+    for node, content in (("node-1", part.worse), ("node-2", part.better)):
+        with pytest.raises(NoNodeFits):
+            placer.place(pod)
+        placer.put_node(Node(node))
+        for source in slices(node, content):
+            placer.put_slice(source)
+    assert placer.place(pod).node == "node-2"
+
+
+def of_one_device(node: str, **spec: Any) -> ResourceSlice:
+    return slice_(node, "gpu", pool=node, nodeName=node, **spec)
+
+
+def test_what_a_node_declares_decides_where_devices_skip_its_operations() -> None:
+    placer = Placer(features=Features(optional_node_operations=True))
+    placer.put_class(CLASSES["gpu"])
+    for node, declared in (("node-1", []), ("node-2", ["DRAOptionalNodeOperations"])):
+        placer.put_node(Node(node, declared_features=frozenset(declared)))
+        placer.put_slice(of_one_device(node, skipNodeOperations=["NodePrepareResources"]))
+    assert placer.place([claim(request())]).node == "node-2"
+
+
+def test_labels_decide_which_devices_of_several_nodes_are_reached() -> None:
+    placer = Placer()
+    placer.put_class(CLASSES["gpu"])
+    terms = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]
+    placer.put_slice(slice_("s", "gpu", nodeName=None, nodeSelector={"nodeSelectorTerms": terms}))
+    placer.put_node(Node("node-1", {"zone": "b"}))
+    with pytest.raises(NoNodeFits):
+        placer.place([claim(request())])
+    placer.put_node(Node("node-1", {"zone": "a"}))
+    assert placer.place([claim(request())]).node == "node-1"
+
+
+def test_values_are_compared_with_those_of_devices_of_several_nodes() -> None:
+    """No selector reads the attribute; only on the second node both devices have it alike."""
+
+    def gpu(name: str, rack: str) -> Json:
+        return {"name": name, "attributes": {"rack": {"string": rack}}}
+
+    placer = Placer()
+    placer.put_class(CLASSES["gpu"])
+    placer.put_slice(slice_("fabric", gpu("far", "b"), pool="fabric", nodeName=None, allNodes=True))
+    for node, rack in (("node-1", "a"), ("node-2", "b")):
+        placer.put_node(Node(node))
+        placer.put_slice(slice_(node, gpu("near", rack), pool=node, nodeName=node))
+    pair = claim(request(count=2), constraints=[{"matchAttribute": f"{DRIVER}/rack"}])
+    assert placer.place([pair]).node == "node-2"
+
+
+@pytest.mark.parametrize("first", [["attached"], []])
+def test_the_conditions_in_the_allocation_are_those_of_the_device(first: list[str]) -> None:
+    placer = Placer()
+    placer.put_class(CLASSES["gpu"])
+    both = {"node-1": first, "node-2": [] if first else ["attached"]}
+    for node, conditions in both.items():
+        gpu = {
+            "name": "gpu",
+            "bindingConditions": conditions,
+            "bindingFailureConditions": conditions and ["failed"],
+        }
+        placer.put_node(Node(node))
+        placer.put_slice(slice_(node, gpu, pool=node, nodeName=node))
+        placed = placer.place([claim(request())], may_run_on=lambda each, node=node: each.name == node)  # type: ignore[misc]
+        (result,) = placed.allocations["claim"].devices.results
+        assert list(result.binding_conditions) == conditions
+
+
+def test_a_class_that_changes_or_goes_changes_the_answer() -> None:
+    placer = Placer()
+    for node in ("node-1", "node-2"):
+        placer.put_node(Node(node))
+        placer.put_slice(
+            slice_(node, {"name": "gpu", "attributes": {"node": {"string": node}}}, pool=node, nodeName=node)
+        )
+    placer.put_class(CLASSES["gpu"])
+    assert placer.place([claim(request())]).node == "node-1"
+    second = {"selectors": [{"cel": {"expression": f"device.attributes['{DRIVER}'].node == 'node-2'"}}]}
+    placer.put_class(from_builtins(DeviceClass, {"metadata": {"name": "gpu"}, "spec": second}))
+    assert placer.place([claim(request())]).node == "node-2"
+    placer.remove_class("gpu")
+    with pytest.raises(Refusal, match="device class gpu does not exist"):
+        placer.place([claim(request())])
