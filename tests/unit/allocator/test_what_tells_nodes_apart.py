@@ -1,4 +1,4 @@
-"""Nodes look alike and are not: what one of them answers is not the answer of the other."""
+"""Nodes look alike and are not, then or now: the answer of one is not that of the other."""
 
 import json
 from typing import Any
@@ -23,7 +23,8 @@ def cluster(*slices: ResourceSlice, **features: bool) -> Placer:
     placer.put_class(CLASSES["gpu"])
     for source in slices:
         placer.put_slice(source)
-        placer.put_node(Node(source.spec.node_name or ""))
+        if source.spec.node_name is not None:
+            placer.put_node(Node(source.spec.node_name))
     return placer
 
 
@@ -150,3 +151,76 @@ def test_what_the_shares_of_a_device_take_matters() -> None:
     for node, amount in (("node-1", "3"), ("node-2", "1")):
         placer.put_claim(holder(node, "gpu", consumedCapacity={"memory": amount}, shareID=SHARE))
     assert placer.place([claim(request(capacity={"requests": {"memory": "2"}}))]).node == "node-2"
+
+
+def test_groups_that_were_recorded_count_on_their_node_alone() -> None:
+    """The slices say the same on both nodes; on the first a claim says that another group is in force."""
+    members = [member(name, "mig", slot="0") for name in ("p", "q")]
+    nodes = (pool(name, *members, slot="1") for name in ("node-1", "node-2"))
+    placer = cluster(*(source for each in nodes for source in each), compatibility_groups=True)
+    placer.put_claim(holder("node-1", "p", '{"gpu": ["vgpu"]}'))
+    placer.put_claim(holder("node-2", "p", '{"gpu": ["mig"]}'))
+    assert placer.place([claim(request())]).node == "node-2"
+
+
+def test_a_counter_below_zero_stops_all_that_consumes_on_its_node() -> None:
+    members = [member("x", "", slot="2"), member("y", "", memory="1")]
+    nodes = (pool(name, *members, slot="1", memory="1") for name in ("node-1", "node-2"))
+    placer = cluster(*(source for each in nodes for source in each))
+    placer.put_claim(holder("node-1", "x"))
+    assert placer.place([claim(request())]).node == "node-2"
+
+
+def test_lists_agree_where_they_have_a_value_in_common() -> None:
+    def gpus(node: str, *numbers: list[int]) -> ResourceSlice:
+        members = [
+            {"name": f"gpu-{n}", "attributes": {"numa": {"ints": each}}} for n, each in enumerate(numbers)
+        ]
+        return slice_(node, *members, pool=node, nodeName=node)
+
+    pair = claim(request(count=2), constraints=[{"matchAttribute": f"{DRIVER}/numa"}])
+    placer = cluster(gpus("node-1", [0, 1], [2, 3]), gpus("node-2", [0, 1], [1, 2]), list_type_attributes=True)
+    assert placer.place([pair]).node == "node-2"
+
+
+def test_a_device_of_several_nodes_is_had_where_it_is_reached() -> None:
+    placer = cluster(
+        slice_("s", {"name": "gpu", "nodeName": "node-2"}, nodeName=None, perDeviceNodeSelection=True)
+    )
+    placer.put_node(Node("node-1"))
+    placer.put_node(Node("node-2"))
+    assert placer.place([claim(request())]).node == "node-2"
+
+
+def test_a_device_of_several_nodes_that_is_taken_is_taken_everywhere() -> None:
+    placer = cluster(slice_("s", "gpu", pool="fabric", nodeName=None, allNodes=True))
+    placer.put_node(Node("node-1"))
+    assert placer.place([claim(request())]).node == "node-1"
+    placer.put_claim(holder("fabric", "gpu"))
+    with pytest.raises(NoNodeFits):
+        placer.place([claim(request())])
+    placer.remove_claim("default/of-fabric")
+    assert placer.place([claim(request())]).node == "node-1"
+
+
+def test_a_claim_that_is_gone_leaves_the_device_to_a_wish_that_was_refused() -> None:
+    placer = cluster(slice_("s", "gpu", pool="node-1", nodeName="node-1"))
+    placer.put_claim(holder("node-1", "gpu"))
+    with pytest.raises(NoNodeFits):
+        placer.place([claim(request())])
+    placer.remove_claim("default/of-node-1")
+    assert placer.place([claim(request())]).node == "node-1"
+
+
+def test_a_generation_that_begins_makes_the_pool_incomplete_until_all_its_slices_are_there() -> None:
+    def of(name: str, generation: int) -> ResourceSlice:
+        return slice_(name, f"gpu-{name}", pool="node-1", nodeName="node-1", generation=generation, count=2)
+
+    placer = cluster(of("a", 1), of("b", 1))
+    assert placer.place([claim(request())]).node == "node-1"
+    placer.put_slice(of("a", 2))
+    with pytest.raises(NoNodeFits):
+        placer.place([claim(request())])
+    placer.put_slice(of("c", 2))
+    (result,) = placer.place([claim(request())]).allocations["claim"].devices.results
+    assert result.device == "gpu-a"
