@@ -15,11 +15,11 @@ from dradriver.model.claim import (
     OpaqueConfig,
     ResourceClaim,
 )
-from dradriver.model.codec import builtins
+from dradriver.model.codec import builtins, from_builtins
 from dradriver.model.counters import CounterConsumption
 from dradriver.model.device import Device
 from dradriver.model.slices import ResourceSlice
-from tests.unit.allocator.worlds import claim, devices, request, slice_, try_on
+from tests.unit.allocator.worlds import DRIVER, claim, devices, request, slice_, try_on
 
 ON = Features(compatibility_groups=True)
 
@@ -140,3 +140,29 @@ def test_after_the_gate_is_turned_off_packed_still_keeps_others_from_the_counter
         try_on(slices, named("free"), in_use=[held], order=PACKED)
     assert "counter set gpu-0 is used with compatibility groups mig, not no groups" in caught.value.text()
     assert devices(try_on(slices, named("free"), order=PACKED)) == ["free"]
+
+
+def test_gpus_on_which_other_groups_are_in_force_are_not_alike() -> None:
+    """On each GPU p and q can be had, each alone; together only where `c` is in force."""
+
+    def gpu(name: str, in_force: str) -> list[dict[str, Any]]:
+        found = []
+        for device, groups, slots in (("held", in_force, "1"), ("p", "ac", "0"), ("q", "bc", "0")):
+            uses = {
+                "counterSet": name,
+                "counters": {"slots": {"value": slots}},
+                "compatibilityGroups": [*groups],
+            }
+            attributes = {"gpu": {"string": name}}
+            found.append({"name": f"{name}-{device}", "attributes": attributes, "consumesCounters": [uses]})
+        return found
+
+    names = {"gpu-0": "ab", "gpu-1": "ac"}
+    counters = [{"name": name, "counters": {"slots": {"value": "1"}}} for name in names]
+    members = [device for name, in_force in names.items() for device in gpu(name, in_force)]
+    slices = [slice_("devices", *members, count=2), slice_("counters", count=2, sharedCounters=counters)]
+    results = [{"request": "r", "driver": DRIVER, "pool": "pool", "device": f"{name}-held"} for name in names]
+    held = from_builtins(ResourceClaim, {"metadata": {"name": "held", "namespace": "default"},
+        "spec": {"devices": {}}, "status": {"allocation": {"devices": {"results": results}}}})  # fmt: skip
+    pair = claim(request("one"), request("two"), constraints=[{"matchAttribute": f"{DRIVER}/gpu"}])
+    assert devices(try_on(slices, pair, in_use=[held], features=ON)) == ["gpu-1-p", "gpu-1-q"]

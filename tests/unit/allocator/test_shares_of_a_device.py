@@ -143,3 +143,17 @@ def test_a_device_that_is_no_longer_shared_stays_with_its_holders() -> None:
     with pytest.raises(Refusal) as caught:
         try_on([slice_("a", whole)], claim(request()), in_use=[holder])
     assert "in use by claim default/claim" in caught.value.text()
+
+
+def test_devices_of_which_a_share_takes_more_are_not_alike() -> None:
+    """The small share has to leave `coarse` to a large one, though it comes first and as much is left of it."""
+
+    def shared(name: str, *sizes: str) -> Json:
+        policy = {"default": "4", "validValues": list(sizes)}
+        memory = {"value": "5", "requestPolicy": policy}
+        return {"name": name, "allowMultipleAllocations": True, "capacity": {"memory": memory}}
+
+    sizes = {"small": "1", "large": "4", "other": "4"}
+    requests = [request(name, capacity={"requests": {"memory": size}}) for name, size in sizes.items()]
+    found = try_on([slice_("s", shared("coarse", "4"), shared("fine", "1", "4"))], claim(*requests))
+    assert devices(found) == ["fine", "coarse", "fine"]

@@ -184,12 +184,28 @@ def test_lists_agree_where_they_have_a_value_in_common() -> None:
 
 
 def test_a_device_of_several_nodes_is_had_where_it_is_reached() -> None:
-    placer = cluster(
-        slice_("s", {"name": "gpu", "nodeName": "node-2"}, nodeName=None, perDeviceNodeSelection=True)
-    )
+    """Both nodes reach the slice, each another device of it."""
+    members = [
+        {"name": "small", "nodeName": "node-1", "attributes": {"model": {"string": "small"}}},
+        {"name": "big", "nodeName": "node-2", "attributes": {"model": {"string": "big"}}},
+    ]
+    placer = cluster(slice_("s", *members, nodeName=None, perDeviceNodeSelection=True))
     placer.put_node(Node("node-1"))
     placer.put_node(Node("node-2"))
-    assert placer.place([claim(request())]).node == "node-2"
+    assert placer.place([claim(request(expression=MODEL))]).node == "node-2"
+
+
+def test_values_are_compared_across_the_pools_of_a_node() -> None:
+    def gpu(node: str, pool: str, rack: str) -> ResourceSlice:
+        device = {"name": "gpu", "attributes": {"rack": {"string": rack}}}
+        return slice_(f"{node}-{pool}", device, pool=f"{node}-{pool}", nodeName=node)
+
+    racks = {"node-1": ("a", "b"), "node-2": ("c", "c")}
+    placer = cluster(
+        *(gpu(node, pool, rack) for node, two in racks.items() for pool, rack in zip("xy", two, strict=True))
+    )
+    pair = claim(request(count=2), constraints=[{"matchAttribute": f"{DRIVER}/rack"}])
+    assert placer.place([pair]).node == "node-2"
 
 
 def test_a_device_of_several_nodes_that_is_taken_is_taken_everywhere() -> None:
