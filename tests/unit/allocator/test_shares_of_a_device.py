@@ -157,3 +157,25 @@ def test_devices_of_which_a_share_takes_more_are_not_alike() -> None:
     requests = [request(name, capacity={"requests": {"memory": size}}) for name, size in sizes.items()]
     found = try_on([slice_("s", shared("coarse", "4"), shared("fine", "1", "4"))], claim(*requests))
     assert devices(found) == ["fine", "coarse", "fine"]
+
+
+def test_devices_of_one_counter_set_of_which_less_is_left_are_not_alike() -> None:
+    """The small share has to leave what is left of `a` to a large one."""
+    consumed = {"counterSet": "set", "counters": {"slots": {"value": "0"}}}
+    shared = {
+        "allowMultipleAllocations": True,
+        "capacity": {"memory": {"value": "4"}},
+        "consumesCounters": [consumed],
+    }
+    slices = [
+        slice_("devices", *({"name": name, **shared} for name in "ab"), count=2),
+        slice_("counters", count=2, sharedCounters=[{"name": "set", "counters": {"slots": {"value": "1"}}}]),
+    ]
+    holder = claim(request(capacity={"requests": {"memory": "1"}}), name="holder")
+    (found,) = try_on(slices, holder).values()
+    held = ResourceClaim(metadata=holder.metadata, status=ClaimStatus(allocation=found))
+    requests = [
+        request(name, capacity={"requests": {"memory": amount}})
+        for name, amount in (("x", "1"), ("y", "3"), ("z", "3"))
+    ]
+    assert devices(try_on(slices, claim(*requests), in_use=[held])) == ["b", "a", "b"]
