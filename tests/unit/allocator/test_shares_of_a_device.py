@@ -125,6 +125,17 @@ def test_counters_are_consumed_by_the_first_share() -> None:
         try_on(slices, claim(two[0], request("whole", "!device.allowMultipleAllocations")))
 
 
+def test_a_second_share_leaves_the_counters_to_another_device() -> None:
+    uses = [{"counterSet": "set", "counters": {"c": {"value": "1"}}}]
+    slices = [
+        slice_("a", {**NIC, "consumesCounters": uses}, {"name": "b", "consumesCounters": uses}, count=2),
+        slice_("counters", count=2, sharedCounters=[{"name": "set", "counters": {"c": {"value": "2"}}}]),
+    ]
+    two = [request(f"r{n}", capacity={"requests": {"bandwidth": "1G"}}) for n in range(2)]
+    whole = request("whole", "!device.allowMultipleAllocations")
+    assert devices(try_on(slices, claim(*two, whole))) == ["nic", "nic", "b"]
+
+
 def test_with_the_gate_off_a_device_goes_to_one_claim() -> None:
     off = Features(consumable_capacity=False)
     slices = [slice_("a", NIC)]
