@@ -50,7 +50,9 @@ class CardDriver(NodeBindingDriver):
 
 
 @asynccontextmanager
-async def beside_a_kubelet(lab: Lab, hardware: Hardware, folder: Path) -> AsyncIterator[BindingPlugin]:
+async def beside_a_kubelet(
+    lab: Lab, hardware: Hardware, folder: Path, pod_uid: str = ""
+) -> AsyncIterator[BindingPlugin]:
     async with await Client.connect(lab.kubeconfig) as client:
         config = PluginConfig(
             NODE,
@@ -58,6 +60,7 @@ async def beside_a_kubelet(lab: Lab, hardware: Hardware, folder: Path) -> AsyncI
             registry_dir=folder / "registry",
             cdi_dir=folder / "cdi",
             boot_id="boot-1",
+            pod_uid=pod_uid,
         )
         plugin = BindingPlugin(CardDriver(hardware), client, config)
         await plugin.start()
@@ -138,3 +141,17 @@ async def test_a_device_that_overlaps_with_a_prepared_one_is_not_touched(
         await plugin.preparation.unprepare(ClaimRef(first.metadata.uid, "default", "pod-1"))
         await lab.bound("pod-2")
         assert hardware.log == [("attach", "half-0")] * 2
+
+
+async def test_of_two_processes_in_a_rolling_update_one_attaches(
+    lab: Lab, hardware: Hardware, folder: Path
+) -> None:
+    async with lab.scheduler(), beside_a_kubelet(lab, hardware, folder, "old"):
+        await lab.pod("pod-1")
+        await lab.bound("pod-1")
+        old, hardware.log[:] = list(hardware.log), []
+        async with beside_a_kubelet(lab, hardware, folder, "new"):
+            await lab.pod("pod-2")
+            await lab.bound("pod-2")
+        assert old == [("attach", "half-0")]
+        assert hardware.log == [("attach", "half-1")]
