@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import os
 import tempfile
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager
@@ -25,6 +26,9 @@ from drivers.fpga.settings import BitstreamRules
 __all__ = ["Cache"]
 
 _UNFINISHED: Final = ".part"
+_REMEMBERED_SECONDS: Final = 60.0
+"""A file that was refused is not fetched again for so long: its pod tries again and again."""
+_BAD_FILES: Final = frozenset({"TooLarge", "WrongDigest"})
 
 
 class Cache:
@@ -42,6 +46,7 @@ class Cache:
         self._sources = sources
         self._used: Counter[str] = Counter()
         self._fetching: dict[str, asyncio.Lock] = {}
+        self._refused: dict[tuple[str, Bitstream], tuple[float, BitstreamError]] = {}
 
     @asynccontextmanager
     async def file(self, bitstream: Bitstream, namespace: str) -> AsyncIterator[Path]:
@@ -69,6 +74,17 @@ class Cache:
                 self._fetching.pop(digest, None)
 
     async def _fetch(self, bitstream: Bitstream, namespace: str, path: Path) -> None:
+        self._refused = {key: each for key, each in self._refused.items() if each[0] > time.monotonic()}
+        if refused := self._refused.get((namespace, bitstream)):
+            raise BitstreamError(str(refused[1]), refused[1].reason)
+        try:
+            await self._fetch_now(bitstream, namespace, path)
+        except BitstreamError as error:
+            if error.reason in _BAD_FILES:
+                self._refused[namespace, bitstream] = (time.monotonic() + _REMEMBERED_SECONDS, error)
+            raise
+
+    async def _fetch_now(self, bitstream: Bitstream, namespace: str, path: Path) -> None:
         file = await asyncio.to_thread(self._begin)
         try:
             await self._fill(file, bitstream, namespace)

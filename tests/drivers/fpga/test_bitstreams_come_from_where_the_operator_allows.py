@@ -171,6 +171,21 @@ async def test_what_is_too_large_or_something_else_leaves_nothing(tmp_path: Path
     assert kept(tmp_path) == set()
 
 
+async def test_a_file_that_was_refused_is_not_fetched_again_for_each_try_of_its_pod(
+    tmp_path: Path, site: Site
+) -> None:
+    store = cache(tmp_path, BitstreamRules(urls=(site.url,)))
+    wrong = Bitstream(url=f"{site.url}/a", sha256="0" * 64)
+    for _ in range(3):
+        with pytest.raises(BitstreamError) as told:
+            async with store.file(wrong, "x"):
+                pass
+        assert told.value.reason == "WrongDigest"
+    assert site.asked == ["/a"]
+    async with store.file(Bitstream(url=f"{site.url}/a", sha256=DIGEST), "x"):
+        assert site.asked == ["/a", "/a"]
+
+
 async def test_a_file_that_rots_is_fetched_again(tmp_path: Path, images: Path) -> None:
     store = cache(tmp_path, BitstreamRules(folder=str(images)))
     wanted = Bitstream(file="a.gbs", sha256=DIGEST)
