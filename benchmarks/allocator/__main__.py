@@ -77,7 +77,8 @@ def _placed(
     path = programs.file(workload)
     name = f"{workload.name}, seed {seed}"
     sample = workload.sample if peer_pods is None else peer_pods
-    print(f"{name}: kube-scheduler's plugin, {sample or 'all'} pods", file=sys.stderr)
+    if programs.peer is not None:
+        print(f"{name}: kube-scheduler's plugin, {sample or 'all'} pods", file=sys.stderr)
     peer = programs.place_by_peer(path, sample)
     if peer:
         yield _row(name, "kube-scheduler's plugin", peer)
