@@ -1,15 +1,11 @@
 """What simulated hardware is like now, and where that is kept."""
 
-import contextlib
-import fcntl
-import threading
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
 import msgspec
 
+from drivers import simulated_state
 from drivers.gpu_mig.card.values import EventKind
 
 __all__ = [
@@ -75,49 +71,19 @@ class NodeState(msgspec.Struct):
     told: int = 0
 
 
-class Store(Protocol):
-    """Where the state of simulated hardware is."""
-
-    def change(self) -> AbstractContextManager[NodeState]:
-        """The state, nobody else's for the moment; kept as it is at the end, unless that ends in an error."""
+Store: TypeAlias = simulated_state.Store[NodeState]
+"""Where the state of a node's GPUs is."""
 
 
-class MemoryStore:
-    """Hardware that is gone with its process."""
+class MemoryStore(simulated_state.MemoryStore[NodeState]):
+    """GPUs that are gone with their process."""
 
     def __init__(self) -> None:
-        self._state = NodeState()
-        self._lock = threading.Lock()
-
-    @contextlib.contextmanager
-    def change(self) -> Iterator[NodeState]:
-        """See `Store`."""
-        with self._lock:
-            state = msgspec.json.decode(msgspec.json.encode(self._state), type=NodeState)
-            yield state
-            self._state = state
+        super().__init__(NodeState)
 
 
-class FileStore:
-    """Hardware that outlives processes, and that several of them share.
-
-    A process that dies within a change has not made it: the file is replaced in one step.
-    """
+class FileStore(simulated_state.FileStore[NodeState]):
+    """GPUs that outlive processes, and that several of them share."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-
-    @contextlib.contextmanager
-    def change(self) -> Iterator[NodeState]:
-        """See `Store`."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.with_suffix(".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            before = self._path.read_bytes() if self._path.exists() else b"{}"
-            state = msgspec.json.decode(before, type=NodeState)
-            yield state
-            after = msgspec.json.encode(state)
-            if after != before:
-                unfinished = self._path.with_suffix(".new")
-                unfinished.write_bytes(after)
-                unfinished.replace(self._path)
+        super().__init__(NodeState, path)
