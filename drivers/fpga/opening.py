@@ -1,5 +1,6 @@
 """Which cards the driver works with: the node's, or simulated ones."""
 
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Final, Literal
@@ -9,9 +10,11 @@ import msgspec
 from drivers.fpga.card import Hardware
 from drivers.fpga.card.real import Host, RealHardware
 from drivers.fpga.card.simulator import FileStore, SimulatedHardware
+from drivers.fpga.card.values import CardKind
+from drivers.fpga.settings import Host as HostSettings
 from drivers.fpga.settings import Settings
 
-__all__ = ["SIMULATED", "choose"]
+__all__ = ["SIMULATED", "choose", "node_of"]
 
 SIMULATED: Final = "simulated.json"
 """The simulated cards, in the driver's folder: they outlive its process."""
@@ -28,13 +31,31 @@ def choose(
         folder: of the driver's own.
     """
     if simulate != "always":
-        host = settings.host
-        real = RealHardware(Host(folder / "programmed.json", sysfs=Path(host.sysfs), dev=Path(host.dev)))
+        real = RealHardware(node_of(settings.host, folder))
         if simulate == "never" or real.cards():
             return real, settings
     simulator = settings.simulator
     cards = SimulatedHardware(simulator.models, store=FileStore(folder / SIMULATED), speed=simulator.speed)
     return cards, _with_examples(settings)
+
+
+def node_of(host: HostSettings, folder: Path) -> Host:
+    """The node as the operator describes it.
+
+    Args:
+        host: the operator's words.
+        folder: of the driver's own.
+    """
+    node, tools = Host(folder / "programmed.json"), host.tools
+    shells = {CardKind.XRT: tools.xrt_shell, CardKind.DFL: tools.dfl_shell}
+    return replace(
+        node,
+        sysfs=Path(host.sysfs),
+        dev=Path(host.dev),
+        firmware=Path(host.firmware),
+        region_tool=tools.xrt_region or node.region_tool,
+        shell_tools={**node.shell_tools, **{kind: words for kind, words in shells.items() if words}},
+    )
 
 
 def _with_examples(settings: Settings) -> Settings:

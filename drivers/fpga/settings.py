@@ -13,7 +13,7 @@ import dradriver as dra
 from drivers.fpga.card import normal_id
 from drivers.fpga.configs import Bitstream
 
-__all__ = ["VARIABLE", "BitstreamRules", "Host", "Settings", "Shell", "Simulator", "read_settings"]
+__all__ = ["VARIABLE", "BitstreamRules", "Host", "Settings", "Shell", "Simulator", "Tools", "read_settings"]
 
 VARIABLE: Final = "FPGA_SETTINGS"
 
@@ -59,11 +59,32 @@ class Shell(_Strict, frozen=True):
     bitstream: Bitstream
 
 
+class Tools(_Strict, frozen=True):
+    """The vendors' programs; none: as `drivers.fpga.card.real.Host` has them.
+
+    Attributes:
+        xrt_region: writes a region of an XRT card; `{card}` is the PCI address, `{file}` the bitstream.
+        xrt_shell, dfl_shell: write a shell to such a card, and return when it runs.
+    """
+
+    xrt_region: tuple[str, ...] = ()
+    xrt_shell: tuple[str, ...] = ()
+    dfl_shell: tuple[str, ...] = ()
+
+
 class Host(_Strict, frozen=True):
-    """Where the node's files are, as this process sees them."""
+    """Where the node's files are, as this process sees them.
+
+    Attributes:
+        sysfs, dev: where they are mounted.
+        firmware: the node's own folder of firmware files, which its kernel reads; written to.
+        tools: the vendors' programs.
+    """
 
     sysfs: str = "/sys"
     dev: str = "/dev"
+    firmware: str = "/lib/firmware"
+    tools: Tools = Tools()
 
 
 class Simulator(_Strict, frozen=True):
