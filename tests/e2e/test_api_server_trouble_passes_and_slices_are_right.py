@@ -17,7 +17,7 @@ from dradriver.model.device import Device
 from dradriver.model.pool import Pool
 from dradriver.publish import PoolState
 from dradriver.wire import dra_v1, dra_v1_grpc
-from tests.conformance.apiserver_suite import Api
+from tests.conformance.apiserver_suite import DRA, Api
 from tests.e2e import servers
 from tests.e2e.api_servers import NODE, ApiServerBed, api_server_bed
 from tests.e2e.rack import BOUND, PARTS, TAINTED, Rack, RackDriver, rack
@@ -120,9 +120,26 @@ async def test_a_server_that_has_too_much_to_do(bed: ApiServerBed, tmp_path: Pat
     }  # fmt: skip
     pools = [Pool(f"pool-{n}", (Device("a"), Device("b"))) for n in range(20)]
     await asyncio.to_thread(bed.serve, busy)
-    async with rack(bed, tmp_path, RackDriver(*pools), user=OWN) as node, servers.real(bed) as api:
-        await published(node, *pools)
-        assert await _refused(api) > 0
+    async with servers.real(bed) as api, servers.real(bed, OWN) as crowd, asyncio.TaskGroup() as tasks:
+        refused = tasks.create_task(_crowd_out(crowd, api))
+        async with rack(bed, tmp_path, RackDriver(*pools), user=OWN) as node:
+            await refused
+            await published(node, *pools)
+
+
+async def _crowd_out(crowd: Api, api: Api) -> None:
+    """Asks beside the driver until the server has refused more than what was asked here."""
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    own = 0
+    while await _refused(api) <= own:
+        answers = await asyncio.gather(
+            *(crowd.call("GET", f"{DRA}/resourceslices") for _ in range(4)),
+            *(
+                crowd.call("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", review)
+                for _ in range(4)
+            ),
+        )
+        own += sum(answer.status == 429 for answer in answers)
 
 
 async def _refused(api: Api) -> float:
