@@ -2,14 +2,12 @@
 
 import logging
 from collections.abc import Iterable
-from contextlib import AsyncExitStack
-from types import TracebackType
-from typing import Literal, NamedTuple, Self
+from typing import Literal, NamedTuple
 
 from dradriver.control.actions import Action, CreateClaim, Step, Then
 from dradriver.control.caches import Caches, Index
 from dradriver.control.executor import Executor
-from dradriver.control.loop import Loop
+from dradriver.control.loop import Loop, Looping
 from dradriver.control.metrics import Metrics, asks_for_admin_access
 from dradriver.control.ownership import Objects, claim_step, pod_step
 from dradriver.control.pod_claims import is_done, used_names
@@ -32,7 +30,7 @@ class _Key(NamedTuple):
         return f"{self.kind} {self.name}"
 
 
-class ClaimController:
+class ClaimController(Looping[_Key]):
     """Makes claims from templates and cleans them up: `async with ClaimController(caches, executor)`.
 
     Built before the caches are entered, so that it sees every object once at the start: what was left undone by
@@ -56,19 +54,9 @@ class ClaimController:
         self._metrics = metrics or Metrics()
         queue.count(self._metrics.queues.of("resource_claim", lambda: queue.ready))
         self._loop = Loop("claim controller", self, self._carry_out, workers=workers, queue=queue)
-        self._stack = AsyncExitStack()
         caches.pods.subscribe(self._pod_changed)
         caches.claims.subscribe(self._claim_changed)
         caches.templates.subscribe(self._template_changed)
-
-    async def __aenter__(self) -> Self:
-        await self._stack.enter_async_context(self._loop)
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._stack.aclose()
 
     async def decide(self, key: _Key) -> Step:
         """The next step for a pod or a claim; nothing for one that is gone."""

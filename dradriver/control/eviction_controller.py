@@ -7,10 +7,8 @@ each rule. A process that dies loses these counts, as Kubernetes' does, and noth
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import AsyncExitStack
 from datetime import UTC, datetime
-from types import TracebackType
-from typing import Final, Literal, NamedTuple, Self
+from typing import Final, Literal, NamedTuple
 
 from msgspec.structs import replace
 
@@ -18,7 +16,7 @@ from dradriver.control.actions import Action, Evict, Say, SetRuleCondition, Step
 from dradriver.control.caches import Caches, Index
 from dradriver.control.eviction import EvictingTaint, Eviction, TaintsOf, pod_eviction
 from dradriver.control.executor import Executor
-from dradriver.control.loop import Loop
+from dradriver.control.loop import Loop, Looping
 from dradriver.control.metrics import Metrics
 from dradriver.control.pod_claims import pod_reference
 from dradriver.control.published_taints import PublishedTaints
@@ -46,7 +44,7 @@ class _Key(NamedTuple):
         return f"{self.kind} {self.name}"
 
 
-class EvictionController:
+class EvictionController(Looping[_Key]):
     """Evicts pods, and tells in the rules' status: `async with EvictionController(caches, executor)`.
 
     Built before the caches are entered, as `ClaimController`.
@@ -67,20 +65,10 @@ class EvictionController:
         self._queue = WorkQueue[_Key](0.005, 30.0)
         self._queue.count(self._metrics.queues.of(NAME, lambda: self._queue.ready))
         self._loop = Loop(NAME, self, self._carry_out, workers=workers, queue=self._queue)
-        self._stack = AsyncExitStack()
         caches.rules.subscribe(self._rule_changed)
         caches.slices.subscribe(self._slice_changed)
         caches.claims.subscribe(self._claim_changed)
         caches.pods.subscribe(self._pod_changed)
-
-    async def __aenter__(self) -> Self:
-        await self._stack.enter_async_context(self._loop)
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._stack.aclose()
 
     async def decide(self, key: _Key) -> Step:
         """The next step for a pod or a rule."""

@@ -10,7 +10,7 @@ from dradriver.control.actions import Action, Step, Then
 from dradriver.control.work_queue import WorkQueue
 from dradriver.errors import DraError
 
-__all__ = ["Decider", "Loop"]
+__all__ = ["Decider", "Loop", "Looping"]
 
 _log = logging.getLogger(__name__)
 
@@ -110,3 +110,18 @@ class Loop(Generic[K]):
             if settled and step.then is not Then.AGAIN:
                 return step.then
         return Then.LATER
+
+
+class Looping(Generic[K]):
+    """A decider that works while its loop does: `async with`; whoever derives from it makes `_loop`."""
+
+    _loop: Loop[K]
+
+    async def __aenter__(self) -> Self:
+        await self._loop.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._loop.__aexit__(kind, error, trace)

@@ -9,7 +9,6 @@ more.
 import time
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
@@ -18,7 +17,7 @@ from dradriver.allocator.inventory import PoolView
 from dradriver.control.actions import Say, Step, Then
 from dradriver.control.caches import Caches
 from dradriver.control.executor import Executor
-from dradriver.control.loop import Loop
+from dradriver.control.loop import Loop, Looping
 from dradriver.control.metrics import Metrics
 from dradriver.control.pools import Pools
 from dradriver.control.work_queue import WorkQueue
@@ -49,7 +48,7 @@ class _Key(NamedTuple):
         return f"pool {self.driver}/{self.pool}"
 
 
-class PoolController:
+class PoolController(Looping[_Key]):
     """Tells of broken pools: `async with PoolController(caches, pools, executor, ...)`.
 
     Built before the caches are entered, as `ClaimController`.
@@ -74,13 +73,12 @@ class PoolController:
         self._running = False
         self._queue = WorkQueue[_Key](0.1, 30.0)
         self._loop = Loop(NAME, self, executor.execute, workers=1, queue=self._queue)
-        self._stack = AsyncExitStack()
         self._queue.count(metrics.queues.of(NAME, lambda: self._queue.ready))
         metrics.show_broken_pools(self._broken)
         caches.slices.subscribe(self._slice_changed)
 
     async def __aenter__(self) -> Self:
-        await self._stack.enter_async_context(self._loop)
+        await super().__aenter__()
         self._running = True
         for key in self._changed:
             self._queue.add_after(key, self._lasting * _SOON)
@@ -90,7 +88,7 @@ class PoolController:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._running = False
-        await self._stack.aclose()
+        await super().__aexit__(kind, error, trace)
 
     async def decide(self, key: _Key) -> Step:
         """What has to be said of a pool now, if anything."""

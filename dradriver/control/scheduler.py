@@ -13,10 +13,8 @@ Only the plans live in memory. A process that dies loses them, and nothing else:
 import asyncio
 import dataclasses
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
 from datetime import UTC, datetime
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from dradriver.allocator import InUse
 from dradriver.control.actions import Action, CreateClaim, LookUpClaims, Report, Step, Then
@@ -27,7 +25,7 @@ from dradriver.control.doubts import Doubts
 from dradriver.control.executor import Executor
 from dradriver.control.extended import amounts_of, owners_of
 from dradriver.control.interests import asked_by, offered_by
-from dradriver.control.loop import Loop
+from dradriver.control.loop import Loop, Looping
 from dradriver.control.metrics import Metrics
 from dradriver.control.pipeline import schedule
 from dradriver.control.pod_claims import used_names
@@ -54,7 +52,7 @@ _BACKOFF: Final = (0.02, 1.0)
 """Seconds before a pod's second try, and the most between two tries that changes in the cluster may help."""
 
 
-class Scheduler:
+class Scheduler(Looping[str]):
     """Schedules the pods that name it: `async with Scheduler(caches, pools, executor)`.
 
     Built before the caches are entered, as `ClaimController`.
@@ -98,22 +96,12 @@ class Scheduler:
         queue = WorkQueue[str](*_BACKOFF)
         self._execute = executor.execute
         self._loop = Loop("scheduler", self, self._carry_out, workers=_WORKERS, queue=queue)
-        self._stack = AsyncExitStack()
         caches.pods.subscribe(self._pod_changed)
         caches.claims.subscribe(self._claim_changed)
         caches.nodes.subscribe(self._node_changed)
         caches.slices.subscribe(lambda *_: self._wake())
         caches.rules.subscribe(self._rule_changed)
         caches.classes.subscribe(lambda *_: self._wake())
-
-    async def __aenter__(self) -> Self:
-        await self._stack.enter_async_context(self._loop)
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._stack.aclose()
 
     async def decide(self, key: str) -> Step:
         """The next step for a pod: a plan is made if there is none, then written."""
