@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test check format proto interop e2e faults bench clean
+.PHONY: help demo test check format proto interop e2e guest faults bench clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -31,6 +31,10 @@ interop: $(VENV)/.developer ## against programs of the Go ecosystem (skipped wit
 e2e: $(VENV)/.developer ## on a real Kubernetes (builds it once, for minutes; skipped without Go)
 	@$(BIN)/python -m tests.e2e.host
 	$(BIN)/python -m pytest -m e2e --timeout 1800
+
+guest: $(VENV)/.developer ## FPGAs on the kernel's own core, in QEMU (fetches Debian's packages once; skipped on other systems)
+	@$(BIN)/python -m tests.drivers.fpga.guest.packages
+	$(BIN)/python -m pytest -m guest tests/drivers
 
 faults: $(VENV)/.developer ## kill -9 drivers 200 times at random moments, the control plane a third as often (KILLS=n, SEED=n)
 	KILLS=$${KILLS:-200} $(BIN)/python -m pytest -s tests/faults tests/drivers/gpu_mig/test_kill_minus_nine_at_any_moment.py

@@ -15,8 +15,8 @@ from tests.e2e.bed import Bed
 from tests.e2e.cluster import Cluster, start_cluster
 from tests.e2e.leftovers import Machine
 
-TIERS = ("interop", "e2e")
-"""Folders whose tests have a marker of that name, and run only when it is asked for."""
+TIERS = ("interop", "e2e", "guest")
+"""Markers of tests that run only when they are asked for; the tests of a folder of that name have it."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,4 +1,4 @@
-"""What cards do, said once: for the simulator, for a kernel below a folder, for umockdev."""
+"""What cards do, said once: for the simulator, a kernel below a folder, umockdev, and the kernel's own core."""
 
 import threading
 import time
@@ -36,6 +36,12 @@ from tests.drivers.fpga.bitstreams import AFU, Bitstreams
 
 ERRORS = [state for state in ManagerState if state.is_error]
 OTHER_AFU = "f00d" * 8
+PLACES = {
+    "pac": ("0000:3b:00.0", "0000:3d:00.0"),
+    "zynq": ("axi/f8007000.devcfg", "axi/f8007000.devcfg.1"),
+    "alveo": ("0000:af:00.1", "0000:b1:00.1"),
+}
+"""Where the first and the second card of a model are."""
 LONG = 20.0
 """Seconds: the end of what must end."""
 
@@ -79,6 +85,15 @@ class DiscoverySuite:
         assert [card.name for card in found][:3] == ["pci-0000-3b-00-0", "pci-0000-3d-00-0", "pci-0000-af-00-1"]
         assert found[3].name.startswith("platform-axi-f8007000-devcfg-")
 
+    @pytest.mark.parametrize(("model", "places"), PLACES.items(), ids=PLACES)
+    def test_cards_of_a_kind_are_told_apart(
+        self, benches: Benches, model: str, places: tuple[str, str]
+    ) -> None:
+        found = benches(model, model).hardware.cards()
+        assert tuple(card.id for card in found) == places
+        assert len({card.name for card in found}) == 2
+        assert [(len(card.managers), len(card.bridges)) for card in found] == [(1, CATALOG[model].regions)] * 2
+
     @pytest.mark.parametrize("model", CATALOG)
     def test_a_card_says_what_it_is(self, benches: Benches, model: str) -> None:
         (card,), facts = benches(model).hardware.cards(), CATALOG[model]
@@ -106,11 +121,12 @@ class DiscoverySuite:
         assert [node.path for node in pac.nodes] == ["/dev/dfl-fme.0"]
         assert [node.path for node in alveo.regions[0].nodes] == ["/dev/dri/renderD129"]
 
-    def test_a_card_that_is_pulled_is_not_there(self, benches: Benches) -> None:
-        bench = benches("pac", "alveo")
-        pac, alveo = bench.hardware.cards()
-        bench.hand.unplug(alveo.id)
-        assert bench.hardware.cards() == (pac,)
+    @pytest.mark.parametrize("models", [("pac", "alveo"), ("zynq", "zynq")], ids="-".join)
+    def test_a_card_that_is_pulled_is_not_there(self, benches: Benches, models: tuple[str, str]) -> None:
+        bench = benches(*models)
+        first, second = bench.hardware.cards()
+        bench.hand.unplug(second.id)
+        assert bench.hardware.cards() == (first,)
 
 
 class ProgrammingSuite:
@@ -145,10 +161,11 @@ class ProgrammingSuite:
         assert [slot.afu_id for each in card(bench).regions for slot in each.slots] == [AFU, OTHER_AFU]
         assert all(each.bitstream for each in card(bench).regions)
 
+    @pytest.mark.parametrize("model", ["pac", "zynq"])
     def test_a_file_that_is_not_what_was_asked_for_is_refused(
-        self, benches: Benches, files: Bitstreams
+        self, benches: Benches, files: Bitstreams, model: str
     ) -> None:
-        bench, bad = benches("pac"), replace(files.fitting("pac"), sha256="0" * 64)
+        bench, bad = benches(model), replace(files.fitting(model), sha256="0" * 64)
         refused(bench, bad, WrongDigestError)
 
     def test_a_file_that_is_too_large_is_refused(self, benches: Benches, files: Bitstreams) -> None:
@@ -166,19 +183,24 @@ class ProgrammingSuite:
         bench, bad = benches("pac"), replace(files.fitting("pac"), interface_id="ab" * 16)
         refused(bench, bad, IncompatibleError)
 
-    def test_a_file_that_cannot_be_read_is_refused(self, benches: Benches, files: Bitstreams) -> None:
-        bench = benches("pac")
-        refused(bench, Bitstream(Path("/nowhere"), "0" * 64), UnreadableBitstreamError)
-        broken = make_gbs("ab" * 16, AFU, b"")[:-1]
-        refused(bench, files.file(broken), UnreadableBitstreamError)
+    @pytest.mark.parametrize("model", ["pac", "zynq"])
+    def test_a_file_that_cannot_be_read_is_refused(self, benches: Benches, model: str) -> None:
+        refused(benches(model), Bitstream(Path("/nowhere"), "0" * 64), UnreadableBitstreamError)
 
-    def test_what_is_not_there_is_not_programmed(self, benches: Benches, files: Bitstreams) -> None:
-        bench = benches("pac")
-        bench.hand.plug("zynq")
-        bench.hand.unplug("axi/f8007000.devcfg")
-        for target in ("0000:3b:00.0/2", "0000:3b:00.1", "axi/f8007000.devcfg"):
+    def test_a_file_that_is_cut_off_is_refused(self, benches: Benches, files: Bitstreams) -> None:
+        broken = make_gbs("ab" * 16, AFU, b"")[:-1]
+        refused(benches("pac"), files.file(broken), UnreadableBitstreamError)
+
+    @pytest.mark.parametrize(("model", "places"), PLACES.items(), ids=PLACES)
+    def test_what_is_not_there_is_not_programmed(
+        self, benches: Benches, files: Bitstreams, model: str, places: tuple[str, str]
+    ) -> None:
+        bench = benches(model, model)
+        here, gone = places
+        bench.hand.unplug(gone)
+        for target in (f"{here}/2", f"{here[:-1]}7", gone, f"{gone}/0"):
             with pytest.raises(TargetNotFoundError, match=target):
-                bench.hardware.program(target, files.fitting("pac"), timeout=LONG)
+                bench.hardware.program(target, files.fitting(model), timeout=LONG)
 
     @pytest.mark.parametrize("state", ERRORS, ids=lambda state: state.value)
     @pytest.mark.parametrize("model", ["pac", "zynq"])
@@ -237,15 +259,18 @@ class ProgrammingSuite:
             bench.hand.unplug(card(bench).id)
         assert isinstance(programming.error, CardGoneError)
 
-    def test_a_card_is_programmed_by_one_at_a_time(self, benches: Benches, files: Bitstreams) -> None:
-        bench = benches("pac")
-        one, other = (each.id for each in card(bench).regions)
+    @pytest.mark.parametrize("model", ["pac", "zynq"])
+    def test_a_card_is_programmed_by_one_at_a_time(
+        self, benches: Benches, files: Bitstreams, model: str
+    ) -> None:
+        bench = benches(model)
+        one, other = (card(bench).regions[number].id for number in (0, -1))
         bench.hand.hang_next(one)
-        with in_background(lambda: bench.hardware.program(one, files.fitting("pac"), timeout=LONG)):
+        with in_background(lambda: bench.hardware.program(one, files.fitting(model), timeout=LONG)):
             until(lambda: card(bench).managers[0].state.is_busy)
             for hardware in (bench.hardware, bench.another()):
                 with pytest.raises(BusyError, match=other):
-                    hardware.program(other, files.fitting("pac"), timeout=LONG)
+                    hardware.program(other, files.fitting(model), timeout=LONG)
             bench.hand.release(one)
 
     @pytest.mark.parametrize("model", CATALOG)
@@ -288,23 +313,26 @@ class ProgrammingSuite:
 class ChangeSuite:
     """How changes of cards are told; `benches(*models)` makes them, and tells."""
 
-    def test_a_card_that_comes_is_told(self, benches: Benches) -> None:
+    @pytest.mark.parametrize("model", ["pac", "zynq"])
+    def test_a_card_that_comes_is_told(self, benches: Benches, model: str) -> None:
         bench = benches("zynq")
         before = bench.hardware.cards()
-        bench.hand.plug("pac")
+        bench.hand.plug(model)
         assert bench.hardware.wait_change(LONG)
         assert len(bench.hardware.cards()) == len(before) + 1
 
-    def test_a_card_that_goes_is_told(self, benches: Benches) -> None:
-        bench = benches("zynq", "pac")
-        bench.hand.unplug("0000:3b:00.0")
+    @pytest.mark.parametrize("model", ["pac", "zynq"])
+    def test_a_card_that_goes_is_told(self, benches: Benches, model: str) -> None:
+        bench = benches("zynq", model)
+        bench.hand.unplug(PLACES[model][0])
         assert bench.hardware.wait_change(LONG)
 
-    def test_many_changes_are_told_as_one(self, benches: Benches) -> None:
-        bench = benches("pac")
+    @pytest.mark.parametrize("model", ["pac", "zynq"])
+    def test_many_changes_are_told_as_one(self, benches: Benches, model: str) -> None:
+        bench = benches(model)
         for _ in range(3):
-            bench.hand.unplug("0000:3b:00.0")
-            bench.hand.replug("0000:3b:00.0")
+            bench.hand.unplug(PLACES[model][0])
+            bench.hand.replug(PLACES[model][0])
         assert bench.hardware.wait_change(LONG)
         assert not bench.hardware.wait_change(0)
 

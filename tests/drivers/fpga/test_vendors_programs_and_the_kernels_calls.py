@@ -1,6 +1,7 @@
 """How bits get into a card, where a suite for all cards does not say it."""
 
 import ctypes
+import errno
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -115,6 +116,20 @@ def test_the_manager_reports_with_its_state(kernel: FakeKernel, files: Bitstream
 
     kernel.__class__ = Reporting
     with pytest.raises(ManagerFailedError, match="ended in 'write error': reconfig CRC error"):
+        RealHardware(kernel.host, kernel).program(ZYNQ, files.fitting("zynq"), timeout=LONG)
+
+
+def test_a_card_that_goes_is_gone_though_its_manager_is_there_for_a_moment(
+    kernel: FakeKernel, files: Bitstreams
+) -> None:
+    class Going(FakeKernel):
+        def write(self, attribute: Path, text: str) -> None:
+            if attribute.name == "firmware":
+                self.tree.write(f"platform/{ZYNQ}/fpga_manager/fpga1", "state", "write error")
+                raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))
+
+    kernel.__class__ = Going
+    with pytest.raises(CardGoneError, match="No such device"):
         RealHardware(kernel.host, kernel).program(ZYNQ, files.fitting("zynq"), timeout=LONG)
 
 

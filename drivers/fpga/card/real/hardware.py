@@ -172,6 +172,8 @@ class RealHardware:
             # A vendor's program may take the card off the bus for a while.
             if (ended or not by_tool) and not target.folder.exists():
                 raise CardGoneError(f"the card of {target.id} went while it was programmed")
+            if isinstance(writing.error, CardGoneError):
+                raise writing.error  # its manager says what it ended in, and goes only then
             manager = self._manager(target)
             if ended and manager is not None and manager.state.is_error:
                 why = writing.error or manager.status

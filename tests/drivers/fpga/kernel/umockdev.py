@@ -24,7 +24,7 @@ class UmockdevBed:
 
     def tell(self, action: str, device: str, subsystem: str) -> None:
         """Tells of cards alone: umockdev ends the process when more than ten uevents wait to be heard."""
-        if subsystem != "pci":
+        if subsystem != "fpga_manager":
             return
         self._library.umockdev_testbed_uevent(self._bed, f"/sys/{device}".encode(), action.encode())
 

@@ -1,0 +1,79 @@
+"""The hand on the FPGAs of `module/testfpga.c`, inside the guest."""
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from drivers.fpga.card import ManagerState
+from drivers.fpga.card.simulator import CATALOG
+from tests.drivers.fpga.kernel.cards import place_of
+
+_MODULE: Final = Path("/sys/kernel/debug/testfpga")
+_PHASES: Final = (
+    ManagerState.FIRMWARE_REQUEST_ERROR,
+    ManagerState.PARSE_HEADER_ERROR,
+    ManagerState.WRITE_INIT_ERROR,
+    ManagerState.WRITE_ERROR,
+    ManagerState.WRITE_COMPLETE_ERROR,
+)
+MODEL: Final = "zynq"
+_NOT_HERE: Final = {
+    "pac": "the kernel's DFL drivers take a PCI card with DFL's registers, which QEMU has not",
+    "alveo": "XRT's drivers are not part of the kernel, and take a card of AMD's",
+}
+
+
+class GuestHand:
+    """What becomes of cards; those of `MODEL` only."""
+
+    def __init__(self) -> None:
+        self._plugged: list[str] = []
+        self._known: list[str] = []
+
+    def plug(self, model: str) -> str:
+        if model != MODEL:
+            pytest.skip(_NOT_HERE[model])
+        card = place_of(CATALOG[model], len(self._known))
+        self._known.append(card)
+        self.replug(card)
+        return card
+
+    def replug(self, card: str) -> None:
+        self._tell("plug", str(self._known.index(card)))
+        self._plugged.append(card)
+
+    def unplug(self, card: str) -> None:
+        self._tell("unplug", str(self._known.index(card)))
+        self._plugged.remove(card)
+
+    def unplug_all(self) -> None:
+        for card in tuple(self._plugged):
+            self.unplug(card)
+
+    def fail_next(self, target: str, state: ManagerState) -> None:
+        self._tell(f"{_device(target)}/fail_at", str(_PHASES.index(state) + 1))
+
+    def hang_next(self, target: str) -> None:
+        self._tell(f"{_device(target)}/hang", "Y")
+
+    def release(self, target: str) -> None:
+        self._tell(f"{_device(target)}/hang", "N")
+
+    def spoil(self, region: str) -> None:
+        raise NotImplementedError("this model's logic has no ID")
+
+    def written(self, card: str) -> bytes:
+        """What the last programming wrote."""
+        return (_MODULE / _device(card) / "written").read_bytes()
+
+    def was_partial(self, card: str) -> bool:
+        """Whether it was told to be one of a part of the card."""
+        return (_MODULE / _device(card) / "partial").read_text() == "Y\n"
+
+    def _tell(self, file: str, word: str) -> None:
+        (_MODULE / file).write_text(word)
+
+
+def _device(target: str) -> str:
+    return target.split("/")[1]
