@@ -30,13 +30,14 @@ Run = Callable[..., str]
 
 pytestmark = [
     pytest.mark.guest,
-    pytest.mark.skipif(bool(missing()), reason=missing()),
     pytest.mark.timeout(900),  # fetching included
 ]
 
 
 @pytest.fixture(scope="module")
 def guest(tmp_path_factory: pytest.TempPathFactory) -> Guest:
+    if reason := missing():
+        pytest.skip(reason)
     try:
         return make_guest(tmp_path_factory.mktemp("guest"))
     except UnavailableError as error:

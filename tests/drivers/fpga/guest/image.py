@@ -29,15 +29,10 @@ def build_modules(kernel: Path, folder: Path) -> list[Path]:
     )
     # The makefile of the former names the place where the package would have been installed.
     place = ("-C", str(headers), "-f", str(common / "Makefile"), f"M={folder}")
-    command = (
-        "make",
-        "--silent",
-        *place,
-        "CONFIG_DEBUG_INFO_BTF_MODULES=",
-        "modules",
-    )  # BTF takes the kernel's own
-    environment = {**os.environ, "LD_LIBRARY_PATH": str(kernel / "usr/lib/x86_64-linux-gnu")}  # libelf
-    subprocess.run(command, env=environment, check=True)
+    without_btf = "CONFIG_DEBUG_INFO_BTF_MODULES="  # which would take the kernel's own
+    libelf = {"LD_LIBRARY_PATH": str(kernel / "usr/lib/x86_64-linux-gnu")}
+    command = ("make", "--silent", *place, without_btf, "modules")
+    subprocess.run(command, env={**os.environ, **libelf}, check=True)
     return sorted(folder.glob("*.ko"))
 
 

@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -60,7 +61,7 @@ def missing() -> str:
     """Why no guest can be made here, "" if it may work."""
     if not sys.platform.startswith("linux") or platform.machine() != "x86_64":
         return "the guest takes Linux on x86_64"
-    if platform.freedesktop_os_release().get("VERSION_CODENAME") != RELEASE:
+    if _release() != RELEASE:
         return f"the guest is made of the packages of Debian's {RELEASE}, and this is another system"
     if absent := [name for name in _PROGRAMS if shutil.which(name) is None]:
         packages = "util-linux xz-utils build-essential"
@@ -68,6 +69,13 @@ def missing() -> str:
     if importlib.util.find_spec("pyudev") is None or ctypes.util.find_library("udev") is None:
         return "not installed: libudev (Debian: libudev1), or pyudev (pip install 'dradriver[fpga]')"
     return ""
+
+
+def _release() -> str:
+    try:
+        return platform.freedesktop_os_release().get("VERSION_CODENAME", "")
+    except OSError:
+        return ""
 
 
 def kernel() -> Path:
@@ -91,20 +99,22 @@ def qemu() -> Path:
 def kept(name: str, fetch: Callable[[Path], None], about: str) -> Path:
     """A folder of the cache, made first where it is missing: whole, or not at all.
 
-    A process that dies leaves an unfinished one, which the next one removes. Two at once do not disturb each
-    other: the second one waits, and finds what the first one made.
+    A process that dies leaves an unfinished one, which the next one removes; an apt-get that outlives it is in
+    nobody's way, because no name is used twice. Two at once do not disturb each other: the second one waits,
+    and finds what the first one made.
     """
-    whole, unfinished = cache_folder() / name, cache_folder() / f"{name}.new"
-    whole.parent.mkdir(parents=True, exist_ok=True)
-    with (whole.parent / "lock").open("w") as lock:
+    folder = cache_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not whole.exists():
+        for left in folder.glob("*.new.*"):
+            shutil.rmtree(left, ignore_errors=True)
+        if not (folder / name).exists():
             print(f"fetching {about} ...", flush=True)
-            shutil.rmtree(unfinished, ignore_errors=True)
-            unfinished.mkdir()
-            fetch(unfinished)
-            unfinished.replace(whole)
-    return whole
+            with tempfile.TemporaryDirectory(prefix=f"{name}.new.", dir=folder) as unfinished:
+                fetch(Path(unfinished) / name)
+                (Path(unfinished) / name).replace(folder / name)
+    return folder / name
 
 
 def _fetch_kernel(folder: Path) -> None:
@@ -139,7 +149,7 @@ def _unpack(archive: Path, folder: Path, through: str, *paths: str) -> None:
     command = ("sh", "-c", f'dpkg-deb --fsys-tarfile "$archive" {through}', "sh", *paths)
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise UnavailableError(f"{archive.name} can't be unpacked: {done.stderr.strip()}")
+        raise UnavailableError(f"{archive.name} can't be unpacked: {_first_line(done.stderr)}")
 
 
 def _apt_folder(folder: Path) -> Path:
@@ -156,8 +166,10 @@ def _update(folder: Path) -> None:
     (apt / "lists" / "partial").mkdir(parents=True)
     (apt / "status").touch()
     (apt / "apt.conf").write_text(_CONFIGURATION.format(apt=apt))
-    # Of the machine's sources, any may be out of reach; what is missing then is told when it is asked for.
-    subprocess.run((*_words(folder, "apt-get"), "update"), capture_output=True, check=False)
+    # Of the machine's sources, some may be out of reach; what is missing then is told when it is asked for.
+    done = subprocess.run((*_words(folder, "apt-get"), "update"), capture_output=True, text=True, check=False)
+    if not any((apt / "lists").glob("*_Packages*")):
+        raise UnavailableError(f"apt-get update: {_first_line(done.stderr)}")
 
 
 def _apt(folder: Path, program: str, *words: str) -> str:
@@ -165,8 +177,12 @@ def _apt(folder: Path, program: str, *words: str) -> str:
     archives = _apt_folder(folder) / "archives"
     done = subprocess.run(command, cwd=archives, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise UnavailableError(f"{program} {' '.join(words)}: {done.stderr.strip()[-500:]}")
+        raise UnavailableError(f"{program} {words[0]}: {_first_line(done.stderr)}")
     return done.stdout
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0]
 
 
 def _words(folder: Path, program: str) -> tuple[str, ...]:
