@@ -108,7 +108,7 @@ class CdiDirectory:
         self.directory = directory
         self.names = names
 
-    def write(self, uid: str, spec: CdiSpec | None, unsynced: set[Path] | None = None) -> bool:
+    def write(self, uid: str, spec: CdiSpec | None) -> bool:
         """Makes the claim's file hold the spec; without a spec there is none.
 
         A process that dies right after leaves a spec without an answer: the next prepare writes the same one.
@@ -116,7 +116,6 @@ class CdiDirectory:
         Args:
             uid: the claim.
             spec: what to write.
-            unsynced: gets the folder if the caller syncs it, once for many files.
 
         Returns:
             Whether anything had to be written.
@@ -133,10 +132,10 @@ class CdiDirectory:
             if path.read_bytes() == data:
                 return False
         try:
-            files.write_atomically(path, data, unsynced)
+            files.write_atomically(path, data)
         except FileNotFoundError:
             self.directory.mkdir(parents=True, exist_ok=True)
-            files.write_atomically(path, data, unsynced)
+            files.write_atomically(path, data)
         return True
 
     def remove(self, uid: str) -> None:

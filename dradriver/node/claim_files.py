@@ -6,7 +6,6 @@ Everything here blocks on the disk and runs in a worker thread.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from dradriver.model.names import base_request
 from dradriver.node.cdi import CdiDirectory, claim_spec, has_cdi_device
@@ -44,15 +43,11 @@ class ClaimFiles:
         self._metadata = metadata
         self._observe = observe
 
-    def write(self, record: ClaimRecord, unsynced: set[Path] | None = None) -> bool:
+    def write(self, record: ClaimRecord) -> bool:
         """Makes the files what the record says; the metadata first, because the spec mounts it.
 
         A process that dies in between leaves files of a claim that is recorded as preparing: the next prepare
         writes the same ones, the next unprepare removes them.
-
-        Args:
-            record: the claim.
-            unsynced: gets the folders if the caller syncs them, once for many claims.
 
         Returns:
             Whether the CDI spec had to be written.
@@ -64,9 +59,9 @@ class ClaimFiles:
         names = self._cdi.names
         spec = claim_spec(names, record, self._metadata.mounts(record))
         with _told(record.ref, "written"):
-            self._metadata.write(record, unsynced)
+            self._metadata.write(record)
             self._observe(Step.PREPARE_METADATA_WRITTEN, record.uid)
-            written = self._cdi.write(record.uid, spec, unsynced)
+            written = self._cdi.write(record.uid, spec)
             self._observe(Step.PREPARE_SPEC_WRITTEN, record.uid)
         return written
 

@@ -1,10 +1,14 @@
-"""Files that are either as they were or as they should be, whenever the process or the machine dies."""
+"""Files that are either as they were or as they should be, whenever a process dies.
+
+None is synced: what the end of the machine takes from a claim's files was answered in a boot that is over. In
+the next one every claim is prepared anew, and its files are compared with what they should be.
+"""
 
 import os
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["TEMPORARY", "remove", "sync_directory", "temporary", "write_atomically"]
+__all__ = ["TEMPORARY", "remove", "temporary", "write_atomically"]
 
 TEMPORARY = ".tmp"
 
@@ -14,16 +18,12 @@ def temporary(path: Path) -> Path:
     return path.with_name(f".{path.name}{TEMPORARY}")
 
 
-def write_atomically(path: Path, data: bytes, unsynced: set[Path] | None = None) -> None:
-    """Writes a file in one step, made durable before it returns. One writer a path at a time.
-
-    Args:
-        path: the file.
-        data: all of its content.
-        unsynced: gets the folder, which the caller syncs then: the file is durable under its name after that.
+def write_atomically(path: Path, data: bytes) -> None:
+    """Writes a file in one step, as other processes see it. One writer a path at a time.
 
     A process that dies in between leaves the old file and maybe the temporary one, which the next write of the
-    same path takes over and `remove` removes.
+    same path takes over and `remove` removes. If the machine dies, the file is the old one, the new
+    one, or empty.
 
     Raises:
         OSError: not written; the old file is untouched and no temporary one is left.
@@ -37,7 +37,6 @@ def write_atomically(path: Path, data: bytes, unsynced: set[Path] | None = None)
             view = memoryview(data)
             while view:
                 view = view[os.write(descriptor, view) :]
-            os.fsync(descriptor)
         finally:
             os.close(descriptor)
         draft.replace(path)
@@ -45,10 +44,6 @@ def write_atomically(path: Path, data: bytes, unsynced: set[Path] | None = None)
         with suppress(OSError):
             draft.unlink()
         raise
-    if unsynced is None:
-        sync_directory(path.parent)
-    else:
-        unsynced.add(path.parent)
 
 
 def remove(path: Path) -> None:
@@ -61,16 +56,3 @@ def remove(path: Path) -> None:
     """
     for each in (path, temporary(path)):
         each.unlink(missing_ok=True)
-
-
-def sync_directory(directory: Path) -> None:
-    """Makes the names in a folder durable.
-
-    Raises:
-        OSError: they may not be.
-    """
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

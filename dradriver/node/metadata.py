@@ -122,14 +122,10 @@ class MetadataDirectory:
             for request in metadata_files(self._driver, record)
         }
 
-    def write(self, record: ClaimRecord, unsynced: set[Path] | None = None) -> None:
+    def write(self, record: ClaimRecord) -> None:
         """Writes the claim's files, those that are not there already with this content.
 
         A process that dies right after leaves files that no container sees; the next prepare takes them over.
-
-        Args:
-            record: the claim.
-            unsynced: gets the folder if the caller syncs it.
 
         Raises:
             OSError: not written.
@@ -139,7 +135,7 @@ class MetadataDirectory:
             if path.exists() and path.read_bytes() == data:
                 continue
             path.parent.mkdir(parents=True, exist_ok=True)
-            files.write_atomically(path, data, unsynced)
+            files.write_atomically(path, data)
 
     def remove(self, uid: str) -> None:
         """Removes the claim's files, if there are any.

@@ -415,7 +415,7 @@ class Preparation:
         self._observe(Step.UNPREPARE_DRIVER_DONE, record.uid)
         progress.at("removing the CDI spec and recording the claim")
         await self._state.write(
-            partial(_finish_unprepare, record), first=lambda _: self._files.remove(record.ref)
+            partial(_finish_unprepare, record), first=partial(self._files.remove, record.ref)
         )
         self._observe(Step.UNPREPARE_FINISHED, record.uid)
 

@@ -6,9 +6,8 @@ second process may have the file open too (rolling update): every writing transa
 first.
 
 The thread does the files of a claim too, right before the transaction that says that they are done: each
-change of threads costs as much as writing a file. Only for several claims at once it has help: syncs that wait
-for the disk side by side share its journal's commits. Every step in the thread that waits for the disk lets the
-event loop run, and has to wait for it afterwards; so it does as few as it can.
+change of threads costs as much as writing a file. Every step in the thread that calls the system lets the event
+loop run, and has to wait for it afterwards; so it does as few as it can.
 """
 
 import asyncio
@@ -17,18 +16,16 @@ import queue
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from dradriver.node.background import Unstoppable, deliverable
 from dradriver.node.errors import StateError
-from dradriver.node.files import sync_directory
 from dradriver.node.rows import Rows
 from dradriver.node.state_file import UNREADABLE, Opened, connect, identity, primary_code, staying
 
@@ -37,9 +34,6 @@ __all__ = ["State"]
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-_FILE_THREADS: Final = 4
-"""How many claims' files are written side by side, the thread of the state included."""
 
 
 class _SpoiledError(Exception):
@@ -54,8 +48,7 @@ class _Job:
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
     writes: bool
-    first: Callable[[set[Path]], object] | None = None
-    unsynced: set[Path] = field(default_factory=set)
+    first: Callable[[], object] | None = None
     outcome: Any = None
     error: BaseException | None = field(default=None)
 
@@ -70,7 +63,7 @@ class _Job:
     def begin(self) -> None:
         if self.first is not None:
             try:
-                self.first(self.unsynced)
+                self.first()
             except Exception as error:  # it belongs to whoever asked
                 self.error = deliverable(error)
             except BaseException as error:  # and this is for whoever runs the loop
@@ -102,7 +95,6 @@ class State:
         self.boot_id = boot_id
         self._on_aside = on_aside
         self._jobs: _Queue = queue.SimpleQueue()
-        self._helpers = ThreadPoolExecutor(_FILE_THREADS - 1, thread_name_prefix="claim-files")
         self._thread: threading.Thread | None = None
         self._opened: Opened
         self._rows: Rows
@@ -131,17 +123,13 @@ class State:
             self._jobs.put(None)
             await asyncio.to_thread(thread.join)
 
-    async def write(
-        self, work: Callable[[Rows], T], *, first: Callable[[set[Path]], object] | None = None
-    ) -> T:
+    async def write(self, work: Callable[[Rows], T], *, first: Callable[[], object] | None = None) -> T:
         """Runs `work` in a transaction; when this returns, its changes are on disk.
 
         Args:
             work: may run twice (then the first run was rolled back), so it changes nothing but the rows.
-            first: done once before the transaction; it may block on the disk. What it does is durable when it
-                returns, but for the names in the folders that it adds to its argument: these are synced before
-                the transaction begins, each once for all work that has come together. A process that dies
-                right after has not begun the transaction.
+            first: done once before the transaction; it may block on the disk. A process that dies right after
+                has not begun the transaction.
 
         Raises:
             StateError: not written, no row has changed: disk full, file damaged.
@@ -158,7 +146,7 @@ class State:
         return await self._ask(work, writes=False)
 
     async def _ask(
-        self, work: Callable[[Rows], T], *, writes: bool, first: Callable[[set[Path]], object] | None = None
+        self, work: Callable[[Rows], T], *, writes: bool, first: Callable[[], object] | None = None
     ) -> T:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = Unstoppable(loop=loop)
@@ -181,30 +169,13 @@ class State:
                 batch.append(self._jobs.get())
             jobs = [job for job in batch if job is not None]
             ended = len(jobs) < len(batch)
-            self._begin([job for job in jobs if job.first is not None])
-            _sync_folders(jobs)
+            for job in jobs:
+                job.begin()
             if ready := [job for job in jobs if job.error is None]:
                 self._do(ready)
             for loop, told in groupby(jobs, key=attrgetter("loop")):
                 self._deliver(loop, list(told))
         self._opened.connection.close()
-        self._helpers.shutdown(wait=False)
-
-    def _begin(self, jobs: Sequence[_Job]) -> None:
-        """Files of several claims are synced side by side: the disk does that in hardly more time than one."""
-        own, *others = [jobs[number::_FILE_THREADS] for number in range(_FILE_THREADS)]
-        helped = [self._helped(part) for part in others if part]
-        _begin_each(own)
-        wait(helped)
-
-    def _helped(self, jobs: Sequence[_Job]) -> Future[None]:
-        try:
-            return self._helpers.submit(_begin_each, jobs)
-        except RuntimeError:  # no thread is to be had
-            _begin_each(jobs)
-            done: Future[None] = Future()
-            done.set_result(None)
-            return done
 
     def _do(self, jobs: list[_Job]) -> None:
         try:
@@ -309,22 +280,6 @@ class State:
             loop.call_soon_threadsafe(_settle, jobs)
         except RuntimeError:
             _log.debug("the loop that asked is closed")
-
-
-def _begin_each(jobs: Sequence[_Job]) -> None:
-    for job in jobs:
-        job.begin()
-
-
-def _sync_folders(jobs: Sequence[_Job]) -> None:
-    """What is not sure to be on the disk is not recorded: a folder that can't be synced fails who needs it."""
-    for folder in set[Path]().union(*(job.unsynced for job in jobs)):
-        try:
-            sync_directory(folder)
-        except OSError as error:
-            for job in jobs:
-                if folder in job.unsynced and job.error is None:
-                    job.error = StateError(f"folder {folder} can't be synced: {error}")
 
 
 def _run_whole(connection: sqlite3.Connection, job: _Job, rows: Rows) -> None:
