@@ -47,16 +47,17 @@ class ClaimLocks:
         self._local[uid] = (lock, waiting + 1)
         try:
             async with lock:
-                await self._acquire(uid)
+                place = _place(uid)
+                await self._acquire(place)
                 try:
                     yield
                 except StillRunningError:
                     self._kept = True
                     raise
                 except BaseException:
-                    ofd.free(self._file, _place(uid))
+                    ofd.free(self._file, place)
                     raise
-                ofd.free(self._file, _place(uid))
+                ofd.free(self._file, place)
         finally:
             lock, waiting = self._local.pop(uid)
             if waiting > 1:
@@ -71,9 +72,9 @@ class ClaimLocks:
         async with self.hold(uid):  # an open file that has the lock gets it again
             yield True
 
-    async def _acquire(self, uid: str) -> None:
+    async def _acquire(self, place: int) -> None:
         wait, longest = _POLL_SECONDS
-        while not ofd.take(self._file, _place(uid)):
+        while not ofd.take(self._file, place):
             await asyncio.sleep(wait)
             wait = min(wait * 2, longest)
 

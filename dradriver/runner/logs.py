@@ -99,6 +99,7 @@ def start_log(form: str, level: str) -> None:
     wanted = getattr(logging, level.upper())
     # Looked up for each line, and in none of them.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+    logging._srcfile = None  # noqa: SLF001 - so logging's manual says it is not asked which line of code logs
     logging.basicConfig(handlers=[handler], level=max(wanted, logging.WARNING), force=True)
     if wanted == logging.DEBUG:
         logging.getLogger().setLevel(logging.INFO)

@@ -1,7 +1,7 @@
 // A minimal DRA driver on the Go helper library: the peer against which the embedded cluster is tried and the SDK is measured.
 //
-// It does the durable work of a careful driver: the claim is recorded before and after the hardware would be touched, and
-// the CDI spec is written to a temporary file, synced and renamed.
+// It does the durable work of a careful driver: the claim is recorded on the disk before and after the hardware would be
+// touched. The CDI spec is only renamed into its place: in the next boot the claim is prepared again, and the spec written.
 package main
 
 import (
@@ -62,7 +62,7 @@ func (d *driver) prepare(claim *resourceapi.ResourceClaim) kubeletplugin.Prepare
 	}
 	content, err := json.Marshal(spec)
 	if err == nil {
-		err = writeDurably(d.specFile(claim.UID), content)
+		err = writeFile(d.specFile(claim.UID), content, false)
 	}
 	if err == nil {
 		err = d.record(claim.UID, "prepared")
@@ -109,16 +109,16 @@ func (d *driver) record(uid types.UID, state string) error {
 	if err != nil {
 		return err
 	}
-	return writeDurably(d.stateFile, content)
+	return writeFile(d.stateFile, content, true)
 }
 
-func writeDurably(path string, content []byte) error {
+func writeFile(path string, content []byte, durable bool) error {
 	file, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(file.Name())
-	if _, err = file.Write(content); err == nil {
+	if _, err = file.Write(content); err == nil && durable {
 		err = file.Sync()
 	}
 	if closeErr := file.Close(); err == nil {
@@ -127,7 +127,7 @@ func writeDurably(path string, content []byte) error {
 	if err == nil {
 		err = os.Rename(file.Name(), path)
 	}
-	if err != nil {
+	if err != nil || !durable {
 		return err
 	}
 	directory, err := os.Open(filepath.Dir(path))
