@@ -13,7 +13,8 @@ import grpc
 from benchmarks.peers import ROOT, Peer
 from benchmarks.servers import NODE, Kubeconfigs
 from dradriver.kube import Client
-from dradriver.wire import dra_v1_grpc, registration_v1, registration_v1_grpc
+from dradriver.wire import registration_v1
+from dradriver.wire.stubs import dra_v1_grpc, registration_v1_grpc
 
 __all__ = ["Bed", "Running"]
 

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final
 
-import grpc
-
 from dradriver.driver.base import Driver
 from dradriver.driver.health import DeviceHealth, Health
 from dradriver.errors import DriverError
@@ -21,9 +19,10 @@ from dradriver.node.background import end
 from dradriver.node.calls import is_being_cancelled
 from dradriver.node.iteration import opened
 from dradriver.node.metrics import Metrics
-from dradriver.wire import health_v1, health_v1_grpc, health_v1alpha1, health_v1alpha1_grpc
+from dradriver.rpc import Code, Method, RpcError, methods_of
+from dradriver.wire import health_v1, health_v1alpha1
 
-__all__ = ["HealthMonitor", "Report", "add_to_server"]
+__all__ = ["HealthMonitor", "Report", "health_methods"]
 
 _log = logging.getLogger(__name__)
 
@@ -214,12 +213,12 @@ class _Servicer:
         self._node = node
         self._messages = messages
 
-    async def NodeWatchResources(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802, ANN401, ARG002 - generated messages of two versions
+    async def NodeWatchResources(self, request: Any) -> AsyncIterator[Any]:  # noqa: N802, ANN401, ARG002 - generated messages of two versions
         async for reports in self._monitor.stream():
             devices = [self._device(report) for report in reports]
             yield self._messages.NodeWatchResourcesResponse(devices=devices)
         if not self._monitor.supported:
-            await context.abort(grpc.StatusCode.UNIMPLEMENTED, "the driver reports no health on this machine")
+            raise RpcError(Code.UNIMPLEMENTED, "the driver reports no health on this machine")
 
     def _device(self, report: Report) -> Any:  # noqa: ANN401 - a generated message of two versions
         health = report.health
@@ -234,10 +233,13 @@ class _Servicer:
         )
 
 
-def add_to_server(monitor: HealthMonitor, node: str, server: grpc.aio.Server) -> None:
-    """Serves both versions, if the driver reports health; else the server says UNIMPLEMENTED by itself."""
-    if monitor.supported:
-        health_v1_grpc.add_DRAResourceHealthServicer_to_server(_Servicer(monitor, node, health_v1), server)
-        health_v1alpha1_grpc.add_DRAResourceHealthServicer_to_server(
-            _Servicer(monitor, node, health_v1alpha1), server
-        )
+def health_methods(monitor: HealthMonitor, node: str) -> dict[str, Method]:
+    """Both versions, if the driver reports health; else there are none, and the server says UNIMPLEMENTED."""
+    return {
+        path: method
+        for messages in (health_v1, health_v1alpha1)
+        if monitor.supported
+        for path, method in methods_of(
+            messages.DESCRIPTOR.services_by_name["DRAResourceHealth"], _Servicer(monitor, node, messages)
+        ).items()
+    }

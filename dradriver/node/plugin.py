@@ -14,13 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-import grpc
-
 from dradriver.driver.base import Driver
 from dradriver.errors import DriverError, UsageError
 from dradriver.model.names import driver_name
 from dradriver.model.pool import Pool
-from dradriver.node import health, service
 from dradriver.node.announcements import Announcements
 from dradriver.node.api import Api
 from dradriver.node.background import Background, end
@@ -32,6 +29,7 @@ from dradriver.node.config import DRIVER_DIR, PluginConfig
 from dradriver.node.config_maps import read_config_map
 from dradriver.node.discovery import Discovery
 from dradriver.node.errors import RegistrationError, StateError
+from dradriver.node.health import HealthMonitor, health_methods
 from dradriver.node.instance_file import InstanceFile, remove_left_instances
 from dradriver.node.inventory import Inventory
 from dradriver.node.locks import ClaimLocks
@@ -41,13 +39,15 @@ from dradriver.node.metrics import Metrics
 from dradriver.node.outcomes import Outcomes
 from dradriver.node.pool_news import PoolNews
 from dradriver.node.preparation import Preparation, Stores
+from dradriver.node.probe import Probe
 from dradriver.node.publishing import PublisherMaker, Publishing, publisher_of, recorder_of
 from dradriver.node.readiness import Readiness
 from dradriver.node.reconcile import Reconciler
 from dradriver.node.records import PreparedClaimRecord
 from dradriver.node.registration import HEALTH_VERSIONS, PLUGIN_VERSIONS, Registration
 from dradriver.node.rows import Rows
-from dradriver.node.servers import Probe, SocketServer
+from dradriver.node.servers import SocketServer
+from dradriver.node.service import ClaimService, claim_methods
 from dradriver.node.shared_pools import look_up_pools
 from dradriver.node.sockets import Sockets
 from dradriver.node.state import State
@@ -57,7 +57,7 @@ from dradriver.node.steps import Observer, Step, unobserved
 from dradriver.node.traffic import Traffic
 from dradriver.node.turns import FILE_NAME as TURNS_FILE
 from dradriver.node.turns import Turns
-from dradriver.wire import registration_v1_grpc
+from dradriver.rpc import Method
 
 __all__ = ["Plugin"]
 
@@ -141,7 +141,7 @@ class Plugin:
         self._inventory = Inventory()
         await self._open_stores()
         self._probe = Probe()
-        self._health = health.HealthMonitor(driver, config.node_name, self.metrics)
+        self._health = HealthMonitor(driver, config.node_name, self.metrics)
         self._registration = Registration(
             driver.name,
             self.sockets.service,
@@ -149,14 +149,11 @@ class Plugin:
             PLUGIN_VERSIONS + (HEALTH_VERSIONS if self._health.supported else ()),
             self._registered,
         )
-        self._service_server = SocketServer(self.sockets.service, self._add_services)
-        self._registrar_server = SocketServer(
-            self.sockets.registrar,
-            lambda server: registration_v1_grpc.add_RegistrationServicer_to_server(self._registration, server),
-        )
+        self._service_server = SocketServer(self.sockets.service, self._services())
+        self._registrar_server = SocketServer(self.sockets.registrar, self._registration.methods())
         try:
             await self._service_server.start()
-            await self._probe.serving()
+            self._probe.serving()
             self._start_background()
             await self._registrar_server.start()
             self._serving = True
@@ -222,7 +219,7 @@ class Plugin:
         await self._traffic.quiet(_QUIET_SECONDS if self._turns.succeeded else 0.0, until)
         await self._registrar_server.stop(0)
         self._turns.leave()
-        await self._probe.stopping()
+        self._probe.stopping()
         self._health.close()
         await self._service_server.stop(max(0.0, until - clock()))
         await self.preparation.drain(max(0.0, until - clock()))
@@ -310,8 +307,8 @@ class Plugin:
         )
         self.metrics.show_recorded(self.prepared)
 
-    def _add_services(self, server: grpc.aio.Server) -> None:
-        claims = service.ClaimService(
+    def _services(self) -> dict[str, Method]:
+        claims = ClaimService(
             self._client,
             self.preparation,
             self.metrics,
@@ -320,9 +317,8 @@ class Plugin:
             self._reconciler.nudge,
             self._traffic,
         )
-        service.add_to_server(claims, server)
-        health.add_to_server(self._health, self.config.node_name, server)
-        self._probe.add_to_server(server)
+        health = health_methods(self._health, self.config.node_name)
+        return {**claim_methods(claims), **health, **self._probe.methods()}
 
     def _start_background(self) -> None:
         config = self.config

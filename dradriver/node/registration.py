@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from dradriver.node.errors import RegistrationError
-from dradriver.wire import registration_v1, registration_v1_grpc
+from dradriver.rpc import Method, methods_of
+from dradriver.wire import registration_v1
 
 __all__ = ["HEALTH_VERSIONS", "PLUGIN_VERSIONS", "Registration"]
 
@@ -19,7 +20,7 @@ PLUGIN_VERSIONS: Final = ("v1.DRAPlugin", "v1beta1.DRAPlugin")
 HEALTH_VERSIONS: Final = ("v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth")
 
 
-class Registration(registration_v1_grpc.RegistrationServicer):
+class Registration:
     """Answers the kubelet's watcher, and remembers what it said.
 
     Args:
@@ -49,10 +50,13 @@ class Registration(registration_v1_grpc.RegistrationServicer):
         self.accepted = asyncio.Event()
         """Set while the kubelet's last word was yes."""
 
+    def methods(self) -> dict[str, Method]:
+        """What the registration socket serves of it."""
+        return methods_of(registration_v1.DESCRIPTOR.services_by_name["Registration"], self)
+
     async def GetInfo(  # noqa: N802 - the API's name
         self,
         request: registration_v1.InfoRequest,  # noqa: ARG002
-        context: object,  # noqa: ARG002
     ) -> registration_v1.PluginInfo:
         """Who we are."""
         self._asked = True
@@ -66,7 +70,6 @@ class Registration(registration_v1_grpc.RegistrationServicer):
     async def NotifyRegistrationStatus(  # noqa: N802 - the API's name
         self,
         request: registration_v1.RegistrationStatus,
-        context: object,  # noqa: ARG002
     ) -> registration_v1.RegistrationStatusResponse:
         """What the kubelet decided; after its own restart it decides again."""
         self._asked = True

@@ -1,17 +1,16 @@
-"""The two gRPC servers of a plugin: the service socket and the registration socket."""
+"""The two sockets of a plugin: the service socket and the registration socket."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-import grpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-
 from dradriver.errors import UsageError
+from dradriver.node.background import end
 from dradriver.node.sockets import make_room
+from dradriver.rpc import Method, Server
 
-__all__ = ["Probe", "SocketServer"]
+__all__ = ["SocketServer"]
 
 
 class SocketServer:
@@ -19,13 +18,13 @@ class SocketServer:
 
     Args:
         path: the socket.
-        add: adds the services.
+        methods: what is served.
     """
 
-    def __init__(self, path: Path, add: Callable[[grpc.aio.Server], None]) -> None:
+    def __init__(self, path: Path, methods: Mapping[str, Method]) -> None:
         self.path = path
-        self._add = add
-        self._server: grpc.aio.Server | None = None
+        self._methods = methods
+        self._server: Server | None = None
 
     async def start(self) -> None:
         """Listens; a stale socket in its place is removed.
@@ -34,12 +33,10 @@ class SocketServer:
             UsageError: the socket can't be made, or another process serves it.
         """
         await asyncio.to_thread(make_room, self.path)
-        server = grpc.aio.server()
-        self._add(server)
+        server = Server(self._methods)
         try:
-            server.add_insecure_port(f"unix:{self.path}")
-            await server.start()
-        except RuntimeError as error:
+            await server.listen(self.path)
+        except OSError as error:
             raise UsageError(f"{self.path}: can't listen: {error}") from error
         self._server = server
 
@@ -50,24 +47,6 @@ class SocketServer:
         server, self._server = self._server, None
         with suppress(OSError):  # the next instance takes it away
             await asyncio.to_thread(self.path.unlink, missing_ok=True)
-        await server.stop(grace)
-
-
-class Probe:
-    """grpc.health.v1 for liveness probes: answered by the loop itself, whatever claims are being prepared."""
-
-    def __init__(self) -> None:
-        self._servicer = health.aio.HealthServicer()  # type: ignore[attr-defined]  # the stubs lack it
-
-    def add_to_server(self, server: grpc.aio.Server) -> None:
-        """Serves the probe."""
-        health_pb2_grpc.add_HealthServicer_to_server(self._servicer, server)
-
-    async def serving(self) -> None:
-        """The plugin works."""
-        for service in ("", "liveness"):  # the second is what probes of other DRA drivers ask for
-            await self._servicer.set(service, health_pb2.HealthCheckResponse.SERVING)
-
-    async def stopping(self) -> None:
-        """The plugin is about to end."""
-        await self._servicer.enter_graceful_shutdown()
+        server.leave()
+        await end(server.calls, grace)
+        await server.close()

@@ -11,8 +11,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from types import ModuleType
 from typing import Any, Final, TypeVar
 
-import grpc
-
 from dradriver.errors import DraError
 from dradriver.node.cdi import usable_uid
 from dradriver.node.claim_files import DeviceAnswer
@@ -24,9 +22,10 @@ from dradriver.node.outcomes import Outcomes
 from dradriver.node.preparation import Preparation
 from dradriver.node.records import ClaimRef
 from dradriver.node.traffic import Traffic
-from dradriver.wire import dra_v1, dra_v1_grpc, dra_v1beta1, dra_v1beta1_grpc
+from dradriver.rpc import Code, Method, RpcError, methods_of
+from dradriver.wire import dra_v1, dra_v1beta1
 
-__all__ = ["ClaimService", "MalformedRequestError", "add_to_server"]
+__all__ = ["ClaimService", "MalformedRequestError", "claim_methods"]
 
 _log = logging.getLogger(__name__)
 
@@ -198,8 +197,8 @@ class _Servicer:
         self._messages = messages
         self._shares = "share_id" in messages.Device.DESCRIPTOR.fields_by_name
 
-    async def NodePrepareResources(self, request: Any, context: "grpc.aio.ServicerContext[Any, Any]") -> Any:  # noqa: N802, ANN401 - generated messages of two versions
-        outcomes = await _well_formed(context, self._service.prepare(_refs(request)))
+    async def NodePrepareResources(self, request: Any) -> Any:  # noqa: N802, ANN401 - generated messages of two versions
+        outcomes = await _well_formed(self._service.prepare(_refs(request)))
         response = self._messages.NodePrepareResourcesResponse()
         for uid, outcome in outcomes.items():
             answer = response.claims[uid]
@@ -209,8 +208,8 @@ class _Servicer:
                 answer.devices.extend(map(self._device, outcome))
         return response
 
-    async def NodeUnprepareResources(self, request: Any, context: "grpc.aio.ServicerContext[Any, Any]") -> Any:  # noqa: N802, ANN401 - generated messages of two versions
-        outcomes = await _well_formed(context, self._service.unprepare(_refs(request)))
+    async def NodeUnprepareResources(self, request: Any) -> Any:  # noqa: N802, ANN401 - generated messages of two versions
+        outcomes = await _well_formed(self._service.unprepare(_refs(request)))
         response = self._messages.NodeUnprepareResourcesResponse()
         for uid, outcome in outcomes.items():
             response.claims[uid].error = outcome or ""
@@ -232,15 +231,19 @@ def _refs(request: Any) -> list[ClaimRef]:  # noqa: ANN401 - a generated message
     return [ClaimRef(claim.uid, claim.namespace, claim.name) for claim in request.claims]
 
 
-async def _well_formed(context: "grpc.aio.ServicerContext[Any, Any]", answer: Awaitable[T]) -> T:
+async def _well_formed(answer: Awaitable[T]) -> T:
     try:
         return await answer
     except MalformedRequestError as error:
-        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
-        raise  # abort() raises; this is for readers and type checkers
+        raise RpcError(Code.INVALID_ARGUMENT, str(error)) from error
 
 
-def add_to_server(service: ClaimService, server: grpc.aio.Server) -> None:
-    """Serves both versions of the DRAPlugin API."""
-    dra_v1_grpc.add_DRAPluginServicer_to_server(_Servicer(service, dra_v1), server)
-    dra_v1beta1_grpc.add_DRAPluginServicer_to_server(_Servicer(service, dra_v1beta1), server)
+def claim_methods(service: ClaimService) -> dict[str, Method]:
+    """Both versions of the DRAPlugin API."""
+    return {
+        path: method
+        for messages in (dra_v1, dra_v1beta1)
+        for path, method in methods_of(
+            messages.DESCRIPTOR.services_by_name["DRAPlugin"], _Servicer(service, messages)
+        ).items()
+    }

@@ -1,29 +1,14 @@
 """The kubelet's gRPC API: messages and stubs generated from `proto/` by `make proto`.
 
 Law of this package: generated code, never edited, and these aliases. Whoever speaks to a kubelet (or plays
-one) imports from here, so that the long paths of the generated modules stand in one place.
+one) imports from here, so that the long paths of the generated modules stand in one place. The stubs, which load
+grpcio, stand in `dradriver.wire.stubs`: who serves a kubelet needs none.
 """
 
 from dradriver.wire.kubelet.dra.v1 import api_pb2 as dra_v1
-from dradriver.wire.kubelet.dra.v1 import api_pb2_grpc as dra_v1_grpc
 from dradriver.wire.kubelet.dra.v1beta1 import api_pb2 as dra_v1beta1
-from dradriver.wire.kubelet.dra.v1beta1 import api_pb2_grpc as dra_v1beta1_grpc
 from dradriver.wire.kubelet.dra_health.v1 import api_pb2 as health_v1
-from dradriver.wire.kubelet.dra_health.v1 import api_pb2_grpc as health_v1_grpc
 from dradriver.wire.kubelet.dra_health.v1alpha1 import api_pb2 as health_v1alpha1
-from dradriver.wire.kubelet.dra_health.v1alpha1 import api_pb2_grpc as health_v1alpha1_grpc
 from dradriver.wire.kubelet.pluginregistration.v1 import api_pb2 as registration_v1
-from dradriver.wire.kubelet.pluginregistration.v1 import api_pb2_grpc as registration_v1_grpc
 
-__all__ = [
-    "dra_v1",
-    "dra_v1_grpc",
-    "dra_v1beta1",
-    "dra_v1beta1_grpc",
-    "health_v1",
-    "health_v1_grpc",
-    "health_v1alpha1",
-    "health_v1alpha1_grpc",
-    "registration_v1",
-    "registration_v1_grpc",
-]
+__all__ = ["dra_v1", "dra_v1beta1", "health_v1", "health_v1alpha1", "registration_v1"]

@@ -9,16 +9,12 @@ from typing import Any
 
 import grpc
 
-from dradriver.wire import (
-    dra_v1,
+from dradriver.wire import dra_v1, dra_v1beta1, health_v1, health_v1alpha1, registration_v1
+from dradriver.wire.stubs import (
     dra_v1_grpc,
-    dra_v1beta1,
     dra_v1beta1_grpc,
-    health_v1,
     health_v1_grpc,
-    health_v1alpha1,
     health_v1alpha1_grpc,
-    registration_v1,
     registration_v1_grpc,
 )
 

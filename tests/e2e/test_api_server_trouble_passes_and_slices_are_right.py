@@ -16,7 +16,8 @@ from dradriver.kube import SLICES
 from dradriver.model.device import Device
 from dradriver.model.pool import Pool
 from dradriver.publish import PoolState
-from dradriver.wire import dra_v1, dra_v1_grpc
+from dradriver.wire import dra_v1
+from dradriver.wire.stubs import dra_v1_grpc
 from tests.conformance.apiserver_suite import DRA, Api
 from tests.e2e import servers
 from tests.e2e.api_servers import NODE, ApiServerBed, api_server_bed

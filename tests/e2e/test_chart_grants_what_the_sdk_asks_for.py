@@ -15,7 +15,8 @@ from dradriver.kube import Client, EventRecorder
 from dradriver.kube.transport import Transport
 from dradriver.model.meta import ObjectReference
 from dradriver.node import Plugin, PluginConfig
-from dradriver.wire import dra_v1, dra_v1_grpc, registration_v1, registration_v1_grpc
+from dradriver.wire import dra_v1, registration_v1
+from dradriver.wire.stubs import dra_v1_grpc, registration_v1_grpc
 from tests.conformance.apiserver_suite import MERGE, Api, Json
 from tests.e2e.bed import Bed
 from tests.e2e.helm import Helm, on_bed, set_values

@@ -24,7 +24,8 @@ from dradriver.kube import CLAIMS, NODES, SLICES, Client, PatchKind
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.slices import ResourceSlice
 from dradriver.node import node_status
-from dradriver.wire import dra_v1, dra_v1_grpc, registration_v1, registration_v1_grpc
+from dradriver.wire import dra_v1, registration_v1
+from dradriver.wire.stubs import dra_v1_grpc, registration_v1_grpc
 
 DRIVER = "folder.example.com"
 NODE = "node-1"

@@ -13,7 +13,8 @@ from dradriver.cluster.kubelet.plugin import CHANNEL_OPTIONS
 from dradriver.cluster.kubelet.plugin_store import PluginStore
 from dradriver.cluster.kubelet.services import choose_services
 from dradriver.errors import DraError
-from dradriver.wire import registration_v1, registration_v1_grpc
+from dradriver.wire import registration_v1
+from dradriver.wire.stubs import registration_v1_grpc
 
 __all__ = ["RegistryWatcher"]
 

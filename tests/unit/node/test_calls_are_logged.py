@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dradriver.wire import dra_v1, dra_v1_grpc
+from dradriver.wire import dra_v1
+from dradriver.wire.stubs import dra_v1_grpc
 from tests.unit.node.plugin_world import Node, dial, prepare, request
 from tests.unit.node.world import LampDriver, allocated
 

@@ -13,7 +13,8 @@ from dradriver.driver import DeviceHealth, Health
 from dradriver.node import health
 from dradriver.node.health import HealthMonitor, Report
 from dradriver.node.metrics import Metrics
-from dradriver.wire import health_v1, health_v1_grpc, health_v1alpha1, health_v1alpha1_grpc
+from dradriver.wire import health_v1, health_v1alpha1
+from dradriver.wire.stubs import health_v1_grpc, health_v1alpha1_grpc
 from tests.unit.node.plugin_world import Node, dial, info
 from tests.unit.node.world import DRIVER, NODE, LampDriver
 

@@ -16,7 +16,8 @@ from dradriver.node import plugin as plugin_module
 from dradriver.node.errors import RegistrationError
 from dradriver.node.plugin import Plugin
 from dradriver.node.sockets import Sockets
-from dradriver.wire import dra_v1, dra_v1_grpc, dra_v1beta1, dra_v1beta1_grpc, health_v1, health_v1_grpc
+from dradriver.wire import dra_v1, dra_v1beta1, health_v1
+from dradriver.wire.stubs import dra_v1_grpc, dra_v1beta1_grpc, health_v1_grpc
 from tests.unit.node.plugin_world import FakePublisher, Node, dial, info, notify, prepare, request
 from tests.unit.node.world import DRIVER, NODE, LampDriver, allocated
 

@@ -20,7 +20,8 @@ from dradriver.node.log_fields import log_fields
 from dradriver.node.records import ClaimRecord, RecordedAnswer, RecordedDevice
 from dradriver.node.redaction import HIDDEN, hidden, redacted, where
 from dradriver.runner import logs
-from dradriver.wire import dra_v1, dra_v1_grpc
+from dradriver.wire import dra_v1
+from dradriver.wire.stubs import dra_v1_grpc
 from tests.unit.node.plugin_world import Node, dial, notify, prepare, request
 from tests.unit.node.world import LampDriver, allocated
 

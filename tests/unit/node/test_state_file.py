@@ -6,7 +6,7 @@ import resource
 import signal
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -203,7 +203,7 @@ async def test_a_full_disk_at_the_spec_gives_the_device_back(
 ) -> None:
     claim = allocated("claim", "lamp-0")
 
-    def full(path: Path, data: bytes, unsynced: set[Path] | None = None) -> None:
+    def full(path: Path, data: bytes) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", str(path))
 
     async with world.running() as process:
@@ -260,43 +260,11 @@ async def test_a_file_that_stays_locked_fails_all_who_wait_at_once(
     await state.close()
 
 
-async def together(state: State, *firsts: Callable[[set[Path]], object]) -> list[str | BaseException]:
-    """What became of writes that the thread finds waiting all at once."""
-    gate = threading.Event()
-    reading = asyncio.create_task(state.read(lambda _: gate.wait()))
-    await asyncio.sleep(0)
-    writing = [asyncio.create_task(state.write(lambda _: "written", first=first)) for first in firsts]
-    await handed_over()
-    gate.set()
-    outcomes = await asyncio.gather(*writing, return_exceptions=True)
-    await reading
-    return outcomes
-
-
-async def test_files_of_claims_that_come_together_are_written_side_by_side(tmp_path: Path) -> None:
-    state = await opened(tmp_path / "state.db")
-    met = threading.Barrier(3, timeout=30)
-    assert await together(state, *[lambda _: met.wait()] * 3) == ["written"] * 3
-    await state.close()
-
-
-async def test_a_folder_that_can_not_be_synced_fails_those_whose_files_are_in_it(tmp_path: Path) -> None:
-    state = await opened(tmp_path / "state.db")
-    gone = tmp_path / "gone"
-    refused, other = await together(
-        state, lambda folders: folders.add(gone), lambda folders: folders.add(tmp_path)
-    )
-    assert isinstance(refused, StateError)
-    assert f"{gone} can't be synced" in str(refused)
-    assert other == "written"
-    await state.close()
-
-
 async def test_who_is_cancelled_while_the_disk_works_leaves_when_it_has_ended(tmp_path: Path) -> None:
     state = await opened(tmp_path / "state.db")
     begun, gate = threading.Event(), threading.Event()
 
-    def slow(_: set[Path]) -> None:
+    def slow() -> None:
         begun.set()
         gate.wait()
 

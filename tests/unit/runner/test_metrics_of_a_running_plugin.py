@@ -12,7 +12,8 @@ from dradriver.model.device import Device
 from dradriver.model.pool import Pool
 from dradriver.node import Plugin
 from dradriver.publish import PoolState
-from dradriver.wire import dra_v1, dra_v1_grpc
+from dradriver.wire import dra_v1
+from dradriver.wire.stubs import dra_v1_grpc
 from tests.unit.node.plugin_world import Node, dial, notify, prepare, request
 from tests.unit.node.published_world import PoolDriver, registered, told
 from tests.unit.node.world import DRIVER, LampDriver, allocated

@@ -17,7 +17,7 @@ from dradriver.errors import DraError
 DYING = """
 import asyncio, os, sys
 import grpc
-from dradriver.wire import dra_v1_grpc
+from dradriver.wire.stubs import dra_v1_grpc
 
 class Dying(dra_v1_grpc.DRAPluginServicer):
     async def NodePrepareResources(self, request, context):

@@ -1,0 +1,69 @@
+"""grpc.health.v1 for liveness probes: answered by the loop itself, whatever claims are being prepared."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+from grpc_health.v1 import health_pb2
+
+from dradriver.rpc import Code, Method, RpcError, methods_of
+
+__all__ = ["Probe"]
+
+_SERVICES: Final = ("", "liveness")
+"""The second is what probes of other DRA drivers ask for."""
+
+_SERVING, _NOT_SERVING, _UNKNOWN = (
+    health_pb2.HealthCheckResponse.SERVING,
+    health_pb2.HealthCheckResponse.NOT_SERVING,
+    health_pb2.HealthCheckResponse.SERVICE_UNKNOWN,
+)
+
+
+class Probe:
+    """Says whether the plugin serves."""
+
+    def __init__(self) -> None:
+        self._status = _NOT_SERVING
+        self._changed = asyncio.Event()
+
+    def methods(self) -> dict[str, Method]:
+        """What the plugin's socket serves of it."""
+        return methods_of(health_pb2.DESCRIPTOR.services_by_name["Health"], self)
+
+    def serving(self) -> None:
+        """The plugin works."""
+        self._say(_SERVING)
+
+    def stopping(self) -> None:
+        """The plugin is about to end."""
+        self._say(_NOT_SERVING)
+
+    async def Check(self, request: Any) -> Any:  # noqa: N802, ANN401 - generated messages
+        """The status now."""
+        if request.service not in _SERVICES:
+            raise RpcError(Code.NOT_FOUND, f"there is no service {request.service!r}")
+        return health_pb2.HealthCheckResponse(status=self._status)
+
+    async def List(self, request: Any) -> Any:  # noqa: N802, ANN401, ARG002 - generated messages
+        """The status now of each service."""
+        answer = health_pb2.HealthListResponse()
+        for service in _SERVICES:
+            answer.statuses[service].status = self._status
+        return answer
+
+    async def Watch(self, request: Any) -> AsyncIterator[Any]:  # noqa: N802, ANN401 - generated messages
+        """The status now, and each time that it changes."""
+        if request.service not in _SERVICES:
+            yield health_pb2.HealthCheckResponse(status=_UNKNOWN)
+            await asyncio.Event().wait()  # the protocol's words: it may come to be known
+        while True:
+            changed = self._changed
+            yield health_pb2.HealthCheckResponse(status=self._status)
+            await changed.wait()
+
+    def _say(self, status: int) -> None:
+        if status != self._status:
+            self._status = status
+            changed, self._changed = self._changed, asyncio.Event()
+            changed.set()

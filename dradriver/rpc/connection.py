@@ -1,0 +1,342 @@
+"""One connection of a client: what it sends becomes requests, what it is answered becomes bytes (RFC 9113).
+
+Nothing here waits or does I/O. What the peer's windows keep back is kept here, and goes out when they open.
+"""
+
+import struct
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from dradriver.rpc import frames
+from dradriver.rpc.blocks import Block, Blocks
+from dradriver.rpc.errors import BrokenConnectionError, BrokenStreamError, Code, ErrorCode
+from dradriver.rpc.fields import ANSWER_HEAD, NOT_GRPC, MalformedError, RequestHead, read_head, trailers
+from dradriver.rpc.frames import Frame, FrameReader
+from dradriver.rpc.outgoing import PREFIX, Answer, Outgoing, WindowError
+from dradriver.rpc.settings import FIRST_WINDOW, MAX_MESSAGE, MAX_STREAMS, OURS, WINDOW
+
+__all__ = ["Abandoned", "Connection", "Event", "Request", "Sent"]
+
+_WORD: Final = struct.Struct(">I")
+_TWO_WORDS: Final = struct.Struct(">II")
+_NUMBER: Final = 0x7FFFFFFF
+_PING_BYTES: Final = 8
+_PRIORITY_BYTES: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A call, whole: `message` is the bytes of its one message."""
+
+    stream: int
+    head: RequestHead
+    message: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """Nobody waits for the answer of this call any more."""
+
+    stream: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """All messages that were kept back on the stream have gone out."""
+
+    stream: int
+
+
+Event: TypeAlias = Request | Abandoned | Sent
+
+
+@dataclass(slots=True)
+class _Call:
+    """What has come of a call, and its answer.
+
+    Attributes:
+        received: bytes of its body, padding included.
+        asked: whether the whole request has come.
+    """
+
+    head: RequestHead
+    answer: Answer
+    body: bytearray = field(default_factory=bytearray)
+    received: int = 0
+    asked: bool = False
+
+    @property
+    def stream(self) -> int:
+        return self.answer.stream
+
+    @property
+    def announced(self) -> int:
+        """Bytes of the message, as its prefix says; 0 while that is not whole."""
+        return int(PREFIX.unpack_from(self.body)[1]) if len(self.body) >= PREFIX.size else 0
+
+
+class Connection:
+    """Feed it with `receive`, tell it answers, and send what `take` gives after each of these."""
+
+    def __init__(self) -> None:
+        self._reader = FrameReader()
+        self._blocks = Blocks()
+        self._out = Outgoing()
+        self._calls: dict[int, _Call] = {}
+        self._last = 0
+        self._ended_early: deque[int] = deque(maxlen=MAX_STREAMS)
+        self._received = 0
+        self._greeted = False
+        self._leaving = False
+        self._events: list[Event] = []
+        self._out.frame(frames.SETTINGS, 0, 0, OURS)
+        self._out.frame(frames.WINDOW_UPDATE, 0, 0, _WORD.pack(WINDOW - FIRST_WINDOW))
+        self._handlers: Mapping[int, Callable[[Frame], None]] = {
+            frames.DATA: self._data,
+            frames.HEADERS: self._headers,
+            frames.PRIORITY: self._priority,
+            frames.RST_STREAM: self._rst_stream,
+            frames.SETTINGS: self._settings,
+            frames.PUSH_PROMISE: self._push_promise,
+            frames.PING: self._ping,
+            frames.GOAWAY: self._goaway,
+            frames.WINDOW_UPDATE: self._window_update,
+            frames.CONTINUATION: self._continuation,
+        }
+        self.broken = False
+        """Whether the peer broke a rule: send what there is, and close."""
+
+    def take(self) -> bytes:
+        """What has to be sent now."""
+        return self._out.take()
+
+    def receive(self, data: bytes) -> list[Event]:
+        """What the bytes mean; none breaks it, whatever they are."""
+        try:
+            for frame in () if self.broken else self._reader.feed(data):
+                try:
+                    self._handle(frame)
+                except BrokenStreamError as error:
+                    self._forget(error.stream)
+                    self._end_early(error.stream, error.code)
+        except BrokenConnectionError as error:
+            self._go_away(error.code, str(error))
+            self.broken = True
+        events, self._events = self._events, []
+        return events
+
+    def send(self, stream: int, message: bytes) -> bool:
+        """One message of an answer; whether all of it has gone out, else `Sent` says when."""
+        if (call := self._calls.get(stream)) is None:
+            return True
+        self._out.say(call.answer, message)
+        self._flush(call)
+        return not call.answer.unsent
+
+    def end(self, stream: int, code: Code, text: str = "") -> None:
+        """The answer is complete."""
+        if call := self._calls.get(stream):
+            told = trailers(code, text)
+            self._complete(call, told if call.answer.begun else ANSWER_HEAD + told)
+
+    def leave(self) -> None:
+        """Takes no new calls; those that have come go on."""
+        if not (self._leaving or self.broken):
+            self._leaving = True
+            self._go_away(ErrorCode.NO_ERROR, "")
+
+    def _handle(self, frame: Frame) -> None:
+        if not self._greeted and frame.kind != frames.SETTINGS:
+            raise BrokenConnectionError(ErrorCode.PROTOCOL_ERROR, "the first frame is not SETTINGS")
+        self._blocks.check_not_interrupted(frame)
+        if handle := self._handlers.get(frame.kind):  # others mean nothing (section 4.1)
+            handle(frame)
+
+    def _headers(self, frame: Frame) -> None:
+        if frame.stream % 2 == 0:
+            raise BrokenConnectionError(ErrorCode.PROTOCOL_ERROR, f"no client opens stream {frame.stream}")
+        self._take_block(self._blocks.begin(frame))
+
+    def _continuation(self, frame: Frame) -> None:
+        self._take_block(self._blocks.go_on(frame))
+
+    def _take_block(self, block: Block | None) -> None:
+        if block is None:
+            return
+        if call := self._calls.get(block.stream):
+            self._trailers(call, block)
+        elif block.stream > self._last:
+            self._open(block)
+        elif block.stream not in self._ended_early:
+            raise BrokenConnectionError(ErrorCode.STREAM_CLOSED, f"HEADERS on stream {block.stream}, long over")
+
+    def _trailers(self, call: _Call, block: Block) -> None:
+        """GRPC's clients send none, HTTP/2's may."""
+        if call.asked:
+            raise BrokenStreamError(block.stream, ErrorCode.STREAM_CLOSED, "HEADERS behind the end")
+        if not block.ends or any(name.startswith(b":") for name, _ in block.fields):
+            raise BrokenStreamError(block.stream, ErrorCode.PROTOCOL_ERROR, "HEADERS in the middle")
+        self._asked(call)
+
+    def _open(self, block: Block) -> None:
+        self._last = block.stream
+        if block.dependency == block.stream:
+            raise BrokenStreamError(block.stream, ErrorCode.PROTOCOL_ERROR, "a stream that depends on itself")
+        if self._leaving or len(self._calls) >= MAX_STREAMS:
+            raise BrokenStreamError(block.stream, ErrorCode.REFUSED_STREAM, "no more calls")
+        try:
+            head = read_head(block.fields)
+        except MalformedError as error:
+            raise BrokenStreamError(block.stream, ErrorCode.PROTOCOL_ERROR, str(error)) from error
+        call = self._calls[block.stream] = _Call(head, self._out.answer(block.stream))
+        if block.ends:
+            self._asked(call)
+
+    def _data(self, frame: Frame) -> None:
+        self._count(len(frame.payload))
+        call = self._calls.get(frame.stream)
+        if call is None:
+            self._check_was_open(frame)
+            if frame.stream in self._ended_early:
+                return  # it was on its way when the stream ended
+        if call is None or call.asked:
+            raise BrokenStreamError(frame.stream, ErrorCode.STREAM_CLOSED, "DATA behind the end")
+        call.received += len(frame.payload)
+        if call.received > WINDOW:
+            raise BrokenStreamError(frame.stream, ErrorCode.FLOW_CONTROL_ERROR, "more than the window")
+        call.body += frames.without_padding(frame)
+        if call.head.is_grpc and call.announced > MAX_MESSAGE:
+            self.end(call.stream, Code.RESOURCE_EXHAUSTED, f"a message has {MAX_MESSAGE} bytes at most")
+        elif frame.flags & frames.END_STREAM:
+            self._asked(call)
+
+    def _count(self, size: int) -> None:
+        """What has come is read at once, so the client may send as much again."""
+        self._received += size
+        if self._received > WINDOW // 2:
+            self._out.frame(frames.WINDOW_UPDATE, 0, 0, _WORD.pack(self._received))
+            self._received = 0
+
+    def _asked(self, call: _Call) -> None:
+        """The whole request has come."""
+        call.asked = True
+        if call.head.length not in (None, len(call.body)):
+            raise BrokenStreamError(call.stream, ErrorCode.PROTOCOL_ERROR, "content-length is another")
+        if not call.head.is_grpc:
+            self._complete(call, NOT_GRPC)
+        elif len(call.body) != PREFIX.size + call.announced:
+            self.end(call.stream, Code.INTERNAL, "the request is not one message")
+        elif call.body[0]:
+            self.end(call.stream, Code.UNIMPLEMENTED, "compressed messages are not read")
+        else:
+            self._events.append(Request(call.stream, call.head, bytes(call.body[PREFIX.size :])))
+
+    def _priority(self, frame: Frame) -> None:
+        """Nothing is done about it; but it has a form."""
+        if frame.stream == 0:
+            raise BrokenConnectionError(ErrorCode.PROTOCOL_ERROR, "PRIORITY of the connection")
+        if len(frame.payload) != _PRIORITY_BYTES:
+            raise BrokenStreamError(frame.stream, ErrorCode.FRAME_SIZE_ERROR, "PRIORITY of a broken length")
+        if frames.dependency(frame.payload) == frame.stream:
+            raise BrokenStreamError(frame.stream, ErrorCode.PROTOCOL_ERROR, "a stream that depends on itself")
+
+    def _rst_stream(self, frame: Frame) -> None:
+        _check_length(frame, _WORD.size)
+        self._check_was_open(frame)
+        self._forget(frame.stream)
+
+    def _settings(self, frame: Frame) -> None:
+        _check_of_connection(frame)
+        if frame.flags & frames.ACK:
+            _check_length(frame, 0)
+            return
+        self._greeted = True
+        before = self._out.peer.window
+        self._out.peer.take(frame.payload)
+        self._out.frame(frames.SETTINGS, frames.ACK, 0)
+        try:
+            for call in self._calls.values():
+                call.answer.credit.change(self._out.peer.window - before)
+        except WindowError as error:
+            raise BrokenConnectionError(error.code, "a window that is too large") from error
+        self._opened(self._calls.values())
+
+    def _push_promise(self, frame: Frame) -> None:
+        raise BrokenConnectionError(ErrorCode.PROTOCOL_ERROR, f"a client pushes on stream {frame.stream}")
+
+    def _ping(self, frame: Frame) -> None:
+        _check_of_connection(frame)
+        _check_length(frame, _PING_BYTES)
+        if not frame.flags & frames.ACK:
+            self._out.frame(frames.PING, frames.ACK, 0, frame.payload)
+
+    def _goaway(self, frame: Frame) -> None:
+        """The client opens no more streams; it closes the connection when it has its answers."""
+        _check_of_connection(frame)
+
+    def _window_update(self, frame: Frame) -> None:
+        _check_length(frame, _WORD.size)
+        increment = _WORD.unpack(frame.payload)[0] & _NUMBER
+        if frame.stream:
+            self._check_was_open(frame)
+            if call := self._calls.get(frame.stream):
+                try:
+                    call.answer.credit.add(increment)
+                except WindowError as error:
+                    raise BrokenStreamError(frame.stream, error.code, "WINDOW_UPDATE") from error
+                self._opened([call])
+            return
+        try:
+            self._out.credit.add(increment)
+        except WindowError as error:
+            raise BrokenConnectionError(error.code, "WINDOW_UPDATE of the connection") from error
+        self._opened(self._calls.values())
+
+    def _check_was_open(self, frame: Frame) -> None:
+        if frame.stream % 2 == 0 or frame.stream > self._last:
+            raise BrokenConnectionError(ErrorCode.PROTOCOL_ERROR, f"stream {frame.stream} was never opened")
+
+    def _opened(self, calls: Iterable[_Call]) -> None:
+        """A window has opened."""
+        for call in [call for call in calls if call.answer.unsent]:
+            self._flush(call)
+            if not call.answer.unsent:
+                self._events.append(Sent(call.stream))
+
+    def _complete(self, call: _Call, last: bytes) -> None:
+        if call.answer.last is None:
+            call.answer.last = last
+            self._flush(call)
+
+    def _flush(self, call: _Call) -> None:
+        if self._out.flush(call.answer):
+            del self._calls[call.stream]
+            if not call.asked:
+                self._end_early(call.stream, ErrorCode.NO_ERROR)
+
+    def _end_early(self, stream: int, code: ErrorCode) -> None:
+        """Before the client has said all: what of it is on its way is not read."""
+        self._ended_early.append(stream)
+        self._out.frame(frames.RST_STREAM, 0, stream, _WORD.pack(code))
+
+    def _forget(self, stream: int) -> None:
+        call = self._calls.pop(stream, None)
+        if call is not None and call.asked:
+            self._events.append(Abandoned(stream))
+
+    def _go_away(self, code: ErrorCode, text: str) -> None:
+        self._out.frame(frames.GOAWAY, 0, 0, _TWO_WORDS.pack(self._last, code) + text.encode())
+
+
+def _check_of_connection(frame: Frame) -> None:
+    if frame.stream:
+        raise BrokenConnectionError(ErrorCode.PROTOCOL_ERROR, f"stream {frame.stream} is none of this frame's")
+
+
+def _check_length(frame: Frame, length: int) -> None:
+    if len(frame.payload) != length:
+        raise BrokenConnectionError(
+            ErrorCode.FRAME_SIZE_ERROR, f"{len(frame.payload)} bytes instead of {length}"
+        )
