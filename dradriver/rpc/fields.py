@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 from urllib.parse import quote
 
@@ -60,9 +61,7 @@ def read_head(fields: Iterable[tuple[bytes, bytes]]) -> RequestHead:
                 raise MalformedError(f"pseudo-header {name!r}")
         else:
             regular = True
-            if name in _FORBIDDEN or (name == b"te" and value != b"trailers"):
-                raise MalformedError(f"field {name!r} of one connection")
-        if not (_NAME.fullmatch(name) and _VALUE.fullmatch(value)):
+        if not _is_sound(name, value):
             raise MalformedError(f"field {name!r}")
         found[name] = value
     if not (found.keys() >= _NEEDED and found[b":path"]):
@@ -74,6 +73,13 @@ def read_head(fields: Iterable[tuple[bytes, bytes]]) -> RequestHead:
         and found.get(b"content-type", b"").startswith(b"application/grpc"),
         length=_length(found.get(b"content-length")),
     )
+
+
+@lru_cache(maxsize=256)  # a client's requests differ in few of their fields
+def _is_sound(name: bytes, value: bytes) -> bool:
+    if name in _FORBIDDEN or (name == b"te" and value != b"trailers"):
+        return False
+    return bool(_NAME.fullmatch(name) and _VALUE.fullmatch(value))
 
 
 def _seconds(timeout: bytes | None) -> float | None:
