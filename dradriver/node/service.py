@@ -8,6 +8,7 @@ import itertools
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from types import ModuleType
 from typing import Any, Final, TypeVar
 
@@ -139,7 +140,9 @@ class ClaimService:
             self._outcomes.failed(operation, ref, time.perf_counter() - began, error)
             return self._answer(operation, ref, error, call)
         call.results[ref.uid] = "ok"
-        self._outcomes.succeeded(operation, ref, time.perf_counter() - began)
+        # In the loop's next round: the kubelet is answered first, and the log is written while it goes on.
+        told = partial(self._outcomes.succeeded, operation, ref, time.perf_counter() - began)
+        asyncio.get_running_loop().call_soon(told)
         return outcome
 
     def _answer(self, operation: str, ref: ClaimRef, error: Exception, call: "_Call") -> str:

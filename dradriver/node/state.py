@@ -1,8 +1,8 @@
 """Prepared state: which claims are on this node, in one SQLite file that survives crashes and reboots.
 
-One thread owns the connection. What is asked for in one round of the event loop, or while another transaction
-is being written, is committed together: eight prepares side by side cost the disk little more than one. A
-second process may have the file open too (rolling update): every writing transaction takes the write lock
+One thread owns the connection. What is asked for in one round of the event loop, or while files or another
+transaction are being written, is committed together: eight prepares side by side cost the disk little more than
+one. A second process may have the file open too (rolling update): every writing transaction takes the write lock
 first.
 
 The thread does the files of a claim too, right before the transaction that says that they are done: each
@@ -117,7 +117,6 @@ class State:
 
     async def close(self) -> None:
         """Ends the thread after what was asked before; who asks from now on is refused."""
-        await asyncio.sleep(0)  # what was asked for in this round is handed over
         thread, self._thread = self._thread, None
         if thread is not None:
             self._jobs.put(None)
@@ -150,8 +149,7 @@ class State:
     ) -> T:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = Unstoppable(loop=loop)
-        # In the loop's next round: the thread would begin with the first job of this one, without the others.
-        loop.call_soon(self._hand_over, _Job(work, loop, future, writes, first))
+        self._hand_over(_Job(work, loop, future, writes, first))
         return await future
 
     def _hand_over(self, job: _Job) -> None:
@@ -164,13 +162,13 @@ class State:
     def _serve(self) -> None:
         ended = False
         while not ended:
-            batch = [self._jobs.get()]
-            while not self._jobs.empty():
-                batch.append(self._jobs.get())
-            jobs = [job for job in batch if job is not None]
-            ended = len(jobs) < len(batch)
-            for job in jobs:
-                job.begin()
+            jobs: list[_Job] = []
+            # What arrives while files are written is committed with them.
+            while not (ended or (jobs and self._jobs.empty())):
+                if job := self._jobs.get():
+                    job.begin()
+                    jobs.append(job)
+                ended = job is None
             if ready := [job for job in jobs if job.error is None]:
                 self._do(ready)
             for loop, told in groupby(jobs, key=attrgetter("loop")):

@@ -107,6 +107,7 @@ def _string(text: bytes) -> bytes:
     return bytes(encode_integer(len(text), 7)) + text
 
 
+_OK: Final = _literal(b"grpc-status", b"0")
 _STATUS_200: Final = b"\x88"  # the static table's eighth entry
 
 _NO_TABLE: Final = b"\x20"
@@ -126,10 +127,11 @@ def trailers(code: Code, text: str) -> bytes:
         code: how the call ended.
         text: what the caller is told; any characters.
     """
-    told = _literal(b"grpc-status", str(int(code)).encode())
-    if not text:
-        return told
-    return told + _literal(b"grpc-message", quote(text[:_MAX_TEXT], safe=_PLAIN).encode())
+    if code is Code.OK:
+        return _OK
+    return _literal(b"grpc-status", str(int(code)).encode()) + _literal(
+        b"grpc-message", quote(text[:_MAX_TEXT], safe=_PLAIN).encode()
+    )
 
 
 _MAX_TEXT: Final = 1000
