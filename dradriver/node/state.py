@@ -1,6 +1,6 @@
 """Prepared state: which claims are on this node, in one SQLite file that survives crashes and reboots.
 
-One thread owns the connection. What is asked for in one round of the event loop, or while files or another
+One thread owns the connection. What is asked for in one round of the event loop, or while files or a former
 transaction are being written, is committed together: eight prepares side by side cost the disk little more than
 one. A second process may have the file open too (rolling update): every writing transaction takes the write lock
 first.
