@@ -1,9 +1,9 @@
 """Prepared state: which claims are on this node, in one SQLite file that survives crashes and reboots.
 
-One thread owns the connection. What is asked for in one round of the event loop, or while files or a former
-transaction are being written, is committed together: eight prepares side by side cost the disk little more than
-one. A second process may have the file open too (rolling update): every writing transaction takes the write lock
-first.
+One thread owns the connection. What is asked for in one round of the event loop, or while files or another
+transaction are written, is committed together: eight prepares side by side cost the disk little more than
+one. A second process may have the file open too (rolling update): every writing transaction takes the write
+lock first.
 
 The thread does the files of a claim too, right before the transaction that says that they are done: each
 change of threads costs as much as writing a file. Every step in the thread that calls the system lets the event

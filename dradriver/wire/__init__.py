@@ -1,8 +1,8 @@
 """The kubelet's gRPC API: messages and stubs generated from `proto/` by `make proto`.
 
 Law of this package: generated code, never edited, and these aliases. Whoever speaks to a kubelet (or plays
-one) imports from here, so that the long paths of the generated modules stand in one place. The stubs, which load
-grpcio, stand in `dradriver.wire.stubs`: who serves a kubelet needs none.
+one) imports from here, so that the long paths of the generated modules stand in one place. The stubs load
+grpcio; they stand in `dradriver.wire.stubs`, and whoever serves a kubelet needs none.
 """
 
 from dradriver.wire.kubelet.dra.v1 import api_pb2 as dra_v1
