@@ -214,11 +214,13 @@ def unreserve(
 ) -> Release | RemoveFinalizer | DeleteClaim | None:
     """Takes back what a failed plan has written so far, one claim at a time; None when nothing is left.
 
-    Unlike kube-scheduler, which leaves the allocation in place, this frees the devices too: no other pod can
-    have come to use them. A claim whose devices did not get ready is given back whoever allocated it; its
-    allocation stays while other pods have it reserved, and goes with the last of them. What is ready stays
-    with the pod: getting it ready once more may take minutes. The special claim goes in any case, as
-    kube-scheduler has it: what it asks for may not be what the next node needs.
+    The pod's reservation of a claim that others have reserved too goes in any case, whoever allocated it, as
+    kube-scheduler has it: pods that wait must not hold a claim for each other. The last of them frees the
+    devices. Unlike kube-scheduler, which leaves the allocation in place, this also frees what the plan itself
+    allocated while nobody else has come to use it, and devices that did not get ready. What was ready before
+    and is the pod's alone stays with it: getting it ready once more may take minutes, and if the pod has to
+    wait after all, `pipeline.post_filter` takes it back. The special claim goes in any case, as kube-scheduler
+    has it: what it asks for may not be what the next node needs.
     """
     if plan.special is not None and (undo := _discard(plan.special, pod, claims)) is not None:
         return undo
@@ -228,7 +230,7 @@ def unreserve(
             continue
         others = tuple(user for user in claim.status.reserved_for if user.uid != pod.metadata.uid)
         failed = readiness(claim, patience)[0] in {Readiness.FAILED, Readiness.TIMED_OUT}
-        if failed or (uid in plan.allocations and not others):
+        if others or failed or uid in plan.allocations:
             return Release(claim, others, deallocate=not others)
     return None
 

@@ -20,7 +20,6 @@ class Cycle:
         claims: the pod's claims.
         allocations: by node what the allocator found there, by UID of the claim.
         unavailable: UIDs of allocated claims that can't be used on some node.
-        lost: UIDs of those that can't be used anywhere: their devices did not get ready.
         undecided: whether the allocator gave up on some node.
         amounts: how much of each extended resource the pod asks for.
         left: the special claim of an earlier attempt, if it is complete; one of `claims` too.
@@ -33,7 +32,6 @@ class Cycle:
     claims: list[ResourceClaim] = field(default_factory=list)
     allocations: dict[str, Mapping[str, Allocation]] = field(default_factory=dict)
     unavailable: set[str] = field(default_factory=set)
-    lost: set[str] = field(default_factory=set)
     undecided: bool = False
     amounts: Mapping[str, int] = field(default_factory=dict)
     left: ResourceClaim | None = None

@@ -168,7 +168,6 @@ def claims_can_get_ready(cycle: Cycle) -> None:
         state, unready = readiness(claim, cycle.snapshot.patience)
         if state in {Readiness.FAILED, Readiness.TIMED_OUT}:
             cycle.unavailable.add(claim.metadata.uid)
-            cycle.lost.add(claim.metadata.uid)
             what = "failed" if state is Readiness.FAILED else "took too long"
             devices = "; ".join(map(str, unready))
             raise NoNode(everywhere(cycle, f"binding of resourceclaim {claim.ref} {what}: {devices}"))
@@ -223,10 +222,11 @@ def post_filter(cycle: Cycle, verdict: Unschedulable) -> Unschedulable:
     """Adds what to take back.
 
     As kube-scheduler does: an allocation that keeps the pod off some node while nobody else uses it. And what
-    was allocated for this pod before a crash: a pod that waits must not keep devices from others, or a claim
-    that is being deleted from going. Of a shared claim that never gets ready each pod gives back its own
-    reservation; the last one frees the devices. A special claim that did not bring the pod to a node is made
-    anew: what it asks for may not be what the next node needs (KEP-5004).
+    was reserved for this pod before a crash: a pod that waits must not keep devices from others, or a claim
+    that is being deleted from going. Of a shared claim each pod gives back its own reservation, also while
+    others have theirs: they may be waiting too, each for the next. The last one frees the devices. A special
+    claim that did not bring the pod to a node is made anew: what it asks for may not be what the next node
+    needs (KEP-5004).
     """
     releases: list[Release | RemoveFinalizer | DeleteClaim] = [
         step for claim in cycle.snapshot.special if (step := discard_step(claim)) is not None
@@ -238,7 +238,7 @@ def post_filter(cycle: Cycle, verdict: Unschedulable) -> Unschedulable:
         others = tuple(user for user in claim.status.reserved_for if user.uid != cycle.pod.metadata.uid)
         ours = reserved_for(claim, cycle.pod)
         in_the_way = claim.metadata.uid in cycle.unavailable
-        if (not others and (ours or in_the_way)) or (ours and claim.metadata.uid in cycle.lost):
+        if ours or (in_the_way and not others):
             releases.append(Release(claim, others, deallocate=not others))
     return replace(verdict, releases=tuple(releases))
 

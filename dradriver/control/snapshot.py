@@ -93,8 +93,7 @@ class Unschedulable:
         message: for people, as kube-scheduler words it.
         reason: of the pod's condition.
         releases: what had better be taken back first: allocations that no other pod uses and that keep the
-            pod off a node, or are held for it while it waits; reservations of what never gets ready; special
-            claims that are no use.
+            pod off a node; what is reserved for it while it waits; special claims that are no use.
         quiet: whether this is no news for a user: another controller is at work.
     """
 

@@ -7,7 +7,7 @@ from dradriver.control.actions import AddFinalizer, Allocate, Bind, Release, Res
 from dradriver.control.binding import PlanFailed, next_step, unreserve
 from dradriver.control.pipeline import schedule
 from dradriver.control.snapshot import Plan
-from dradriver.model.claim import CLAIM_FINALIZER
+from dradriver.model.claim import CLAIM_FINALIZER, ConsumerReference
 from dradriver.model.workload import Pod
 from dradriver.testing import builders
 from tests.unit.control.world import NOW, World, cluster
@@ -101,4 +101,24 @@ def test_a_failed_plan_leaves_what_it_did_not_write() -> None:
     plan = schedule(pod, w.snapshot())
     assert isinstance(plan, Plan)
     write_until(w, pod, plan, Reserve)
+    assert unreserve(plan, pod, w.claims) is None
+
+
+@pytest.mark.parametrize("allocated_by_another_plan", [False, True])
+def test_a_failed_plan_gives_back_its_part_of_a_claim_that_another_pod_uses(
+    *, allocated_by_another_plan: bool
+) -> None:
+    w = cluster(nodes=1)
+    claim = builders.claim()
+    w.add(builders.allocated(claim, "device-0") if allocated_by_another_plan else claim)
+    w.add(pod := builders.pod("claim-1"))
+    plan = schedule(pod, w.snapshot())
+    assert isinstance(plan, Plan)
+    write_until(w, pod, plan, Reserve if allocated_by_another_plan else Allocate)
+    other = ConsumerReference(resource="pods", name="other", uid="other")
+    w.apply(Reserve(w.claims[claim.ref], other))
+    release = unreserve(plan, pod, w.claims)
+    assert release == Release(w.claims[claim.ref], (other,), deallocate=False)
+    w.apply(release)
+    assert w.claims[claim.ref].allocation is not None
     assert unreserve(plan, pod, w.claims) is None
