@@ -2,7 +2,7 @@
 
 import pytest
 
-from dradriver.control.ownership import pod_step
+from dradriver.control.ownership import claim_step, pod_step
 from dradriver.control.pod_claims import reserved_for
 from dradriver.testing import builders
 from tests.unit.control.world import World, cluster
@@ -77,3 +77,16 @@ def test_pods_that_all_wait_do_not_hold_the_device_for_each_other(crashed: bool)
     w.settle()
     assert running(w) == {"pod-1", "pod-2"}
     assert sorted(users(w)) == ["pod-1", "pod-2"]
+
+
+def test_a_shared_claim_that_is_deleted_goes_also_when_a_pod_was_about_to_use_it() -> None:
+    w = sharing(devices=3)
+    for name in ("pod-1", "pod-2"):
+        reserve_shared(w, name)
+    w.delete_pod("pod-1")
+    while users(w) != ["pod-2"]:
+        w.take(claim_step(w.claims[SHARED], w.objects()))
+    w.delete_claim(SHARED)
+    w.settle()
+    assert SHARED not in w.claims
+    assert 'resourceclaim "shared" not found' in w.condition("pod-2").message

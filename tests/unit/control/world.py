@@ -224,23 +224,27 @@ class World:
         self.gone.clear()
 
     def _round(self) -> bool:
-        """One write at most for each object; whether there was any."""
-        before = len(self.writes)
+        """One write at most for each object; whether another round may do more.
+
+        It may after a plan was given up too, without a write as that is: the pod is scheduled anew.
+        """
+        before, again = len(self.writes), False
         for ref in sorted(self.pods):
             if ref in self.pods:
-                self.take(pod_step(self.pods[ref], self.objects()))
+                again |= self.take(pod_step(self.pods[ref], self.objects()))
         for ref in sorted(self.claims):
             if ref in self.claims:
-                self.take(claim_step(self.claims[ref], self.objects()))
+                again |= self.take(claim_step(self.claims[ref], self.objects()))
         for ref in sorted(self.pods):
             if ref in self.pods:
-                self.take(self.scheduling_step(ref))
-        return len(self.writes) > before
+                again |= self.take(self.scheduling_step(ref))
+        return again or len(self.writes) > before
 
-    def take(self, step: Step) -> None:
-        """Carries out the write of a step, if it has one."""
+    def take(self, step: Step) -> bool:
+        """Carries out the write of a step, if it has one; whether the next step is due at once."""
         if step.action is not None and not isinstance(step.action, actions.Say):
             self.apply(step.action)
+        return step.then is Then.AGAIN
 
     def scheduling_step(self, ref: str) -> Step:
         """What `control.scheduler` does, with this world's memory."""
