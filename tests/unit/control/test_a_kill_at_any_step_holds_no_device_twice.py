@@ -2,8 +2,8 @@
 
 A controller says of devices that they are ready, that they failed, and flaps. Each seed is one story of some
 hundred steps. After every write no device is held by two claims, no pod has two special claims, and a pod that
-runs where devices serve it has the one that its status names; in the end, when all pods are gone, nothing is
-held at all.
+runs where devices serve it has the one that its status names; in the end only pods that run hold anything, and
+when all pods are gone, nothing is held at all.
 """
 
 import random
@@ -141,6 +141,11 @@ class Story:
         waiting = [each for each in self.w.pods.values() if not each.spec.node_name and not each.finished]
         for each in waiting:
             assert not each.status.nominated_node_name, f"{each.ref} waits for what is ready"
+        running = {pod.metadata.uid for pod in self.w.pods.values() if pod.spec.node_name and not pod.finished}
+        for claim in self.w.claims.values():
+            users = {consumer.uid for consumer in claim.status.reserved_for}
+            assert users <= running, f"{claim.ref} is reserved for a pod that waits"
+            assert bool(users) == (claim.allocation is not None), f"{claim.ref}: held is used, used is held"
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
