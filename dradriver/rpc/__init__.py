@@ -15,6 +15,7 @@ from them to the event loop. What a kubelet needs is small. HPACK, the hard part
 | `blocks`     | header fields as they come (section 4.3)                                           |
 | `fields`     | what the fields of requests say, and those of answers (section 8; gRPC over HTTP/2) |
 | `outgoing`   | what goes out, as the peer's windows let it (sections 5.2 and 6.9)                 |
+| `calls`      | what has come of a call (gRPC over HTTP/2)                                         |
 | `connection` | one connection: frames to requests, answers to frames (sections 3, 5 and 6)        |
 | `methods`    | which methods a servicer serves                                                    |
 | `server`     | the socket, and a task for each call                                               |

@@ -6,16 +6,26 @@ Nothing here waits or does I/O. What the peer's windows keep back is kept here, 
 import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from dradriver.rpc import frames
 from dradriver.rpc.blocks import Block, Blocks
+from dradriver.rpc.calls import TOO_LONG, Call, Fault
 from dradriver.rpc.errors import BrokenConnectionError, BrokenStreamError, Code, ErrorCode
-from dradriver.rpc.fields import ANSWER_HEAD, NOT_GRPC, MalformedError, RequestHead, read_head, trailers
-from dradriver.rpc.frames import Frame, FrameReader
-from dradriver.rpc.outgoing import PREFIX, Answer, Outgoing, WindowError
-from dradriver.rpc.settings import FIRST_WINDOW, MAX_MESSAGE, MAX_STREAMS, OURS, WINDOW
+from dradriver.rpc.fields import (
+    ANSWER_HEAD,
+    NOT_GRPC,
+    REFUSAL_HEAD,
+    MalformedError,
+    RequestHead,
+    are_trailers,
+    read_head,
+    trailers,
+)
+from dradriver.rpc.frames import MAX_FRAME, Frame, FrameReader
+from dradriver.rpc.outgoing import PREFIX, Outgoing, WindowError
+from dradriver.rpc.settings import FIRST_WINDOW, MAX_BODIES, MAX_MESSAGE, MAX_STREAMS, OURS, WINDOW
 
 __all__ = ["Abandoned", "Connection", "Event", "Request", "Sent"]
 
@@ -23,6 +33,8 @@ _WORD: Final = struct.Struct(">I")
 _TWO_WORDS: Final = struct.Struct(">II")
 _NUMBER: Final = 0x7FFFFFFF
 _PING_BYTES: Final = 8
+_LEAVING: Final = b"leaving."
+"""Pings a client behind GOAWAY: its answer says that it has read both."""
 _PRIORITY_BYTES: Final = 5
 
 
@@ -52,31 +64,6 @@ class Sent:
 Event: TypeAlias = Request | Abandoned | Sent
 
 
-@dataclass(slots=True)
-class _Call:
-    """What has come of a call, and its answer.
-
-    Attributes:
-        received: bytes of its body, padding included.
-        asked: whether the whole request has come.
-    """
-
-    head: RequestHead
-    answer: Answer
-    body: bytearray = field(default_factory=bytearray)
-    received: int = 0
-    asked: bool = False
-
-    @property
-    def stream(self) -> int:
-        return self.answer.stream
-
-    @property
-    def announced(self) -> int:
-        """Bytes of the message, as its prefix says; 0 while that is not whole."""
-        return int(PREFIX.unpack_from(self.body)[1]) if len(self.body) >= PREFIX.size else 0
-
-
 class Connection:
     """Feed it with `receive`, tell it answers, and send what `take` gives after each of these."""
 
@@ -84,12 +71,13 @@ class Connection:
         self._reader = FrameReader()
         self._blocks = Blocks()
         self._out = Outgoing()
-        self._calls: dict[int, _Call] = {}
+        self._calls: dict[int, Call] = {}
         self._last = 0
         self._ended_early: deque[int] = deque(maxlen=MAX_STREAMS)
         self._received = 0
         self._greeted = False
-        self._leaving = False
+        self._told_last: int | None = None
+        self._knows_end = False
         self._events: list[Event] = []
         self._out.frame(frames.SETTINGS, 0, 0, OURS)
         self._out.frame(frames.WINDOW_UPDATE, 0, 0, _WORD.pack(WINDOW - FIRST_WINDOW))
@@ -108,6 +96,11 @@ class Connection:
         self.broken = False
         """Whether the peer broke a rule: send what there is, and close."""
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the client will ask nothing more: it broke a rule, never began, or knows that we leave."""
+        return self.broken or self._knows_end or not self._greeted
+
     def take(self) -> bytes:
         """What has to be sent now."""
         return self._out.take()
@@ -119,6 +112,7 @@ class Connection:
                 try:
                     self._handle(frame)
                 except BrokenStreamError as error:
+                    self._check_was_open(error.stream, error.code)
                     self._forget(error.stream)
                     self._end_early(error.stream, error.code)
         except BrokenConnectionError as error:
@@ -129,23 +123,23 @@ class Connection:
 
     def send(self, stream: int, message: bytes) -> bool:
         """One message of an answer; whether all of it has gone out, else `Sent` says when."""
-        if (call := self._calls.get(stream)) is None:
-            return True
+        if (call := self._calls.get(stream)) is None or call.answer.last is not None:
+            return True  # nobody waits for it any more
         self._out.say(call.answer, message)
         self._flush(call)
         return not call.answer.unsent
 
     def end(self, stream: int, code: Code, text: str = "") -> None:
-        """The answer is complete."""
+        """The answer is complete; of a call that is over already this says nothing."""
         if call := self._calls.get(stream):
             told = trailers(code, text)
             self._complete(call, told if call.answer.begun else ANSWER_HEAD + told)
 
     def leave(self) -> None:
         """Takes no new calls; those that have come go on."""
-        if not (self._leaving or self.broken):
-            self._leaving = True
+        if self._told_last is None:
             self._go_away(ErrorCode.NO_ERROR, "")
+            self._out.frame(frames.PING, 0, 0, _LEAVING)
 
     def _handle(self, frame: Frame) -> None:
         if not self._greeted and frame.kind != frames.SETTINGS:
@@ -172,11 +166,11 @@ class Connection:
         elif block.stream not in self._ended_early:
             raise BrokenConnectionError(ErrorCode.STREAM_CLOSED, f"HEADERS on stream {block.stream}, long over")
 
-    def _trailers(self, call: _Call, block: Block) -> None:
+    def _trailers(self, call: Call, block: Block) -> None:
         """GRPC's clients send none, HTTP/2's may."""
         if call.asked:
             raise BrokenStreamError(block.stream, ErrorCode.STREAM_CLOSED, "HEADERS behind the end")
-        if not block.ends or any(name.startswith(b":") for name, _ in block.fields):
+        if not (block.ends and are_trailers(block.fields)):
             raise BrokenStreamError(block.stream, ErrorCode.PROTOCOL_ERROR, "HEADERS in the middle")
         self._asked(call)
 
@@ -184,13 +178,13 @@ class Connection:
         self._last = block.stream
         if block.dependency == block.stream:
             raise BrokenStreamError(block.stream, ErrorCode.PROTOCOL_ERROR, "a stream that depends on itself")
-        if self._leaving or len(self._calls) >= MAX_STREAMS:
+        if self._told_last is not None or len(self._calls) >= MAX_STREAMS:
             raise BrokenStreamError(block.stream, ErrorCode.REFUSED_STREAM, "no more calls")
         try:
             head = read_head(block.fields)
         except MalformedError as error:
             raise BrokenStreamError(block.stream, ErrorCode.PROTOCOL_ERROR, str(error)) from error
-        call = self._calls[block.stream] = _Call(head, self._out.answer(block.stream))
+        call = self._calls[block.stream] = Call(head, self._out.answer(block.stream))
         if block.ends:
             self._asked(call)
 
@@ -198,19 +192,31 @@ class Connection:
         self._count(len(frame.payload))
         call = self._calls.get(frame.stream)
         if call is None:
-            self._check_was_open(frame)
+            self._check_was_open(frame.stream)
             if frame.stream in self._ended_early:
                 return  # it was on its way when the stream ended
         if call is None or call.asked:
             raise BrokenStreamError(frame.stream, ErrorCode.STREAM_CLOSED, "DATA behind the end")
-        call.received += len(frame.payload)
-        if call.received > WINDOW:
+        data = frames.without_padding(frame)
+        if padding := len(frame.payload) - len(data):
+            self._out.frame(frames.WINDOW_UPDATE, 0, frame.stream, _WORD.pack(padding))
+        call.body += data
+        if len(call.body) > WINDOW:
             raise BrokenStreamError(frame.stream, ErrorCode.FLOW_CONTROL_ERROR, "more than the window")
-        call.body += frames.without_padding(frame)
-        if call.head.is_grpc and call.announced > MAX_MESSAGE:
-            self.end(call.stream, Code.RESOURCE_EXHAUSTED, f"a message has {MAX_MESSAGE} bytes at most")
-        elif frame.flags & frames.END_STREAM:
+        if frame.flags & frames.END_STREAM:
             self._asked(call)
+        else:
+            self._limit(call)
+
+    def _limit(self, call: Call) -> None:
+        """Refuses what needs not be waited for."""
+        if not call.head.is_grpc:
+            if len(call.body) > MAX_FRAME:
+                self._complete(call, NOT_GRPC)
+        elif call.announced > MAX_MESSAGE:
+            self._refuse(call, TOO_LONG)
+        elif len(call.body) > MAX_FRAME and sum(len(c.body) for c in self._calls.values()) > MAX_BODIES:
+            self._refuse(call, (Code.RESOURCE_EXHAUSTED, "too many large messages at once"))
 
     def _count(self, size: int) -> None:
         """What has come is read at once, so the client may send as much again."""
@@ -219,19 +225,18 @@ class Connection:
             self._out.frame(frames.WINDOW_UPDATE, 0, 0, _WORD.pack(self._received))
             self._received = 0
 
-    def _asked(self, call: _Call) -> None:
+    def _asked(self, call: Call) -> None:
         """The whole request has come."""
         call.asked = True
         if call.head.length not in (None, len(call.body)):
             raise BrokenStreamError(call.stream, ErrorCode.PROTOCOL_ERROR, "content-length is another")
         if not call.head.is_grpc:
             self._complete(call, NOT_GRPC)
-        elif len(call.body) != PREFIX.size + call.announced:
-            self.end(call.stream, Code.INTERNAL, "the request is not one message")
-        elif call.body[0]:
-            self.end(call.stream, Code.UNIMPLEMENTED, "compressed messages are not read")
+        elif fault := call.fault():
+            self._refuse(call, fault)
         else:
             self._events.append(Request(call.stream, call.head, bytes(call.body[PREFIX.size :])))
+        call.body.clear()
 
     def _priority(self, frame: Frame) -> None:
         """Nothing is done about it; but it has a form."""
@@ -244,7 +249,7 @@ class Connection:
 
     def _rst_stream(self, frame: Frame) -> None:
         _check_length(frame, _WORD.size)
-        self._check_was_open(frame)
+        self._check_was_open(frame.stream)
         self._forget(frame.stream)
 
     def _settings(self, frame: Frame) -> None:
@@ -269,18 +274,22 @@ class Connection:
     def _ping(self, frame: Frame) -> None:
         _check_of_connection(frame)
         _check_length(frame, _PING_BYTES)
-        if not frame.flags & frames.ACK:
+        if frame.flags & frames.ACK:
+            self._knows_end = self._knows_end or frame.payload == _LEAVING
+        else:
             self._out.frame(frames.PING, frames.ACK, 0, frame.payload)
 
     def _goaway(self, frame: Frame) -> None:
         """The client opens no more streams; it closes the connection when it has its answers."""
         _check_of_connection(frame)
+        if len(frame.payload) < _TWO_WORDS.size:
+            raise BrokenConnectionError(ErrorCode.FRAME_SIZE_ERROR, "GOAWAY of a broken length")
 
     def _window_update(self, frame: Frame) -> None:
         _check_length(frame, _WORD.size)
         increment = _WORD.unpack(frame.payload)[0] & _NUMBER
         if frame.stream:
-            self._check_was_open(frame)
+            self._check_was_open(frame.stream)
             if call := self._calls.get(frame.stream):
                 try:
                     call.answer.credit.add(increment)
@@ -294,23 +303,28 @@ class Connection:
             raise BrokenConnectionError(error.code, "WINDOW_UPDATE of the connection") from error
         self._opened(self._calls.values())
 
-    def _check_was_open(self, frame: Frame) -> None:
-        if frame.stream % 2 == 0 or frame.stream > self._last:
-            raise BrokenConnectionError(ErrorCode.PROTOCOL_ERROR, f"stream {frame.stream} was never opened")
+    def _check_was_open(self, stream: int, code: ErrorCode = ErrorCode.PROTOCOL_ERROR) -> None:
+        """Of a stream that was not, nothing may be said: no RST_STREAM either."""
+        if stream % 2 == 0 or stream > self._last:
+            raise BrokenConnectionError(code, f"stream {stream} was never opened")
 
-    def _opened(self, calls: Iterable[_Call]) -> None:
+    def _opened(self, calls: Iterable[Call]) -> None:
         """A window has opened."""
         for call in [call for call in calls if call.answer.unsent]:
             self._flush(call)
             if not call.answer.unsent:
                 self._events.append(Sent(call.stream))
 
-    def _complete(self, call: _Call, last: bytes) -> None:
+    def _refuse(self, call: Call, fault: Fault) -> None:
+        """Answers without a method."""
+        self._complete(call, REFUSAL_HEAD + trailers(*fault))
+
+    def _complete(self, call: Call, last: bytes) -> None:
         if call.answer.last is None:
             call.answer.last = last
             self._flush(call)
 
-    def _flush(self, call: _Call) -> None:
+    def _flush(self, call: Call) -> None:
         if self._out.flush(call.answer):
             del self._calls[call.stream]
             if not call.asked:
@@ -327,7 +341,10 @@ class Connection:
             self._events.append(Abandoned(stream))
 
     def _go_away(self, code: ErrorCode, text: str) -> None:
-        self._out.frame(frames.GOAWAY, 0, 0, _TWO_WORDS.pack(self._last, code) + text.encode())
+        """The second time, no more streams are promised than the first time."""
+        if self._told_last is None:
+            self._told_last = self._last
+        self._out.frame(frames.GOAWAY, 0, 0, _TWO_WORDS.pack(self._told_last, code) + text.encode())
 
 
 def _check_of_connection(frame: Frame) -> None:

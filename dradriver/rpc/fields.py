@@ -11,7 +11,16 @@ from hpack.hpack import encode_integer
 
 from dradriver.rpc.errors import Code
 
-__all__ = ["ANSWER_HEAD", "NOT_GRPC", "MalformedError", "RequestHead", "read_head", "trailers"]
+__all__ = [
+    "ANSWER_HEAD",
+    "NOT_GRPC",
+    "REFUSAL_HEAD",
+    "MalformedError",
+    "RequestHead",
+    "are_trailers",
+    "read_head",
+    "trailers",
+]
 
 _PSEUDO: Final = frozenset({b":method", b":scheme", b":path", b":authority"})
 _NEEDED: Final = frozenset({b":method", b":scheme", b":path"})
@@ -23,6 +32,7 @@ _FORBIDDEN: Final = frozenset(
 _NAME: Final = re.compile(rb":?[!#$%&'*+\-.^_`|~0-9a-z]+")
 _VALUE: Final = re.compile(rb"[^\x00\r\n]*")
 _TIMEOUT: Final = re.compile(rb"(\d{1,8})([HMSmun])")
+_LENGTH: Final = re.compile(rb"\d{1,18}")
 _SECONDS: Final = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
 
 
@@ -38,12 +48,14 @@ class RequestHead:
         path: `/package.Service/Method`.
         seconds: how long the caller waits; None is for ever.
         is_grpc: whether it is a call of gRPC, and no other request.
+        encoding: how its message is compressed, if it is.
         length: bytes of the body, where it says so.
     """
 
     path: str
     seconds: float | None
     is_grpc: bool
+    encoding: bytes
     length: int | None
 
 
@@ -71,8 +83,14 @@ def read_head(fields: Iterable[tuple[bytes, bytes]]) -> RequestHead:
         seconds=_seconds(found.get(b"grpc-timeout")),
         is_grpc=found[b":method"] == b"POST"
         and found.get(b"content-type", b"").startswith(b"application/grpc"),
+        encoding=found.get(b"grpc-encoding", b"identity"),
         length=_length(found.get(b"content-length")),
     )
+
+
+def are_trailers(fields: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Whether fields may come behind a body."""
+    return all(name[:1] != b":" and _is_sound(name, value) for name, value in fields)
 
 
 @lru_cache(maxsize=256)  # a client's requests differ in few of their fields
@@ -93,7 +111,7 @@ def _seconds(timeout: bytes | None) -> float | None:
 def _length(text: bytes | None) -> int | None:
     if text is None:
         return None
-    if not text.isdigit():
+    if not _LENGTH.fullmatch(text):
         raise MalformedError("content-length")
     return int(text)
 
@@ -116,6 +134,9 @@ _NO_TABLE: Final = b"\x20"
 ANSWER_HEAD: Final = _NO_TABLE + _STATUS_200 + _literal(b"content-type", b"application/grpc")
 """The fields before the first message of an answer."""
 
+REFUSAL_HEAD: Final = ANSWER_HEAD + _literal(b"grpc-accept-encoding", b"identity")
+"""The fields before the trailers where no method was called: the client may have to compress otherwise."""
+
 NOT_GRPC: Final = _NO_TABLE + _literal(b":status", b"415")
 """The fields of the answer to what is no call of gRPC: 415, Unsupported Media Type."""
 
@@ -129,11 +150,12 @@ def trailers(code: Code, text: str) -> bytes:
     """
     if code is Code.OK:
         return _OK
+    told = text.encode(errors="replace")[:_MAX_TEXT].decode(errors="ignore")
     return _literal(b"grpc-status", str(int(code)).encode()) + _literal(
-        b"grpc-message", quote(text[:_MAX_TEXT], safe=_PLAIN).encode()
+        b"grpc-message", quote(told, safe=_PLAIN).encode()
     )
 
 
-_MAX_TEXT: Final = 1000
-"""Characters; even as escapes they fit into a frame, and below what clients take of header fields."""
+_MAX_TEXT: Final = 2000
+"""Bytes; even as escapes they are fewer than the 8 KiB of header fields that clients take."""
 _PLAIN: Final = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")

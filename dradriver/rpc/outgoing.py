@@ -12,7 +12,7 @@ from dradriver.rpc.settings import FIRST_WINDOW, MAX_WINDOW, PeerSettings
 
 __all__ = ["PREFIX", "Answer", "Outgoing", "WindowError"]
 
-PREFIX: Final = struct.Struct(">?I")
+PREFIX: Final = struct.Struct(">BI")
 """Before each message of gRPC: whether it is compressed, and its bytes."""
 
 
@@ -99,7 +99,7 @@ class Outgoing:
         if not answer.begun:
             answer.begun = True
             self.frame(frames.HEADERS, frames.END_HEADERS, answer.stream, ANSWER_HEAD)
-        answer.unsent += PREFIX.pack(False, len(message)) + message  # noqa: FBT003 - the bytes of a prefix
+        answer.unsent += PREFIX.pack(0, len(message)) + message
 
     def flush(self, answer: Answer) -> bool:
         """Sends what the windows let out of an answer; whether that is all, its last fields included."""

@@ -8,6 +8,7 @@ from dradriver.rpc.frames import MAX_FRAME
 
 __all__ = [
     "FIRST_WINDOW",
+    "MAX_BODIES",
     "MAX_FIELDS",
     "MAX_MESSAGE",
     "MAX_STREAMS",
@@ -23,6 +24,8 @@ MAX_WINDOW: Final = 2**31 - 1
 
 MAX_MESSAGE: Final = 4 * 2**20
 """Bytes of a message that we take; gRPC's usual limit."""
+MAX_BODIES: Final = 8 * MAX_MESSAGE
+"""Bytes of large messages that have come in part, of all calls of a connection."""
 MAX_STREAMS: Final = 256
 """Calls in flight on a connection; a client that has more to ask waits by itself."""
 MAX_FIELDS: Final = 16 * 2**10
