@@ -2,13 +2,14 @@
 
 import argparse
 import asyncio
+import shutil
 import sys
 import tempfile
 from pathlib import Path
 
 from benchmarks import node
 from benchmarks.bed import Bed
-from benchmarks.peers import Peer, go_peers, python_peer
+from benchmarks.peers import Peer, go_peers, python_peer, with_slower_syncs
 from benchmarks.report import Report
 from benchmarks.servers import SERVERS
 
@@ -26,10 +27,20 @@ async def main() -> int:
         default="embedded",
         help="the API server: ours, or kube-apiserver and etcd as tests/e2e builds them (default embedded)",
     )
+    parser.add_argument(
+        "--slower-syncs",
+        type=float,
+        metavar="MS",
+        help="syncs of the drivers' files take so many milliseconds longer than this disk's (strace does it)",
+    )
     options = parser.parse_args()
     peers: list[Peer] = [python_peer(), *go_peers()]
     if len(peers) == 1:
         print("no Go toolchain: without the Go driver to compare with", file=sys.stderr)
+    if options.slower_syncs is not None:
+        if shutil.which("strace") is None:
+            parser.error("--slower-syncs needs strace, which is not installed")
+        peers = [with_slower_syncs(peer, options.slower_syncs) for peer in peers]
     report = Report([peer.title for peer in peers])
     with tempfile.TemporaryDirectory(prefix="dradriver-bench-") as directory:
         folder = Path(directory)

@@ -5,10 +5,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-__all__ = ["ROOT", "Peer", "go_peers", "python_peer"]
+__all__ = ["ROOT", "Peer", "go_peers", "python_peer", "with_slower_syncs"]
 
 ROOT = Path(__file__).resolve().parent.parent
 GO_SOURCE = ROOT / "tests" / "interop" / "kubeletplugin"
@@ -60,6 +60,17 @@ def go_peers() -> list[Peer]:
         _go_peer(binary, "Go helper library", "go.example.com", "true"),
         _go_peer(binary, "Go, Serialize(false)", "go-parallel.example.com", "false"),
     ]
+
+
+def with_slower_syncs(peer: Peer, milliseconds: float) -> Peer:
+    """The same driver on a disk whose syncs take so much longer: strace holds back whoever waits for one.
+
+    All other calls of the system go unwatched (seccomp), and the tracer is a process apart.
+    """
+    calls = "fsync,fdatasync"
+    delay = f"inject={calls}:delay_exit={round(1000 * milliseconds)}"
+    options = ("-D", "-f", "-qq", "--seccomp-bpf", "-o", "/dev/null", "-e", f"trace={calls}", "-e", delay)
+    return replace(peer, command=("strace", *options, *peer.command))
 
 
 def _cache() -> Path:
