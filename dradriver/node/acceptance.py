@@ -37,6 +37,7 @@ class Acceptance:
         self._inventory = inventory
         self._of: Mapping[tuple[str, str], Device] = {}
         self._offer = Offer({}, {})
+        self._holders: dict[str, tuple[ClaimRecord, Holder]] = {}
 
     def accepted(self, wanted: ClaimRecord, rows: Rows) -> ClaimRecord:
         """The claim as it is to be recorded.
@@ -72,8 +73,17 @@ class Acceptance:
         pools = sorted({device.pool for device in wanted.devices})
         offered: dict[tuple[str, str], CounterSet] = dict(self._inventory.counter_sets)
         counter_sets = ChainMap(offered, rows.offers.counter_sets(pools))
-        held = [row.record.holder(self._driver) for row in rows.all()]
-        return wanted.holder(self._driver), held, counter_sets
+        return wanted.holder(self._driver), self._held(rows), counter_sets
+
+    def _held(self, rows: Rows) -> list[Holder]:
+        """What the recorded claims hold; made anew for those that have changed since it was asked last."""
+        before, self._holders = self._holders, {}
+        for row in rows.each():
+            record, holder = before.get(row.uid, (None, None))
+            if holder is None or record is not row.record:
+                holder = row.record.holder(self._driver)
+            self._holders[row.uid] = (row.record, holder)
+        return [holder for _, holder in self._holders.values()]
 
     def _with_consumption(self, wanted: ClaimRecord, rows: Rows) -> ClaimRecord:
         def known(device: RecordedDevice) -> RecordedDevice:

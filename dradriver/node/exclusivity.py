@@ -16,7 +16,7 @@ from typing import TypeAlias
 from dradriver.model.claim import DeviceId
 from dradriver.model.counters import CounterConsumption, CounterSet
 from dradriver.node.capacities import Capacities, capacity_refusals
-from dradriver.node.holds import Holder
+from dradriver.node.holds import Hold, Holder
 
 __all__ = ["CounterSets", "refusals", "unknowns"]
 
@@ -35,7 +35,7 @@ class _Use:
 
 def refusals(
     wanted: Holder,
-    held: Iterable[Holder],
+    held: Sequence[Holder],
     counter_sets: CounterSets,
     capacities: Capacities = MappingProxyType({}),
 ) -> list[str]:
@@ -47,26 +47,23 @@ def refusals(
         counter_sets: what the counter sets of the pools hold now, or held when they were last seen.
         capacities: the same of the devices' capacities.
     """
-    others = _users(held)
     return [
-        *_taken(wanted, others),
+        *_taken(wanted, held),
         *chain.from_iterable(
             chain(_overdrawn(wanted.claim, key, uses, counter_sets), _incompatible(wanted.claim, key, uses))
-            for key, uses in _uses(wanted, others).items()
+            for key, uses in _uses(wanted, held).items()
         ),
-        *capacity_refusals(wanted, others, capacities),
+        *capacity_refusals(wanted, held, capacities),
     ]
 
 
-def unknowns(wanted: Holder, held: Iterable[Holder], counter_sets: CounterSets) -> list[str]:
+def unknowns(wanted: Holder, held: Sequence[Holder], counter_sets: CounterSets) -> list[str]:
     """What would have to be known to say that nothing is overdrawn or mixed; empty when all of it is.
 
     Not to know is not to consume nothing: such a claim waits until the driver offers the device again.
     """
-    others = _users(held)
-    everyone = (*others, wanted)
     counting = {pool for pool, _ in counter_sets}
-    counting |= {hold.id.pool for holder in everyone for hold in holder.holds if hold.consumes}
+    counting |= {hold.id.pool for holder in (*held, wanted) for hold in holder.holds if hold.consumes}
     taken_from = {hold.id.pool for hold in wanted.holds if hold.consumes and not hold.admin_access}
     return [
         *(
@@ -78,7 +75,7 @@ def unknowns(wanted: Holder, held: Iterable[Holder], counter_sets: CounterSets) 
         *(
             f"it is not known what device {hold.id} of claim {holder.claim} takes of the counter sets of pool "
             f"{hold.id.pool!r}: claim {wanted.claim}, which takes from them too, can't be prepared"
-            for holder in others
+            for holder in (held if taken_from else ())
             for hold in holder.holds
             if hold.consumes is None and not hold.admin_access and hold.id.pool in taken_from
         ),
@@ -91,17 +88,13 @@ def unknowns(wanted: Holder, held: Iterable[Holder], counter_sets: CounterSets) 
     ]
 
 
-def _users(held: Iterable[Holder]) -> list[Holder]:
-    return [holder for holder in held if any(not hold.admin_access for hold in holder.holds)]
-
-
 def _taken(wanted: Holder, others: Iterable[Holder]) -> Iterator[str]:
-    seen: dict[tuple[str, str], list[tuple[str, DeviceId]]] = {}
+    seen: dict[tuple[str, str], list[tuple[str, DeviceId]]] = {_device(hold): [] for hold in wanted.holds}
     for holder in (*others, wanted):
         for hold in holder.holds:
-            if hold.admin_access:
+            users = None if hold.admin_access else seen.get(_device(hold))
+            if users is None:
                 continue
-            users = seen.setdefault((hold.id.pool, hold.id.device), [])
             if holder is wanted:
                 yield from (
                     f"device {hold.id} is prepared for claim {claim}, so not for claim {wanted.claim}"
@@ -109,6 +102,10 @@ def _taken(wanted: Holder, others: Iterable[Holder]) -> Iterator[str]:
                     if not _separate_shares(hold.id, other)
                 )
             users.append((holder.claim, hold.id))
+
+
+def _device(hold: Hold) -> tuple[str, str]:
+    return hold.id.pool, hold.id.device
 
 
 def _separate_shares(one: DeviceId, other: DeviceId) -> bool:
@@ -125,9 +122,9 @@ def _uses(wanted: Holder, others: Iterable[Holder]) -> dict[tuple[str, str], lis
     }
     uses: dict[tuple[str, str], list[_Use]] = {key: [] for key in touched}
     counted: set[tuple[str, str]] = set()
-    for holder in (*others, wanted):
+    for holder in (*others, wanted) if touched else ():
         for hold in holder.holds:
-            device = (hold.id.pool, hold.id.device)
+            device = _device(hold)
             if hold.admin_access or device in counted:
                 continue
             counted.add(device)

@@ -2,6 +2,7 @@
 
 import sqlite3
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 
 from dradriver.node.claim_states import ClaimEvent, ClaimState, move
@@ -53,6 +54,14 @@ class Rows:
             sqlite3.Error: the file can't be read.
         """
         return self._rows().get(uid)
+
+    def each(self) -> Iterable[PreparedClaimRecord]:
+        """Every row, in any order.
+
+        Raises:
+            sqlite3.Error: the file can't be read.
+        """
+        return self._rows().values()
 
     def all(self) -> list[PreparedClaimRecord]:
         """Every row, oldest first.
