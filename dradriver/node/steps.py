@@ -11,7 +11,7 @@ __all__ = ["Observer", "Step", "unobserved"]
 
 
 class Step(StrEnum):
-    """What has just become durable (or been done to the hardware)."""
+    """What has just been recorded, written, or done to the hardware."""
 
     PREPARE_RECORDED = "prepare: claim recorded as preparing"
     PREPARE_DRIVER_DONE = "prepare: driver.prepare returned"

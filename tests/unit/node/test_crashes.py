@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from dradriver import ContainerEdits, PreparedDevice
 from dradriver.model.claim import ResourceClaim
 from dradriver.node.claim_states import ClaimState
 from dradriver.node.steps import Step
-from tests.unit.node.world import Process, World, allocated, ref
+from tests.unit.node.world import LampDriver, Process, World, allocated, ref
 
 PREPARE = [step for step in Step if step.name.startswith("PREPARE")]
 UNPREPARE = [step for step in Step if step.name.startswith("UNPREPARE")]
@@ -136,6 +137,28 @@ async def test_a_machine_that_rebooted_lets_the_driver_prepare_again(world: Worl
         await assert_prepared(world, process, claim)
         await process.preparation.prepare(claim)
         assert process.driver.calls == ["prepare claim"]
+
+
+@pytest.mark.parametrize("kept", [0, 20], ids=["empty", "cut off"])
+async def test_what_the_end_of_the_machine_left_of_a_claims_files_is_written_anew(
+    world: World, kept: int
+) -> None:
+    claim = allocated("claim", "lamp-0")
+    files = [world.cdi_dir, world.root / "metadata"]
+    driver = LampDriver(world.hardware)
+    driver.answer = lambda device: PreparedDevice(ContainerEdits(env=["LAMP=on"]), metadata={"color": "red"})
+    async with world.running(driver=driver) as process:
+        await process.preparation.prepare(claim)
+        whole = {path: path.read_bytes() for folder in files for path in folder.rglob("*.json")}
+    assert len(whole) == 2
+    world.boot_id = "boot-2"
+    world.hardware.clear()
+    for path, text in whole.items():
+        path.write_bytes(text[:kept])
+    async with world.running(driver=driver) as process:
+        await process.preparation.prepare(claim)
+        await assert_prepared(world, process, claim)
+    assert {path: path.read_bytes() for path in whole} == whole
 
 
 async def test_a_claim_of_an_earlier_boot_keeps_its_device(world: World) -> None:
