@@ -5,6 +5,8 @@ import signal
 import sys
 from pathlib import Path
 
+import uvloop
+
 from dradriver.cluster.apiserver import ApiServer
 
 
@@ -22,4 +24,4 @@ async def main(directory: Path, node: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
+    uvloop.run(main(Path(sys.argv[1]), sys.argv[2]))
