@@ -227,9 +227,9 @@ class Connection:
 
     def _asked(self, call: Call) -> None:
         """The whole request has come."""
-        call.asked = True
         if call.head.length not in (None, len(call.body)):
             raise BrokenStreamError(call.stream, ErrorCode.PROTOCOL_ERROR, "content-length is another")
+        call.asked = True
         if not call.head.is_grpc:
             self._complete(call, NOT_GRPC)
         elif fault := call.fault():
