@@ -10,7 +10,7 @@ Filter, Score), `binding` which write comes next once that is decided (PreBind, 
 are the writes as values; `conditions` says how far the devices of a claim are (KEP-5007). `extended` makes
 requests of extended resources (KEP-5004), `extended_resources` are the pipeline's steps for them. `claims` and
 `scheduler` hold the queues for these, `cluster_view` makes the snapshots, `interests` says which changes wake
-pods, `doubts` which plans' writes got no answer. `eviction` says when a pod has to go because of tainted
+pods, `doubts` which plans have to be looked up first. `eviction` says when a pod has to go because of tainted
 devices, `rule_status` what a DeviceTaintRule says of that; `eviction_controller` holds the queue for both.
 `pool_controller` tells of pools that no claim can use.
 

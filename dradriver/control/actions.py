@@ -22,7 +22,7 @@ __all__ = [
     "CreateClaim",
     "DeleteClaim",
     "Evict",
-    "LookUpClaims",
+    "LookUpPlan",
     "LookUpPod",
     "Nominate",
     "RecordClaims",
@@ -85,11 +85,15 @@ class DeleteClaim:
 
 
 @dataclass(frozen=True, slots=True)
-class LookUpClaims:
-    """Reads claims that may have been written, for the pod `namespace/name`. Writes nothing."""
+class LookUpPlan:
+    """Reads what a plan for the pod `namespace/name` may have written: its claims, then the pod itself.
+
+    Writes nothing. A pod that is known to be gone is None.
+    """
 
     wanted_for: str
     claims: tuple[ResourceClaim, ...]
+    pod: Pod | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +230,7 @@ Action: TypeAlias = (
     | RecordClaims
     | RecordSpecialClaim
     | DeleteClaim
-    | LookUpClaims
+    | LookUpPlan
     | LookUpPod
     | AddFinalizer
     | Allocate

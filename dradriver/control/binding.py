@@ -36,7 +36,16 @@ from dradriver.control.snapshot import Plan
 from dradriver.model.claim import CLAIM_FINALIZER, ResourceClaim
 from dradriver.model.workload import Pod
 
-__all__ = ["BindingFailed", "Claims", "PlanFailed", "WriteFailed", "next_step", "settled", "unreserve"]
+__all__ = [
+    "BindingFailed",
+    "Claims",
+    "PlanFailed",
+    "WriteFailed",
+    "is_bound",
+    "next_step",
+    "settled",
+    "unreserve",
+]
 
 Claims: TypeAlias = Mapping[str, ResourceClaim]
 """All claims by `namespace/name`."""
@@ -209,6 +218,11 @@ STAGES: Final[tuple[_Stage, ...]] = (
 """What has to be true, in this order; a stage that is through gives None."""
 
 
+def is_bound(plan: Plan, pod: Pod | None) -> bool:
+    """Whether the pod is known to have the plan's node: then the whole plan is written, as Bind comes last."""
+    return pod is not None and pod.metadata.uid == plan.pod_uid and pod.spec.node_name == plan.node
+
+
 def unreserve(
     plan: Plan, pod: Pod, claims: Claims, patience: Patience = _ENDLESS
 ) -> Release | RemoveFinalizer | DeleteClaim | None:
@@ -221,6 +235,8 @@ def unreserve(
     and is the pod's alone stays with it: getting it ready once more may take minutes, and if the pod has to
     wait after all, `pipeline.post_filter` takes it back. The special claim goes in any case, as kube-scheduler
     has it: what it asks for may not be what the next node needs.
+
+    Only for a pod that is known to have no node: a pod that runs keeps its devices, whatever they say.
     """
     if plan.special is not None and (undo := _discard(plan.special, pod, claims)) is not None:
         return undo

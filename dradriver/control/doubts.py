@@ -1,9 +1,11 @@
-"""The plans of which a write failed without an answer that says what became of it.
+"""The plans of which nobody knows what their last write left.
 
-It may have been stored, or be stored in a moment. Until the claims were read again, what such a plan promises
-is nobody else's, also when its pod is gone. In memory only: a restarted scheduler reads everything anyway.
+It failed: without an answer it may have been stored, or be stored in a moment. Or it was a `Bind`, whose answer
+does not show the pod. Until claims and pod were read, what such a plan promises is nobody else's, also when its
+pod is gone, and nothing of it is taken back. In memory only: a restarted scheduler reads everything anyway.
 """
 
+from collections import Counter
 from typing import Final
 
 from dradriver.errors import DraError
@@ -12,36 +14,35 @@ from dradriver.kube import TooManyRequests, Unavailable
 __all__ = ["Doubts"]
 
 _ENOUGH: Final = 6
-"""How many writes of a plan may fail so, before the devices that it promises had better be another pod's."""
+"""How many writes of a plan may fail before the devices that it promises had better be another pod's."""
 
 
 class Doubts:
-    """Keys of plans, and how often their writes failed."""
+    """Keys of plans, and how often what they wrote was read."""
 
     def __init__(self) -> None:
         self._open: set[str] = set()
-        self._failures: dict[str, int] = {}
+        self._settled: Counter[str] = Counter()
 
     def __contains__(self, key: str) -> bool:
-        """Whether the claims of the plan have to be read before anything else is decided."""
+        """Whether claims and pod have to be read before anything else is decided."""
         return key in self._open
 
-    def add(self, key: str, error: DraError) -> bool:
-        """A write of the plan failed, or the reading of its claims; whether the plan may be gone on with."""
-        if not isinstance(error, (Unavailable, TooManyRequests)):
-            return False
-        if key in self._open:
-            return True
-        if isinstance(error, Unavailable) and error.sent:
-            self._open.add(key)
-        self._failures[key] = self._failures.get(key, 0) + 1
-        return self._failures[key] < _ENOUGH
+    def open(self, key: str) -> None:
+        """The answer to a write of the plan does not show what became of the object."""
+        self._open.add(key)
+
+    def failed(self, key: str, error: DraError) -> bool:
+        """A write of the plan failed, or the reading of what it left; whether the plan may be gone on with."""
+        self._open.add(key)
+        return isinstance(error, (Unavailable, TooManyRequests)) and self._settled[key] + 1 < _ENOUGH
 
     def settle(self, key: str) -> None:
-        """The claims were read."""
+        """What the plan left was read."""
         self._open.discard(key)
+        self._settled[key] += 1
 
     def forget(self, key: str) -> None:
         """The plan is given up, or carried out."""
         self._open.discard(key)
-        self._failures.pop(key, None)
+        self._settled.pop(key, None)

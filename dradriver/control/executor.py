@@ -36,7 +36,7 @@ _Operation: TypeAlias = Mapping[str, object]
 
 
 class Executor:
-    """Executes actions; what it wrote is in the caches before it returns.
+    """Executes actions; what it wrote is in the caches before it returns, but for the node that a pod got.
 
     Attributes:
         gone: UIDs of pods that were found not to exist any more.
@@ -52,7 +52,7 @@ class Executor:
             actions.RecordClaims: self._record_claims,
             actions.RecordSpecialClaim: self._record_special_claim,
             actions.DeleteClaim: self._delete_claim,
-            actions.LookUpClaims: self._look_up_claims,
+            actions.LookUpPlan: self._look_up_plan,
             actions.LookUpPod: self._look_up_pod,
             actions.AddFinalizer: self._add_finalizer,
             actions.Allocate: self._allocate,
@@ -131,9 +131,11 @@ class Executor:
         # With or without a finalizer: see what became of it.
         await self._refresh_claim(action.claim)
 
-    async def _look_up_claims(self, action: actions.LookUpClaims) -> None:
+    async def _look_up_plan(self, action: actions.LookUpPlan) -> None:
         for claim in action.claims:
             await self._refresh_claim(claim)
+        if action.pod is not None:
+            await self._refresh_pod(action.pod)
 
     async def _look_up_pod(self, action: actions.LookUpPod) -> None:
         try:

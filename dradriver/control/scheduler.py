@@ -7,7 +7,8 @@ side by side. A pod that has to wait holds up nobody: it comes again when someth
 A pod that waits for binding conditions (KEP-5007) keeps its plan but no worker: a change of its claims, or the
 end of its patience, makes its next decision.
 
-Only the plans live in memory. A process that dies loses them, and nothing else: see `binding`.
+Only the plans live in memory. A process that dies loses them, and nothing else: see `binding`. Nothing of a
+plan is taken back while its pod may be bound without this process knowing (`doubts`), however late the watch.
 """
 
 import asyncio
@@ -17,8 +18,16 @@ from datetime import UTC, datetime
 from typing import Final
 
 from dradriver.allocator import InUse
-from dradriver.control.actions import Action, CreateClaim, LookUpClaims, Report, Step, Then
-from dradriver.control.binding import BindingFailed, PlanFailed, WriteFailed, next_step, settled, unreserve
+from dradriver.control.actions import Action, Bind, CreateClaim, LookUpPlan, Report, Step, Then
+from dradriver.control.binding import (
+    BindingFailed,
+    PlanFailed,
+    WriteFailed,
+    is_bound,
+    next_step,
+    settled,
+    unreserve,
+)
 from dradriver.control.caches import Caches, Index
 from dradriver.control.cluster_view import ClusterView
 from dradriver.control.doubts import Doubts
@@ -105,10 +114,9 @@ class Scheduler(Looping[str]):
 
     async def decide(self, key: str) -> Step:
         """The next step for a pod: a plan is made if there is none, then written."""
-        plan = self._plans.get(key)
-        if plan is not None and key in self._doubts:
-            return Step(Then.AGAIN, LookUpClaims(key, tuple(self._claims_of(plan))))
-        pod = self._caches.pods.items.get(key)
+        plan, pod = self._plans.get(key), self._caches.pods.items.get(key)
+        if plan is not None and self._in_doubt(key):
+            return Step(Then.AGAIN, LookUpPlan(key, tuple(self._claims_of(plan)), pod))
         if pod is None or not self._mine(pod):
             self._forget(key)
             self._tries.forget(key)
@@ -126,7 +134,7 @@ class Scheduler(Looping[str]):
     async def failed(self, key: str, error: DraError) -> None:
         """A write was refused: the plan is given up, unless the API server may only not have answered."""
         plan = self._plans.get(key)
-        if plan is None or self._doubts.add(key, error) or key in self._failed:
+        if plan is None or self._doubts.failed(key, error) or key in self._failed:
             return
         self._failed[key] = failure = WriteFailed(str(error))
         self._gave_up(key, plan, failure)
@@ -134,7 +142,9 @@ class Scheduler(Looping[str]):
     async def _carry_out(self, action: Action) -> bool:
         if not isinstance(action, CreateClaim):
             done = await self._execute(action)
-            if isinstance(action, LookUpClaims):
+            if done and isinstance(action, Bind):
+                self._doubts.open(action.pod.ref)
+            elif done and isinstance(action, LookUpPlan):
                 self._doubts.settle(action.wanted_for)
             return done
         done = False
@@ -143,6 +153,10 @@ class Scheduler(Looping[str]):
         finally:
             self._metrics.created_special("success" if done else "failure")
         return done
+
+    def _in_doubt(self, key: str) -> bool:
+        plan, pod = self._plans.get(key), self._caches.pods.items.get(key)
+        return plan is not None and key in self._doubts and not is_bound(plan, pod)
 
     def _timed(self, step: Step, key: str) -> Step:
         if step.deadline is not None:
@@ -165,7 +179,7 @@ class Scheduler(Looping[str]):
         self._doubts.forget(key)
         plan = self._plans.pop(key, None)
         pod = self._caches.pods.items.get(key)
-        if plan is not None and pod is not None and pod.spec.node_name == plan.node:
+        if plan is not None and is_bound(plan, pod):
             self._bound(key, plan)
         if plan is not None and (pod is None or not pod.spec.node_name):
             self._wake()  # what the plan held is free
@@ -261,9 +275,9 @@ class Scheduler(Looping[str]):
         left_its_node = old is not None and holds(old) and (new is None or not holds(new))
         if left_its_node and (self._view.keeps_distance or amounts_of(pod)):
             self._wake()  # who had to keep its distance, or found too little left, may come
-        # At once, as others may wait for what the plan held; but not while a write of it is under way, or got
-        # no answer: it may be stored yet. Then the next decision does it.
-        unknown = self._loop.queue.is_worked_on(pod.ref) or pod.ref in self._doubts
+        # At once, as others may wait for what the plan held; but not while a write of it is under way, or has
+        # to be looked up: it may be stored yet. Then the next decision does it.
+        unknown = self._loop.queue.is_worked_on(pod.ref) or self._in_doubt(pod.ref)
         if (new is None or not self._mine(new)) and not unknown:
             self._forget(pod.ref)
             self._tries.forget(pod.ref)

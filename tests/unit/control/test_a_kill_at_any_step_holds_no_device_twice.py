@@ -1,9 +1,10 @@
 """Pods with binding conditions and extended resources, and a pipeline that is killed at random.
 
-A controller says of devices that they are ready, that they failed, and flaps. Each seed is one story of some
-hundred steps. After every write no device is held by two claims, no pod has two special claims, and a pod that
-runs where devices serve it has the one that its status names; in the end only pods that run hold anything, and
-when all pods are gone, nothing is held at all.
+A controller says of devices that they are ready, that they failed, and flaps. Writes get no answer, seldom or
+most of the time, and the watch shows late that a pod is bound. Each seed is one story of some hundred steps.
+After every write no device is held by two claims, a pod that runs has all its claims, no pod has two special
+claims, and a pod that runs where devices serve it has the one that its status names; in the end only pods that
+run hold anything, and when all pods are gone, nothing is held at all.
 """
 
 import random
@@ -12,8 +13,10 @@ from datetime import timedelta
 
 import pytest
 
+from dradriver.control.actions import LookUpPlan
 from dradriver.control.extended import amounts_of, is_special_for, owners_of
 from dradriver.control.ownership import claim_step, pod_step
+from dradriver.control.pod_claims import reserved_for, used_names
 from dradriver.testing import builders
 from tests.unit.control.extended_pods import container, gpu_class, plugin_node, pod
 from tests.unit.control.world import ATTACHED, FAILED, NOW, CrashError, World, cluster, slow_device
@@ -41,13 +44,20 @@ def cast() -> World:
 class Story:
     def __init__(self, seed: int) -> None:
         self.w = cast()
+        self.w.watch_is_late = True
         self.random = random.Random(seed)
+        self.lost = self.random.choice([0.0, 0.1, 0.8])
 
     def check(self) -> None:
         held = [str(result.id) for claim in self.w.claims.values() for result in claim.results]
         assert len(held) == len(set(held)), held
         for claim in self.w.claims.values():
             assert claim.allocation is not None or not claim.status.reserved_for
+        for each in self.w.pods.values():
+            if each.spec.node_name and not each.finished:
+                for claim in (self.w.claims[ref] for ref in used_names(each)):
+                    assert claim.allocation is not None, f"{each.ref} runs without its devices"
+                    assert reserved_for(claim, each), f"{each.ref} runs, and others may take its devices"
         made = [claim for claim in self.w.claims.values() if list(owners_of(claim))]
         for each in self.w.pods.values():
             special = [claim for claim in made if is_special_for(claim, each)]
@@ -72,10 +82,19 @@ class Story:
             elif kind == 1 and w.claims:
                 w.take(claim_step(w.claims[self.one_of({**w.claims})], w.objects()))
             elif w.pods:
-                w.take(w.scheduling_step(self.one_of({**w.pods})))
+                self.schedule(self.one_of({**w.pods}))
         except CrashError:
             self.kill()
         w.crash_after = None
+
+    def schedule(self, ref: str) -> None:
+        """Of the writes that get no answer every second one was stored."""
+        step = self.w.scheduling_step(ref)
+        lost = self.lost / 3 if isinstance(step.action, LookUpPlan) else self.lost
+        if self.random.random() < lost:
+            self.w.lose(ref, step, stored=self.random.random() < 0.5)
+        else:
+            self.w.take(step)
 
     def kill(self) -> None:
         self.w.forget_everything()
@@ -108,6 +127,8 @@ class Story:
             return self.control
         if chance < 0.9:
             return self.tell
+        if chance < 0.93:
+            return self.w.catch_up
         return self.random.choice(
             [
                 self.kill,
@@ -130,6 +151,8 @@ class Story:
 
     def calm(self) -> None:
         """Everything gets ready from now on: who is left is bound, or there is nothing left for it."""
+        self.w.watch_is_late = False
+        self.w.catch_up()
         for _ in range(12):
             self.w.settle()
             self.check()

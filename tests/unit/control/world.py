@@ -13,14 +13,16 @@ from msgspec.structs import replace
 from dradriver.allocator import InUse, Inventory
 from dradriver.control import actions
 from dradriver.control.actions import Action, Report, Step, Then
-from dradriver.control.binding import PlanFailed, next_step, settled, unreserve
+from dradriver.control.binding import PlanFailed, is_bound, next_step, settled, unreserve
 from dradriver.control.conditions import Patience
+from dradriver.control.doubts import Doubts
 from dradriver.control.extended import ClassesByResource, ScoringStrategy, amounts_of, is_special_for
 from dradriver.control.ownership import Objects, claim_step, pod_step
 from dradriver.control.pipeline import schedule
 from dradriver.control.promises import with_promises
 from dradriver.control.ready_pools import ReadyPools
 from dradriver.control.snapshot import Plan, Snapshot, Unschedulable
+from dradriver.kube import Unavailable
 from dradriver.model.claim import (
     CLAIM_FINALIZER,
     AllocatedDeviceStatus,
@@ -65,9 +67,11 @@ class CrashError(Exception):
 
 @dataclass
 class World:
-    """Objects, what was written to them, and the controllers' memory (`plans`, `failed`).
+    """Objects, what was written to them, and the controllers' memory (`plans`, `failed`, `doubts`, `gone`).
 
     Attributes:
+        late: pods as the controllers still see them while the watch does not show them bound.
+        watch_is_late: whether it takes a `catch_up` to see a pod bound.
         writes: every action that was carried out.
         crash_after: the number of writes after which the process dies once.
         now: the time.
@@ -81,7 +85,10 @@ class World:
     classes: dict[str, DeviceClass] = field(default_factory=dict)
     plans: dict[str, Plan] = field(default_factory=dict)
     failed: set[str] = field(default_factory=set)
+    doubts: Doubts = field(default_factory=Doubts)
     gone: set[str] = field(default_factory=set)
+    late: dict[str, Pod] = field(default_factory=dict)
+    watch_is_late: bool = False
     writes: list[Action] = field(default_factory=list)
     crash_after: int | None = None
     now: datetime = NOW
@@ -142,15 +149,26 @@ class World:
         owner = self.pod(name).metadata.uid
         return [c for c in self.claims.values() if c.metadata.controller and c.metadata.controller.uid == owner]
 
+    @property
+    def seen(self) -> dict[str, Pod]:
+        """The pods as the controllers see them."""
+        return self.pods | self.late
+
+    def catch_up(self) -> None:
+        """The watch shows all pods as they are."""
+        self.late.clear()
+
     def change(self, name: str, **status: Any) -> None:
-        """Changes the status of a pod, as its kubelet would."""
+        """Changes the status of a pod, as its kubelet would; who writes or watches that sees it."""
         pod = self.pod(name)
+        self.late.pop(pod.ref, None)
         self.pods[pod.ref] = replace(pod, status=replace(pod.status, **status))
 
     def delete_pod(self, name: str) -> None:
         """The pod is gone, the scheduler forgets it; the garbage collector takes what it owns."""
         pod = self.pods.pop(f"default/{name}")
-        self.plans.pop(pod.ref, None)
+        self.late.pop(pod.ref, None)
+        self._forget(pod.ref)
         for claim in list(self.claims.values()):
             if claim.metadata.controller and claim.metadata.controller.uid == pod.metadata.uid:
                 self.delete_claim(claim.ref)
@@ -168,7 +186,7 @@ class World:
         for claim in self.claims.values():
             if claim.metadata.controller:
                 owned[claim.metadata.controller.uid].append(claim)
-        return Objects(self.pods, self.claims, self.templates, lambda uid: owned.get(uid, ()), self.gone)
+        return Objects(self.seen, self.claims, self.templates, lambda uid: owned.get(uid, ()), self.gone)
 
     def snapshot(self, **changes: Any) -> Snapshot:
         plans = list(self.plans.values())
@@ -196,7 +214,7 @@ class World:
     def taken(self) -> dict[str, Counter[str]]:
         """How much of each extended resource the pods on each node take, and those that plans bring there."""
         found: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        for ref, pod in self.pods.items():
+        for ref, pod in self.seen.items():
             node = pod.spec.node_name or (self.plans[ref].node if ref in self.plans else "")
             if node and not pod.finished:
                 found[node].update(amounts_of(pod))
@@ -221,7 +239,9 @@ class World:
         """The controllers' process died: only the objects are left."""
         self.plans.clear()
         self.failed.clear()
+        self.doubts = Doubts()
         self.gone.clear()
+        self.late.clear()
 
     def _round(self) -> bool:
         """One write at most for each object; whether another round may do more.
@@ -244,16 +264,35 @@ class World:
         """Carries out the write of a step, if it has one; whether the next step is due at once."""
         if step.action is not None and not isinstance(step.action, actions.Say):
             self.apply(step.action)
+        match step.action:
+            case actions.Bind(pod):
+                self.doubts.open(pod.ref)
+            case actions.LookUpPlan(ref):
+                self.late.pop(ref, None)
+                self.doubts.settle(ref)
+            case _:
+                pass
         return step.then is Then.AGAIN
+
+    def lose(self, ref: str, step: Step, *, stored: bool = True) -> None:
+        """A step for a pod whose answer is lost, after it was carried out or before."""
+        if step.action is None or isinstance(step.action, actions.Say):
+            return
+        if stored:
+            self.apply(step.action)
+        if ref in self.plans and not self.doubts.failed(ref, Unavailable("no answer")):
+            self.failed.add(ref)
 
     def scheduling_step(self, ref: str) -> Step:
         """What `control.scheduler` does, with this world's memory."""
-        pod = self.pods[ref]
+        pod, plan = self.seen[ref], self.plans.get(ref)
+        if plan is not None and ref in self.doubts and not is_bound(plan, pod):
+            known = tuple(self.claims[claim] for claim, _ in plan.claims if claim in self.claims)
+            return Step(Then.AGAIN, actions.LookUpPlan(ref, known, pod))
         if pod.spec.node_name or pod.finished or pod.metadata.deletion_timestamp:
-            self.plans.pop(ref, None)
+            self._forget(ref)
             return Step(Then.DONE)
         if ref not in self.plans:
-            self.failed.discard(ref)
             verdict = schedule(pod, self.snapshot(special=self.special_of(pod)))
             if isinstance(verdict, Unschedulable):
                 if verdict.releases:
@@ -275,10 +314,15 @@ class World:
         return step
 
     def _take_back(self, ref: str) -> Step:
-        release = unreserve(self.plans[ref], self.pods[ref], self.claims, self.patience)
+        release = unreserve(self.plans[ref], self.seen[ref], self.claims, self.patience)
         if release is None:
-            del self.plans[ref]
+            self._forget(ref)
         return Step(Then.AGAIN, release)
+
+    def _forget(self, ref: str) -> None:
+        self.plans.pop(ref, None)
+        self.failed.discard(ref)
+        self.doubts.forget(ref)
 
     def apply(self, action: Action) -> None:  # noqa: C901, PLR0912, PLR0915 - one case for each action
         """Carries out a write, as `control.executor` and the API server would."""
@@ -322,12 +366,15 @@ class World:
             case actions.Nominate(pod, node):
                 self.change(pod.metadata.name, nominated_node_name=node)
             case actions.Bind(pod, node):
+                assert not self.pods[pod.ref].spec.node_name, f"{pod.ref} is bound"
                 self.pods[pod.ref] = replace(pod, spec=replace(pod.spec, node_name=node))
                 self.change(pod.metadata.name, nominated_node_name="")
+                if self.watch_is_late:
+                    self.late[pod.ref] = pod
             case actions.Report(pod, reason, message):
                 condition = PodCondition(type="PodScheduled", status="False", reason=reason, message=message)
                 self.change(pod.metadata.name, conditions=[condition], nominated_node_name="")
-            case actions.LookUpClaims() | actions.Say() | actions.Evict() | actions.SetRuleCondition():
+            case actions.LookUpPlan() | actions.Say() | actions.Evict() | actions.SetRuleCondition():
                 pass
         self._maybe_crash()
 
