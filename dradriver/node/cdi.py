@@ -16,7 +16,7 @@ from dradriver.model.codec import canonical
 from dradriver.node import files
 from dradriver.node.records import ClaimRecord, RecordedAnswer
 
-__all__ = ["CdiDirectory", "CdiNames", "claim_spec", "has_cdi_device", "usable_uid"]
+__all__ = ["CdiDirectory", "CdiNames", "claim_spec", "has_cdi_device", "spec_text", "usable_uid"]
 
 _UID: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,126}[A-Za-z0-9])?")
 _NOT_YAML: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
@@ -96,9 +96,10 @@ def claim_spec(names: CdiNames, record: ClaimRecord, metadata: dict[str, Contain
     return spec
 
 
-def _as_yaml(text: bytes) -> bytes:
-    """The same JSON, so that a reader of YAML reads the same strings."""
-    return _NOT_YAML.sub(lambda found: f"\\u{ord(found.group()):04x}", text.decode()).encode()
+def spec_text(spec: CdiSpec) -> bytes:
+    """A spec as it is written: JSON in which a reader of YAML reads the same strings."""
+    text = canonical(spec).decode()
+    return _NOT_YAML.sub(lambda found: f"\\u{ord(found.group()):04x}", text).encode()
 
 
 class CdiDirectory:
@@ -108,14 +109,14 @@ class CdiDirectory:
         self.directory = directory
         self.names = names
 
-    def write(self, uid: str, spec: CdiSpec | None) -> bool:
-        """Makes the claim's file hold the spec; without a spec there is none.
+    def write(self, uid: str, text: bytes | None) -> bool:
+        """Makes the claim's file hold the spec; without one there is none.
 
         A process that dies right after leaves a spec without an answer: the next prepare writes the same one.
 
         Args:
             uid: the claim.
-            spec: what to write.
+            text: the spec (`spec_text`).
 
         Returns:
             Whether anything had to be written.
@@ -124,18 +125,17 @@ class CdiDirectory:
             OSError: not written; an old file is as it was.
         """
         path = self.directory / self.names.file(uid)
-        if spec is None:
+        if text is None:
             files.remove(path)
             return False
-        data = _as_yaml(canonical(spec))
         with suppress(FileNotFoundError):
-            if path.read_bytes() == data:
+            if path.read_bytes() == text:
                 return False
         try:
-            files.write_atomically(path, data)
+            files.write_atomically(path, text)
         except FileNotFoundError:
             self.directory.mkdir(parents=True, exist_ok=True)
-            files.write_atomically(path, data)
+            files.write_atomically(path, text)
         return True
 
     def remove(self, uid: str) -> None:

@@ -1,20 +1,20 @@
 """The files of a claim: its CDI spec and its device metadata, written and removed together.
 
-Everything here blocks on the disk and runs in a worker thread.
+What reads or writes blocks on the disk and runs in a worker thread; what they should hold is decided before.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from dradriver.model.names import base_request
-from dradriver.node.cdi import CdiDirectory, claim_spec, has_cdi_device
+from dradriver.node.cdi import CdiDirectory, claim_spec, has_cdi_device, spec_text
 from dradriver.node.errors import StateError
 from dradriver.node.metadata import MetadataDirectory, described_requests
 from dradriver.node.records import ClaimRecord, ClaimRef
 from dradriver.node.steps import Observer, Step
 
-__all__ = ["ClaimFiles", "DeviceAnswer"]
+__all__ = ["ClaimFiles", "DeviceAnswer", "Texts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,21 @@ class DeviceAnswer:
     share_id: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """What the files of a claim hold.
+
+    Attributes:
+        ref: the claim.
+        metadata: its device metadata, by request.
+        spec: its CDI spec; None: it has none.
+    """
+
+    ref: ClaimRef
+    metadata: Mapping[str, bytes]
+    spec: bytes | None
+
+
 class ClaimFiles:
     """Writes and removes the files of claims; one caller a claim at a time."""
 
@@ -43,8 +58,18 @@ class ClaimFiles:
         self._metadata = metadata
         self._observe = observe
 
-    def write(self, record: ClaimRecord) -> bool:
-        """Makes the files what the record says; the metadata first, because the spec mounts it.
+    def texts(self, record: ClaimRecord) -> Texts:
+        """What the files should hold; no I/O.
+
+        Raises:
+            DriverError: the driver's edits make no valid spec.
+        """
+        metadata = self._metadata.texts(record)
+        spec = claim_spec(self._cdi.names, record, self._metadata.mounts(record, metadata))
+        return Texts(record.ref, metadata, None if spec is None else spec_text(spec))
+
+    def write(self, texts: Texts) -> bool:
+        """Makes the files hold the texts; the metadata first, because the spec mounts it.
 
         A process that dies in between leaves files of a claim that is recorded as preparing: the next prepare
         writes the same ones, the next unprepare removes them.
@@ -54,15 +79,13 @@ class ClaimFiles:
 
         Raises:
             StateError: not written; no half of a file is left.
-            DriverError: the driver's edits make no valid spec.
         """
-        names = self._cdi.names
-        spec = claim_spec(names, record, self._metadata.mounts(record))
-        with _told(record.ref, "written"):
-            self._metadata.write(record)
-            self._observe(Step.PREPARE_METADATA_WRITTEN, record.uid)
-            written = self._cdi.write(record.uid, spec)
-            self._observe(Step.PREPARE_SPEC_WRITTEN, record.uid)
+        uid = texts.ref.uid
+        with _told(texts.ref, "written"):
+            self._metadata.write(uid, texts.metadata)
+            self._observe(Step.PREPARE_METADATA_WRITTEN, uid)
+            written = self._cdi.write(uid, texts.spec)
+            self._observe(Step.PREPARE_SPEC_WRITTEN, uid)
         return written
 
     def write_metadata(self, record: ClaimRecord) -> None:
@@ -72,7 +95,7 @@ class ClaimFiles:
             StateError: not written; the old files are untouched, each of them.
         """
         with _told(record.ref, "written"):
-            self._metadata.write(record)
+            self._metadata.write(record.uid, self._metadata.texts(record))
 
     def remove(self, ref: ClaimRef) -> None:
         """Removes the files; the spec first, because it mounts the metadata.

@@ -6,6 +6,7 @@ container and the fields are those of `k8s.io/dynamic-resource-allocation/api/me
 """
 
 import shutil
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -107,8 +108,12 @@ class MetadataDirectory:
         self.directory = directory
         self._driver = driver
 
-    def mounts(self, record: ClaimRecord) -> dict[str, ContainerEdits]:
-        """The edits that show a request's file to a container, by request."""
+    def texts(self, record: ClaimRecord) -> dict[str, bytes]:
+        """What the claim's files hold, by request; no I/O."""
+        return metadata_files(self._driver, record)
+
+    def mounts(self, record: ClaimRecord, requests: Iterable[str]) -> dict[str, ContainerEdits]:
+        """The edits that show the requests' files to a container, by request; no I/O."""
         return {
             request: ContainerEdits(
                 mounts=[
@@ -119,23 +124,23 @@ class MetadataDirectory:
                     )
                 ]
             )
-            for request in metadata_files(self._driver, record)
+            for request in requests
         }
 
-    def write(self, record: ClaimRecord) -> None:
-        """Writes the claim's files, those that are not there already with this content.
+    def write(self, uid: str, texts: Mapping[str, bytes]) -> None:
+        """Writes the claim's files (`metadata_files`), those that are not there already with this content.
 
         A process that dies right after leaves files that no container sees; the next prepare takes them over.
 
         Raises:
             OSError: not written.
         """
-        for request, data in metadata_files(self._driver, record).items():
-            path = self._path(record.uid, request)
-            if path.exists() and path.read_bytes() == data:
+        for request, text in texts.items():
+            path = self._path(uid, request)
+            if path.exists() and path.read_bytes() == text:
                 continue
             path.parent.mkdir(parents=True, exist_ok=True)
-            files.write_atomically(path, data)
+            files.write_atomically(path, text)
 
     def remove(self, uid: str) -> None:
         """Removes the claim's files, if there are any.

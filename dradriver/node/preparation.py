@@ -222,7 +222,7 @@ class Preparation:
                 return False
             if row.boot_id != self._state.boot_id:
                 return False  # what the driver answered in another boot may no longer be true
-            return await self._in_thread(self._files.write, row.record)
+            return await self._in_thread(self._files.write, self._files.texts(row.record))
 
     async def remove_orphaned_files(self, uid: str) -> bool:
         """Removes files of a claim that is not recorded; True if it is not.
@@ -264,7 +264,7 @@ class Preparation:
                     break
                 await self._take_back(record, progress)
             if step is NextStep.ANSWER:
-                await self._in_thread(self._files.write, record)
+                await self._in_thread(self._files.write, self._files.texts(record))
                 return self._files.answers(record)
             self._observe(Step.PREPARE_RECORDED, uid)
             return await self._complete(record, progress, strict=step is NextStep.RECORD)
@@ -366,7 +366,7 @@ class Preparation:
             progress.at("writing the CDI spec and recording the claim")
             await self._state.write(
                 lambda rows: rows.move(prepared, ClaimEvent.FINISH_PREPARE),
-                first=partial(self._files.write, prepared),
+                first=partial(self._files.write, self._files.texts(prepared)),
             )
         except StateError:
             # A full disk: give the device back instead of keeping a claim that can't be finished. What fails of

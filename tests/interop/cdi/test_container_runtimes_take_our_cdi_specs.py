@@ -27,7 +27,7 @@ from dradriver.model.cdi import (
     minimum_version,
 )
 from dradriver.model.device import Attribute
-from dradriver.node.cdi import CdiDirectory, CdiNames, claim_spec
+from dradriver.node.cdi import CdiDirectory, CdiNames, claim_spec, spec_text
 from dradriver.node.metadata import MetadataDirectory
 from dradriver.node.records import ClaimRecord, RecordedAnswer, RecordedDevice
 
@@ -106,7 +106,7 @@ def record(uid: str, *edits: ContainerEdits) -> ClaimRecord:
 def written(folder: Path, spec: CdiSpec | None) -> list[str]:
     """Writes a spec as the node side does; the IDs of its devices."""
     assert spec is not None
-    CdiDirectory(folder, NAMES).write(LETTER, spec)
+    CdiDirectory(folder, NAMES).write(LETTER, spec_text(spec))
     return [f"{spec.kind}={device.name}" for device in spec.devices]
 
 
@@ -177,9 +177,10 @@ def test_device_metadata_is_mounted(reader: Path, tmp_path: Path) -> None:
         answers=[RecordedAnswer(edits=PLAIN, metadata=attributes)],
     )
     metadata = MetadataDirectory(tmp_path / "metadata", "gpu.example.com")
-    metadata.write(claim)
+    texts = metadata.texts(claim)
+    metadata.write(claim.uid, texts)
     folder = tmp_path / "cdi"
-    ids = written(folder, claim_spec(NAMES, claim, metadata.mounts(claim)))
+    ids = written(folder, claim_spec(NAMES, claim, metadata.mounts(claim, texts)))
     assert len(ids) == 2
     config = by_go(reader, folder, *ids)
     assert config == by_us(folder, *ids)

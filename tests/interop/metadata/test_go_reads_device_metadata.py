@@ -72,8 +72,9 @@ def test_the_decoder_understands_every_field_and_expects_the_file_where_it_is_mo
 ) -> None:
     claim = record(pod_claim)
     directory = MetadataDirectory(tmp_path, DRIVER)
-    directory.write(claim)
-    ((request, edits),) = directory.mounts(claim).items()
+    texts = directory.texts(claim)
+    directory.write(claim.uid, texts)
+    ((request, edits),) = directory.mounts(claim, texts).items()
     (mount,) = edits.mounts
     (told,) = read(reader, Path(mount.host_path))
     assert request == "nic"
@@ -91,7 +92,7 @@ def test_the_decoder_understands_every_field_and_expects_the_file_where_it_is_mo
 
 def test_a_reader_that_knows_only_the_older_version_finds_it(reader: Path, tmp_path: Path) -> None:
     directory = MetadataDirectory(tmp_path, DRIVER)
-    directory.write(record())
+    directory.write(record().uid, directory.texts(record()))
     (path,) = tmp_path.glob("*/nic.json")
     newest, older = path.read_text().splitlines()
     path.write_text(newest.replace("v1beta1", "v9") + "\n" + older)

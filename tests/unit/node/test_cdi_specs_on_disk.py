@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dradriver.model.cdi import CdiDevice, CdiSpec, ContainerEdits, DeviceNode, Mount, cdi_problems
-from dradriver.node.cdi import CdiDirectory, CdiNames, claim_spec, usable_uid
+from dradriver.node.cdi import CdiDirectory, CdiNames, claim_spec, spec_text, usable_uid
 from dradriver.node.files import write_atomically
 from dradriver.node.records import ClaimRecord, RecordedAnswer, RecordedDevice
 
@@ -69,7 +69,7 @@ def test_a_reader_of_yaml_reads_the_same_strings(value: str) -> None:
     """Container runtimes read JSON specs as YAML, which refuses some characters and folds others."""
     spec = CdiSpec(kind="a.com/b", devices=[CdiDevice("d", ContainerEdits(env={"A": value}))])
     with tempfile.TemporaryDirectory() as folder:
-        CdiDirectory(Path(folder), CdiNames("a.com")).write(UID, spec)
+        CdiDirectory(Path(folder), CdiNames("a.com")).write(UID, spec_text(spec))
         [path] = Path(folder).iterdir()
         read = yaml.safe_load(path.read_text())
     assert read["devices"][0]["containerEdits"]["env"] == [f"A={value}"]
@@ -78,9 +78,9 @@ def test_a_reader_of_yaml_reads_the_same_strings(value: str) -> None:
 def test_a_spec_is_written_only_when_it_differs(tmp_path: Path) -> None:
     directory = CdiDirectory(tmp_path / "cdi", CdiNames("gpu.example.com"))
     one = CdiSpec(kind="gpu.example.com/claim", devices=[CdiDevice("d", ContainerEdits(env=["A=b"]))])
-    assert directory.write(UID, one)
-    assert not directory.write(UID, one)
-    assert directory.write(UID, one.at_minimum_version())
+    assert directory.write(UID, spec_text(one))
+    assert not directory.write(UID, spec_text(one))
+    assert directory.write(UID, spec_text(one.at_minimum_version()))
     assert directory.uids() == {UID}
     directory.remove(UID)
     directory.remove(UID)
