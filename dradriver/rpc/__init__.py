@@ -3,7 +3,7 @@
 Law of this package: it knows HTTP/2 and gRPC, and nothing of claims, drivers or the kubelet. All but `server`
 is pure: bytes in, events and bytes out.
 
-grpcio's asyncio server costs a driver's process 20 MiB and four threads, and a call five times the CPU time
+grpcio's asyncio server costs a driver's process 12 MiB and four threads, and a call three times the CPU time
 (`benchmarks/README.md` has the figures): its core works in threads of its own, and each step of a call crosses
 from them to the event loop. What a kubelet needs is small. HPACK, the hard part, is the `hpack` library's.
 
