@@ -167,7 +167,7 @@ class Connection:
             raise BrokenConnectionError(ErrorCode.STREAM_CLOSED, f"HEADERS on stream {block.stream}, long over")
 
     def _trailers(self, call: Call, block: Block) -> None:
-        """GRPC's clients send none, HTTP/2's may."""
+        """Clients of gRPC send none, those of HTTP/2 may."""
         if call.asked:
             raise BrokenStreamError(block.stream, ErrorCode.STREAM_CLOSED, "HEADERS behind the end")
         if not (block.ends and are_trailers(block.fields)):
