@@ -31,11 +31,9 @@ __all__ = ["Abandoned", "Connection", "Event", "Request", "Sent"]
 
 _WORD: Final = struct.Struct(">I")
 _TWO_WORDS: Final = struct.Struct(">II")
-_NUMBER: Final = 0x7FFFFFFF
 _PING_BYTES: Final = 8
 _LEAVING: Final = b"leaving."
 """Pings a client behind GOAWAY: its answer says that it has read both."""
-_PRIORITY_BYTES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +240,7 @@ class Connection:
         """Nothing is done about it; but it has a form."""
         if frame.stream == 0:
             raise BrokenConnectionError(ErrorCode.PROTOCOL_ERROR, "PRIORITY of the connection")
-        if len(frame.payload) != _PRIORITY_BYTES:
+        if len(frame.payload) != frames.PRIORITY_BYTES:
             raise BrokenStreamError(frame.stream, ErrorCode.FRAME_SIZE_ERROR, "PRIORITY of a broken length")
         if frames.dependency(frame.payload) == frame.stream:
             raise BrokenStreamError(frame.stream, ErrorCode.PROTOCOL_ERROR, "a stream that depends on itself")
@@ -287,7 +285,7 @@ class Connection:
 
     def _window_update(self, frame: Frame) -> None:
         _check_length(frame, _WORD.size)
-        increment = _WORD.unpack(frame.payload)[0] & _NUMBER
+        increment = _WORD.unpack(frame.payload)[0] & frames.NUMBER
         if frame.stream:
             self._check_was_open(frame.stream)
             if call := self._calls.get(frame.stream):

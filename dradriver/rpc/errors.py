@@ -9,7 +9,6 @@ class Code(IntEnum):
     """How a call ended (gRPC, "Status codes and their use"); those that this server says."""
 
     OK = 0
-    CANCELLED = 1
     UNKNOWN = 2
     INVALID_ARGUMENT = 3
     DEADLINE_EXCEEDED = 4
@@ -43,7 +42,6 @@ class ErrorCode(IntEnum):
     STREAM_CLOSED = 0x5
     FRAME_SIZE_ERROR = 0x6
     REFUSED_STREAM = 0x7
-    CANCEL = 0x8
     COMPRESSION_ERROR = 0x9
     ENHANCE_YOUR_CALM = 0xB
 

@@ -15,9 +15,11 @@ __all__ = [
     "GOAWAY",
     "HEADERS",
     "MAX_FRAME",
+    "NUMBER",
     "PING",
     "PREFACE",
     "PRIORITY",
+    "PRIORITY_BYTES",
     "PUSH_PROMISE",
     "RST_STREAM",
     "SETTINGS",
@@ -33,10 +35,17 @@ __all__ = [
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 """What a client sends first."""
 
-DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(
-    10
-)
-"""Types of frames."""
+# Types of frames.
+DATA: Final = 0x0
+HEADERS: Final = 0x1
+PRIORITY: Final = 0x2
+RST_STREAM: Final = 0x3
+SETTINGS: Final = 0x4
+PUSH_PROMISE: Final = 0x5
+PING: Final = 0x6
+GOAWAY: Final = 0x7
+WINDOW_UPDATE: Final = 0x8
+CONTINUATION: Final = 0x9
 
 END_STREAM: Final = 0x1
 ACK: Final = 0x1
@@ -49,8 +58,10 @@ MAX_FRAME: Final = 16384
 
 _HEAD: Final = struct.Struct(">IBI")
 """Length and type in one number, flags, stream."""
-_STREAM: Final = 0x7FFFFFFF
-_PRIORITY_BYTES: Final = 5
+NUMBER: Final = 0x7FFFFFFF
+"""The bits of a number of streams or bytes: the one before them is reserved."""
+PRIORITY_BYTES: Final = 5
+"""What says where a stream comes, alone or before the fields of HEADERS."""
 
 
 class Frame(NamedTuple):
@@ -95,7 +106,7 @@ class FrameReader:
                     return
                 payload = bytes(self._bytes[at + _HEAD.size : end])
                 at = end
-                yield Frame(length_and_kind & 0xFF, flags, stream & _STREAM, payload)
+                yield Frame(length_and_kind & 0xFF, flags, stream & NUMBER, payload)
         finally:
             del self._bytes[:at]
 
@@ -129,11 +140,11 @@ def without_priority(frame: Frame, payload: bytes) -> tuple[bytes, int | None]:
     """
     if not frame.flags & _PRIORITY:
         return payload, None
-    if len(payload) < _PRIORITY_BYTES:
+    if len(payload) < PRIORITY_BYTES:
         raise BrokenConnectionError(ErrorCode.FRAME_SIZE_ERROR, "HEADERS without room for their priority")
-    return payload[_PRIORITY_BYTES:], dependency(payload)
+    return payload[PRIORITY_BYTES:], dependency(payload)
 
 
 def dependency(payload: bytes) -> int:
     """The stream that a priority names."""
-    return int.from_bytes(payload[:4]) & _STREAM
+    return int.from_bytes(payload[:4]) & NUMBER

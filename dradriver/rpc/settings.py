@@ -33,9 +33,11 @@ MAX_FIELDS: Final = 16 * 2**10
 WINDOW: Final = MAX_MESSAGE + 5
 """What a client may send on a stream: one message with its prefix."""
 
-_ENABLE_PUSH, _MAX_CONCURRENT_STREAMS, _INITIAL_WINDOW_SIZE, _MAX_FRAME_SIZE, _MAX_HEADER_LIST_SIZE = range(
-    2, 7
-)
+_ENABLE_PUSH: Final = 0x2
+_MAX_CONCURRENT_STREAMS: Final = 0x3
+_INITIAL_WINDOW_SIZE: Final = 0x4
+_MAX_FRAME_SIZE: Final = 0x5
+_MAX_HEADER_LIST_SIZE: Final = 0x6
 _ENTRY: Final = struct.Struct(">HI")
 _LARGEST_FRAME: Final = 2**24 - 1
 

@@ -12,7 +12,7 @@ import os
 import random
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,7 @@ from drivers.fpga.card.simulator.hardware import Moment
 from drivers.fpga.configs import Bitstream
 from tests.drivers.fpga.bitstreams import Bitstreams
 from tests.drivers.fpga.nodes import QuickHardware
+from tests.drivers.lives import in_a_process
 
 REGIONS = ("pci-0000-3b-00-0-region-0", "pci-0000-3b-00-0-region-1")
 
@@ -101,19 +102,6 @@ def next_life(world: World, claims: Sequence[ResourceClaim], images: Sequence[Im
             assert whole or path.suffix == ".part", f"{path} is not what it is called"
         for claim in claims:
             node.unprepare(claim)
-
-
-def in_a_process(life: Callable[[], None]) -> int:
-    """Runs it in a fork; gives the exit status, negative for a signal."""
-    child = os.fork()
-    if child == 0:
-        try:
-            life()
-        except BaseException as error:
-            print(repr(error), file=sys.stderr)
-            os._exit(1)
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def main(world: World, seed: int, rounds: int) -> None:

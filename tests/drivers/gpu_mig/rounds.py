@@ -25,6 +25,7 @@ from drivers.gpu_mig.card import Hardware
 from drivers.gpu_mig.card.nvml import NvmlHardware
 from drivers.gpu_mig.card.simulator import FileStore, SimulatedHardware
 from drivers.gpu_mig.instances import Ledger
+from tests.drivers.lives import in_a_process
 
 GPU: Final = "gpu-0000-07-00-0-mig-"
 # Each slot has memory slices of its own, so that claims of different slots never overlap.
@@ -90,19 +91,6 @@ def new_claim(rng: random.Random, slot: int, number: int) -> ResourceClaim:
     request = claim.spec.devices.requests[0].name
     result = DeviceResult(request=request, driver=GpuDriver.name, pool=builders.NODE, device=device)
     return builders.allocated(claim, result, node_name=builders.NODE)
-
-
-def in_a_process(life: Callable[[], None]) -> int:
-    """Runs it in a fork; gives the exit status, negative for a signal."""
-    child = os.fork()
-    if child == 0:
-        try:
-            life()
-        except BaseException as error:
-            print(repr(error), file=sys.stderr)
-            os._exit(1)
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 class Watched:
