@@ -42,6 +42,9 @@ from dradriver.cel.values import TypeName
 __all__ = ["check"]
 
 _SCALARS: Final = (BOOL, INT, STRING, SEMVER)
+_MOST_NODES: Final = 12_000
+"""Parts of a checked expression; 10 KiB without a macro that repeats its target have fewer."""
+
 _LOGICAL: Final = frozenset({"_&&_", "_||_"})
 
 
@@ -101,6 +104,8 @@ class _Checker:
         else:
             assert isinstance(node, Literal)  # noqa: S101 - there is no other kind
         self.order.append(node)
+        if len(self.order) > _MOST_NODES:
+            raise Fault("it is too large when its macros are expanded", "optMap() repeats what it is called on")
 
     def finish(self) -> None:
         """What can be said only when all types are known: the elements of a literal are of one type."""

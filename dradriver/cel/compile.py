@@ -6,12 +6,13 @@ from typing import Final
 
 from dradriver.cel import containers
 from dradriver.cel import instructions as op
-from dradriver.cel.errors import Fault
+from dradriver.cel.errors import AbortError, Fault
 from dradriver.cel.functions import Overload, unit
 from dradriver.cel.instructions import Label
-from dradriver.cel.machine import Instruction
-from dradriver.cel.regex import PATTERN_ARGUMENT, compiled
+from dradriver.cel.machine import Instruction, Program
+from dradriver.cel.regex import LARGEST, PATTERN_ARGUMENT, Pattern, pattern_size, too_large, with_pattern
 from dradriver.cel.routines import Routine, run
+from dradriver.cel.steps import CALL
 from dradriver.cel.syntax import (
     ACCUMULATOR,
     Call,
@@ -24,7 +25,7 @@ from dradriver.cel.syntax import (
 )
 from dradriver.cel.values import UInt, accepts, to_key
 
-__all__ = ["Program", "compile_program", "fold"]
+__all__ = ["compile_program", "fold"]
 
 _CONVERSIONS: Final = frozenset(
     {"bool", "bytes", "double", "dyn", "duration", "int", "string", "timestamp", "type", "uint"}
@@ -36,9 +37,12 @@ _PRIMITIVE: Final = frozenset({bool, int, UInt, float, str})
 def fold(order: list[Node]) -> None:
     """Marks what is constant: literals of constants, conversions of constants, membership in nothing.
 
+    Literal patterns are compiled here, once for all evaluations.
+
     Raises:
         Fault: a constant that can't be converted, or is no pattern: wrong on every device.
     """
+    patterns: dict[str, Pattern] = {}
     for node in order:
         if isinstance(node, ListLiteral) and not any(node.optional) and _all_constant(node.elements):
             node.constant, node.value = True, tuple(element.value for element in node.elements)
@@ -46,14 +50,14 @@ def fold(order: list[Node]) -> None:
             pairs = zip(node.keys, node.values, strict=True)
             node.constant, node.value = True, {to_key(key.value): value.value for key, value in pairs}
         elif isinstance(node, Call):
-            _fold_call(node)
+            _fold_call(node, patterns)
 
 
 def _all_constant(nodes: list[Node]) -> bool:
     return all(node.constant for node in nodes)
 
 
-def _fold_call(node: Call) -> None:
+def _fold_call(node: Call, patterns: dict[str, Pattern]) -> None:
     if node.name in _CONVERSIONS and len(node.args) == 1 and node.args[0].constant:
         value = node.args[0].value
         for overload in node.overloads:
@@ -67,11 +71,25 @@ def _fold_call(node: Call) -> None:
     elif node.name == "_in_" and _is_list_membership(node) and not node.args[1].value:
         node.constant, node.value = True, False
     elif node.name in PATTERN_ARGUMENT and node.args[1].constant and isinstance(node.args[1].value, str):
-        try:
-            compiled(node.args[1].value)
-        except Fault as fault:
-            fault.offset = node.args[1].offset
-            raise
+        pattern = _literal_pattern(node.args[1].value, node.args[1].offset, patterns)
+        node.overloads = tuple(with_pattern(overload, pattern) for overload in node.overloads)
+
+
+def _literal_pattern(text: str, offset: int, patterns: dict[str, Pattern]) -> Pattern:
+    found = patterns.get(text)
+    if found is not None:
+        return found
+    size = pattern_size(text)
+    try:
+        if size + sum(pattern.size for pattern in patterns.values()) > LARGEST:
+            raise too_large()
+        patterns[text] = Pattern(text, size)
+    except AbortError as abort:
+        raise Fault(abort.reason, abort.hint, offset) from None
+    except Fault as fault:
+        fault.offset = offset
+        raise
+    return patterns[text]
 
 
 def _converted(overload: Overload, value: object, offset: int) -> object:
@@ -87,33 +105,24 @@ def _is_list_membership(node: Call) -> bool:
     return len(node.overloads) == 1 and node.overloads[0].params[1].name == "list" and node.args[1].constant
 
 
-class Program:
-    """A compiled expression.
-
-    Attributes:
-        code: its instructions.
-        slots: how many variables they use.
-    """
-
-    __slots__ = ("code", "slots")
-
-    def __init__(self, code: list[Instruction], slots: int) -> None:
-        self.code = code
-        self.slots = slots
-
-
 def compile_program(root: Node) -> Program:
     """The program of a checked and folded tree."""
     emitter = _Emitter()
     run(emitter.emit(root))
-    return Program(emitter.code, emitter.slots)
+    return Program(emitter.code, emitter.slots, emitter.steps)
 
 
 class _Emitter:
     def __init__(self) -> None:
         self.code: list[Instruction] = []
         self.slots = 0
+        self._called = self._looped = 0
         self._scopes: list[tuple[str, int, Label | None]] = []
+
+    @property
+    def steps(self) -> int:
+        """Of running once what is emitted so far, without the bodies of loops, which spend them themselves."""
+        return len(self.code) + self._called - self._looped
 
     def _slot(self) -> int:
         self.slots += 1
@@ -127,9 +136,7 @@ class _Emitter:
         if node.constant:
             self.code.append(op.constant(node.value))
         elif isinstance(node, Ident):
-            self._ident(node)
-            if not bare:
-                self.code.append(op.charge(1))
+            self._ident(node, 0 if bare else 1)
         elif isinstance(node, Select):
             yield self._path(node, bare=bare or node.test)
         elif isinstance(node, Call):
@@ -142,13 +149,13 @@ class _Emitter:
             assert isinstance(node, Comprehension)  # noqa: S101 - there is no other kind
             yield self._bound(node) if node.accumulator != ACCUMULATOR else self._loop(node)
 
-    def _ident(self, node: Ident) -> None:
+    def _ident(self, node: Ident, cost: int) -> None:
         if not node.absolute:
             for name, slot, lazy in reversed(self._scopes):
                 if name == node.name:
-                    self.code.append(op.load(slot, lazy))
+                    self.code.append(op.load(slot, lazy, cost))
                     return
-        self.code.append(op.device)
+        self.code.append(op.device(cost))
 
     # --- paths ----------------------------------------------------------------------------
 
@@ -213,6 +220,7 @@ class _Emitter:
             if stops and position < count - 1:
                 self.code.append(op.bail(position, end))
         self.code.append(op.call(node.name, node.overloads, count, node.offset))
+        self._called += CALL + count
         self._mark(end)
 
     def _logical(self, node: Call) -> Routine[None]:
@@ -292,12 +300,15 @@ class _Emitter:
         if second is not None and node.variable2 is not None:
             self._scopes.append((node.variable2, second, None))
         self._mark(again)
+        before = self.steps
         self.code.append(containers.next_item((first, second), over))
         yield self.emit(node.condition)
         self.code.append(containers.leave(over))
         yield self.emit(node.step)
         self.code += (op.store(accumulator), op.jump(again))
         self._mark(over)
+        over.steps = self.steps - before
+        self._looped += over.steps
         self.code.append(containers.drop)
         del self._scopes[-(1 if second is None else 2) :]
         yield self.emit(node.result)

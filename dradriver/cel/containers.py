@@ -1,5 +1,6 @@
 """Instructions that make lists and maps, and loop over them."""
 
+from dradriver.cel import cost, steps
 from dradriver.cel.cost import LIST, MAP
 from dradriver.cel.equality import must_hash
 from dradriver.cel.errors import Fault
@@ -77,6 +78,7 @@ def enter(offset: int, end: Label, *, pairs: bool) -> Instruction:
     def run(machine: Machine) -> None:
         source = machine.stack[-1]
         if isinstance(source, dict):
+            machine.spend(len(source) // 4)
             keys = list(keys_of(source))
             machine.stack[-1] = iter(zip(keys, source.values(), strict=True) if pairs else keys)
         elif isinstance(source, tuple | list):
@@ -94,6 +96,9 @@ def next_item(slots: tuple[int, int | None], end: Label) -> Instruction:
     first, second = slots
 
     def run(machine: Machine) -> None:
+        machine.steps += end.steps
+        if machine.steps > steps.LIMIT or machine.cost > cost.LIMIT:
+            machine.check()
         item = next(machine.stack[-1], UNSET)  # type: ignore[call-overload]
         if item is UNSET:
             machine.position = end.position

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Final
 
 from dradriver.cel.checker import check
 from dradriver.cel.compile import compile_program, fold
@@ -18,6 +19,9 @@ from dradriver.model.device import AttributeValue, Scalar, Version
 __all__ = ["Derivation", "compile_derivation"]
 
 
+_MOST_VALUES: Final = 10_000
+
+
 class Derivation:
     """A CEL expression that computes an attribute (`DeviceDerivedAttribute`). Immutable.
 
@@ -26,7 +30,7 @@ class Derivation:
         reads: the names, without domains, of the attributes that it looks at; None: possibly all.
     """
 
-    __slots__ = ("_code", "_slots", "expression", "reads")
+    __slots__ = ("_program", "expression", "reads")
 
     def __init__(self, expression: str) -> None:
         """Compiles an expression.
@@ -46,7 +50,7 @@ class Derivation:
             raise CompileError(expression, fault.offset, fault.reason, fault.hint) from None
         self.expression = expression
         self.reads = reads
-        self._code, self._slots = program.code, program.slots
+        self._program = program
 
     def of(self, device: SelectorDevice) -> AttributeValue:
         """The attribute of a device; an empty list is an attribute that equals nothing.
@@ -57,14 +61,16 @@ class Derivation:
         if device.fault is not None:
             raise EvaluationError(self.expression, None, device.fault.reason, device.fault.hint)
         try:
-            value, _ = execute(self._code, self._slots, device.view)
+            value, _, _ = execute(self._program, device.view)
         except AbortError as abort:
             raise EvaluationError(self.expression, None, abort.reason, abort.hint) from None
         if isinstance(value, Fault):
             raise EvaluationError(self.expression, value.offset, value.reason, value.hint)
-        return self._list(value) if isinstance(value, tuple) else self._scalar(value)
+        return self._list(value) if isinstance(value, tuple | list) else self._scalar(value)
 
     def _list(self, items: Sequence[object]) -> AttributeValue:
+        if len(items) > _MOST_VALUES:
+            raise EvaluationError(self.expression, None, f"it gives a list of more than {_MOST_VALUES} values")
         found = tuple(map(self._scalar, items))
         if len({type(item) for item in found}) > 1:
             raise EvaluationError(self.expression, None, "it gives a list of different types")

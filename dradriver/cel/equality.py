@@ -7,6 +7,7 @@ kept, because selectors may absorb them and allocators must agree. Nested values
 from typing import Final
 
 from dradriver.cel.errors import AbortError, Fault
+from dradriver.cel.steps import LONG_TEXT, Spend, free
 from dradriver.cel.values import (
     DerivedQuantity,
     Duration,
@@ -24,48 +25,59 @@ __all__ = ["compare", "contains", "equal", "is_same", "must_hash"]
 
 _NUMBERS: Final = frozenset({int, UInt, float})
 _UNORDERED: Final = 2
-_MOST_STEPS: Final = 1_000_000
-"""Values can share parts so often that comparing them takes for ever, whatever the cost model says."""
+_PAIR: Final = 8
+"""Steps of comparing one pair of values that lie in lists or maps."""
 
 _PLAIN: Final = frozenset({bool, str, bytes})
+_TEXTS: Final = frozenset({str, bytes})
 _LISTS: Final = frozenset({tuple, list, Joined})
 
 
-def equal(left: object, right: object) -> bool:
+def equal(left: object, right: object, spend: Spend = free) -> bool:
     """`left == right`.
+
+    Values can share parts so often that comparing them would take for ever, so steps are counted on the way.
 
     Raises:
         Fault: a quantity, semver, URL, address or format is on the left of something else.
+        AbortError: it takes more steps than `spend` grants.
     """
     kind = type(left)
-    if kind is type(right) and kind in _PLAIN:
-        return left == right
-    return _walk(left, right)
+    if kind is type(right):
+        if kind in _PLAIN:
+            if kind is not bool and len(left) > LONG_TEXT:  # type: ignore[arg-type]
+                spend(len(left) // LONG_TEXT)  # type: ignore[arg-type]
+            return left == right
+        if kind in _NUMBERS:
+            return left == right
+    return _walk(left, right, spend)
 
 
-def is_same(left: object, right: object) -> bool:
+def is_same(left: object, right: object, spend: Spend = free) -> bool:
     """Whether `left == right` is true; an error counts as different."""
     try:
-        return equal(left, right)
+        return equal(left, right, spend)
     except Fault:
         return False
 
 
-def contains(items: tuple[object, ...], wanted: object) -> bool:
+def contains(wanted: object, items: tuple[object, ...], *, spend: Spend) -> bool:
     """Whether a list has an element that `wanted` equals."""
-    return any(is_same(wanted, item) for item in items)
+    spend(_ELEMENT * len(items))
+    return any(is_same(wanted, item, spend) for item in items)
 
 
-def _walk(left: object, right: object) -> bool:
+_ELEMENT: Final = 4
+"""Steps of comparing one element of a list with a plain value."""
+
+
+def _walk(left: object, right: object, spend: Spend) -> bool:
     """Compares pairs until one differs; lists and maps swallow errors of what they hold, `Joined` does not."""
     pending: list[tuple[object, object, bool]] = [(left, right, False)]
     fault: Fault | None = None
-    steps = 0
     while pending:
         a, b, swallow = pending.pop()
-        steps += 1
-        if steps > _MOST_STEPS:
-            raise AbortError("the values are too large to compare", "compare parts of them")
+        spend(_PAIR + _length(a))
         try:
             pairs = _pairs(a, b)
         except Fault as error:
@@ -78,6 +90,17 @@ def _walk(left: object, right: object) -> bool:
     if fault is not None:
         raise fault
     return True
+
+
+def _length(value: object) -> int:
+    """The steps of looking into a value, before what is in it is compared."""
+    if type(value) in _TEXTS:
+        return len(value) // LONG_TEXT  # type: ignore[arg-type]
+    if type(value) in _LISTS:
+        return len(value)  # type: ignore[arg-type]
+    if isinstance(value, dict):
+        return sum(1 + len(key) // LONG_TEXT if isinstance(key, str) else 1 for key in value)
+    return value.weight if isinstance(value, Opaque) else 0
 
 
 _Pairs = list[tuple[object, object]]

@@ -8,7 +8,7 @@ from typing import Final
 
 from dradriver.errors import DraError
 
-__all__ = ["AbortError", "CelError", "CompileError", "EvaluationError", "Fault"]
+__all__ = ["AbortError", "CelError", "CompileError", "EvaluationError", "Fault", "shown"]
 
 _EXCERPT: Final = 60
 
@@ -77,6 +77,13 @@ class AbortError(Exception):
         super().__init__(reason)
         self.reason = reason
         self.hint = hint
+
+
+def shown(value: object) -> str:
+    """A text or a key as messages show it: quoted, and cut where it is long."""
+    if isinstance(value, str | bytes) and len(value) > _EXCERPT:
+        return f"{value[:_EXCERPT]!r}…"
+    return repr(value)
 
 
 def _position(expression: str, offset: int) -> tuple[int, int]:

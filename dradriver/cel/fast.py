@@ -11,12 +11,14 @@ bound by name.
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
+from dradriver.cel import steps as work
 from dradriver.cel.cost import LIMIT, expression_size, tenth
 from dradriver.cel.equality import compare, equal, is_same
 from dradriver.cel.errors import Fault
 from dradriver.cel.functions import Overload
+from dradriver.cel.regex import pattern_size, searching_steps
 from dradriver.cel.syntax import ACCUMULATOR, Call, Comprehension, Ident, Node, Select, parts
-from dradriver.cel.types import BOOL, INT, STRING
+from dradriver.cel.types import BOOL, DEVICE, INT, STRING
 from dradriver.cel.values import accepts
 
 __all__ = ["LARGEST_DEVICE", "FastProgram", "fast_program"]
@@ -36,13 +38,17 @@ _CHEAP: Final = frozenset({
 _PURE: Final = frozenset({"quantity", "semver"})
 
 
+_DEEP: Final = frozenset({"map", DEVICE.name})
+"""Types of parts of a device that hold more than one list."""
+
+
 class _NotFastError(Exception):
     """The expression holds something that only the machine can do."""
 
 
 def fast_program(root: Node, order: list[Node]) -> FastProgram | None:
     """The fast path of a checked and folded tree, or None when there is none."""
-    if _height(order) > _HIGHEST or _bound(order) > LIMIT:
+    if _height(order) > _HIGHEST or _most_cost(order) > LIMIT or _most_steps(order) > work.LIMIT:
         return None
     translator = _Translator()
     try:
@@ -63,7 +69,43 @@ def _height(order: list[Node]) -> int:
     return max(heights.values())
 
 
-def _bound(order: list[Node]) -> int:
+def _most_steps(order: list[Node]) -> int:
+    """How many steps it can make at most on a device that is not unusually large."""
+    total = 0
+    for node in order:
+        longest = max(LARGEST_DEVICE, *(_length(part) for part in parts(node)), 0)
+        if isinstance(node, Call) and node.name == "matches":
+            pattern = node.args[1].value
+            total += searching_steps(pattern_size(pattern) if isinstance(pattern, str) else 0, longest)
+        elif isinstance(node, Call) and node.name == "contains":
+            total += work.searching(longest, longest)
+        elif isinstance(node, Call) and node.name in _READING:
+            total += _EACH + longest
+        elif isinstance(node, Call) and _walks(node):
+            total += _EACH + _ELEMENT * longest
+        else:
+            total += _EACH
+    return total
+
+
+def _walks(node: Call) -> bool:
+    """Whether a call may look at each element of a list."""
+    if node.name in {"_==_", "_!=_"}:
+        return not any(arg.constant and not isinstance(arg.value, tuple | dict) for arg in node.args)
+    return node.name == "includes"
+
+
+_EACH: Final = 50
+"""At least the steps of the most expensive node whose work does not depend on sizes."""
+
+_ELEMENT: Final = 10
+_READING: Final = frozenset({
+    "lowerAscii", "upperAscii", "startsWith", "endsWith", "quantity", "semver", "isSemver", "isQuantity",
+})  # fmt: skip
+"""Functions that read a text."""
+
+
+def _most_cost(order: list[Node]) -> int:
     """What the expression can cost at most on a device that is not unusually large."""
     total = 0
     for node in order:
@@ -172,6 +214,8 @@ class _Translator:
 
     def _equality(self, name: str, args: list[Node]) -> str:
         left, right = map(self.value, args)
+        if any(arg.type.name in _DEEP for arg in args):
+            raise _NotFastError
         exact = "equal" if name == "_==_" else "not same"
         sign = name.strip("_")
         kind = _plain_kind(args[1])
@@ -218,6 +262,8 @@ class _Translator:
     def _function(self, node: Call) -> str:
         if node.name in _PURE and all(arg.constant for arg in node.args):
             return self._precomputed(node)
+        if node.name == "matches" and not node.args[1].constant:
+            raise _NotFastError
         args = ", ".join(map(self.value, node.args))
         overloads = node.overloads
         known = len(overloads) == 1 and [arg.type for arg in node.args] == list(overloads[0].params)
@@ -256,10 +302,12 @@ def _plain_kind(node: Node) -> str | None:
 
 
 def _dispatch(overloads: tuple[Overload, ...]) -> Callable[..., object]:
+    choices = [(overload.params, overload.call) for overload in overloads]
+
     def call(*args: object) -> object:
-        for overload in overloads:
-            if all(map(accepts, overload.params, args)):
-                return overload.call(*args)
+        for params, function in choices:
+            if all(map(accepts, params, args)):
+                return function(*args)
         return _fail()
 
     return call

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from dradriver.cel.digits import whole
-from dradriver.cel.errors import Fault
+from dradriver.cel.errors import Fault, shown
 from dradriver.cel.library_standard import double_text
 from dradriver.cel.library_time import duration_text, timestamp_text
 from dradriver.cel.routines import Routine, run
+from dradriver.cel.steps import Spend
 from dradriver.cel.values import Duration, Timestamp, TypeName, UInt, keys_of, to_key, type_name
 
 __all__ = ["check_format", "format_text"]
@@ -30,28 +31,33 @@ _ACCEPTED: Final[dict[str, frozenset[str]]] = {
         "google.protobuf.Timestamp", "google.protobuf.Duration",
     }),
 }  # fmt: skip
-_LARGEST: Final = 100_000
-"""Values, nested ones counted, that `%s` shows: parts can be shared so often that the text never ends."""
+_CLAUSE_STEPS: Final = 24
+_VALUE_STEPS: Final = 16
+"""Steps of one clause, and of each value in it: parts can be shared so often that the text never ends."""
 
 _NUMBER_WORDS: Final = frozenset({"NaN", "Infinity", "-Infinity"})
 
 
-def format_text(template: str, args: tuple[object, ...]) -> str:
+def format_text(template: str, args: tuple[object, ...], *, spend: Spend) -> str:
     """The template with each clause replaced by its argument.
 
     Raises:
         Fault: a clause that does not exist, has no argument, or whose argument has the wrong type.
+        AbortError: the text takes more steps than `spend` grants.
     """
     parts: list[str] = []
     used = 0
+    spend(len(template) // 16)
     for literal, clause in _pieces(template):
+        spend(_CLAUSE_STEPS)
         parts.append(literal)
         if clause is None:
             continue
         if used >= len(args):
             raise Fault(f"format(): index {used} out of range")
         verb, precision = _verb(clause)
-        parts.append(_formatted(verb, precision, args[used]))
+        parts.append(_formatted(spend, verb, precision, args[used]))
+        spend(len(parts[-1]) // 16)
         used += 1
     return "".join(parts)
 
@@ -100,21 +106,26 @@ def _pieces(template: str) -> Iterator[tuple[str, "re.Match[str] | None"]]:
 def _verb(clause: "re.Match[str]") -> tuple[str, int]:
     verb, precision = clause["verb"], clause["precision"]
     if verb is None or verb not in _ACCEPTED:
-        raise Fault(f"format(): unrecognized clause {clause.group()!r}")
+        raise Fault(f"format(): unrecognized clause {shown(clause.group())}")
     if precision is None:
         return verb, _PRECISION
     if not precision or whole(precision) > _FINEST:
-        raise Fault(f"format(): unusable precision in {clause.group()!r}")
+        raise Fault(f"format(): unusable precision in {shown(clause.group())}")
     return verb, whole(precision)
 
 
-def _formatted(verb: str, precision: int, value: object) -> str:
+def _formatted(spend: Spend, verb: str, precision: int, value: object) -> str:
     name = type_name(value)
     special = verb in "fe" and isinstance(value, str) and value in _NUMBER_WORDS
     if name not in _ACCEPTED[verb] and not special:
         raise _misfit(verb, name)
     if verb in "fe":
+        spend(_REAL_STEPS + precision)
         return _real(verb, precision, float(value))  # type: ignore[arg-type]
+    if verb == "s":
+        return run(_shown(spend, value, top=True))
+    if isinstance(value, str | bytes):
+        spend(len(value) // 4)
     return _VERBS[verb](value)
 
 
@@ -138,17 +149,7 @@ def _hex(value: str | bytes | int) -> str:
     return data.hex() if isinstance(data, bytes) else f"{int(data):x}"
 
 
-def _text(value: object) -> str:
-    pending = [value]
-    for _ in range(_LARGEST):
-        if not pending:
-            return run(_shown(value, top=True))
-        part = pending.pop()
-        if isinstance(part, dict):
-            pending += part.values()
-        elif isinstance(part, tuple | list):
-            pending += part
-    raise Fault("format(): the value is too large to show")
+_REAL_STEPS: Final = 200
 
 
 _VERBS: Final[dict[str, Callable[[Any], str]]] = {
@@ -157,24 +158,31 @@ _VERBS: Final[dict[str, Callable[[Any], str]]] = {
     "o": lambda value: f"{int(value):o}",
     "x": _hex,
     "X": lambda value: _hex(value).upper(),
-    "s": _text,
 }
 
 
-def _shown(value: object, *, top: bool) -> Routine[str]:
+def _shown(spend: Spend, value: object, *, top: bool) -> Routine[str]:
     """A value as `%s` shows it; inside lists and maps as a literal of CEL."""
+    spend(_VALUE_STEPS)
     if isinstance(value, tuple | list):
         items: list[str] = []
         for item in value:
-            items.append((yield _shown(item, top=False)))  # noqa: PERF401 - a generator yields here
+            items.append((yield _shown(spend, item, top=False)))
+            spend(len(items[-1]) // 16)
         return f"[{', '.join(items)}]"
     if isinstance(value, dict):
         entries: list[str] = []
         for key in keys_of(value):
-            shown = yield _shown(value[to_key(key)], top=False)
-            entries.append(f"{_key(key)}:{shown}")
+            text = yield _shown(spend, value[to_key(key)], top=False)
+            spend(_VALUE_STEPS + (_size(key) + len(text)) // 8)
+            entries.append(f"{_key(key)}:{text}")
         return f"{{{', '.join(sorted(entries))}}}"
+    spend(_size(value) // 4)
     return _plain(value) if top else _quoted(value)
+
+
+def _size(value: object) -> int:
+    return len(value) if isinstance(value, str | bytes) else 0
 
 
 def _key(key: object) -> str:

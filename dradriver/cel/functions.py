@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from dradriver.cel.steps import Work
 from dradriver.cel.types import NAMED, Type, list_of, map_of, optional_of, parameter, type_of
 
 __all__ = ["Cost", "Implementation", "Overload", "function", "method", "unit"]
@@ -29,7 +30,10 @@ class Overload:
         params: what it accepts.
         result: what it gives.
         call: does it; raises `Fault`.
-        cost: what a call costs.
+        cost: what a call costs, in CEL's units.
+        work: how many steps it makes, known before it is called; None: no more than every call.
+        metered: whether `call` has a keyword `spend`, which counts steps, for work whose size shows only
+            while it is done. Where the fast path calls it, the keyword has a default that counts nothing.
         guarded: whether arguments are matched against `params` before the call.
     """
 
@@ -40,18 +44,36 @@ class Overload:
     call: Implementation
     cost: Cost
     guarded: bool = True
+    work: Work | None = None
+    metered: bool = False
 
 
-def function(signature: str, call: Implementation, cost: Cost = unit, *, guarded: bool = True) -> Overload:
+def function(
+    signature: str,
+    call: Implementation,
+    cost: Cost = unit,
+    *,
+    guarded: bool = True,
+    work: Work | None = None,
+    metered: bool = False,
+) -> Overload:
     """A global function: `function("size(list(A)): int", len)`; single capitals are type parameters."""
     name, params, result = _parse(signature)
-    return Overload(name, is_method=False, params=params, result=result, call=call, cost=cost, guarded=guarded)
+    return Overload(name, False, params, result, call, cost, guarded, work, metered)  # noqa: FBT003
 
 
-def method(signature: str, call: Implementation, cost: Cost = unit, *, guarded: bool = True) -> Overload:
+def method(
+    signature: str,
+    call: Implementation,
+    cost: Cost = unit,
+    *,
+    guarded: bool = True,
+    work: Work | None = None,
+    metered: bool = False,
+) -> Overload:
     """A method; the receiver is its first parameter."""
     name, params, result = _parse(signature)
-    return Overload(name, is_method=True, params=params, result=result, call=call, cost=cost, guarded=guarded)
+    return Overload(name, True, params, result, call, cost, guarded, work, metered)  # noqa: FBT003
 
 
 _CONTAINERS: Final[dict[str, Callable[..., Type]]] = {

@@ -8,6 +8,7 @@ from dradriver.cel.errors import Fault
 from dradriver.cel.functions import Overload, unit
 from dradriver.cel.machine import UNSET, Instruction, Machine, located
 from dradriver.cel.paths import is_present, qualify, qualify_optional
+from dradriver.cel.steps import CALL, LONG_TEXT
 from dradriver.cel.values import NONE, Optional, UInt, accepts, type_name
 
 __all__ = [
@@ -37,12 +38,22 @@ __all__ = [
 
 
 class Label:
-    """A place in the program, known when all of it is emitted."""
+    """A place in the program, known when all of it is emitted.
 
-    __slots__ = ("position",)
+    Attributes:
+        position: of the instruction there.
+        steps: where a loop ends: those of one round.
+    """
+
+    __slots__ = ("position", "steps")
 
     def __init__(self) -> None:
         self.position = -1
+        self.steps = 0
+
+
+_FAILING: Final = 8
+"""Steps of making an error."""
 
 
 def no_overload(what: str, offset: int) -> Fault:
@@ -62,12 +73,17 @@ def constant(value: object) -> Instruction:
     return run
 
 
-def device(machine: Machine) -> None:
+def device(cost: int) -> Instruction:
     """Pushes the device."""
-    machine.stack.append(machine.device)
+
+    def run(machine: Machine) -> None:
+        machine.stack.append(machine.device)
+        machine.cost += cost
+
+    return run
 
 
-def load(slot: int, lazy: Label | None) -> Instruction:
+def load(slot: int, lazy: Label | None, cost: int) -> Instruction:
     """Pushes a variable; one that nothing has asked for yet is computed first, at `lazy`."""
 
     def run(machine: Machine) -> None:
@@ -77,6 +93,7 @@ def load(slot: int, lazy: Label | None) -> Instruction:
             machine.position = lazy.position
         else:
             machine.stack.append(value)
+            machine.cost += cost
 
     return run
 
@@ -119,15 +136,19 @@ def charge(cost: int) -> Instruction:
 def select(field: str, offset: int, *, optional: bool) -> Instruction:
     """Replaces the top by its field."""
     read = qualify_optional if optional else qualify
+    hashing = len(field) // LONG_TEXT
 
     def run(machine: Machine) -> None:
         stack = machine.stack
         value = stack[-1]
         if value.__class__ is Fault or value is NONE:
             return
+        if hashing:
+            machine.spend(hashing)
         try:
             stack[-1] = found = read(value, field)
         except Fault as fault:
+            machine.steps += _FAILING
             stack[-1] = found = located(fault, offset)
         machine.cost += found is not NONE
 
@@ -159,9 +180,12 @@ def index(offset: int, *, optional: bool) -> Instruction:
             machine.cost += not optional
             stack[-1] = key
             return
+        if isinstance(key, str) and len(key) > LONG_TEXT:
+            machine.spend(len(key) // LONG_TEXT)
         try:
             stack[-1] = found = read(stack[-1], key)
         except Fault as fault:
+            machine.steps += _FAILING
             stack[-1] = located(fault, offset)
             machine.cost += not optional
         else:
@@ -188,8 +212,11 @@ def call(name: str, overloads: tuple[Overload, ...], count: int, offset: int) ->
     """Pops the arguments and pushes what the first fitting overload gives."""
     # A call that may mean several things is priced by its function where that has a price, else as one step.
     plain = len(overloads) > 1 and name in PRICED_BY_OVERLOAD
-    choices = tuple((overload, overload.guarded, unit if plain else overload.cost) for overload in overloads)
-    failing = choices[0][2]
+    choices = tuple(
+        (overload, _is_guarded(overload), unit if plain else overload.cost, overload.work, overload.metered)
+        for overload in overloads
+    )
+    _, _, failing, failing_work, _ = choices[0]
     shown = name.strip("_@")
 
     def run(machine: Machine) -> None:
@@ -199,24 +226,38 @@ def call(name: str, overloads: tuple[Overload, ...], count: int, offset: int) ->
         del stack[start:]
         for arg in args:
             if arg.__class__ is Fault:
+                if failing is not unit and failing_work is not None:
+                    machine.spend(failing_work(args))
                 machine.cost += failing(args, arg)
                 stack.append(arg)
                 return
-        for overload, guarded, cost in choices:
+        for overload, guarded, cost, work, metered in choices:
             if guarded and not all(map(accepts, overload.params, args)):
+                machine.steps += CALL
                 continue
+            if work is not None:
+                machine.spend(work(args))
             try:
-                result = overload.call(*args)
+                result = overload.call(*args, spend=machine.spend) if metered else overload.call(*args)
             except Fault as fault:
+                machine.steps += _FAILING
                 result = located(fault, offset)
             machine.cost += cost(args, result)
             stack.append(result)
             return
+        machine.steps += _FAILING
+        if failing is not unit and failing_work is not None:
+            machine.spend(failing_work(args))
         refusal = no_overload(f"{shown}({', '.join(map(type_name, args))})", offset)
         machine.cost += failing(args, refusal)
         stack.append(refusal)
 
     return run
+
+
+def _is_guarded(overload: Overload) -> bool:
+    """Whether there are arguments that the function does not take."""
+    return overload.guarded and any(not (param.is_parameter or param.is_dyn) for param in overload.params)
 
 
 def bail(depth: int, end: Label) -> Instruction:

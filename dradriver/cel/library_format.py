@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from dradriver.cel.cost import expression_size
-from dradriver.cel.errors import Fault
+from dradriver.cel.errors import Fault, shown
 from dradriver.cel.functions import Overload, function, method
 from dradriver.cel.library_url import check_url
 from dradriver.cel.values import NONE, Opaque, Optional, size_of
@@ -114,7 +114,11 @@ _FORMATS: Final = {
 
 
 def _validate(wanted: _Format, text: str) -> Optional:
-    return NONE if wanted.accepts(text) else Optional.of((f"{text!r} is not a {wanted.identity}",))
+    return NONE if wanted.accepts(text) else Optional.of((f"{shown(text)} is not a {wanted.identity}",))
+
+
+def _validating(args: list[object]) -> int:
+    return 40 + size_of(args[1])
 
 
 def _validate_cost(args: list[object], result: object) -> int:  # noqa: ARG001
@@ -131,7 +135,7 @@ def _constant(found: _Format) -> Callable[[], _Format]:
 
 
 OVERLOADS: Final[tuple[Overload, ...]] = (
-    method("validate(format, string): optional(list(string))", _validate, _validate_cost),
+    method("validate(format, string): optional(list(string))", _validate, _validate_cost, work=_validating),
     function("format.named(string): optional(format)", _named),
     *(function(f"format.{name}(): format", _constant(found)) for name, found in _FORMATS.items()),
 )

@@ -6,8 +6,9 @@ from typing import Final, TypeAlias
 
 from dradriver.cel.cost import of_first, tenth
 from dradriver.cel.digits import whole
-from dradriver.cel.errors import Fault
+from dradriver.cel.errors import Fault, shown
 from dradriver.cel.functions import Overload, function, method
+from dradriver.cel.steps import Work, fixed
 from dradriver.cel.values import Opaque, size_of
 
 __all__ = ["OVERLOADS"]
@@ -54,9 +55,9 @@ def _address(text: str) -> _Address:
     try:
         address = ip_address(text)
     except ValueError as error:
-        raise Fault(f"{text!r} is not an IP address") from error
+        raise Fault(f"{shown(text)} is not an IP address") from error
     if isinstance(address, IPv6Address) and (address.scope_id is not None or address.ipv4_mapped is not None):
-        raise Fault(f"{text!r}: zones and IPv4 in IPv6 are not allowed")
+        raise Fault(f"{shown(text)}: zones and IPv4 in IPv6 are not allowed")
     return address
 
 
@@ -64,7 +65,7 @@ def _cidr(text: str) -> _Cidr:
     base, slash, bits = text.rpartition("/")
     proper = bits.isascii() and bits.isdigit() and (bits == "0" or bits[0] != "0")
     if not slash or not proper or whole(bits) > (address := _address(base)).max_prefixlen:
-        raise Fault(f"{text!r} is not a CIDR")
+        raise Fault(f"{shown(text)} is not a CIDR")
     return _Cidr(address, int(bits))
 
 
@@ -110,34 +111,58 @@ def _canonical_cost(args: list[object], result: object) -> int:  # noqa: ARG001
     return math.ceil(size_of(args[0]) * 2 * 0.1)
 
 
+def _reading(which: int) -> Work:
+    """Steps of reading the address in an argument, if it is a text."""
+
+    def work(args: list[object]) -> int:
+        text = args[which]
+        return _READ + (len(text) // 2 if isinstance(text, str) else 0)
+
+    return work
+
+
+_READ: Final = 120
+_PARSING: Final = _reading(0)
+_CONTAINING: Final = _reading(1)
+_ADDRESS: Final = fixed(_READ)
+
 OVERLOADS: Final[tuple[Overload, ...]] = (
-    function("ip(string): ip", lambda text: _Ip(_address(text)), of_first),
-    function("isIP(string): bool", lambda text: _is(_address, text), of_first),
-    function("ip.isCanonical(string): bool", lambda text: str(_address(text)) == text, _canonical_cost),
-    function("string(ip): string", lambda ip: str(ip.address)),
-    method("family(ip): int", lambda ip: ip.address.version),
-    method("isUnspecified(ip): bool", lambda ip: ip.address.is_unspecified),
-    method("isLoopback(ip): bool", lambda ip: ip.address.is_loopback),
-    method("isLinkLocalMulticast(ip): bool", lambda ip: _local_multicast(ip.address)),
-    method("isLinkLocalUnicast(ip): bool", lambda ip: ip.address.is_link_local),
-    method("isGlobalUnicast(ip): bool", lambda ip: _global_unicast(ip.address)),
-    function("cidr(string): cidr", _cidr, of_first),
-    function("isCIDR(string): bool", lambda text: _is(_cidr, text), of_first),
-    function("string(cidr): string", lambda cidr: f"{cidr.address}/{cidr.bits}"),
+    function("ip(string): ip", lambda text: _Ip(_address(text)), of_first, work=_PARSING),
+    function("isIP(string): bool", lambda text: _is(_address, text), of_first, work=_PARSING),
+    function(
+        "ip.isCanonical(string): bool", lambda text: str(_address(text)) == text, _canonical_cost, work=_PARSING
+    ),
+    function("string(ip): string", lambda ip: str(ip.address), work=_ADDRESS),
+    method("family(ip): int", lambda ip: ip.address.version, work=_ADDRESS),
+    method("isUnspecified(ip): bool", lambda ip: ip.address.is_unspecified, work=_ADDRESS),
+    method("isLoopback(ip): bool", lambda ip: ip.address.is_loopback, work=_ADDRESS),
+    method("isLinkLocalMulticast(ip): bool", lambda ip: _local_multicast(ip.address), work=_ADDRESS),
+    method("isLinkLocalUnicast(ip): bool", lambda ip: ip.address.is_link_local, work=_ADDRESS),
+    method("isGlobalUnicast(ip): bool", lambda ip: _global_unicast(ip.address), work=_ADDRESS),
+    function("cidr(string): cidr", _cidr, of_first, work=_PARSING),
+    function("isCIDR(string): bool", lambda text: _is(_cidr, text), of_first, work=_PARSING),
+    function("string(cidr): string", lambda cidr: f"{cidr.address}/{cidr.bits}", work=_ADDRESS),
     method(
         "containsIP(cidr, string): bool",
         lambda cidr, text: _contains_ip(cidr, _address(text)),
         _contains_ip_cost,
+        work=_CONTAINING,
     ),
-    method("containsIP(cidr, ip): bool", lambda cidr, ip: _contains_ip(cidr, ip.address), _contains_ip_cost),
+    method(
+        "containsIP(cidr, ip): bool",
+        lambda cidr, ip: _contains_ip(cidr, ip.address),
+        _contains_ip_cost,
+        work=_CONTAINING,
+    ),
     method(
         "containsCIDR(cidr, string): bool",
         lambda cidr, text: _contains_cidr(cidr, _cidr(text)),
         _contains_cidr_cost,
+        work=_CONTAINING,
     ),
-    method("containsCIDR(cidr, cidr): bool", _contains_cidr, _contains_cidr_cost),
-    method("ip(cidr): ip", lambda cidr: _Ip(cidr.address)),
-    method("prefixLength(cidr): int", lambda cidr: cidr.bits),
-    method("masked(cidr): cidr", lambda cidr: _Cidr(cidr.network.network_address, cidr.bits)),
+    method("containsCIDR(cidr, cidr): bool", _contains_cidr, _contains_cidr_cost, work=_CONTAINING),
+    method("ip(cidr): ip", lambda cidr: _Ip(cidr.address), work=_ADDRESS),
+    method("prefixLength(cidr): int", lambda cidr: cidr.bits, work=_ADDRESS),
+    method("masked(cidr): cidr", lambda cidr: _Cidr(cidr.network.network_address, cidr.bits), work=_ADDRESS),
 )
 """Everything here, for the registry."""

@@ -6,9 +6,10 @@
 from typing import Final
 
 from dradriver.cel.cost import zero
-from dradriver.cel.errors import Fault
+from dradriver.cel.errors import Fault, shown
 from dradriver.cel.functions import Overload, function, method
-from dradriver.cel.values import NONE, Duration, Optional, Timestamp, to_key
+from dradriver.cel.steps import LONG_TEXT, Spend, of_first
+from dradriver.cel.values import NONE, Duration, Optional, Timestamp, from_key, size_of, to_key
 
 __all__ = ["OVERLOADS"]
 
@@ -56,18 +57,23 @@ def _or_value(optional: Optional, otherwise: object) -> object:
     return optional.value if optional.present else otherwise
 
 
+def _hashing(args: list[object]) -> int:
+    return 2 + size_of(args[1]) // LONG_TEXT
+
+
 def _insert(mapping: dict[object, object], key: object, value: object) -> object:
     found = to_key(key)
     if found in mapping:
-        raise Fault(f"insert failed: key {key!r} already exists")
+        raise Fault(f"insert failed: key {shown(key)} already exists")
     mapping[found] = value
     return mapping
 
 
-def _insert_all(mapping: dict[object, object], entries: dict[object, object]) -> object:
+def _insert_all(mapping: dict[object, object], entries: dict[object, object], *, spend: Spend) -> object:
+    spend(2 * len(entries) + sum(len(key) for key in entries if isinstance(key, str)) // LONG_TEXT)
     for key, value in entries.items():
         if key in mapping:
-            raise Fault(f"insert failed: key {key!r} already exists")
+            raise Fault(f"insert failed: key {shown(from_key(key))} already exists")
         mapping[key] = value
     return mapping
 
@@ -80,8 +86,8 @@ OVERLOADS: Final[tuple[Overload, ...]] = (
     method("hasValue(optional(V)): bool", lambda optional: optional.present),
     method("or(optional(V), optional(V)): optional(V)", _or, zero),
     method("orValue(optional(V), V): V", _or_value, zero),
-    function("optional.unwrap(list(optional(V))): list(V)", _unwrap),
-    method("unwrapOpt(list(optional(V))): list(V)", _unwrap),
+    function("optional.unwrap(list(optional(V))): list(V)", _unwrap, work=of_first(2)),
+    method("unwrapOpt(list(optional(V))): list(V)", _unwrap, work=of_first(2)),
     method("first(list(V)): optional(V)", lambda items: Optional.of(items[0]) if items else NONE),
     method("last(list(V)): optional(V)", lambda items: Optional.of(items[-1]) if items else NONE),
     function("_[_](list(A), int): A", _indexed),
@@ -92,7 +98,7 @@ OVERLOADS: Final[tuple[Overload, ...]] = (
     function("_[?_](optional(list(V)), int): optional(V)", _indexed),
     function("_[?_](map(K, V), K): optional(V)", _indexed),
     function("_[?_](optional(map(K, V)), K): optional(V)", _indexed),
-    function("@insert(map(K, V), K, V): map(K, V)", _insert),
-    function("@insert_all(map(K, V), map(K, V)): map(K, V)", _insert_all),
+    function("@insert(map(K, V), K, V): map(K, V)", _insert, work=_hashing),
+    function("@insert_all(map(K, V), map(K, V)): map(K, V)", _insert_all, metered=True),
 )
 """Everything here, for the registry."""

@@ -4,8 +4,9 @@ import re
 from typing import Final
 
 from dradriver.cel.cost import of_first
-from dradriver.cel.errors import Fault
+from dradriver.cel.errors import Fault, shown
 from dradriver.cel.functions import Overload, function, method
+from dradriver.cel.steps import fixed
 from dradriver.cel.values import DerivedQuantity, WrittenQuantity
 from dradriver.model.quantity import NANO, InvalidQuantityError, Quantity
 
@@ -13,6 +14,8 @@ __all__ = ["OVERLOADS"]
 
 
 _INT64: Final = 2**63
+_LONGEST: Final = 400
+_WORK: Final = fixed(40)
 _SYNTAX: Final = re.compile(r"([+-]?)([0-9]*)\.?([0-9]*)(.*)", re.DOTALL)
 _BINARY: Final = {suffix: 10 * power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)}
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -21,6 +24,8 @@ _Amount = tuple[int, int]
 
 
 def _quantity(text: str) -> WrittenQuantity:
+    if len(text) > _LONGEST:
+        raise Fault(f"{shown(text)} is not a quantity: at most {_LONGEST} digits are read")
     try:
         quantity = WrittenQuantity.parse(text)
     except InvalidQuantityError as error:
@@ -137,18 +142,18 @@ def _integer(quantity: Quantity) -> int:
 
 
 OVERLOADS: Final[tuple[Overload, ...]] = (
-    function("quantity(string): quantity", _quantity, of_first),
-    function("isQuantity(string): bool", _is_quantity, of_first),
+    function("quantity(string): quantity", _quantity, of_first, work=_WORK),
+    function("isQuantity(string): bool", _is_quantity, of_first, work=_WORK),
     function("sign(quantity): int", lambda q: (q.nano > 0) - (q.nano < 0)),
     method("isGreaterThan(quantity, quantity): bool", lambda a, b: a.nano > b.nano),
     method("isLessThan(quantity, quantity): bool", lambda a, b: a.nano < b.nano),
     method("compareTo(quantity, quantity): int", _order),
     method("asApproximateFloat(quantity): double", lambda q: q.nano / NANO),
-    method("asInteger(quantity): int", _integer),
-    method("isInteger(quantity): bool", lambda quantity: _whole(quantity) is not None),
-    method("add(quantity, quantity): quantity", _add),
-    method("add(quantity, int): quantity", _add_int),
-    method("sub(quantity, quantity): quantity", _sub),
-    method("sub(quantity, int): quantity", _sub_int),
+    method("asInteger(quantity): int", _integer, work=_WORK),
+    method("isInteger(quantity): bool", lambda quantity: _whole(quantity) is not None, work=_WORK),
+    method("add(quantity, quantity): quantity", _add, work=_WORK),
+    method("add(quantity, int): quantity", _add_int, work=_WORK),
+    method("sub(quantity, quantity): quantity", _sub, work=_WORK),
+    method("sub(quantity, int): quantity", _sub_int, work=_WORK),
 )
 """Everything here, for the registry."""

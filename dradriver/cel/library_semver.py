@@ -6,8 +6,9 @@ from typing import Final
 
 from dradriver.cel.cost import of_first
 from dradriver.cel.digits import whole
-from dradriver.cel.errors import Fault
+from dradriver.cel.errors import Fault, shown
 from dradriver.cel.functions import Overload, function, method
+from dradriver.cel.steps import of_first as of_first_text
 from dradriver.cel.values import Opaque
 
 __all__ = ["OVERLOADS", "Semver", "parse_semver"]
@@ -19,6 +20,8 @@ _SYNTAX: Final = re.compile(
     r"(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"
 )
 _UINT64: Final = 2**64
+_LONGEST_KEPT: Final = 64
+_PARSING: Final = of_first_text(1, base=50)
 
 
 class Semver(Opaque):
@@ -39,7 +42,7 @@ class Semver(Opaque):
         released = prerelease is None
         identifiers = () if prerelease is None else tuple(map(_identifier, prerelease.split(".")))
         self.order = (numbers, released, identifiers)
-        super().__init__(self.order)
+        super().__init__(self.order, weight=0 if prerelease is None else len(prerelease) // 4)
 
 
 def _identifier(text: str) -> tuple[bool, int, str]:
@@ -47,22 +50,31 @@ def _identifier(text: str) -> tuple[bool, int, str]:
     return (False, int(text), "") if text.isdigit() else (True, 0, text)
 
 
-@lru_cache(maxsize=4096)
 def parse_semver(text: str) -> Semver:
     """The version that a text spells.
 
     Raises:
         Fault: it is not a semantic version.
     """
+    return _kept(text) if len(text) <= _LONGEST_KEPT else _parsed(text)
+
+
+@lru_cache(maxsize=4096)
+def _kept(text: str) -> Semver:
+    return _parsed(text)
+
+
+def _parsed(text: str) -> Semver:
     match = _SYNTAX.fullmatch(text)
     if match is None:
         raise Fault(
-            f"{text!r} is not a semantic version", "want MAJOR.MINOR.PATCH, or semver(text, true) for 1.2 or v1"
+            f"{shown(text)} is not a semantic version",
+            "want MAJOR.MINOR.PATCH, or semver(text, true) for 1.2 or v1",
         )
     numbers = (whole(match[1]), whole(match[2]), whole(match[3]))
     pieces = (match[4] or "").split(".")
     if any(number >= _UINT64 for number in numbers) or any(p.isdigit() and whole(p) >= _UINT64 for p in pieces):
-        raise Fault(f"{text!r} has a number beyond 64 bits")
+        raise Fault(f"{shown(text)} has a number beyond 64 bits")
     return Semver(numbers, match[4])
 
 
@@ -71,7 +83,7 @@ def _normalized(text: str) -> str:
     parts = [_without_zeros(part) for part in text.removeprefix("v").split(".", 2)]
     if len(parts) < 3:
         if "+" in parts[-1] or "-" in parts[-1]:
-            raise Fault(f"{text!r}: a short version can't have a prerelease or build")
+            raise Fault(f"{shown(text)}: a short version can't have a prerelease or build")
         parts += ["0"] * (3 - len(parts))
     return ".".join(parts)
 
@@ -100,14 +112,22 @@ def _signed(number: int) -> int:
     return number if number < _UINT64 // 2 else number - _UINT64
 
 
+def _comparing(args: list[object]) -> int:
+    return sum(arg.weight for arg in args if isinstance(arg, Semver))
+
+
 OVERLOADS: Final[tuple[Overload, ...]] = (
-    function("semver(string): semver", _semver, of_first),
-    function("semver(string, bool): semver", _semver, of_first),
-    function("isSemver(string): bool", _is_semver, of_first),
-    function("isSemver(string, bool): bool", _is_semver, of_first),
-    method("isGreaterThan(semver, semver): bool", lambda a, b: a.order > b.order),
-    method("isLessThan(semver, semver): bool", lambda a, b: a.order < b.order),
-    method("compareTo(semver, semver): int", lambda a, b: (a.order > b.order) - (a.order < b.order)),
+    function("semver(string): semver", _semver, of_first, work=_PARSING),
+    function("semver(string, bool): semver", _semver, of_first, work=_PARSING),
+    function("isSemver(string): bool", _is_semver, of_first, work=_PARSING),
+    function("isSemver(string, bool): bool", _is_semver, of_first, work=_PARSING),
+    method("isGreaterThan(semver, semver): bool", lambda a, b: a.order > b.order, work=_comparing),
+    method("isLessThan(semver, semver): bool", lambda a, b: a.order < b.order, work=_comparing),
+    method(
+        "compareTo(semver, semver): int",
+        lambda a, b: (a.order > b.order) - (a.order < b.order),
+        work=_comparing,
+    ),
     method("major(semver): int", lambda version: _signed(version.numbers[0])),
     method("minor(semver): int", lambda version: _signed(version.numbers[1])),
     method("patch(semver): int", lambda version: _signed(version.numbers[2])),

@@ -2,8 +2,9 @@
 
 from typing import Final
 
-from dradriver.cel.equality import contains
 from dradriver.cel.functions import Overload, function
+from dradriver.cel.membership import ValueSet
+from dradriver.cel.steps import Spend
 from dradriver.cel.values import size_of
 
 __all__ = ["OVERLOADS"]
@@ -11,8 +12,16 @@ __all__ = ["OVERLOADS"]
 _Items = tuple[object, ...]
 
 
-def _contains(items: _Items, part: _Items) -> bool:
-    return all(contains(items, item) for item in part)
+def _contains(items: _Items, part: _Items, *, spend: Spend) -> bool:
+    return all(map(ValueSet(spend, items).has, part))
+
+
+def _intersects(items: _Items, others: _Items, *, spend: Spend) -> bool:
+    return any(map(ValueSet(spend, others).has, items))
+
+
+def _equivalent(items: _Items, others: _Items, *, spend: Spend) -> bool:
+    return _contains(items, others, spend=spend) and _contains(others, items, spend=spend)
 
 
 def _cost(args: list[object], result: object) -> int:  # noqa: ARG001
@@ -24,14 +33,8 @@ def _double_cost(args: list[object], result: object) -> int:  # noqa: ARG001
 
 
 OVERLOADS: Final[tuple[Overload, ...]] = (
-    function("sets.contains(list(T), list(T)): bool", _contains, _cost),
-    function(
-        "sets.equivalent(list(T), list(T)): bool",
-        lambda a, b: _contains(a, b) and _contains(b, a),
-        _double_cost,
-    ),
-    function(
-        "sets.intersects(list(T), list(T)): bool", lambda a, b: any(contains(b, item) for item in a), _cost
-    ),
+    function("sets.contains(list(T), list(T)): bool", _contains, _cost, metered=True),
+    function("sets.equivalent(list(T), list(T)): bool", _equivalent, _double_cost, metered=True),
+    function("sets.intersects(list(T), list(T)): bool", _intersects, _cost, metered=True),
 )
 """Everything here, for the registry."""

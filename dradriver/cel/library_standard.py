@@ -9,8 +9,10 @@ from typing import Final
 from dradriver.cel.cost import by_sizes, half_product, of_first, of_second, smaller, zero
 from dradriver.cel.digits import whole
 from dradriver.cel.equality import compare, contains, equal, is_same, must_hash
-from dradriver.cel.errors import Fault
+from dradriver.cel.errors import Fault, shown
 from dradriver.cel.functions import Overload, function, method
+from dradriver.cel.steps import LONG_TEXT, Spend, fixed, of_both, searching
+from dradriver.cel.steps import of_first as for_first
 from dradriver.cel.values import Joined, TypeName, UInt, size_of, to_key, type_name
 
 __all__ = ["OVERLOADS", "checked_int", "checked_uint", "double_text"]
@@ -78,9 +80,9 @@ _ARITHMETIC: Final = (
     function("_+_(int, int): int", lambda a, b: checked_int(a + b)),
     function("_+_(uint, uint): uint", lambda a, b: checked_uint(int(a) + int(b))),
     function("_+_(double, double): double", lambda a, b: a + b),
-    function("_+_(string, string): string", lambda a, b: a + b, by_sizes),
-    function("_+_(bytes, bytes): bytes", lambda a, b: a + b, by_sizes),
-    function("_+_(list(A), list(A)): list(A)", _join),
+    function("_+_(string, string): string", lambda a, b: a + b, by_sizes, work=of_both(32)),
+    function("_+_(bytes, bytes): bytes", lambda a, b: a + b, by_sizes, work=of_both(32)),
+    function("_+_(list(A), list(A)): list(A)", _join, work=of_both(6)),
     function("_-_(int, int): int", lambda a, b: checked_int(a - b)),
     function("_-_(uint, uint): uint", lambda a, b: checked_uint(int(a) - int(b))),
     function("_-_(double, double): double", lambda a, b: a - b),
@@ -103,12 +105,24 @@ _ORDERED_PAIRS: Final = (
 )
 
 
+def _ordering(args: list[object]) -> int:
+    return 2 + min(size_of(args[0]), size_of(args[1])) // 64
+
+
+_ORDERING: Final = _ordering
+
+
 def _orders(name: str, test: Callable[[int], bool]) -> list[Overload]:
     def call(left: object, right: object) -> bool:
         return test(compare(left, right))
 
     return [
-        function(f"{name}({a}, {b}): bool", call, smaller if a in {"string", "bytes"} else zero_or_one)
+        function(
+            f"{name}({a}, {b}): bool",
+            call,
+            smaller if a in {"string", "bytes"} else zero_or_one,
+            work=_ORDERING,
+        )
         for a, b in _ORDERED_PAIRS
     ]
 
@@ -132,13 +146,15 @@ def _in_map(key: object, mapping: dict[object, object]) -> bool:
     return to_key(key) in mapping
 
 
+def _differ(left: object, right: object, *, spend: Spend) -> bool:
+    return not is_same(left, right, spend)
+
+
 _EQUALITY: Final = (
-    function("_==_(A, A): bool", equal, smaller),
-    function("_!=_(A, A): bool", lambda a, b: not is_same(a, b), smaller),
-    function(
-        "_in_(A, list(A)): bool", lambda item, items: contains(items, item), lambda args, _: size_of(args[1])
-    ),
-    function("_in_(A, map(A, B)): bool", _in_map),
+    function("_==_(A, A): bool", equal, smaller, metered=True),
+    function("_!=_(A, A): bool", _differ, smaller, metered=True),
+    function("_in_(A, list(A)): bool", contains, lambda args, _: size_of(args[1]), metered=True),
+    function("_in_(A, map(A, B)): bool", _in_map, work=for_first(LONG_TEXT)),
 )
 
 _SIZES: Final = tuple(
@@ -147,10 +163,29 @@ _SIZES: Final = tuple(
     for kind in ("bytes", "list(A)", "map(A, B)", "string")
 )
 
+
+def _searching(args: list[object]) -> int:
+    return searching(size_of(args[0]), size_of(args[1]))
+
+
+def _comparing_part(args: list[object]) -> int:
+    return size_of(args[1]) // LONG_TEXT
+
+
 _TEXT: Final = (
-    method("contains(string, string): bool", lambda text, part: part in text, half_product),
-    method("startsWith(string, string): bool", lambda text, part: text.startswith(part), of_second),
-    method("endsWith(string, string): bool", lambda text, part: text.endswith(part), of_second),
+    method("contains(string, string): bool", lambda text, part: part in text, half_product, work=_searching),
+    method(
+        "startsWith(string, string): bool",
+        lambda text, part: text.startswith(part),
+        of_second,
+        work=_comparing_part,
+    ),
+    method(
+        "endsWith(string, string): bool",
+        lambda text, part: text.endswith(part),
+        of_second,
+        work=_comparing_part,
+    ),
 )
 
 
@@ -159,7 +194,7 @@ def _to_bool(text: str) -> bool:
         return True
     if text in {"0", "f", "F", "FALSE", "false", "False"}:
         return False
-    raise Fault(f"{text!r} is not a bool")
+    raise Fault(f"{shown(text)} is not a bool")
 
 
 def _whole(value: float) -> int:
@@ -178,20 +213,20 @@ def _double_to_int(value: float) -> int:
 def _digits(text: str, *, signed: bool) -> int:
     body = text[1:] if signed and text[:1] in {"+", "-"} else text
     if not (body.isascii() and body.isdigit()):
-        raise Fault(f"{text!r} is not a number")
+        raise Fault(f"{shown(text)} is not a number")
     return whole(text)
 
 
 def _to_double(text: str) -> float:
     plain = text.lower().lstrip("+-")
     if text != text.strip() or not text.isascii():
-        raise Fault(f"{text!r} is not a double")
+        raise Fault(f"{shown(text)} is not a double")
     try:
         value = float.fromhex(text) if plain.startswith("0x") and "p" in plain else float(text)
     except (ValueError, OverflowError) as error:
-        raise Fault(f"{text!r} is not a double") from error
+        raise Fault(f"{shown(text)} is not a double") from error
     if math.isinf(value) and plain not in _NAMED_DOUBLES:
-        raise Fault(f"{text!r} is too large for a double")
+        raise Fault(f"{shown(text)} is too large for a double")
     return value
 
 
@@ -231,30 +266,30 @@ def _same(value: object) -> object:
 
 _CONVERSIONS: Final = (
     function("bool(bool): bool", _same),
-    function("bool(string): bool", _to_bool),
+    function("bool(string): bool", _to_bool, work=for_first(128)),
     function("bytes(bytes): bytes", _same),
-    function("bytes(string): bytes", lambda text: text.encode(errors="replace"), of_first),
+    function("bytes(string): bytes", lambda text: text.encode(errors="replace"), of_first, work=for_first(16)),
     function("double(double): double", _same),
     function("double(int): double", float),
-    function("double(string): double", _to_double),
+    function("double(string): double", _to_double, work=for_first(4, base=4)),
     function("double(uint): double", float),
     function("dyn(A): dyn", _same),
     function("int(int): int", _same),
     function("int(double): int", _double_to_int),
     function("int(duration): int", lambda duration: duration.nanos),
-    function("int(string): int", lambda text: checked_int(_digits(text, signed=True))),
+    function("int(string): int", lambda text: checked_int(_digits(text, signed=True)), work=for_first(16)),
     function("int(timestamp): int", lambda moment: moment.nanos // 10**9),
     function("int(uint): int", lambda value: checked_int(int(value))),
     function("string(string): string", _same),
     function("string(bool): string", lambda value: "true" if value else "false"),
-    function("string(bytes): string", _to_text, of_first),
-    function("string(double): string", double_text),
+    function("string(bytes): string", _to_text, of_first, work=for_first(16)),
+    function("string(double): string", double_text, work=fixed(40)),
     function("string(int): string", str),
     function("string(uint): string", lambda value: str(int(value))),
     function("uint(uint): uint", _same),
     function("uint(double): uint", lambda value: checked_uint(_whole(value) if not value < 0 else -1)),
     function("uint(int): uint", checked_uint),
-    function("uint(string): uint", lambda text: checked_uint(_digits(text, signed=False))),
+    function("uint(string): uint", lambda text: checked_uint(_digits(text, signed=False)), work=for_first(16)),
     function("type(A): type(A)", lambda value: TypeName(type_name(value))),
 )
 

@@ -6,11 +6,11 @@ from dradriver.cel.cost import double_first, double_result, of_first, traversal
 from dradriver.cel.errors import Fault
 from dradriver.cel.formatting import format_text
 from dradriver.cel.functions import Overload, function, method
+from dradriver.cel.steps import Spend, searching
+from dradriver.cel.steps import of_first as for_first
+from dradriver.cel.values import size_of
 
 __all__ = ["OVERLOADS"]
-
-_LONGEST: Final = 10_000_000
-"""Characters of a text that one call may make; reading one twice as long would break the cost limit."""
 
 _SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"  # noqa: E501
 _LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
@@ -58,16 +58,18 @@ def _last_index_of(text: str, part: str, start: int | None = None) -> int:
     return -1 if start >= len(text) else text.rfind(part, 0, start + len(part))
 
 
-def _replace(text: str, old: str, new: str, count: int = -1) -> str:
-    longest = len(text) + (text.count(old) if count < 0 else min(count, text.count(old))) * len(new)
-    if longest > _LONGEST:
-        raise Fault("the text would become too long")
+def _replace(text: str, old: str, new: str, count: int = -1, *, spend: Spend) -> str:
+    spend(2 * searching(len(text), len(old)))
+    found = text.count(old) if count < 0 else min(count, text.count(old))
+    spend((len(text) + found * (len(new) + 4)) // 32)
     return text.replace(old, new, count)
 
 
-def _split(text: str, separator: str, limit: int = -1) -> tuple[str, ...]:
+def _split(text: str, separator: str, limit: int = -1, *, spend: Spend) -> tuple[str, ...]:
     if limit == 0:
         return ()
+    spend(2 * searching(len(text), len(separator)))
+    spend(text.count(separator) if limit < 0 else min(limit, text.count(separator)))
     if separator:
         return tuple(text.split(separator, limit - 1 if limit > 0 else -1))
     if limit < 0 or limit >= len(text):
@@ -86,33 +88,42 @@ def _substring(text: str, start: int, end: int | None = None) -> str:
     return text[start:stop]
 
 
-def _join(texts: tuple[object, ...], separator: str = "") -> str:
+def _join(texts: tuple[object, ...], separator: str = "", *, spend: Spend) -> str:
+    spend(len(texts) // 2)
     parts = [text for text in texts if isinstance(text, str)]
     if len(parts) < len(texts):
         raise Fault("join() needs texts")
-    if sum(map(len, parts)) + len(parts) * len(separator) > _LONGEST:
-        raise Fault("the text would become too long")
+    spend((sum(map(len, parts)) + len(parts) * len(separator)) // 32)
     return separator.join(parts)
+
+
+def _searching(args: list[object]) -> int:
+    return size_of(args[0]) // 16 + searching(size_of(args[0]), size_of(args[1]))
 
 
 OVERLOADS: Final[tuple[Overload, ...]] = (
     method("charAt(string, int): string", _char_at),
-    method("indexOf(string, string): int", _index_of, traversal),
-    method("indexOf(string, string, int): int", _index_of, traversal),
-    method("lastIndexOf(string, string): int", _last_index_of, traversal),
-    method("lastIndexOf(string, string, int): int", _last_index_of, traversal),
-    method("lowerAscii(string): string", lambda text: text.translate(_LOWER), of_first),
-    method("upperAscii(string): string", lambda text: text.translate(_UPPER), of_first),
-    method("replace(string, string, string): string", _replace, double_first),
-    method("replace(string, string, string, int): string", _replace, double_first),
-    method("split(string, string): list(string)", _split, double_first),
-    method("split(string, string, int): list(string)", _split, double_first),
-    method("substring(string, int): string", _substring, of_first),
-    method("substring(string, int, int): string", _substring, of_first),
-    method("trim(string): string", lambda text: text.strip(_SPACE), of_first),
-    method("join(list(string)): string", _join, double_result),
-    method("join(list(string), string): string", _join, double_result),
-    method("format(string, list(dyn)): string", format_text, of_first),
-    function("strings.quote(string): string", lambda text: f'"{text.translate(_ESCAPES)}"', of_first),
+    method("indexOf(string, string): int", _index_of, traversal, work=_searching),
+    method("indexOf(string, string, int): int", _index_of, traversal, work=_searching),
+    method("lastIndexOf(string, string): int", _last_index_of, traversal, work=_searching),
+    method("lastIndexOf(string, string, int): int", _last_index_of, traversal, work=_searching),
+    method("lowerAscii(string): string", lambda text: text.translate(_LOWER), of_first, work=for_first(2)),
+    method("upperAscii(string): string", lambda text: text.translate(_UPPER), of_first, work=for_first(2)),
+    method("replace(string, string, string): string", _replace, double_first, metered=True),
+    method("replace(string, string, string, int): string", _replace, double_first, metered=True),
+    method("split(string, string): list(string)", _split, double_first, metered=True),
+    method("split(string, string, int): list(string)", _split, double_first, metered=True),
+    method("substring(string, int): string", _substring, of_first, work=for_first(32)),
+    method("substring(string, int, int): string", _substring, of_first, work=for_first(32)),
+    method("trim(string): string", lambda text: text.strip(_SPACE), of_first, work=for_first(32)),
+    method("join(list(string)): string", _join, double_result, metered=True),
+    method("join(list(string), string): string", _join, double_result, metered=True),
+    method("format(string, list(dyn)): string", format_text, of_first, metered=True),
+    function(
+        "strings.quote(string): string",
+        lambda text: f'"{text.translate(_ESCAPES)}"',
+        of_first,
+        work=for_first(2),
+    ),
 )
 """Everything here, for the registry."""

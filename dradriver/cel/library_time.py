@@ -11,9 +11,10 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from dradriver.cel.digits import whole
-from dradriver.cel.errors import Fault
+from dradriver.cel.errors import Fault, shown
 from dradriver.cel.functions import Overload, function, method
-from dradriver.cel.values import Duration, Timestamp
+from dradriver.cel.steps import fixed, of_first
+from dradriver.cel.values import Duration, Timestamp, size_of
 
 __all__ = ["OVERLOADS", "checked_duration", "duration_text", "timestamp_text"]
 
@@ -30,6 +31,22 @@ _OFFSET: Final = re.compile(r"([+-]?[0-9]+):([+-]?[0-9]+)")
 _EARLIEST: Final = -62135596800
 _LATEST: Final = 253402300799
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+_CALENDAR: Final = fixed(30)
+_LONGEST_ZONE: Final = 255
+_NAMED_ZONE: Final = 1_000
+"""Steps of looking a time zone up by its name: the platform reads a file for it."""
+
+
+def _zoned(args: list[object]) -> int:
+    zone = args[1]
+    return 60 if not isinstance(zone, str) or ":" in zone[:8] or zone in {"", "UTC"} else _NAMED_ZONE
+
+
+def _reading(args: list[object]) -> int:
+    """A duration has a unit every two characters at most, and each is read by itself."""
+    return 30 + 3 * size_of(args[0])
 
 
 def checked_duration(nanos: int) -> Duration:
@@ -65,21 +82,21 @@ def _duration(text: str) -> Duration:
         total += whole(part[1] or "0") * unit + whole(fraction or "0") * unit // 10 ** len(fraction)
         position = part.end()
     if not body or position < len(body):
-        raise Fault(f"{text!r} is not a duration", "write it like 1h30m or 1.5s")
+        raise Fault(f"{shown(text)} is not a duration", "write it like 1h30m or 1.5s")
     return checked_duration(sign * total)
 
 
 def _timestamp(text: str) -> Timestamp:
     match = _MOMENT.fullmatch(text)
     if match is None:
-        raise Fault(f"{text!r} is not a timestamp", "write it like 2030-01-31T10:00:00Z")
+        raise Fault(f"{shown(text)} is not a timestamp", "write it like 2030-01-31T10:00:00Z")
     offset = 0 if match[8] else (int(match[10]) * 3600 + int(match[11]) * 60) * (-1 if match[9] == "-" else 1)
     if match[8] is None and (int(match[10]) > 24 or int(match[11]) > 60):
-        raise Fault(f"{text!r} is not a timestamp", "no such zone")
+        raise Fault(f"{shown(text)} is not a timestamp", "no such zone")
     try:
         moment = datetime(*map(int, match.groups()[:6]), tzinfo=UTC)  # type: ignore[misc,arg-type]
     except ValueError as error:
-        raise Fault(f"{text!r} is not a timestamp", "no such day or time") from error
+        raise Fault(f"{shown(text)} is not a timestamp", "no such day or time") from error
     seconds = (moment - _EPOCH) // timedelta(seconds=1) - offset
     fraction = int((match[7] or "").ljust(9, "0")[:9])
     return _checked_timestamp(seconds * _SECOND + fraction, offset)
@@ -109,21 +126,23 @@ def duration_text(duration: Duration) -> str:
 
 @lru_cache(maxsize=64)
 def _zone(name: str) -> tzinfo:
+    if len(name) > _LONGEST_ZONE:
+        raise Fault(f"unknown time zone {shown(name)}")
     if ":" in name:
         match = _OFFSET.fullmatch(name)
         if match is None or not 0 <= whole(match[2]) <= 59:
-            raise Fault(f"{name!r} is not an offset from UTC")
+            raise Fault(f"{shown(name)} is not an offset from UTC")
         hours, minutes = whole(match[1]), whole(match[2])
         offset = hours * 60 - minutes if name[0] == "-" else hours * 60 + minutes
         if abs(offset) >= 24 * 60:
-            raise Fault(f"{name!r} is not an offset from UTC")
+            raise Fault(f"{shown(name)} is not an offset from UTC")
         return timezone(timedelta(minutes=offset))
     if name in {"", "UTC"}:
         return UTC
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
-        raise Fault(f"unknown time zone {name!r}") from error
+        raise Fault(f"unknown time zone {shown(name)}") from error
 
 
 def _local(moment: Timestamp, zone: str) -> datetime:
@@ -135,8 +154,8 @@ def _local(moment: Timestamp, zone: str) -> datetime:
 
 def _getters(name: str, part: Callable[[datetime], int]) -> tuple[Overload, Overload]:
     return (
-        method(f"{name}(timestamp): int", lambda moment: part(_local(moment, ""))),
-        method(f"{name}(timestamp, string): int", lambda moment, zone: part(_local(moment, zone))),
+        method(f"{name}(timestamp): int", lambda moment: part(_local(moment, "")), work=_CALENDAR),
+        method(f"{name}(timestamp, string): int", lambda moment, zone: part(_local(moment, zone)), work=_zoned),
     )
 
 
@@ -168,11 +187,11 @@ _PARTS: Final = (
 OVERLOADS: Final[tuple[Overload, ...]] = (
     function("timestamp(timestamp): timestamp", lambda moment: moment),
     function("timestamp(int): timestamp", lambda seconds: _checked_timestamp(seconds * _SECOND)),
-    function("timestamp(string): timestamp", _timestamp),
+    function("timestamp(string): timestamp", _timestamp, work=of_first(4, base=40)),
     function("duration(duration): duration", lambda duration: duration),
-    function("duration(string): duration", _duration),
-    function("string(timestamp): string", timestamp_text),
-    function("string(duration): string", duration_text),
+    function("duration(string): duration", _duration, work=_reading),
+    function("string(timestamp): string", timestamp_text, work=_CALENDAR),
+    function("string(duration): string", duration_text, work=_CALENDAR),
     function("_+_(duration, duration): duration", lambda a, b: checked_duration(a.nanos + b.nanos)),
     function("_+_(duration, timestamp): timestamp", lambda a, b: _moved(b, a.nanos)),
     function("_+_(timestamp, duration): timestamp", lambda a, b: _moved(a, b.nanos)),
@@ -181,7 +200,7 @@ OVERLOADS: Final[tuple[Overload, ...]] = (
     function("_-_(timestamp, timestamp): duration", lambda a, b: checked_duration(a.nanos - b.nanos)),
     *(overload for name, part in _PARTS for overload in _getters(name, part)),
     method("getMilliseconds(timestamp): int", _milliseconds),
-    method("getMilliseconds(timestamp, string): int", _milliseconds),
+    method("getMilliseconds(timestamp, string): int", _milliseconds, work=_zoned),
     method("getHours(duration): int", _truncated(3600 * _SECOND)),
     method("getMinutes(duration): int", _truncated(60 * _SECOND)),
     method("getSeconds(duration): int", _truncated(_SECOND)),

@@ -6,9 +6,10 @@ from typing import Final
 from urllib.parse import quote, unquote, unquote_plus, unquote_to_bytes
 
 from dradriver.cel.cost import of_first
-from dradriver.cel.errors import Fault
+from dradriver.cel.errors import Fault, shown
 from dradriver.cel.functions import Overload, function, method
-from dradriver.cel.values import Opaque
+from dradriver.cel.steps import LONG_TEXT, Work
+from dradriver.cel.values import Opaque, size_of
 
 __all__ = ["OVERLOADS", "check_url"]
 
@@ -31,13 +32,17 @@ class _Parts:
     fragment: str = ""
 
 
+def _length(parts: _Parts) -> int:
+    return sum(len(getattr(parts, name)) for name in _Parts.__slots__)
+
+
 class _Url(Opaque):
     __slots__ = ("parts",)
 
     cel_type = "kubernetes.URL"
 
     def __init__(self, parts: _Parts) -> None:
-        super().__init__(parts)
+        super().__init__(parts, weight=_length(parts) // LONG_TEXT)
         self.parts = parts
 
 
@@ -51,7 +56,7 @@ def check_url(text: str) -> None:
 
 
 def _parse(text: str, *, fragment: bool) -> _Parts:
-    problem = Fault(f"{text!r} is not an absolute URL")
+    problem = Fault(f"{shown(text)} is not an absolute URL")
     if not text or any(ord(char) < 0x20 or ord(char) == 0x7F for char in text):
         raise problem
     rest, _, tail = text.partition("#") if fragment else (text, "", "")
@@ -142,14 +147,28 @@ def _query(url: _Url) -> dict[object, object]:
     return found
 
 
+def _parsing(args: list[object]) -> int:
+    return 60 + 2 * size_of(args[0])
+
+
+def _part(characters: int) -> Work:
+    """Steps of reading a URL's parts; one reads some characters."""
+
+    def work(args: list[object]) -> int:
+        url = args[0]
+        return 40 + (_length(url.parts) * 3 // characters if isinstance(url, _Url) else 0)
+
+    return work
+
+
 OVERLOADS: Final[tuple[Overload, ...]] = (
-    function("url(string): url", _url, of_first),
-    function("isURL(string): bool", _is_url),
+    function("url(string): url", _url, of_first, work=_parsing),
+    function("isURL(string): bool", _is_url, work=_parsing),
     method("getScheme(url): string", lambda url: url.parts.scheme),
     method("getHost(url): string", lambda url: url.parts.host),
-    method("getHostname(url): string", _hostname),
-    method("getPort(url): string", _port),
-    method("getEscapedPath(url): string", _escaped_path),
-    method("getQuery(url): map(string, list(string))", _query),
+    method("getHostname(url): string", _hostname, work=_part(64)),
+    method("getPort(url): string", _port, work=_part(64)),
+    method("getEscapedPath(url): string", _escaped_path, work=_part(1)),
+    method("getQuery(url): map(string, list(string))", _query, work=_part(1)),
 )
 """Everything here, for the registry."""

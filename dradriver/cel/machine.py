@@ -7,10 +7,11 @@ absorbs it, as CEL wants: `&&` and `||` do, everything else passes it on.
 from collections.abc import Callable
 from typing import TypeAlias
 
-from dradriver.cel.cost import LIMIT
+from dradriver.cel import cost as prices
+from dradriver.cel import steps as work
 from dradriver.cel.errors import AbortError, Fault
 
-__all__ = ["UNSET", "Instruction", "Machine", "execute"]
+__all__ = ["UNSET", "Instruction", "Machine", "Program", "execute", "located"]
 
 
 class Machine:
@@ -21,11 +22,12 @@ class Machine:
         slots: variables of comprehensions and bindings.
         returns: where to go on when a lazily computed binding is done.
         position: of the next instruction.
-        cost: so far.
+        cost: so far, in CEL's units.
+        steps: made so far.
         device: what `device` is.
     """
 
-    __slots__ = ("cost", "device", "position", "returns", "slots", "stack")
+    __slots__ = ("cost", "device", "position", "returns", "slots", "stack", "steps")
 
     def __init__(self, device: object, slots: int) -> None:
         self.stack: list[object] = []
@@ -33,7 +35,30 @@ class Machine:
         self.returns: list[int] = []
         self.position = 0
         self.cost = 0
+        self.steps = 0
         self.device = device
+
+    def spend(self, steps: int) -> None:
+        """Counts steps that are about to be made.
+
+        Raises:
+            AbortError: they exceed the limit of one evaluation.
+        """
+        self.steps += steps
+        if self.steps > work.LIMIT:
+            work.check(self.steps)
+
+    def check(self) -> None:
+        """Ends an evaluation that has taken too much. Every round of a loop asks: little happens between two.
+
+        Raises:
+            AbortError: it cost more, or made more steps, than one evaluation may.
+        """
+        if self.cost > prices.LIMIT:
+            raise AbortError(
+                f"it costs more than {prices.LIMIT}", "look at fewer elements, or compare before you compute"
+            )
+        work.check(self.steps)
 
 
 Instruction: TypeAlias = Callable[[Machine], None]
@@ -47,23 +72,40 @@ UNSET = _Unset()
 """A binding that nothing has asked for yet."""
 
 
-def execute(code: list[Instruction], slots: int, device: object) -> tuple[object, int]:
-    """Runs a program; returns its value, which may be a `Fault`, and its cost.
+class Program:
+    """A compiled expression.
+
+    Attributes:
+        code: its instructions.
+        slots: how many variables they use.
+        steps: of running each instruction once, without the bodies of loops: these spend theirs in each round.
+    """
+
+    __slots__ = ("code", "slots", "steps")
+
+    def __init__(self, code: list[Instruction], slots: int, steps: int) -> None:
+        self.code = code
+        self.slots = slots
+        self.steps = steps
+
+
+def execute(program: Program, device: object) -> tuple[object, int, int]:
+    """Runs a program; returns its value, which may be a `Fault`, its cost and its steps.
 
     Raises:
-        AbortError: it cost more than one evaluation may, or Kubernetes' own evaluator would break off.
+        AbortError: it takes more than one evaluation may, or Kubernetes' own evaluator would break off.
     """
-    machine = Machine(device, slots)
+    machine = Machine(device, program.slots)
+    machine.steps = program.steps
+    code = program.code
     end = len(code)
     while machine.position < end:
         instruction = code[machine.position]
         machine.position += 1
         instruction(machine)
-        if machine.cost > LIMIT:
-            raise AbortError(
-                f"it costs more than {LIMIT}", "look at fewer elements, or compare before you compute"
-            )
-    return machine.stack.pop(), machine.cost
+    if machine.steps > work.LIMIT or machine.cost > prices.LIMIT:
+        machine.check()
+    return machine.stack.pop(), machine.cost, machine.steps
 
 
 def located(fault: Fault, offset: int) -> Fault:

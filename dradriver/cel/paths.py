@@ -5,11 +5,12 @@ A path through an optional value stays optional: what is missing becomes `option
 
 from typing import Final
 
-from dradriver.cel.errors import Fault
+from dradriver.cel.errors import Fault, shown
 from dradriver.cel.values import NONE, Optional, UInt, to_key, type_name
 
 __all__ = ["is_present", "qualify", "qualify_optional"]
 
+_LONGEST_NAME: Final = 63
 _KEYS: Final = frozenset({str, int, UInt, bool, float})
 
 
@@ -62,7 +63,10 @@ def is_present(value: object, key: object) -> bool:
 
 def _missing(key: object) -> Fault:
     if isinstance(key, str):
-        return Fault(f"no such key: {key}", f"use has(...) or .?{key}")
+        name = key if len(key) <= _LONGEST_NAME else shown(key)
+        return Fault(f"no such key: {name}", f"use has(...) or .?{name}")
+    if isinstance(key, bytes | tuple | list | dict):
+        return Fault(f"no such key: a {type_name(key)}", "use `in` or [?...]")
     return Fault(f"no such key: {key}", "use `in` or [?...]")
 
 

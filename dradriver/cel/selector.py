@@ -1,19 +1,34 @@
 """A selector: compiled once, asked for many devices."""
 
 from functools import lru_cache
+from typing import NamedTuple
 
 from dradriver.cel.checker import check
-from dradriver.cel.compile import Program, compile_program, fold
+from dradriver.cel.compile import compile_program, fold
 from dradriver.cel.cost import MAX_LENGTH
 from dradriver.cel.environment import SelectorDevice
 from dradriver.cel.errors import AbortError, CompileError, EvaluationError, Fault
 from dradriver.cel.fast import LARGEST_DEVICE, FastProgram, fast_program
-from dradriver.cel.machine import execute
+from dradriver.cel.machine import Program, execute
 from dradriver.cel.parser import parse
 from dradriver.cel.reads import attributes_read
 from dradriver.cel.values import type_name
 
-__all__ = ["Selector", "compile_selector"]
+__all__ = ["Evaluation", "Selector", "compile_selector"]
+
+
+class Evaluation(NamedTuple):
+    """What one evaluation gave and took.
+
+    Attributes:
+        verdict: whether the device is selected.
+        cost: in CEL's units, as Kubernetes counts it.
+        steps: as this package counts its own work.
+    """
+
+    verdict: bool
+    cost: int
+    steps: int
 
 
 class Selector:
@@ -65,25 +80,28 @@ class Selector:
                 verdict = None
             if verdict is True or verdict is False:
                 return verdict
-        return self.evaluate(device)[0]
+        return self._run(device)[0]
 
-    def evaluate(self, device: SelectorDevice) -> tuple[bool, int]:
-        """The verdict with what it cost, in CEL's units; always by the machine.
+    def evaluate(self, device: SelectorDevice) -> Evaluation:
+        """The verdict with what it took; always by the machine.
 
         Raises:
             EvaluationError: as `matches`.
         """
+        return Evaluation(*self._run(device))
+
+    def _run(self, device: SelectorDevice) -> tuple[bool, int, int]:
         if device.fault is not None:
             raise EvaluationError(self.expression, None, device.fault.reason, device.fault.hint)
         try:
-            value, cost = execute(self._program.code, self._program.slots, device.view)
+            value, cost, steps = execute(self._program, device.view)
         except AbortError as abort:
             raise EvaluationError(self.expression, None, abort.reason, abort.hint) from None
         if isinstance(value, Fault):
             raise EvaluationError(self.expression, value.offset, value.reason, value.hint)
         if not isinstance(value, bool):
             raise EvaluationError(self.expression, None, f"it gives a {type_name(value)}, not a bool")
-        return value, cost
+        return value, cost, steps
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a selector never changes: {name}")

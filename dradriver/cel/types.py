@@ -68,13 +68,15 @@ class Type:
         if not isinstance(other, Type):
             return NotImplemented
         pending = [(self, other)]
+        compared: set[tuple[int, int]] = set()
         while pending:
             a, b = pending.pop()
             if a is b:
                 continue
             if a.name != b.name or a.is_parameter != b.is_parameter or len(a.params) != len(b.params):
                 return False
-            pending.extend(zip(a.params, b.params, strict=True))
+            if a.params and _is_new((id(a), id(b)), compared):
+                pending.extend(zip(a.params, b.params, strict=True))
         return True
 
     def __hash__(self) -> int:
@@ -82,6 +84,14 @@ class Type:
 
     def __str__(self) -> str:
         return _shown(self, _DEEPEST_SHOWN)
+
+
+def _is_new(pair: tuple[int, int], seen: set[tuple[int, int]]) -> bool:
+    """Whether two types meet for the first time: they share parts, so walking all paths takes for ever."""
+    if pair in seen:
+        return False
+    seen.add(pair)
+    return True
 
 
 BOOL: Final = Type("bool")
@@ -149,7 +159,7 @@ def _shown(shown: Type, levels: int) -> str:
 
 
 _DEEPEST_SHOWN: Final = 5
-_MOST_STEPS: Final = 200_000
+_MOST_STEPS: Final = 80_000
 
 
 class Bindings:
@@ -161,6 +171,7 @@ class Bindings:
 
     def __init__(self) -> None:
         self._found: dict[Type, Type] = {}
+        self._before: list[tuple[Type, Type | None]] = []
         self._fresh = 0
         self._steps = 0
 
@@ -175,11 +186,19 @@ class Bindings:
         Raises:
             Fault: the types are too large to tell.
         """
-        before = dict(self._found)
+        self._before.clear()
         if len(given) == len(wanted) and self._all_fit(list(zip(given, wanted, strict=True))):
             return True
-        self._found = before
+        for param, bound in reversed(self._before):
+            if bound is None:
+                del self._found[param]
+            else:
+                self._found[param] = bound
         return False
+
+    def _bind(self, param: Type, bound: Type) -> None:
+        self._before.append((param, self._found.get(param)))
+        self._found[param] = bound
 
     def resolve(self, found: Type) -> Type:
         """`found` with every bound parameter replaced by its type.
@@ -249,14 +268,14 @@ class Bindings:
     def _substitute(self, param: Type, candidate: Type) -> list[tuple[Type, Type, Type | None]]:
         bound = self._found.get(param)
         if bound is None:
-            self._found[param] = candidate
+            self._bind(param, candidate)
             return []
         return [] if candidate == bound else [(candidate, bound, None), (candidate, bound, param)]
 
     def _generalize(self, param: Type, candidate: Type, bound: Type) -> None:
         general = join(candidate, bound)
         if self._free_of(param, general):
-            self._found[param] = general
+            self._bind(param, general)
 
     def _free_of(self, param: Type, within: Type) -> bool:
         """Whether binding `param` to `within` makes no type contain itself."""
@@ -275,12 +294,13 @@ class Bindings:
 def join(first: Type, second: Type) -> Type:
     """The more general of two types that fit each other."""
     pending = [(first, second)]
+    joined: set[tuple[int, int]] = set()
     while pending:
         a, b = pending.pop()
         if a is b or a.is_dyn or a.is_parameter:
             continue
         if b.is_dyn or b.is_parameter or a.name != b.name or len(a.params) != len(b.params):
             return second
-        if a.name != "type":
+        if a.name != "type" and _is_new((id(a), id(b)), joined):
             pending.extend(zip(a.params, b.params, strict=True))
     return first

@@ -154,18 +154,20 @@ class Opaque:
 
     Attributes:
         identity: what decides whether two values of one class are equal.
+        weight: steps of comparing two of them, besides those of any two values.
         cel_type: the name of its type in CEL.
         hashable: whether Kubernetes can look it up in a map.
         size: in the cost model.
     """
 
-    __slots__ = ("identity",)
+    __slots__ = ("identity", "weight")
 
     cel_type: ClassVar[str]
     hashable: ClassVar[bool] = True
 
-    def __init__(self, identity: object) -> None:
+    def __init__(self, identity: object, weight: int = 0) -> None:
         self.identity = identity
+        self.weight = weight
 
     @property
     def size(self) -> int:

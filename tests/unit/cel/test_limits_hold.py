@@ -4,8 +4,10 @@ import sys
 from collections.abc import Callable
 
 import pytest
+import re2
 
 from dradriver.cel import CompileError, EvaluationError, Selector, SelectorDevice
+from dradriver.cel.regex import pattern_size
 from tests.unit.cel.devices import GPU, matches
 
 TEN = "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]"
@@ -67,19 +69,28 @@ def test_more_than_ten_kibibytes_do_not_compile() -> None:
         Selector(f'"{"ü" * 5_200}" != ""')
 
 
+EXPENSIVE = "lists.range(1000).distinct().size() == 1000"
+ENDLESS = f"{TEN}.all(a, " * 6 + "true" + ")" * 6
+
+
 def test_an_evaluation_that_costs_more_than_a_million_fails() -> None:
-    expression = f"{TEN}.all(a, " * 6 + "true" + ")" * 6
     with pytest.raises(EvaluationError, match="costs more than 1000000"):
-        matches(expression)
+        matches(EXPENSIVE)
 
 
-def test_nothing_absorbs_the_cost_limit() -> None:
-    with pytest.raises(EvaluationError, match="costs more than 1000000"):
-        matches(f"({TEN}.all(a, " * 1 + f"{TEN}.all(b, " * 5 + "true" + ")" * 6 + ") || true")
+def test_an_evaluation_that_makes_too_many_steps_fails() -> None:
+    with pytest.raises(EvaluationError, match="takes more than 200000 steps"):
+        matches(ENDLESS)
+
+
+@pytest.mark.parametrize("expression", [EXPENSIVE, ENDLESS])
+def test_nothing_absorbs_a_limit(expression: str) -> None:
+    with pytest.raises(EvaluationError, match="more than"):
+        matches(f"({expression}) || true")
 
 
 def test_the_budget_is_that_of_one_evaluation() -> None:
-    selector = Selector("lists.range(60000).map(x, x).size() == 60000")
+    selector = Selector("lists.range(10000).map(x, x).size() == 10000")
     assert [selector.matches(GPU) for _ in range(3)] == [True, True, True]
 
 
@@ -87,8 +98,103 @@ def test_a_large_device_costs_what_it_costs() -> None:
     """The fast path knows no cost, so it is not taken where the device is unusually large."""
     selector = Selector('device.attributes["d"].text.matches("(a|b)+x")')
     assert not selector.matches(SelectorDevice("d", {"text": "ab" * 100}))
-    with pytest.raises(EvaluationError, match="costs more"):
+    with pytest.raises(EvaluationError, match="more than"):
         selector.matches(SelectorDevice("d", {"text": "ab" * 3_000_000}))
+
+
+def bindings_that_multiply(levels: int) -> str:
+    """Four times as many elements on each level."""
+    source = "b.size() > 0"
+    for _ in range(levels):
+        source = f"cel.bind(b, b + b + b + b, {source})"
+    return f"cel.bind(b, [1, 2, 3, 4], {source})"
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "lists.range(300000).distinct().size() > 0",
+        'lists.range(20000).all(i, "aaaa".matches("a{" + string(i % 1000) + "}") || true)',
+        bindings_that_multiply(12),
+        "lists.range(50000).all(i, i >= 0)",
+        'cel.bind(t, lists.range(9000).map(i, "a").join(), '
+        'lists.range(1000).all(i, t.lastIndexOf("ab" + t) < 0))',
+        "lists.range(200).all(i, timestamp(0).getHours('No/Such' + string(i)) == 0 || true) && "
+        "lists.range(200).all(i, timestamp(0).getHours('No/Such' + string(i)) == 0 || true)",
+        'lists.range(3000).all(i, "a".matches("(a|b)*a(a|b){12}") || true)',
+    ],
+    ids=lambda expression: expression[:30],
+)
+def test_steps_are_spent_before_the_work(expression: str) -> None:
+    with pytest.raises(EvaluationError, match="takes more than 200000 steps"):
+        matches(expression)
+
+
+def test_a_loop_of_eight_thousand_rounds_is_within_the_limit() -> None:
+    assert matches("lists.range(8000).all(i, i >= 0)")
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "optional.of(1)" + ".optMap(a, a)" * 40 + ".hasValue()",
+        "optional.of(1)" + ".optFlatMap(a, optional.of(a))" * 40 + ".hasValue()",
+    ],
+    ids=["optMap", "optFlatMap"],
+)
+def test_macros_that_multiply_do_not_compile(expression: str) -> None:
+    with pytest.raises(CompileError, match="too large when its macros are expanded"):
+        Selector(expression)
+
+
+@pytest.mark.parametrize("body", ["[a, b].size() == 2", "(true ? a : b) == a", "{a: b, b: a}.size() == 2"])
+def test_types_that_share_their_parts_do_not_compile_for_ever(body: str) -> None:
+    source = body
+    for _ in range(30):
+        source = f"cel.bind(a, {{a: a}}, cel.bind(b, {{b: b}}, {source}))"
+    with pytest.raises(CompileError, match="the types in it are too large"):
+        Selector(f"cel.bind(a, 1, cel.bind(b, 1, {source}))")
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        r'"".matches("\\pL{100}")',
+        " || ".join(f'"".matches("a{{{900 + n}}}")' for n in range(20)),
+        '"".matches("((a{30}){30}|b{900}){1,1000}")',
+    ],
+)
+def test_literal_patterns_that_are_large_together_do_not_compile(expression: str) -> None:
+    with pytest.raises(CompileError, match=r"too large|repetition"):
+        Selector(expression)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "a", "a|b", "[a-z]{50}", "[^/]{50}", ".{50}", r"\w{50}", r"\W{50}", r"\pL", r"\PN", "(a?){50}",
+        "(a*)*" * 20, "(?i)k{50}", "(?i:[^k]){20}", "[[:alpha:]é-ÿ]{50}", r"[\x{100}-\x{10ffff}]{20}",
+        "((a{5}){5}){5}", "é{50}", "(?P<name>a)+?", r"\Qa.b\E+", "^(A100|H100)$",
+    ],
+)  # fmt: skip
+def test_a_pattern_is_estimated_at_no_less_than_it_compiles_to(pattern: str) -> None:
+    compiled = re2.compile(pattern)
+    assert pattern_size(pattern) >= max(compiled.programsize, compiled.reverseprogramsize)
+
+
+def test_a_pattern_is_compiled_when_the_selector_is() -> None:
+    """A pattern that only the device knows is compiled, and paid for, in each round; a literal one is not."""
+    device = SelectorDevice("d", {"pattern": "a{500}", "text": "b"})
+    loop = 'lists.range(50).all(i, !device.attributes["d"].text.matches({}))'
+    literal = Selector(loop.format('"a{500}"')).evaluate(device).steps
+    dynamic = Selector(loop.format('device.attributes["d"].pattern')).evaluate(device).steps
+    assert dynamic > 10 * literal
+
+
+def test_an_error_shows_no_more_than_a_part_of_a_long_text() -> None:
+    with pytest.raises(EvaluationError) as caught:
+        matches('cel.bind(t, lists.range(1000).map(i, "x").join(), bool(t))')
+    assert len(str(caught.value)) < 400
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,29 @@
+"""Whatever a selector says, one evaluation ends within 100 ms of CPU time and 64 MiB.
+
+A process of its own evaluates hostile selectors with so much memory to grow by and measures the CPU time of
+each one; the fastest of several runs counts. KILLS in the environment, which `make faults` sets, scales their
+number; SEED is the first seed. The bounded form of this law, which counts calls and bytes and measures no time,
+is in `tests/properties`.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+KILLS = int(os.environ.get("KILLS", "0"))
+SEED = int(os.environ.get("SEED", "0"))
+SELECTORS = 20 * KILLS
+
+
+@pytest.mark.skipif(KILLS == 0, reason="it measures CPU time, which `make faults` does")
+@pytest.mark.timeout(60 + SELECTORS)
+def test_an_evaluation_ends_within_its_time_and_memory() -> None:
+    print(f"SEED={SEED} KILLS={KILLS}")
+    command = [sys.executable, "-m", "tests.properties.hostile_selectors", str(SEED), str(SELECTORS)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
