@@ -23,7 +23,7 @@ from dradriver.allocator.explain import Kind, Reason, Refusal, Reporter
 from dradriver.allocator.features import Features
 from dradriver.allocator.inventory import Inventory, PooledDevice, PoolView
 from dradriver.allocator.nodes import Node
-from dradriver.allocator.order import ORDERED, PACKED, Order
+from dradriver.allocator.order import ORDERED, ORDERS, PACKED, Order
 from dradriver.allocator.result import allocations_of
 from dradriver.allocator.selectors import Deriver, Matcher, SelectorProvider
 from dradriver.allocator.supply import Supply, offers_on
@@ -34,6 +34,7 @@ from dradriver.model.deviceclass import DeviceClass
 __all__ = [
     "MAX_STEPS",
     "ORDERED",
+    "ORDERS",
     "PACKED",
     "CelSelectors",
     "Deriver",
@@ -98,6 +99,7 @@ def allocate(  # noqa: PLR0913 - the snapshot has this many parts
     """
     reporter = reporter or _SILENT
     wanted = wanted_by(claims, classes, features, selectors)
-    supply = Supply(offers_on(node, inventory, in_use, features), features, skips_devices=order.skips_devices)
+    offers = offers_on(node, inventory, in_use, features, skips_devices=order.skips_devices)
+    supply = Supply(offers, features)
     found = attempt(wanted, supply, node, features, order=order, reporter=reporter, max_steps=max_steps)
     return allocations_of(claims, found.chosen(features), node, features, now)

@@ -122,7 +122,8 @@ def attempt(
         Refusal: there is none, or the search gave up.
     """
     preferences = _arrange(supply, order)
-    state = State(supply, constraints_of(wanted.claims, features))
+    constraints = constraints_of(wanted.claims, features)
+    state = State(supply, constraints, admin_consumes=order.admin_consumes)
     planner = Planner(wanted.claims, supply, state, Filter(supply, state, node, features), reporter, node.name)
     picks = Search(planner, planner.plans(wanted.requests), reporter, max_steps).run()
     return Found(supply, picks, preferences)

@@ -32,7 +32,7 @@ class Bounds:
         self._requests = requests
         self._state = state
         self._known_joins: dict[tuple[int, int, int], int] = {}
-        self._known_floors: dict[tuple[int, int], dict[int, int]] = {}
+        self._known_floors: dict[tuple[int, int, bool], dict[int, int]] = {}
         demands = _Demands(sum(1 << device for device, shares in enumerate(state.shares) if shares is not None))
         floors = [0] * len(state.totals)
         self._own_values = [self._values_of(request) for request in requests]
@@ -119,7 +119,7 @@ class Bounds:
 
     def _found(self, plan: Plan) -> int:
         """How many devices the plan finds, whatever the other requests take."""
-        found = plan.mask & self._state.free(plan.use.excludes)
+        found = plan.mask & self._state.free(plan.use.excludes, consumes=plan.use.consumes)
         for number, values in zip(plan.use.constraints, plan.use.values, strict=True):
             found &= self._may_join(number, values)
         return found.bit_count()
@@ -151,7 +151,7 @@ class Bounds:
 
     def _least_of(self, plan: Plan) -> list[int]:
         """What the plan takes at least of each counter name."""
-        key = plan.mask, id(plan.use.draws)
+        key = plan.mask, id(plan.use.draws), plan.use.consumes
         if key not in self._known_floors:
             self._known_floors[key] = self._floor(plan)
         floor = self._known_floors[key]
@@ -163,7 +163,7 @@ class Bounds:
         for index, device in enumerate(plan.devices):
             mine: dict[int, int] = {}
             # Of a device to be shared a later share takes no counters, so none is sure to.
-            for at, nano in plan.use.draws.get(device, supply.counters[device]):
+            for at, nano in plan.use.draws.get(device, supply.counters[device] if plan.use.consumes else ()):
                 name = supply.counter_names[at]
                 mine[name] = mine.get(name, 0) + nano
             if index == 0:

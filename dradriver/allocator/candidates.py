@@ -171,7 +171,8 @@ class Filter:
         if gate := self._gate_off(pooled):
             yield "feature-gate", gate
         # A device of which a share is given has its counters already.
-        if self._supply.counters[device] and not self._supply.shared_out[device]:
+        consumes = self._state.consumes(ask) and not self._supply.shared_out[device]
+        if self._supply.counters[device] and consumes:
             # Kubernetes compares every counter of the pool, so one below zero stops the whole pool.
             if overdrawn := self._supply.overdrawn.get((pooled.id.driver, pooled.id.pool)):
                 yield "counter", f"{overdrawn} is overdrawn by the devices in use"

@@ -21,6 +21,7 @@ class Crowds:
     def __init__(self, requests: Sequence[RequestPlan], state: State) -> None:
         self._state = state
         self._wanted = [_wanted(request) for request in requests]
+        self._consume = [request.alternatives[0].use.consumes for request in requests]
         self._shared = sum(1 << device for device, shares in enumerate(state.shares) if shares is not None)
         members = [0] * len(state.supply.components)
         for device, component in enumerate(state.supply.component):
@@ -33,6 +34,8 @@ class Crowds:
         """Whether these requests need more devices than can be had together."""
         needs: dict[tuple[int, int], tuple[int, int]] = {}
         for number in requests:
+            if not self._consume[number]:
+                continue
             marks, count, mask = self._wanted[number]
             known = needs.get(marks, (0, 0))
             needs[marks] = known[0] + count, known[1] | mask

@@ -1,12 +1,17 @@
-"""Slices in, pools out: which pools exist, which of them can be used, and their devices in order.
+"""Slices in, pools out: which pools exist, which of them a node can use, and their devices in order.
 
-Only the slices of a pool's highest generation count. A pool is *complete* when all the slices are there
-that its slices speak of, and *valid* when `model.pool.problems` finds nothing across them (KEP-4815,
-Validation). One that is neither stays in the inventory with its problem, so that it can be explained.
+A node sees a pool as Kubernetes 1.37 does (`GatherPools` of its structured allocator). Of the slices that reach
+the node those of the highest generation count. If they are as many as `resourceSliceCount` says, they are the
+pool. If not, all slices of that generation have to be there, wherever they belong; and a slice of a newer
+generation anywhere means that the pool is being replaced, so the node sees nothing of it.
+
+So nodes may see different generations of one pool. A pool is *complete* when no slice is missing, and *valid*
+when `model.pool.problems` finds nothing across its slices (KEP-4815, Validation). One that is neither stays in
+the inventory with its problem, so that it can be explained.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Self
@@ -24,9 +29,20 @@ from dradriver.model.pool import Pool, problems
 from dradriver.model.rules import node_selector_problems
 from dradriver.model.slices import ResourceSlice
 
-__all__ = ["Inventory", "PoolView", "PooledDevice"]
+__all__ = [
+    "GatheredSlices",
+    "Inventory",
+    "PoolOnNode",
+    "PoolView",
+    "PooledDevice",
+    "PublishedPool",
+    "gather_slices",
+    "offered_devices",
+]
 
 _SHOWN_PROBLEMS = 3
+_ALL_SLICES = Features(compatibility_groups=True)
+"""No slice is ignored for what it uses."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,18 +64,28 @@ class PooledDevice:
     memo: dict[str, object] = field(default_factory=dict, repr=False)
 
 
+def offered_devices(source: ResourceSlice) -> Sequence[Device]:
+    """The devices of a slice that can be allocated.
+
+    Of a slice with counter sets only these count, as in Kubernetes 1.37; its API server refuses one that has
+    devices too.
+    """
+    return () if source.spec.shared_counters else source.spec.devices
+
+
 class PoolView:
-    """One pool at its highest generation. Immutable.
+    """Slices of one pool and one generation, taken together. Immutable.
 
     Attributes:
         driver, name: which pool.
-        generation: of the slices that count.
-        slices: these slices, sorted by name as Kubernetes does: their order decides among equal devices.
+        generation: of the slices.
+        slices: sorted by name as Kubernetes does: their order decides among equal devices.
         complete: whether all slices of the generation are there.
-        problem: why the pool can't be used, None when it can.
-        devices: all its devices, in the order of the slices.
+        invalid: the rules that they break together, None when they break none.
+        remark: which devices are left out of a pool that can be used, and why; None when none is.
+        devices: all devices, in the order of the slices.
         counter_sets: by name.
-        counters: the counter sets as integers; empty while the pool is unusable.
+        counters: the counter sets as integers; empty while the pool is invalid.
     """
 
     def __init__(self, slices: Sequence[ResourceSlice]) -> None:
@@ -71,11 +97,16 @@ class PoolView:
         self.counter_sets: Mapping[str, CounterSet] = MappingProxyType(
             {counter_set.name: counter_set for s in self.slices for counter_set in s.spec.shared_counters}
         )
-        counts = {source.spec.pool.resource_slice_count for source in slices}
-        self.complete = counts == {len(slices)}
-        self.problem = self._problem(counts)
-        devices = [(device, source) for source in self.slices for device in source.spec.devices]
-        usable = self.problem is None
+        self.complete = slice_counts(slices) == {len(slices)}
+        self.invalid = _invalid(self._broken_rules(counters=True))
+        devices = [(device, source) for source in self.slices for device in offered_devices(source)]
+        usable = self.invalid is None
+        mixed = [s.metadata.name for s in self.slices if s.spec.shared_counters and s.spec.devices]
+        self.remark = (
+            f"used without the devices of {', '.join(mixed)}: a slice with sharedCounters can't have devices"
+            if mixed
+            else None
+        )
         self.counters = CounterTable(
             self.counter_sets if usable else {}, (device for device, _ in devices if usable)
         )
@@ -94,58 +125,39 @@ class PoolView:
         """Driver and pool name."""
         return self.driver, self.name
 
+    @property
+    def problem(self) -> str | None:
+        """Why the generation as a whole can't be used, None when it can."""
+        if not self.complete:
+            return _incomplete(self.slices, len(self.slices))
+        return self.invalid
+
     def problem_under(self, features: Features, *, skips_devices: bool = False) -> str | None:
-        """Why the pool can't be used when only these features are on.
+        """Why the generation as a whole can't be used when only these features are on.
 
         Args:
             features: what is switched on.
-            skips_devices: with the gate of compatibility groups off the devices that have some are skipped
-                (KEP-5963); else the whole slice is ignored, as Kubernetes does.
+            skips_devices: see `gather_slices`.
         """
-        problem = self.problem
-        if problem is not None and self.complete and not features.partitionable_devices:
-            problem = self._invalid(self._broken_rules(counters=False))
-        groups = features.compatibility_groups or skips_devices
-        if problem is None and not groups and self._uses_groups():
-            gate = features.gate("compatibility_groups")
-            return f"incomplete: devices have compatibility groups and {gate} is off"
-        return problem
-
-    def visible_on(self, node: Node, features: Features) -> Sequence[PooledDevice] | None:
-        """The devices in the slices that the node reaches; None when it reaches none of the slices."""
-        reached = {
-            id(source)
-            for source in self.slices
-            if slice_on_node(source, node) and (features.partitionable_devices or not _is_partitioned(source))
-        }
-        if not reached:
-            return None
-        return [device for device in self.devices if id(device.source) in reached]
-
-    def _uses_groups(self) -> bool:
-        return any(taken.compatibility_groups for d in self.devices for taken in d.device.consumes_counters)
-
-    def _problem(self, counts: set[int]) -> str | None:
-        if len(counts) > 1:
-            return f"incomplete: its slices disagree on resourceSliceCount: {sorted(counts)}"
         if not self.complete:
-            return f"incomplete: {len(self.slices)} of {counts.pop()} slices"
-        return self._invalid(self._broken_rules(counters=True))
+            return self.problem
+        whole = features.compatibility_groups or skips_devices
+        if not whole and any(map(_uses_groups, self.slices)):
+            return f"incomplete: {_groups_off(features)}"
+        return self.invalid_under(features)
 
-    @staticmethod
-    def _invalid(broken_rules: Iterable[str]) -> str | None:
-        found = list(broken_rules)
-        if not found:
-            return None
-        more = f" and {len(found) - _SHOWN_PROBLEMS} more" if len(found) > _SHOWN_PROBLEMS else ""
-        return f"invalid: {'; '.join(found[:_SHOWN_PROBLEMS])}{more}"
+    def invalid_under(self, features: Features) -> str | None:
+        """The broken rules when only these features are on."""
+        if self.invalid is None or features.partitionable_devices:
+            return self.invalid
+        return _invalid(self._broken_rules(counters=False))
 
     def _broken_rules(self, *, counters: bool) -> Iterator[str]:
         counter_sets = tuple(c for source in self.slices for c in source.spec.shared_counters if counters)
         # Slices of one pool may differ in who chooses the nodes, so their devices obey different rules.
         by_device = {True: list[Device](), False: list[Device]()}
         for source in self.slices:
-            devices = source.spec.devices
+            devices = offered_devices(source)
             by_device[bool(source.spec.per_device_node_selection)] += (
                 devices if counters else [replace(device, consumes_counters=[]) for device in devices]
             )
@@ -162,18 +174,165 @@ class PoolView:
             yield f"devices[{name}]: the name is used twice, it must be unique in the pool"
 
 
+@dataclass(frozen=True, slots=True)
+class GatheredSlices:
+    """Which slices of a pool count for a node.
+
+    Attributes:
+        counted: the slices that make up the pool there.
+        reached: those of them that the node reaches.
+        problem: why nothing of them can be allocated; None when it is up to what they hold.
+        ignored: whether the pool does not count at all, so that a request for all devices does without it; then
+            `problem` says why. With any other problem such a request is refused.
+    """
+
+    counted: Sequence[ResourceSlice]
+    reached: Sequence[ResourceSlice]
+    problem: str | None = None
+    ignored: bool = False
+
+
+def gather_slices(
+    slices: Sequence[ResourceSlice], node: Node, features: Features, *, skips_devices: bool = False
+) -> GatheredSlices | None:
+    """Which of a pool's slices count for a node; None when it reaches none of them.
+
+    Args:
+        slices: all slices of the pool, of any generation.
+        node: the node.
+        features: what is switched on.
+        skips_devices: with the gate of compatibility groups off the devices that have some are skipped
+            (KEP-5963); else a slice that has any is ignored whole, as Kubernetes does.
+    """
+    near = [source for source in slices if slice_on_node(source, node)]
+    if not near:
+        return None
+    whole = features.compatibility_groups or skips_devices
+    reached = [source for source in near if features.partitionable_devices or not _is_partitioned(source)]
+    reached = [source for source in reached if whole or not _uses_groups(source)]
+    if not reached:
+        why = _groups_off(features) if any(map(_uses_groups, near)) else _partitions_off(features)
+        return GatheredSlices(near, (), f"ignored: {why}", ignored=True)
+    generation = max(source.spec.pool.generation for source in reached)
+    reached = [source for source in reached if source.spec.pool.generation == generation]
+    counts = slice_counts(reached)
+    if counts == {len(reached)}:
+        return GatheredSlices(reached, reached)
+    newest = max(source.spec.pool.generation for source in slices)
+    if newest > generation:
+        why = (
+            f"the node reaches {len(reached)} of {max(counts)} slices of generation {generation}, "
+            f"and there are slices of generation {newest}"
+        )
+        return GatheredSlices(reached, reached, f"ignored: {why}", ignored=True)
+    counted = [source for source in slices if source.spec.pool.generation == generation]
+    readable = [source for source in counted if whole or not _uses_groups(source)]
+    if counts == {len(readable)}:
+        return GatheredSlices(readable, reached)
+    if counts == {len(counted)}:
+        return GatheredSlices(counted, reached, f"incomplete: {_groups_off(features)}")
+    return GatheredSlices(counted, reached, _incomplete(reached, len(counted)))
+
+
+@dataclass(frozen=True, slots=True)
+class PoolOnNode:
+    """What a node sees of a pool.
+
+    Attributes:
+        view: the slices that count there.
+        devices: those in the slices that the node reaches.
+        problem: why none of them can be allocated, None when they can.
+        ignored: see `GatheredSlices`.
+    """
+
+    view: PoolView
+    devices: Sequence[PooledDevice]
+    problem: str | None = None
+    ignored: bool = False
+
+    @classmethod
+    def of(cls, gathered: GatheredSlices, view: PoolView, features: Features) -> Self:
+        """What a node sees of the pool that these slices make up."""
+        reached = set(map(id, gathered.reached))
+        devices = [device for device in view.devices if id(device.source) in reached]
+        return cls(view, devices, gathered.problem or view.invalid_under(features), gathered.ignored)
+
+
+class PublishedPool:
+    """All slices of one pool, of whatever generation. Immutable.
+
+    Attributes:
+        slices: the slices.
+    """
+
+    def __init__(self, slices: Sequence[ResourceSlice]) -> None:
+        self.slices = tuple(slices)
+        self._views: dict[frozenset[int], PoolView] = {}
+        self._named = all(source.spec.node_name for source in slices)
+        self._seen: dict[Hashable, PoolOnNode | None] = {}
+
+    @property
+    def newest(self) -> PoolView:
+        """The highest generation, wherever it can be reached."""
+        generation = max(source.spec.pool.generation for source in self.slices)
+        return self._view([source for source in self.slices if source.spec.pool.generation == generation])
+
+    def devices(self) -> Iterator[PooledDevice]:
+        """The devices that some node may see: the newest generation, then older ones that a node still sees.
+
+        The nodes looked at are those that slices name. Which nodes a selector reaches is not known here: they
+        count as seeing the newest generation.
+        """
+        newest = self.newest
+        yield from newest.devices
+        older = [source for source in self.slices if source.spec.pool.generation < newest.generation]
+        told: set[tuple[int, DeviceId]] = set()
+        for name in sorted(set(_named_nodes(older))):
+            seen = self.on(Node(name), _ALL_SLICES)
+            if seen is None or seen.ignored or seen.view.generation == newest.generation:
+                continue
+            for device in seen.devices:
+                if (key := (id(device.source), device.id)) not in told:
+                    told.add(key)
+                    yield device
+
+    def on(self, node: Node, features: Features, *, skips_devices: bool = False) -> PoolOnNode | None:
+        """What the node sees of the pool; None when it reaches none of its slices. See `gather_slices`."""
+        if not self._named:
+            return self._on(node, features, skips_devices=skips_devices)
+        # Labels do not matter where all slices name their nodes.
+        key = node.name, features, skips_devices
+        if key not in self._seen:
+            self._seen[key] = self._on(node, features, skips_devices=skips_devices)
+        return self._seen[key]
+
+    def _on(self, node: Node, features: Features, *, skips_devices: bool) -> PoolOnNode | None:
+        gathered = gather_slices(self.slices, node, features, skips_devices=skips_devices)
+        return None if gathered is None else PoolOnNode.of(gathered, self._view(gathered.counted), features)
+
+    def _view(self, slices: Sequence[ResourceSlice]) -> PoolView:
+        key = frozenset(map(id, slices))
+        if key not in self._views:
+            self._views[key] = PoolView(slices)
+        return self._views[key]
+
+
 class Inventory:
     """All pools of a cluster at one moment. Immutable: a change makes a new one.
 
     Attributes:
-        pools: by driver and pool name.
+        published: all slices of each pool, by driver and pool name.
+        pools: the same at the highest generation, wherever that can be reached.
     """
 
-    def __init__(self, pools: Mapping[PoolKey, PoolView]) -> None:
-        self.pools: Mapping[PoolKey, PoolView] = MappingProxyType(dict(sorted(pools.items())))
-        self._shared: list[PoolView] = []
-        self._local: defaultdict[str, list[PoolView]] = defaultdict(list)
-        for pool in self.pools.values():
+    def __init__(self, published: Mapping[PoolKey, PublishedPool]) -> None:
+        self.published = dict(sorted(published.items()))
+        self.pools: Mapping[PoolKey, PoolView] = MappingProxyType(
+            {key: pool.newest for key, pool in self.published.items()}
+        )
+        self._shared: list[PublishedPool] = []
+        self._local: defaultdict[str, list[PublishedPool]] = defaultdict(list)
+        for pool in self.published.values():
             names = {source.spec.node_name for source in pool.slices}
             if None in names:
                 self._shared.append(pool)
@@ -189,21 +348,32 @@ class Inventory:
             slices: all slices of the cluster, of any generation.
             previous: an earlier inventory; its pools are kept where their slices are the same objects.
         """
-        newest: dict[PoolKey, list[ResourceSlice]] = {}
+        found: dict[PoolKey, list[ResourceSlice]] = {}
         for source in slices:
-            spec = source.spec
-            together = newest.setdefault((spec.driver, spec.pool.name), [])
-            if together and spec.pool.generation > together[0].spec.pool.generation:
-                together.clear()
-            if not together or spec.pool.generation == together[0].spec.pool.generation:
-                together.append(source)
-        known = previous.pools if previous else {}
-        return cls({key: _kept(known.get(key), members) for key, members in newest.items()})
+            found.setdefault((source.spec.driver, source.spec.pool.name), []).append(source)
+        known = previous.published if previous else {}
+        return cls({key: _kept(known.get(key), members) for key, members in found.items()})
 
-    def near(self, node: Node) -> Iterator[PoolView]:
-        """The pools of which the node might reach something, in no particular order."""
-        yield from self._local.get(node.name, ())
-        yield from self._shared
+    def on(self, node: Node, features: Features, *, skips_devices: bool = False) -> Iterator[PoolOnNode]:
+        """What a node sees of all the pools, in no particular order; see `PublishedPool.on`."""
+        for pool in (*self._local.get(node.name, ()), *self._shared):
+            seen = pool.on(node, features, skips_devices=skips_devices)
+            if seen is not None:
+                yield seen
+
+
+def slice_counts(slices: Iterable[ResourceSlice]) -> set[int]:
+    """How many slices their pool has, as each of them says."""
+    return {source.spec.pool.resource_slice_count for source in slices}
+
+
+def _uses_groups(source: ResourceSlice) -> bool:
+    return any(taken.compatibility_groups for d in source.spec.devices for taken in d.consumes_counters)
+
+
+def _named_nodes(slices: Iterable[ResourceSlice]) -> Iterator[str]:
+    for source in slices:
+        yield from filter(None, (source.spec.node_name, *(device.node_name for device in source.spec.devices)))
 
 
 def _is_partitioned(source: ResourceSlice) -> bool:
@@ -211,7 +381,30 @@ def _is_partitioned(source: ResourceSlice) -> bool:
     return source.spec.per_device_node_selection is not None or bool(source.spec.shared_counters)
 
 
-def _kept(pool: PoolView | None, members: list[ResourceSlice]) -> PoolView:
+def _groups_off(features: Features) -> str:
+    return f"devices have compatibility groups and {features.gate('compatibility_groups')} is off"
+
+
+def _partitions_off(features: Features) -> str:
+    return f"its slices need {features.gate('partitionable_devices')}, which is off"
+
+
+def _incomplete(slices: Iterable[ResourceSlice], found: int) -> str:
+    counts = slice_counts(slices)
+    if len(counts) > 1:
+        return f"incomplete: its slices disagree on resourceSliceCount: {sorted(counts)}"
+    return f"incomplete: {found} of {counts.pop()} slices"
+
+
+def _invalid(broken_rules: Iterable[str]) -> str | None:
+    found = list(broken_rules)
+    if not found:
+        return None
+    more = f" and {len(found) - _SHOWN_PROBLEMS} more" if len(found) > _SHOWN_PROBLEMS else ""
+    return f"invalid: {'; '.join(found[:_SHOWN_PROBLEMS])}{more}"
+
+
+def _kept(pool: PublishedPool | None, members: Sequence[ResourceSlice]) -> PublishedPool:
     if pool is not None and {id(s) for s in pool.slices} == {id(s) for s in members}:
         return pool
-    return PoolView(members)
+    return PublishedPool(members)

@@ -22,9 +22,11 @@ class Node:
 def slice_on_node(source: ResourceSlice, node: Node) -> bool:
     """Whether the node reaches anything in the slice."""
     spec = source.spec
-    if spec.per_device_node_selection:
-        return any(device_on_node(device, source, node) for device in spec.devices)
-    return _reaches(spec.node_name, spec.node_selector, node, all_nodes=spec.all_nodes)
+    if spec.node_name or spec.all_nodes or spec.node_selector is not None:
+        return _reaches(spec.node_name, spec.node_selector, node, all_nodes=spec.all_nodes)
+    return bool(spec.per_device_node_selection) and any(
+        device_on_node(device, source, node) for device in spec.devices
+    )
 
 
 def device_on_node(device: Device, source: ResourceSlice, node: Node) -> bool:

@@ -9,14 +9,14 @@
 A new order is a new value; the search does not change.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from dradriver.allocator.packing import LONE, WHOLE, Cost, costs, share_of
 from dradriver.allocator.supply import Supply
 
-__all__ = ["ORDERED", "PACKED", "Order", "Preference"]
+__all__ = ["ORDERED", "ORDERS", "PACKED", "Order", "Preference"]
 
 Preference: TypeAlias = tuple[int, ...]
 """How much is against a device: the least of several is preferred, of equal ones the first."""
@@ -31,6 +31,9 @@ class Order:
         prefers: per device, in Kubernetes' order, what is against it; None keeps that order. Where there is
             something against devices the best node is the one with the least against what it gives, and of
             equal ones the one with the fewest devices left; else it is the first by name.
+        admin_consumes: whether admin access needs counters and compatibility groups, and takes them from the
+            other requests of the pod, as in Kubernetes 1.37. Else it gets any device, whoever uses the
+            counters: an allocation for admin access holds nothing (KEP-5018).
         skips_devices: with the compatibility groups' gate off, devices with groups are skipped, as KEP-5963
             says, and groups that claims recorded still count. Else the slice that has one is ignored whole, as
             Kubernetes 1.37 does.
@@ -38,6 +41,7 @@ class Order:
 
     name: str
     prefers: Callable[[Supply], Sequence[Preference]] | None = None
+    admin_consumes: bool = True
     skips_devices: bool = False
 
 
@@ -86,4 +90,6 @@ def _room_of_shares(supply: Supply, device: int) -> int:
 
 
 ORDERED: Final = Order("ordered")
-PACKED: Final = Order("packed", _smallest_first, skips_devices=True)
+PACKED: Final = Order("packed", _smallest_first, admin_consumes=False, skips_devices=True)
+ORDERS: Final[Mapping[str, Order]] = {order.name: order for order in (ORDERED, PACKED)}
+"""All orders by name."""

@@ -8,7 +8,7 @@ from hashlib import sha256
 from dradriver.allocator.asks import Ask
 from dradriver.allocator.features import Features
 from dradriver.allocator.nodes import Node, node_selector
-from dradriver.allocator.snapshot import GroupsBySet, snapshot_of
+from dradriver.allocator.snapshot import GroupsBySet
 from dradriver.model.claim import (
     Allocation,
     AllocationConfig,
@@ -36,7 +36,7 @@ class Chosen:
         device: as published, but for names.
         source: its slice, but for names.
         consumed: what the share takes of its capacities; None when it is taken as a whole.
-        groups: its compatibility groups by counter set.
+        groups: its compatibility groups by counter set; none while they are switched off.
     """
 
     ask: Ask
@@ -78,14 +78,11 @@ def _allocation(
     features: Features,
     now: datetime | None,
 ) -> Allocation:
-    config = list(_config(claim, picks))
-    if features.compatibility_groups:
-        config += snapshot_of([pick.groups for pick in picks], len(config))
     owner = claim.metadata.uid or claim.ref
     return Allocation(
         devices=DeviceAllocation(
             results=[_result(pick, features, owner, index) for index, pick in enumerate(picks)],
-            config=config,
+            config=list(_config(claim, picks)),
         ),
         node_selector=node_selector(((pick.device, pick.source) for pick in picks), node),
         allocation_timestamp=now,
@@ -108,6 +105,11 @@ def _result(chosen: Chosen, features: Features, owner: str, index: int) -> Devic
         share_id=share_id,
         consumed_capacity=dict(chosen.consumed or {}),
         skip_node_operations=list(chosen.source.spec.skip_node_operations),
+        compatibility_groups=(
+            {name: list(groups) for name, groups in chosen.groups.items()}
+            if any(chosen.groups.values())
+            else {}
+        ),
     )
 
 

@@ -211,13 +211,13 @@ class Search:
 
     def _refusal(self) -> Refusal:
         request = self._requests[self._blamed]
-        unusable = self._planner.supply.unusable
+        supply = self._planner.supply
         static = (
             r
             for p in (*request.plans, *request.impossible)
             for r in (*p.candidates.missing, *p.candidates.rejections)
         )
-        pools = [pool_reason(pool, problem) for pool, problem in unusable]
+        pools = [pool_reason(pool, problem) for pool, problem in (*supply.unusable, *supply.remarks)]
         invalid = [reason.text for reason in pools if reason.code == "pool-invalid"]
         return Refusal(
             "node",

@@ -1,26 +1,30 @@
 """The compatibility groups in force for an allocated device, kept in its claim (KEP-5963).
 
-A driver may change the groups of a device that is in use. What counts for those who come later are the groups
-at the time of the allocation, so they are recorded beside it. The KEP's own field, `compatibilityGroups` of a
-result, is dropped by Kubernetes 1.37; so they stand in `status.allocation.devices.config`, in opaque
-parameters under this package's name: the API server keeps these bytes, nobody may change them, and a driver
-sees no configuration of its own in them. `source: FromClass` tells them from what a user writes into a claim.
+A driver may change the groups of a device that is in use. The groups at the time of the allocation decide about
+later allocations, so they are recorded beside it: in `compatibilityGroups` of the result, by counter set, for
+each device that declares any. A claim with a record speaks for all its devices: those that it does not list had
+no groups. Only for a claim without a record the groups are read from the slices.
+
+Kubernetes 1.37 drops that field. For an API server that does, the record goes into
+`status.allocation.devices.config`, in opaque parameters under this package's name: the API server keeps these
+bytes, nobody may change them, and a driver sees no configuration of its own in them. `source: FromClass` tells
+them from what a user writes into a claim.
 
     source: FromClass
     opaque:
       driver: allocator.dradriver.dev
       parameters: {"groups": {"0": {"gpu-0-counters": ["mig"]}}, "kind": "CompatibilityGroups"}
 
-The keys are positions in `results`. Recorded are the results that consume counters, those without groups too:
-a device that had none when it was allocated goes only with others that have none, whatever its slice says now.
+The keys are positions in `results`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
-from dradriver.model.claim import Allocation, AllocationConfig, OpaqueConfig
+from dradriver.model.claim import Allocation, AllocationConfig, DeviceResult, OpaqueConfig
 from dradriver.model.device import Device
 
 __all__ = [
@@ -29,7 +33,8 @@ __all__ = [
     "GroupsBySet",
     "declared_groups",
     "groups_in_force",
-    "snapshot_of",
+    "has_groups",
+    "recorded_in_config",
 ]
 
 SNAPSHOT_DRIVER: Final = "allocator.dradriver.dev"
@@ -58,20 +63,35 @@ def declared_groups(device: Device) -> GroupsBySet:
     return {taken.counter_set: tuple(taken.compatibility_groups) for taken in device.consumes_counters}
 
 
-def snapshot_of(devices: Sequence[GroupsBySet], other_entries: int) -> list[AllocationConfig]:
-    """The entries of `config` that record the groups of devices; none when none consumes counters.
+def has_groups(allocation: Allocation) -> bool:
+    """Whether a result carries compatibility groups."""
+    return any(result.compatibility_groups for result in allocation.devices.results)
 
-    Args:
-        devices: the groups of each, in the order of the results.
-        other_entries: how many entries there are already. Where a claim has no room for more (64), nothing is
-            recorded, and the groups are read from the slices as Kubernetes does.
+
+def recorded_in_config(allocation: Allocation) -> Allocation:
+    """The allocation with its record in entries of `config`, for an API server that drops the results' field.
+
+    Where a claim has no room for more entries (64), nothing is recorded, and the groups are read from the
+    slices, as Kubernetes does.
     """
-    groups = {str(index): by_set for index, by_set in enumerate(devices) if by_set}
-    entries = list(_entries(groups)) if groups else []
-    return entries if other_entries + len(entries) <= _MAX_ENTRIES else []
+    devices = allocation.devices
+    groups = {
+        str(index): result.compatibility_groups
+        for index, result in enumerate(devices.results)
+        if result.compatibility_groups
+    }
+    config = [*devices.config, *_entries(groups)] if groups else devices.config
+    return replace(
+        allocation,
+        devices=replace(
+            devices,
+            results=[replace(result, compatibility_groups={}) for result in devices.results],
+            config=config if len(config) <= _MAX_ENTRIES else devices.config,
+        ),
+    )
 
 
-def _entries(groups: Mapping[str, GroupsBySet]) -> Iterator[AllocationConfig]:
+def _entries(groups: Mapping[str, Mapping[str, Sequence[str]]]) -> Iterator[AllocationConfig]:
     # Sorted keys, no spaces: bytes in any other form would make the claim's allocation unwritable for others.
     parameters = msgspec.json.encode({"groups": groups, "kind": _KIND}, order="sorted")
     if len(parameters) > _MAX_BYTES and len(groups) > 1:
@@ -82,18 +102,33 @@ def _entries(groups: Mapping[str, GroupsBySet]) -> Iterator[AllocationConfig]:
     yield AllocationConfig(source="FromClass", opaque=OpaqueConfig(SNAPSHOT_DRIVER, msgspec.Raw(parameters)))
 
 
-def groups_in_force(allocation: Allocation) -> Mapping[int, GroupsBySet]:
-    """The recorded groups by position in `results`; what can't be read counts as not recorded."""
-    found: dict[int, GroupsBySet] = {}
-    for entry in allocation.devices.config:
+def groups_in_force(allocation: Allocation) -> Sequence[GroupsBySet | None]:
+    """The recorded groups of each result, nothing for one without groups; None throughout without a record.
+
+    An entry that can't be read is no record.
+    """
+    results, entries = allocation.devices.results, _recorded(allocation.devices.config)
+    if entries is None and not has_groups(allocation):
+        return [None] * len(results)
+    return [_of_result(result) or (entries or {}).get(str(index), {}) for index, result in enumerate(results)]
+
+
+def _of_result(result: DeviceResult) -> GroupsBySet:
+    return {name: tuple(groups) for name, groups in result.compatibility_groups.items()}
+
+
+def _recorded(config: Sequence[AllocationConfig]) -> GroupsByDevice | None:
+    """What the entries say by position in `results`; None when there is none."""
+    found: dict[str, GroupsBySet] | None = None
+    for entry in config:
         if entry.source != "FromClass" or entry.opaque is None or entry.opaque.driver != SNAPSHOT_DRIVER:
             continue
         try:
             parameters = _READER.decode(entry.opaque.parameters)
         except msgspec.MsgspecError:
             continue
-        if parameters.kind == _KIND:
+        if parameters.kind == _KIND and all(index.isdecimal() for index in parameters.groups):
+            found = found or {}
             for index, groups in parameters.groups.items():
-                if index.isdecimal() and len(index) <= len(str(_MAX_ENTRIES)):
-                    found[int(index)] = {name: tuple(each) for name, each in groups.items()}
+                found[index] = {name: tuple(each) for name, each in groups.items()}
     return found

@@ -26,6 +26,7 @@ class Use:
         constraints: the numbers of the constraints that cover it.
         values: for each of these the row of values by device: see `State.rows`.
         draws: what a share takes, of devices that are shared out: (place in `left`, nanos).
+        consumes: whether its devices take counters and join compatibility groups.
     """
 
     mark: int
@@ -33,6 +34,7 @@ class Use:
     constraints: tuple[int, ...]
     values: tuple[Sequence[int], ...] = ()
     draws: Mapping[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    consumes: bool = True
 
 
 @dataclass(slots=True)
@@ -57,8 +59,9 @@ class Taken:
 class State:
     """What is left.
 
-    Admin access counts as use inside one attempt, as in Kubernetes: it draws counters and blocks the device
-    for the other requests of the pod, but once allocated it holds nothing (`InUse`).
+    Admin access counts as use inside one attempt, as in Kubernetes: it blocks the device for the other requests
+    of the pod, and draws counters if `admin_consumes` is set (`order.Order`). Once allocated it holds nothing
+    (`InUse`).
 
     A device that several claims may share is never marked: each choice is a share of it, which takes of its
     capacities. Its counters are drawn, and its groups join, with the first share.
@@ -78,8 +81,12 @@ class State:
         component_ids: per component the number that `symmetry` gave its state, None when that changed.
     """
 
-    def __init__(self, supply: Supply, constraints: Sequence[Constraint]) -> None:
+    def __init__(
+        self, supply: Supply, constraints: Sequence[Constraint], *, admin_consumes: bool = True
+    ) -> None:
         self.supply = supply
+        self._admin_consumes = admin_consumes
+        self._every = (1 << len(supply.devices)) - 1
         self.constraints = constraints
         self.left = list(supply.left)
         self.joined = list(supply.joined)
@@ -120,11 +127,15 @@ class State:
         covering = tuple(number for number, constraint in enumerate(self.constraints) if constraint.covers(ask))
         self.rows += derived.items()
         values = tuple(derived.get(number, self.rows[number][1]) for number in covering)
-        return Use(*marks, covering, values, draws)
+        return Use(*marks, covering, values, draws, self.consumes(ask))
 
-    def free(self, excludes: int) -> int:
-        """The devices that find their counters and groups and have none of these marks, as bits."""
-        free = self.fed
+    def consumes(self, ask: Ask) -> bool:
+        """Whether the ask takes counters and joins compatibility groups."""
+        return self._admin_consumes or not ask.admin
+
+    def free(self, excludes: int, *, consumes: bool = True) -> int:
+        """The devices without these marks that find the counters and groups that they need, as bits."""
+        free = self.fed if consumes else self._every
         for mark, devices in self.chosen.items():
             if mark & excludes:
                 free &= ~devices
@@ -144,7 +155,7 @@ class State:
         for at, nano in use.draws.get(device, ()):
             if self.left[at] < nano:
                 return False
-        return self._finds_counters(device)
+        return not use.consumes or self._finds_counters(device)
 
     def _finds_counters(self, device: int) -> bool:
         """Whether counters and groups are there; a device of which a share is given has its counters."""
@@ -163,7 +174,7 @@ class State:
             use,
             self.marks[device],
             self.fed,
-            not shares,
+            use.consumes and not shares,
             [self.joined[at] for at, _ in supply.groups[device]],
             [self.bound[number] for number in use.constraints],
             self.component_ids[component],
@@ -172,7 +183,8 @@ class State:
             self.marks[device] |= use.mark
             self.chosen[use.mark] = self.chosen.get(use.mark, 0) | 1 << device
         else:
-            self.shares[device] = shares + 1
+            # Only who consumes brings the counters that a later share finds taken already.
+            self.shares[device] = shares + use.consumes
             self._draw(use.draws[device], 1)
         if taken.first:
             for at, bits in supply.groups[device]:
@@ -198,7 +210,7 @@ class State:
             self.marks[device] = taken.mark
             self.chosen[taken.use.mark] ^= 1 << device
         else:
-            self.shares[device] = shares - 1
+            self.shares[device] = shares - taken.use.consumes
             self._draw(taken.use.draws[device], -1)
         if taken.first:
             for (at, _), joined in zip(supply.groups[device], taken.joined, strict=True):
@@ -222,7 +234,8 @@ class State:
         if self.marks[device] & use.excludes:
             return "in-use", "already chosen for another request of the pod"
         draws = use.draws.get(device, ())
-        return self.full(draws) or self.shortage(device) or self._constraint(device, use)
+        shortage = self.shortage(device) if use.consumes else None
+        return self.full(draws) or shortage or self._constraint(device, use)
 
     def full(self, draws: Iterable[tuple[int, int]]) -> Obstacle | None:
         """Which capacity has no room for a share that takes this much."""

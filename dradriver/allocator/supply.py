@@ -14,15 +14,15 @@ from typing import Final, TypeAlias
 from dradriver.allocator.compatibility import ANY
 from dradriver.allocator.counters import Component, CounterTable
 from dradriver.allocator.features import Features
-from dradriver.allocator.inventory import Inventory, PooledDevice, PoolView
+from dradriver.allocator.inventory import Inventory, PooledDevice, PoolOnNode, PoolView
 from dradriver.allocator.nodes import Node
 from dradriver.allocator.use import InUse, PoolKey, PoolUse
 from dradriver.model.quantity import Quantity
 
-__all__ = ["Offer", "Place", "Supply", "offers_on"]
+__all__ = ["Offer", "Place", "Supply", "offers_on", "taken_of"]
 
-Offer: TypeAlias = tuple[PoolView, Sequence[PooledDevice], PoolUse]
-"""A pool of which a node reaches something, the devices in the slices that it reaches, and what is held."""
+Offer: TypeAlias = tuple[PoolOnNode, PoolUse]
+"""What a node sees of a pool, and what is held of it."""
 
 _NO_ROOM: Final[Mapping[str, int]] = {}
 
@@ -55,10 +55,12 @@ class Supply:
         joined: per counter set the compatibility groups still possible, as bits.
         counter_names: per place the number of its name; equal names of different sets have one number.
         overdrawn: pools of which a counter is below zero, with that counter.
-        unusable: visible pools that can't be used, with the reason.
+        unusable: pools that can't be used, with the reason; they keep a request for all devices from the node.
+        remarks: pools that do not count for the node, and pools of which some devices are not offered, with the
+            reason.
     """
 
-    def __init__(self, offers: Iterable[Offer], features: Features, *, skips_devices: bool = False) -> None:
+    def __init__(self, offers: Iterable[Offer], features: Features) -> None:
         self.devices: list[PooledDevice] = []
         self.held_by: list[tuple[str, ...]] = []
         self.places: list[Place] = []
@@ -74,22 +76,24 @@ class Supply:
         self.counter_names: list[int] = []
         self.overdrawn: dict[tuple[str, str], str] = {}
         self.unusable: list[tuple[PoolView, str]] = []
+        self.remarks: list[tuple[PoolView, str]] = []
         self._tables: list[Place] = []
         self._late: set[PoolKey] = set()
         self._names: dict[tuple[str, str], int] = {}
         self._features = features
-        self._recorded_groups = features.compatibility_groups or skips_devices
         usable: list[tuple[bool, PoolKey, Offer]] = []
-        for pool, devices, use in offers:
-            problem = pool.problem_under(features, skips_devices=skips_devices)
-            if problem is not None:
-                self.unusable.append((pool, problem))
+        for seen, use in offers:
+            pool = seen.view
+            if seen.problem is not None:
+                (self.remarks if seen.ignored else self.unusable).append((pool, seen.problem))
                 continue
-            late = any(device.device.binding_conditions for device in devices)
-            usable.append((late, pool.key, (pool, devices, use)))
+            if pool.remark is not None:
+                self.remarks.append((pool, pool.remark))
+            late = any(device.device.binding_conditions for device in seen.devices)
+            usable.append((late, pool.key, (seen, use)))
             self._late |= {pool.key} if late else set()
-        for _, _, offer in sorted(usable, key=itemgetter(0, 1)):
-            self._add(*offer)
+        for _, _, (seen, use) in sorted(usable, key=itemgetter(0, 1)):
+            self._add(seen.view, seen.devices, use)
 
     def place_of(self, device: int) -> tuple[bool, PoolKey]:
         """Where Kubernetes' order has the device's pool: those with binding conditions after all others."""
@@ -151,19 +155,7 @@ class Supply:
     def _add_counters(self, pool: PoolView, place: Place, use: PoolUse) -> None:
         """Adds what is left when the held devices of the pool have theirs, whatever node they are on."""
         table = place.table
-        recorded = use.groups if self._recorded_groups else {}
-        taken, joined = [0] * len(table.amounts), [ANY] * len(table.sets)
-        for device in pool.devices if use.claims else ():
-            if device.id.device in use.claims:
-                for at, nano in device.consumption.counters:
-                    taken[at] += nano
-                known = recorded.get(device.id.device, {})
-                for at, bits in device.consumption.groups:
-                    if table.sets[at] not in known:
-                        joined[at] &= bits
-        for counter_set, groups in (each for sets in recorded.values() for each in sets.items()):
-            if counter_set in table.set_places:
-                joined[table.set_places[counter_set]] &= table.groups.named(groups)
+        taken, joined = taken_of(pool, use)
         for at, nano in enumerate(taken):
             counter_set, name = table.names[at]
             if table.amounts[at] < nano and pool.key not in self.overdrawn:
@@ -194,12 +186,35 @@ class Supply:
         raise IndexError(at)
 
 
-def offers_on(node: Node, inventory: Inventory, in_use: InUse, features: Features) -> Iterator[Offer]:
-    """What a node is offered of all the pools."""
-    for pool in inventory.near(node):
-        devices = pool.visible_on(node, features)
-        if devices is not None:
-            yield pool, devices, in_use.pool(pool.key)
+def taken_of(pool: PoolView, use: PoolUse) -> tuple[list[int], list[int]]:
+    """What the held devices take of a pool, whatever node they are on.
+
+    Returns:
+        Per counter of its table the nanos taken, and per counter set the compatibility groups still possible.
+    """
+    table = pool.counters
+    taken, joined = [0] * len(table.amounts), [ANY] * len(table.sets)
+    for device in pool.devices if use.claims else ():
+        if device.id.device not in use.claims:
+            continue
+        for at, nano in device.consumption.counters:
+            taken[at] += nano
+        recorded = use.groups.get(device.id.device)
+        for at, bits in device.consumption.groups:
+            joined[at] &= bits if recorded is None else table.groups.named(recorded.get(table.sets[at]))
+    for counter_set, groups in (each for recorded in use.groups.values() for each in recorded.items()):
+        # Also of devices that are gone from the pool.
+        if counter_set in table.set_places:
+            joined[table.set_places[counter_set]] &= table.groups.named(groups)
+    return taken, joined
+
+
+def offers_on(
+    node: Node, inventory: Inventory, in_use: InUse, features: Features, *, skips_devices: bool = False
+) -> Iterator[Offer]:
+    """What a node is offered of all the pools; see `PublishedPool.on`."""
+    for seen in inventory.on(node, features, skips_devices=skips_devices):
+        yield seen, in_use.pool(seen.view.key)
 
 
 def _moved_row(row: tuple[tuple[int, int], ...], first: int) -> tuple[tuple[int, int], ...]:

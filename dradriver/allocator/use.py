@@ -21,8 +21,9 @@ class PoolUse:
         claims: per held device the claims (`namespace/name`) that hold it: one, unless the device is shared.
         whole: the devices that some claim holds as a whole.
         consumed: per device of which shares are held what they take of its capacities together, in nanos.
-        groups: the compatibility groups in force for a device, as they were when it was allocated: counter set
-            to groups. They win over those that the slice says now (KEP-5963).
+        groups: of a device whose claim recorded them, the compatibility groups in force, as they were when it
+            was allocated: counter set to groups. They win over those that the slice says now (KEP-5963); what
+            the device consumes from besides it uses without groups.
     """
 
     claims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -55,7 +56,7 @@ class InUse:
             for index, result in enumerate(claim.results):
                 if not result.admin_access:
                     pool = found.setdefault((result.driver, result.pool), _Gathered())
-                    pool.add(claim.ref, result, groups.get(index))
+                    pool.add(claim.ref, result, groups[index])
         return cls({key: pool.done() for key, pool in found.items()})
 
     def pool(self, key: PoolKey) -> PoolUse:

@@ -12,6 +12,7 @@ from msgspec.structs import force_setattr, replace
 
 from dradriver.errors import Problem
 from dradriver.model.codec import Value
+from dradriver.model.given import tuples
 
 __all__ = [
     "CdiDevice",
@@ -66,8 +67,26 @@ class Mount(Value, frozen=True):
 
     host_path: str
     container_path: str
-    options: list[str] = []
+    options: tuple[str, ...] = ()
     type: str = ""
+
+    if TYPE_CHECKING:
+        # msgspec builds __init__ from the fields; __post_init__ accepts any iterable.
+        def __init__(
+            self,
+            host_path: str,
+            container_path: str,
+            options: Iterable[str] = ...,
+            type: str = ...,  # noqa: A002 - CDI's name
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        """Turns iterables into tuples.
+
+        Raises:
+            TypeError: a field is no list; the message names it.
+        """
+        tuples(f"mount at {self.container_path!r}", self, ("options",))
 
 
 class Hook(Value, frozen=True):
@@ -75,9 +94,28 @@ class Hook(Value, frozen=True):
 
     hook_name: str
     path: str
-    args: list[str] = []
-    env: list[str] = []
+    args: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
     timeout: int | None = None
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            hook_name: str,
+            path: str,
+            args: Iterable[str] = ...,
+            env: Iterable[str] = ...,
+            timeout: int | None = ...,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        """Turns iterables into tuples.
+
+        Raises:
+            TypeError: a field is no list; the message names it.
+        """
+        tuples(f"hook {self.path!r}", self, ("args", "env"))
 
 
 class ContainerEdits(Value, frozen=True):
@@ -91,11 +129,11 @@ class ContainerEdits(Value, frozen=True):
         additional_gids: supplementary groups (CDI 0.7).
     """
 
-    env: list[str] = []
-    device_nodes: list[DeviceNode] = []
-    mounts: list[Mount] = []
-    hooks: list[Hook] = []
-    additional_gids: list[int] = []
+    env: tuple[str, ...] = ()
+    device_nodes: tuple[DeviceNode, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    hooks: tuple[Hook, ...] = ()
+    additional_gids: tuple[int, ...] = ()
 
     if TYPE_CHECKING:
         # msgspec builds __init__ from the fields; __post_init__ accepts a mapping for env too.
@@ -109,10 +147,14 @@ class ContainerEdits(Value, frozen=True):
         ) -> None: ...
 
     def __post_init__(self) -> None:
+        """Turns a mapping of variables into texts, and iterables into tuples.
+
+        Raises:
+            TypeError: a field is no list; the message names it.
+        """
         if isinstance(self.env, Mapping):
-            force_setattr(self, "env", [f"{key}={value}" for key, value in self.env.items()])
-        for field in self.__struct_fields__:
-            force_setattr(self, field, list(getattr(self, field)))
+            force_setattr(self, "env", tuple(f"{key}={value}" for key, value in self.env.items()))
+        tuples("container edits", self, self.__struct_fields__)
 
     def __or__(self, other: "ContainerEdits") -> "ContainerEdits":
         """Both edits, those of `other` after these."""

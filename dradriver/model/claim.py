@@ -1,11 +1,13 @@
 """ResourceClaim, its requests and its allocation (`resource.k8s.io/v1`)."""
 
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import msgspec
 
 from dradriver.model.codec import Value
+from dradriver.model.given import tuples
 from dradriver.model.meta import Condition, ObjectMeta
 from dradriver.model.names import base_request
 from dradriver.model.nodes import NodeSelector
@@ -188,6 +190,8 @@ class DeviceResult(Value, frozen=True, kw_only=True):
     share_id: str | None = msgspec.field(default=None, name="shareID")
     consumed_capacity: dict[str, Quantity] = {}
     skip_node_operations: list[str] = []
+    compatibility_groups: dict[str, list[str]] = {}
+    """By counter set the groups in force when the device was allocated (KEP-5963); Kubernetes 1.37 drops it."""
 
     @property
     def id(self) -> DeviceId:
@@ -235,8 +239,22 @@ class NetworkData(Value, frozen=True, kw_only=True):
     """What a network driver tells of an allocated interface (`NetworkDeviceData`)."""
 
     interface_name: str = ""
-    ips: list[str] = []
+    ips: tuple[str, ...] = ()
     hardware_address: str = ""
+
+    if TYPE_CHECKING:
+        # msgspec builds __init__ from the fields; __post_init__ accepts any iterable.
+        def __init__(
+            self, *, interface_name: str = ..., ips: Iterable[str] = ..., hardware_address: str = ...
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        """Turns iterables into tuples.
+
+        Raises:
+            TypeError: a field is no list; the message names it.
+        """
+        tuples("network data", self, ("ips",))
 
 
 class AllocatedDeviceStatus(Value, frozen=True, kw_only=True):

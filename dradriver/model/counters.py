@@ -1,12 +1,13 @@
 """Shared counters of a pool and what a device consumes of them (KEP-4815, KEP-5963)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import force_setattr
 
 from dradriver.model.codec import Value
-from dradriver.model.quantity import Quantity, QuantityLike
+from dradriver.model.given import as_mapping, as_tuple, misfit
+from dradriver.model.quantity import InvalidQuantityError, Quantity, QuantityLike
 
 __all__ = [
     "MAX_COMPATIBILITY_GROUPS",
@@ -49,10 +50,14 @@ class Counter(Value, frozen=True):
         force_setattr(self, "value", Quantity(self.value))
 
 
-def _counters(counters: "Mapping[str, Counter | QuantityLike]") -> dict[str, Counter]:
-    return {
-        name: amount if isinstance(amount, Counter) else Counter(amount) for name, amount in counters.items()
-    }
+def _counters(given: "Mapping[str, Counter | QuantityLike]") -> dict[str, Counter]:
+    counters = {}
+    for name, amount in as_mapping(given).items():
+        try:
+            counters[name] = amount if isinstance(amount, Counter) else Counter(amount)
+        except InvalidQuantityError as error:
+            raise InvalidQuantityError(f"[{name!r}]: {error}") from None
+    return counters
 
 
 class CounterSet(Value, frozen=True):
@@ -71,7 +76,16 @@ class CounterSet(Value, frozen=True):
         def __init__(self, name: str, counters: "Mapping[str, Counter | QuantityLike]" = ...) -> None: ...
 
     def __post_init__(self) -> None:
-        force_setattr(self, "counters", _counters(self.counters))
+        """Turns plain amounts into counters.
+
+        Raises:
+            InvalidQuantityError: one is not a quantity; the message names counter set and counter.
+            TypeError: `counters` is no mapping.
+        """
+        try:
+            force_setattr(self, "counters", _counters(self.counters))
+        except (TypeError, InvalidQuantityError) as error:
+            raise misfit(f"counter set {self.name!r}", "counters", error) from None
 
 
 class CounterConsumption(Value, frozen=True):
@@ -86,7 +100,7 @@ class CounterConsumption(Value, frozen=True):
 
     counter_set: str
     counters: dict[str, Counter] = {}
-    compatibility_groups: list[str] = []
+    compatibility_groups: tuple[str, ...] = ()
 
     if TYPE_CHECKING:
 
@@ -94,9 +108,20 @@ class CounterConsumption(Value, frozen=True):
             self,
             counter_set: str,
             counters: "Mapping[str, Counter | QuantityLike]" = ...,
-            compatibility_groups: Sequence[str] = ...,
+            compatibility_groups: Iterable[str] = ...,
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        force_setattr(self, "counters", _counters(self.counters))
-        force_setattr(self, "compatibility_groups", list(self.compatibility_groups))
+        """Turns plain amounts into counters, an iterable of groups into a tuple.
+
+        Raises:
+            InvalidQuantityError: an amount is not a quantity; the message names counter set and counter.
+            TypeError: a field is no mapping or list.
+        """
+        field = "counters"
+        try:
+            force_setattr(self, field, _counters(self.counters))
+            field = "compatibility_groups"
+            force_setattr(self, field, as_tuple(self.compatibility_groups))
+        except (TypeError, InvalidQuantityError) as error:
+            raise misfit(f"consumption of counter set {self.counter_set!r}", field, error) from None

@@ -1,6 +1,6 @@
 """A device: what a driver offers and a claim asks for (`resource.k8s.io/v1` Device)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -9,9 +9,10 @@ from msgspec.structs import force_setattr
 
 from dradriver.model.codec import Value
 from dradriver.model.counters import CounterConsumption
+from dradriver.model.given import as_mapping, as_tuple, misfit
 from dradriver.model.names import qualify
 from dradriver.model.nodes import NodeSelector
-from dradriver.model.quantity import Quantity, QuantityLike
+from dradriver.model.quantity import InvalidQuantityError, Quantity, QuantityLike
 
 __all__ = [
     "MAX_ATTRIBUTES_AND_CAPACITIES",
@@ -28,6 +29,7 @@ __all__ = [
     "Device",
     "Taint",
     "Version",
+    "as_attributes",
 ]
 
 MAX_ATTRIBUTES_AND_CAPACITIES: Final = 32
@@ -80,8 +82,23 @@ class Attribute(Value, frozen=True):
         raise ValueError("the attribute has no value")
 
 
-AttributeLike: TypeAlias = Attribute | Scalar | Sequence[bool] | Sequence[int] | Sequence[str]
+AttributeLike: TypeAlias = Attribute | Scalar | Iterable[bool] | Iterable[int] | Iterable[str]
 """What is accepted where an attribute is wanted; a list makes a list-typed attribute."""
+
+
+def as_attributes(given: Mapping[str, AttributeLike]) -> dict[str, Attribute]:
+    """Attributes from plain values, by name.
+
+    Raises:
+        TypeError: a value is none that Kubernetes knows; the message names the attribute.
+    """
+    attributes = {}
+    for name, value in as_mapping(given).items():
+        try:
+            attributes[name] = _attribute(value)
+        except TypeError as error:
+            raise TypeError(f"[{name!r}]: {error}") from None
+    return attributes
 
 
 def _attribute(given: AttributeLike) -> Attribute:
@@ -96,13 +113,15 @@ def _attribute(given: AttributeLike) -> Attribute:
             return Attribute(version=str(given))
         case str():
             return Attribute(string=given)
-        case _:
+        case Iterable() if not isinstance(given, Mapping | bytes):
             return _list_attribute(list(given))
+        case _:
+            return _list_attribute(given)
 
 
-def _list_attribute(items: list[Scalar]) -> Attribute:
+def _list_attribute(items: object) -> Attribute:
     for kind, field in ((bool, "bools"), (int, "ints"), (Version, "versions"), (str, "strings")):
-        if items and all(isinstance(item, kind) for item in items):
+        if isinstance(items, list) and items and all(isinstance(item, kind) for item in items):
             return msgspec.convert({field: [str(i) if kind is Version else i for i in items]}, Attribute)
     raise TypeError(
         f"{items!r} is no attribute: want a bool, int, str or Version, or a list of one of these kinds"
@@ -130,18 +149,21 @@ class CapacityRequestPolicyRange(Value, frozen=True, kw_only=True):
         """Turns plain amounts into quantities.
 
         Raises:
-            InvalidQuantityError: one is not a quantity.
+            InvalidQuantityError: one is not a quantity; the message names the field.
         """
         for field in ("min", "max", "step"):
             if (given := getattr(self, field)) is not None:
-                force_setattr(self, field, Quantity(given))
+                try:
+                    force_setattr(self, field, Quantity(given))
+                except InvalidQuantityError as error:
+                    raise misfit("range of a request policy", field, error) from None
 
 
 class CapacityRequestPolicy(Value, frozen=True, kw_only=True):
     """How a request for a share of a capacity is rounded and checked (KEP-5075)."""
 
     default: Quantity | None = None
-    valid_values: list[Quantity] = []
+    valid_values: tuple[Quantity, ...] = ()
     valid_range: CapacityRequestPolicyRange | None = None
 
     if TYPE_CHECKING:
@@ -158,11 +180,17 @@ class CapacityRequestPolicy(Value, frozen=True, kw_only=True):
         """Turns plain amounts into quantities.
 
         Raises:
-            InvalidQuantityError: one is not a quantity.
+            InvalidQuantityError: one is not a quantity; the message names the field.
+            TypeError: `valid_values` is no list.
         """
-        if self.default is not None:
-            force_setattr(self, "default", Quantity(self.default))
-        force_setattr(self, "valid_values", [Quantity(given) for given in self.valid_values])
+        field = "default"
+        try:
+            if self.default is not None:
+                force_setattr(self, field, Quantity(self.default))
+            field = "valid_values"
+            force_setattr(self, field, tuple(map(Quantity, as_tuple(self.valid_values))))
+        except (TypeError, InvalidQuantityError) as error:
+            raise misfit("request policy", field, error) from None
 
 
 class Capacity(Value, frozen=True):
@@ -204,11 +232,17 @@ class Taint(Value, frozen=True, kw_only=True):
         return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
 
 
-def _capacity(given: "Capacity | QuantityLike") -> Capacity:
-    return given if isinstance(given, Capacity) else Capacity(given)
+def _capacities(given: "Mapping[str, Capacity | QuantityLike]") -> dict[str, Capacity]:
+    capacities = {}
+    for name, amount in as_mapping(given).items():
+        try:
+            capacities[name] = amount if isinstance(amount, Capacity) else Capacity(amount)
+        except InvalidQuantityError as error:
+            raise InvalidQuantityError(f"[{name!r}]: {error}") from None
+    return capacities
 
 
-_LISTS: Final = ("consumes_counters", "taints", "binding_conditions", "binding_failure_conditions")
+_TUPLES: Final = ("consumes_counters", "taints", "binding_conditions", "binding_failure_conditions")
 
 
 class Device(Value, frozen=True):
@@ -231,14 +265,14 @@ class Device(Value, frozen=True):
     name: str
     attributes: dict[str, Attribute] = {}
     capacity: dict[str, Capacity] = {}
-    consumes_counters: list[CounterConsumption] = []
+    consumes_counters: tuple[CounterConsumption, ...] = ()
     node_name: str | None = None
     node_selector: NodeSelector | None = None
     all_nodes: bool | None = None
-    taints: list[Taint] = []
+    taints: tuple[Taint, ...] = ()
     binds_to_node: bool | None = None
-    binding_conditions: list[str] = []
-    binding_failure_conditions: list[str] = []
+    binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
     allow_multiple_allocations: bool | None = None
 
     if TYPE_CHECKING:
@@ -260,18 +294,22 @@ class Device(Value, frozen=True):
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        """Turns plain values into `Attribute` and `Capacity`, iterables into lists.
+        """Turns plain values into `Attribute` and `Capacity`, iterables into tuples.
 
         Raises:
-            TypeError: an attribute has a type that Kubernetes does not know.
-            InvalidQuantityError: a capacity is not a quantity.
+            TypeError: an attribute has a type that Kubernetes does not know, or a field is no list or mapping;
+                the message names device and field.
+            InvalidQuantityError: a capacity is not a quantity; likewise.
         """
-        attributes = {name: _attribute(given) for name, given in self.attributes.items()}
-        force_setattr(self, "attributes", attributes)
-        capacity = {name: _capacity(given) for name, given in self.capacity.items()}
-        force_setattr(self, "capacity", capacity)
-        for field in _LISTS:
-            force_setattr(self, field, list(getattr(self, field)))
+        field = "attributes"
+        try:
+            force_setattr(self, field, as_attributes(self.attributes))
+            field = "capacity"
+            force_setattr(self, field, _capacities(self.capacity))
+            for field in _TUPLES:
+                force_setattr(self, field, as_tuple(getattr(self, field)))
+        except (TypeError, ValueError) as error:
+            raise misfit(f"device {self.name!r}", field, error) from None
 
     def attribute(self, name: str, driver: str = "") -> AttributeValue | None:
         """The plain value of an attribute, or None; `driver` is the domain of unqualified names."""

@@ -1,9 +1,10 @@
 """Node selectors and what they match (`v1.NodeSelector`)."""
 
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Literal
 
 from dradriver.model.codec import Value
+from dradriver.model.given import tuples
 
 __all__ = ["NodeSelector", "NodeSelectorRequirement", "NodeSelectorTerm"]
 
@@ -13,7 +14,24 @@ class NodeSelectorRequirement(Value, frozen=True):
 
     key: str
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
-    values: list[str] = []
+    values: tuple[str, ...] = ()
+
+    if TYPE_CHECKING:
+        # msgspec builds __init__ from the fields; __post_init__ accepts any iterable.
+        def __init__(
+            self,
+            key: str,
+            operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"],
+            values: Iterable[str] = ...,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        """Turns iterables into tuples.
+
+        Raises:
+            TypeError: a field is no list; the message names it.
+        """
+        tuples(f"node selector requirement {self.key!r}", self, ("values",))
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether the labels (or fields) of a node meet the requirement."""
@@ -41,8 +59,25 @@ class NodeSelectorRequirement(Value, frozen=True):
 class NodeSelectorTerm(Value, frozen=True, kw_only=True):
     """Requirements that must all hold; an empty term matches no node."""
 
-    match_expressions: list[NodeSelectorRequirement] = []
-    match_fields: list[NodeSelectorRequirement] = []
+    match_expressions: tuple[NodeSelectorRequirement, ...] = ()
+    match_fields: tuple[NodeSelectorRequirement, ...] = ()
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            match_expressions: Iterable[NodeSelectorRequirement] = ...,
+            match_fields: Iterable[NodeSelectorRequirement] = ...,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        """Turns iterables into tuples.
+
+        Raises:
+            TypeError: a field is no list; the message names it.
+        """
+        tuples("node selector term", self, ("match_expressions", "match_fields"))
 
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
         """Whether the node of that name and labels meets every requirement."""
@@ -57,7 +92,19 @@ class NodeSelectorTerm(Value, frozen=True, kw_only=True):
 class NodeSelector(Value, frozen=True):
     """Terms of which at least one must match."""
 
-    node_selector_terms: list[NodeSelectorTerm] = []
+    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
+
+    if TYPE_CHECKING:
+
+        def __init__(self, node_selector_terms: Iterable[NodeSelectorTerm] = ...) -> None: ...
+
+    def __post_init__(self) -> None:
+        """Turns iterables into tuples.
+
+        Raises:
+            TypeError: a field is no list; the message names it.
+        """
+        tuples("node selector", self, ("node_selector_terms",))
 
     @classmethod
     def for_node(cls, name: str) -> "NodeSelector":

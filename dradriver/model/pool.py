@@ -7,14 +7,14 @@ Source: KEP-4815 (Validation), KEP-5963, `pkg/apis/resource/validation` of Kuber
 
 from collections import Counter as Tally
 from collections.abc import Iterable, Iterator, Mapping
-
-from msgspec.structs import force_setattr
+from typing import TYPE_CHECKING
 
 from dradriver.errors import Problem
 from dradriver.model import names
 from dradriver.model.codec import Value
 from dradriver.model.counters import CounterConsumption, CounterSet
 from dradriver.model.device import Device
+from dradriver.model.given import tuples
 from dradriver.model.nodes import NodeSelector
 from dradriver.model.rules import counter_set_problems, device_problems, node_selector_problems
 
@@ -44,9 +44,26 @@ class Pool(Value, frozen=True):
     per_device_node_selection: bool = False
     generation: int = 0
 
+    if TYPE_CHECKING:
+        # msgspec builds __init__ from the fields; __post_init__ accepts any iterable.
+        def __init__(
+            self,
+            name: str = ...,
+            devices: Iterable[Device] = ...,
+            counter_sets: Iterable[CounterSet] = ...,
+            node_selector: NodeSelector | None = ...,
+            all_nodes: bool = ...,  # noqa: FBT001 - the API's field
+            per_device_node_selection: bool = ...,  # noqa: FBT001
+            generation: int = ...,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
-        force_setattr(self, "devices", tuple(self.devices))
-        force_setattr(self, "counter_sets", tuple(self.counter_sets))
+        """Turns iterables into tuples.
+
+        Raises:
+            TypeError: a field is no list; the message names it.
+        """
+        tuples(f"pool {self.name!r}", self, ("devices", "counter_sets"))
 
     @property
     def node_local(self) -> bool:

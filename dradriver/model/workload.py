@@ -215,6 +215,7 @@ class PodStatus(Value, frozen=True, kw_only=True):
     resource_claim_statuses: list[PodClaimStatus] = []
     extended_resource_claim_status: ExtendedResourceClaim | None = None
     container_statuses: list[dict[str, Any]] = []
+    init_container_statuses: list[dict[str, Any]] = []
 
 
 class Pod(Value, frozen=True, kw_only=True):

@@ -647,6 +647,17 @@ class ApiServerSuite:
         assert answer.status == 422
         assert "field cannot be modified once set" in answer.json["message"]
 
+    async def test_an_allocation_without_a_time_never_gets_one(self, api: Api, claims: str) -> None:
+        """kube-scheduler tries that with the next reservation (`bindClaim`)."""
+        await api.make(claims, claim("a"))
+        body = b'{"status":{"allocation":' + allocation() + b"}}"
+        made = (await api.call("PATCH", f"{claims}/a/status", body, content_type=MERGE)).json
+        made["status"]["allocation"]["allocationTimestamp"] = "2026-01-01T00:00:00Z"
+        made["status"]["reservedFor"] = [{"resource": "pods", "name": "p", "uid": "u"}]
+        answer = await api.call("PUT", f"{claims}/a/status", made)
+        assert answer.status == 422
+        assert "field cannot be modified once set" in answer.json["message"]
+
     @pytest.mark.parametrize("way", ["put", "merge", "strategic", "apply"])
     @pytest.mark.parametrize("stored", list(BYTES))
     async def test_opaque_parameters_are_compared_byte_by_byte(

@@ -1,11 +1,13 @@
 """The oracle for the allocator: every combination of devices, in Kubernetes' order, no cleverness.
 
-It knows the API's values and nothing of the allocator. It expects complete and valid pools.
+It knows the API's values and nothing of the allocator. It expects valid pools, and slices of a generation that
+agree on their number.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from typing import TypeAlias
 
@@ -48,14 +50,47 @@ class World:
     node: str
     labels: Mapping[str, str]
     matches: Matches
+    admin_consumes: bool = True
 
-    @property
+    @cached_property
+    def pools(self) -> dict[tuple[str, str], list[ResourceSlice] | None]:
+        """What the node reaches of each pool; None where slices are missing, no entry while it is replaced.
+
+        As in Kubernetes generations are compared among the slices that reach the node. Where these are fewer
+        than there should be, newer slices anywhere hide the pool, and those of other nodes have to be there.
+        """
+        found: dict[tuple[str, str], list[ResourceSlice] | None] = {}
+        for key in {_pool_of(source) for source in self.slices}:
+            members = sorted((s for s in self.slices if _pool_of(s) == key), key=lambda s: s.metadata.name)
+            reached = [source for source in members if self._reaches(source)]
+            newest = max((_generation(source) for source in reached), default=0)
+            reached = [source for source in reached if _generation(source) == newest]
+            wanted = reached[0].spec.pool.resource_slice_count if reached else 0
+            if len(reached) == wanted:
+                found[key] = reached
+            elif all(_generation(source) <= newest for source in members):
+                whole = sum(_generation(source) == newest for source in members) == wanted
+                found[key] = reached if whole else None
+        return found
+
+    @cached_property
+    def counting(self) -> list[ResourceSlice]:
+        """The slices from which counters, and those who take from them, are read."""
+        found: list[ResourceSlice] = []
+        for key, reached in self.pools.items():
+            if reached and len(reached) == reached[0].spec.pool.resource_slice_count:
+                found += reached
+            elif reached:
+                of_pool = (source for source in self.slices if _pool_of(source) == key)
+                found += (source for source in of_pool if _generation(source) == _generation(reached[0]))
+        return found
+
+    @cached_property
     def offered(self) -> list[Offered]:
         """The devices on the node, in Kubernetes' order."""
-        pools: dict[tuple[str, str], list[ResourceSlice]] = {}
-        for source in sorted(self.slices, key=lambda s: s.metadata.name):
-            if self._reaches(source):
-                pools.setdefault((source.spec.driver, source.spec.pool.name), []).append(source)
+        pools = {
+            key: [s for s in reached or () if not s.spec.shared_counters] for key, reached in self.pools.items()
+        }
         late = {
             key: any(d.binding_conditions for s in members for d in s.spec.devices)
             for key, members in pools.items()
@@ -71,6 +106,14 @@ class World:
         spec = source.spec
         selected = spec.node_selector is not None and spec.node_selector.matches(self.node, self.labels)
         return spec.node_name == self.node or bool(spec.all_nodes) or selected
+
+
+def _pool_of(source: ResourceSlice) -> tuple[str, str]:
+    return source.spec.driver, source.spec.pool.name
+
+
+def _generation(source: ResourceSlice) -> int:
+    return source.spec.pool.generation
 
 
 @dataclass(frozen=True)
@@ -120,6 +163,8 @@ def _ways(
 ) -> Iterator[list[Choice]]:
     wishes = [(name, exactly)] if exactly else [(f"{name}/{sub.name}", sub) for sub in alternatives]
     for full_name, wish in wishes:
+        if wish.allocation_mode == "All" and None in world.pools.values():
+            continue  # nobody knows what all devices are
         fitting = [offered for offered in world.offered if _matches(wish, offered.device, world)]
         count = wish.count if wish.allocation_mode == "ExactCount" else max(len(fitting), 1)
         for chosen in combinations(fitting, count):
@@ -170,13 +215,18 @@ def _used_twice(choices: Sequence[Choice], world: World) -> Iterator[str]:
 
 
 def _consumers(choices: Sequence[Choice], world: World) -> Iterator[tuple[str, str, Device]]:
-    """Who consumes counters: what is held, on whatever node, and what is chosen (admin access too)."""
-    for source in world.slices:
-        for device in source.spec.devices:
-            if (source.spec.driver, source.spec.pool.name, device.name) in world.held:
-                yield source.spec.driver, source.spec.pool.name, device
-    for choice in choices:
+    """Who consumes counters: what is held, on whatever node, and what is chosen."""
+    for source in world.counting:
+        for device in source.spec.devices if not source.spec.shared_counters else ():
+            if (*_pool_of(source), device.name) in world.held:
+                yield *_pool_of(source), device
+    for choice in _consuming(choices, world):
         yield choice.offered.driver, choice.offered.pool, choice.offered.device
+
+
+def _consuming(choices: Sequence[Choice], world: World) -> list[Choice]:
+    """Those that need counters and groups: in Kubernetes admin access too."""
+    return [choice for choice in choices if world.admin_consumes or not choice.admin]
 
 
 def _counters(choices: Sequence[Choice], world: World) -> Iterator[str]:
@@ -186,9 +236,10 @@ def _counters(choices: Sequence[Choice], world: World) -> Iterator[str]:
             for name, counter in taken.counters.items():
                 drawn[driver, pool, taken.counter_set, name] += counter.value.nano
     # Kubernetes: one counter below zero stops every device of the pool that consumes any.
-    concerned = {(c.offered.driver, c.offered.pool) for c in choices if c.offered.device.consumes_counters}
-    for source in world.slices:
-        key = (source.spec.driver, source.spec.pool.name)
+    consuming = _consuming(choices, world)
+    concerned = {(c.offered.driver, c.offered.pool) for c in consuming if c.offered.device.consumes_counters}
+    for source in world.counting:
+        key = _pool_of(source)
         for counter_set in source.spec.shared_counters if key in concerned else ():
             for name, counter in counter_set.counters.items():
                 if drawn[*key, counter_set.name, name] > counter.value.nano:
@@ -203,7 +254,7 @@ def _groups(choices: Sequence[Choice], world: World) -> Iterator[str]:
             users.setdefault((driver, pool, taken.counter_set), []).append(groups)
     concerned = {
         (c.offered.driver, c.offered.pool, taken.counter_set)
-        for c in choices
+        for c in _consuming(choices, world)
         for taken in c.offered.device.consumes_counters
     }
     for key in concerned:

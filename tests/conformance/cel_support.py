@@ -46,7 +46,7 @@ def verdict(expression: str, device: SelectorDevice) -> tuple[str, int | None]:
     except CompileError:
         return "compile", None
     try:
-        exact, cost = selector.evaluate(device)
+        exact, cost, _ = selector.evaluate(device)
     except EvaluationError:
         assert _fails(selector, device), "the fast path gives a verdict where the machine fails"
         return "evaluate", None

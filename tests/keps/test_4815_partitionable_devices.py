@@ -108,6 +108,86 @@ async def test_overlapping_mig_devices_are_made_as_they_are_asked_for(plane: Con
     await plane.refusal("one-more")
 
 
+TWO_HOSTS: Final = """
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: tpu.example.com}
+spec: {selectors: [{cel: {expression: "device.driver == 'tpu.example.com'"}}]}
+---
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: host.example.com}
+spec: {selectors: [{cel: {expression: "device.driver == 'host.example.com'"}}]}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: tpus}
+spec:
+  driver: tpu.example.com
+  pool: {name: slice-1, generation: 1, resourceSliceCount: 1}
+  nodeSelector:
+    nodeSelectorTerms:
+    - matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [node-1, node-2]}]
+  devices: [{name: tpu-2x4-1}]
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: tpus}
+spec: {devices: {requests: [{name: tpus, exactly: {deviceClassName: tpu.example.com}}]}}
+"""
+HOST: Final = """
+apiVersion: v1
+kind: Node
+metadata: {name: NODE, labels: {kubernetes.io/hostname: NODE}}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: NODE-host}
+spec:
+  driver: host.example.com
+  pool: {name: NODE, generation: 1, resourceSliceCount: 1}
+  nodeName: NODE
+  devices: [{name: host}]
+"""
+FILLER: Final = """
+apiVersion: v1
+kind: Pod
+metadata: {name: POD}
+spec: {nodeName: node-2, containers: [{name: main, image: busybox}]}
+"""
+MEMBER: Final = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: POD}
+spec: {devices: {requests: [{name: host, exactly: {deviceClassName: host.example.com}}]}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: POD}
+spec:
+  containers: [{name: main, image: busybox, resources: {claims: [{name: tpus}, {name: host}]}}]
+  resourceClaims: [{name: tpus, resourceClaimName: tpus}, {name: host, resourceClaimName: POD}]
+"""
+
+
+async def test_a_shared_claim_and_a_claim_of_each_pod_put_the_pods_on_separate_nodes(
+    plane: ControlPlane,
+) -> None:
+    """The KEP's alternative to anti-affinity; a third pod finds no node, though a node out of reach is free."""
+    await plane.start()
+    hosts = "---".join(HOST.replace("NODE", f"node-{number}") for number in (1, 2, 3))
+    await plane.apply(f"{TWO_HOSTS}---{hosts}")
+    for number in (1, 2):  # so the scheduler prefers node-1 for either pod
+        await plane.apply(FILLER.replace("POD", f"filler-{number}"))
+    for pod in ("one", "other"):
+        await plane.apply(MEMBER.replace("POD", pod))
+        assert await plane.devices(pod) == ["host"]
+    pods = plane.controllers.caches.pods.items
+    assert [pods[f"default/{pod}"].spec.node_name for pod in ("one", "other")] == ["node-1", "node-2"]
+    await plane.apply(MEMBER.replace("POD", "third"))
+    await plane.refusal("third")
+
+
 async def test_a_pool_with_a_slice_missing_serves_nothing(plane: ControlPlane) -> None:
     await plane.start()
     await plane.apply(f"{NODE_AND_CLASS}---{DEVICE_SLICE}")

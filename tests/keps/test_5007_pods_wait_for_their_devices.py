@@ -12,7 +12,12 @@ from typing import Any, Final
 from prometheus_client import generate_latest
 
 from dradriver.kube import CLAIMS, EVENTS, PODS, SLICES, PatchKind
+from dradriver.model.device import Device
+from dradriver.model.meta import ObjectMeta
+from dradriver.model.pool import Pool
+from dradriver.model.slices import ResourceSlice
 from dradriver.model.workload import Pod
+from dradriver.publish.layout import layout
 from tests.keps.conftest import ControlPlane, request
 
 DRIVER: Final = "dra.example.com"
@@ -177,6 +182,19 @@ async def test_goal_3_devices_without_binding_conditions_are_preferred(plane: Co
     await pod(plane, "pod-1")
     assert await bound(plane, "pod-1") == "node-2"
     assert [r.device for r in plane.controllers.caches.claims.items["default/pod-1"].results] == ["local-gpu"]
+
+
+async def test_goal_3_holds_inside_a_pool_too(plane: ControlPlane) -> None:
+    """Kubernetes sorts whole pools only, so it is the publisher that has the ready devices first."""
+    await plane.start()
+    await plane.apply(NODES)
+    slow = Device("a-slow", binding_conditions=[PREPARED], binding_failure_conditions=[FAILED])
+    (spec,) = layout(Pool("mixed", (slow, Device("b-ready"))), DRIVER, "node-1")
+    source = ResourceSlice(metadata=ObjectMeta(name="mixed"), spec=spec)
+    await plane.client.create(SLICES, source, into=dict)
+    await pod(plane, "pod-1")
+    assert await bound(plane, "pod-1") == "node-1"
+    assert [r.device for r in plane.controllers.caches.claims.items["default/pod-1"].results] == ["b-ready"]
 
 
 # Integration tests: a controller that updates conditions; success, failure, timeout; a shared claim

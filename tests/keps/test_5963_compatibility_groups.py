@@ -4,6 +4,9 @@ from typing import Final
 
 import pytest
 
+from dradriver.allocator import ORDERED, PACKED, Order
+from dradriver.kube import CLAIMS, NAMESPACES, PatchKind
+from dradriver.model.claim import ResourceClaim
 from tests.keps.conftest import ControlPlane, request
 
 GATE: Final = "DRADeviceCompatibilityGroups"
@@ -106,6 +109,23 @@ async def test_example_3_incompatible_devices_wait_for_each_other(
     assert await plane.devices("pod-b") == [then]
 
 
+async def test_a_pod_is_refused_on_one_node_and_admitted_where_a_compatible_device_is(
+    plane: ControlPlane,
+) -> None:
+    """Test Plan: refused while its only candidate is incompatible, admitted when another node has one."""
+    await plane.start(ON)
+    await gpu_0(plane)
+    await plane.pod("mig", MIG)
+    assert await plane.devices("mig") == ["gpu-0-mig-1g-0"]
+    await plane.pod("vgpu", VGPU)
+    assert "compatibility groups mig, not vgpu" in await plane.refusal("vgpu")
+    second = f"{NODE_AND_CLASS}---{COUNTERS}---{devices(groups=True)}".replace("node-1", "node-2")
+    await plane.apply(second)
+    assert await plane.devices("vgpu") == ["gpu-0-vgpu-0"]
+    pods = plane.controllers.caches.pods.items
+    assert [pods[f"default/{name}"].spec.node_name for name in ("mig", "vgpu")] == ["node-1", "node-2"]
+
+
 async def test_two_requests_of_one_claim_must_agree(plane: ControlPlane) -> None:
     await plane.start(ON)
     await gpu_0(plane)
@@ -130,6 +150,46 @@ async def test_the_groups_at_the_time_of_the_allocation_win_over_a_slice_that_ch
     await plane.gone("pod-a")
     await plane.gone("pod-c")
     assert await plane.devices("pod-b") == ["gpu-0-vgpu-0"]
+
+
+async def record_of(plane: ControlPlane, pod: str) -> tuple[dict[str, list[str]], list[str]]:
+    """The groups on the result of a pod's claim, and who the entries of the allocation's config are for."""
+    claim = await plane.client.get(CLAIMS, pod, "default", into=ResourceClaim)
+    assert claim.allocation is not None
+    [result] = claim.results
+    config = claim.allocation.devices.config
+    return result.compatibility_groups, [entry.opaque.driver for entry in config if entry.opaque]
+
+
+async def test_the_groups_are_recorded_in_the_claim_after_binding_it(plane: ControlPlane) -> None:
+    await plane.start(ON)
+    await gpu_0(plane)
+    await plane.pod("pod-a", MIG)
+    assert await plane.devices("pod-a") == ["gpu-0-mig-1g-0"]
+    assert await record_of(plane, "pod-a") == ({"gpu-0-counters": ["mig"]}, [])
+
+
+async def test_a_device_without_groups_has_no_record(plane: ControlPlane) -> None:
+    await plane.start(ON)
+    await gpu_0(plane, groups=False)
+    await plane.pod("pod-a", MIG)
+    assert await plane.devices("pod-a") == ["gpu-0-mig-1g-0"]
+    assert await record_of(plane, "pod-a") == ({}, [])
+
+
+async def test_where_the_field_is_dropped_the_groups_are_recorded_in_the_configuration(
+    plane: ControlPlane,
+) -> None:
+    """As Kubernetes 1.37 does, gate on or off; here the slices keep the groups that they had."""
+    await plane.start(ON)
+    await gpu_0(plane)
+    await plane.start(OFF, scheduler=ON)
+    await plane.pod("pod-a", MIG)
+    assert await plane.devices("pod-a") == ["gpu-0-mig-1g-0"]
+    assert await record_of(plane, "pod-a") == ({}, ["allocator.dradriver.dev"])
+    await plane.apply(devices(groups=True).replace("[mig]", "[vgpu]"))
+    await plane.pod("pod-b", VGPU)
+    await plane.refusal("pod-b")
 
 
 PRE_KEP: Final = "groups are not known: devices are allocated without regard to them"
@@ -158,6 +218,50 @@ async def test_version_skew(
         await plane.refusal("vgpu")
     else:
         assert await plane.devices("vgpu") == ["gpu-0-vgpu-0"]
+
+
+PLAIN: Final = """  - name: gpu-0-plain
+    attributes: {type: {string: plain}}
+    consumesCounters: [{counterSet: gpu-0-counters, counters: {multiprocessors: {value: "10"}}}]
+"""
+ANY: Final = request("gpu.example.com")
+
+
+@pytest.mark.parametrize("order", [ORDERED, PACKED], ids=["ordered", "packed"])
+async def test_version_skew_devices_that_do_not_declare_the_field_are_scheduled_normally(
+    plane: ControlPlane, order: Order
+) -> None:
+    """The row "on, off: Devices skipped" under `packed`; Kubernetes 1.37, `ordered`, the slice."""
+    await plane.start(ON, scheduler=OFF, order=order)
+    await plane.apply(f"{NODE_AND_CLASS}---{COUNTERS}---{devices(groups=True)}{PLAIN}")
+    await plane.pod("any", ANY)
+    if order is ORDERED:
+        assert "have compatibility groups and DRADeviceCompatibilityGroups is off" in await plane.refusal("any")
+        return
+    assert await plane.devices("any") == ["gpu-0-plain"]
+    await plane.pod("mig", MIG)
+    assert "DRADeviceCompatibilityGroups is off" in await plane.refusal("mig")
+
+
+@pytest.mark.parametrize("order", [ORDERED, PACKED], ids=["ordered", "packed"])
+async def test_a_monitor_reaches_a_partitioned_gpu_that_is_in_use_under_packed(
+    plane: ControlPlane, order: Order
+) -> None:
+    """KEP-5018 grants admin access whoever uses the counters and groups; Kubernetes 1.37 checks them."""
+    await plane.start(ON, order=order)
+    await gpu_0(plane)
+    labels = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
+    await plane.client.patch(NAMESPACES, "default", "", labels, PatchKind.MERGE, into=dict)
+    await plane.pod("user", MIG)
+    assert await plane.devices("user") == ["gpu-0-mig-1g-0"]
+    everything = {"deviceClassName": "gpu.example.com", "allocationMode": "All", "adminAccess": True}
+    await plane.pod("monitor", {"name": "all", "exactly": everything})
+    if order is ORDERED:
+        assert "compatibility groups" in await plane.refusal("monitor")
+        return
+    assert len(await plane.devices("monitor")) == 4
+    await plane.pod("other", MIG)
+    assert await plane.devices("other") == ["gpu-0-mig-1g-1"]
 
 
 async def test_with_the_gate_off_the_field_is_dropped_on_write(plane: ControlPlane) -> None:

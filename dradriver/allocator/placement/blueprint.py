@@ -14,8 +14,7 @@ from typing import Final, TypeAlias
 
 from dradriver.allocator.compatibility import ANY
 from dradriver.allocator.features import Features
-from dradriver.allocator.inventory import PooledDevice, PoolView
-from dradriver.allocator.nodes import Node
+from dradriver.allocator.inventory import PooledDevice, PoolOnNode, PoolView
 from dradriver.allocator.packing import Cost, costs
 
 __all__ = ["Blueprint", "ComponentState", "HeldBy", "Section", "Shape"]
@@ -178,8 +177,7 @@ class Blueprint:
     Attributes:
         number: equal for equal pools.
         view: the first pool of that kind; its devices stand for those of all others.
-        problem: why the pool can't be used, None when it can.
-        visible: whether the node reaches anything of it.
+        problem, ignored: see `PoolOnNode`.
         devices: those that the node reaches, as bits.
         late: whether one of these has binding conditions.
         binding: those of all devices that have some, as bits.
@@ -190,16 +188,13 @@ class Blueprint:
         sets: per counter set, in the order in which the pool names them, its name in the view.
     """
 
-    def __init__(
-        self, number: int, view: PoolView, sets: Sequence[str], features: Features, *, skips_devices: bool
-    ) -> None:
+    def __init__(self, number: int, seen: PoolOnNode, sets: Sequence[str], features: Features) -> None:
         self.number = number
-        self.view = view
+        self.view = view = seen.view
         self.sets = tuple(sets)
-        self.problem = view.problem_under(features, skips_devices=skips_devices)
-        reached = view.visible_on(Node(view.slices[0].spec.node_name or ""), features)
-        self.visible = reached is not None
-        members = {id(device) for device in reached or ()}
+        self.problem = seen.problem
+        self.ignored = seen.ignored
+        members = {id(device) for device in seen.devices}
         self.devices = sum(1 << n for n, device in enumerate(view.devices) if id(device) in members)
         self.binding = sum(1 << n for n, device in enumerate(view.devices) if device.device.binding_conditions)
         self.late = bool(self.binding & self.devices)
@@ -212,6 +207,11 @@ class Blueprint:
             for n, device in enumerate(view.devices)
             if device.device.shareable and features.consumable_capacity
         )
+
+    def on_node(self, view: PoolView) -> PoolOnNode:
+        """What a node of this kind sees, its own names included."""
+        devices = tuple(device for number, device in enumerate(view.devices) if self.devices >> number & 1)
+        return PoolOnNode(view, devices, self.problem, self.ignored)
 
     def _divide(self, devices: Sequence[PooledDevice]) -> None:
         shapes: dict[Hashable, Shape] = {}

@@ -16,6 +16,7 @@ from typing import TypeAlias, TypeVar
 
 from msgspec.structs import astuple, force_setattr
 
+from dradriver.allocator.inventory import offered_devices
 from dradriver.model import names
 from dradriver.model.counters import CounterConsumption, CounterSet
 from dradriver.model.device import MAX_ATTRIBUTE_LENGTH, Attribute, Capacity, Device, Version
@@ -57,7 +58,7 @@ class Workshop:
     def __init__(self) -> None:
         self._next = count()
         self._numbers: dict[Hashable, int] = {}
-        self._consumptions: dict[Hashable, tuple[int, list[CounterConsumption]]] = {}
+        self._consumptions: dict[Hashable, tuple[int, tuple[CounterConsumption, ...]]] = {}
         self._capacities: dict[Hashable, tuple[int, dict[str, Capacity]]] = {}
         self._attributes: dict[Hashable, tuple[Hashable, Hashable]] = {}
         self._same: dict[Hashable, Hashable] = {}
@@ -68,8 +69,9 @@ class Workshop:
         spec = source.spec
         sets: dict[str, int] = {}
         shared = tuple(self._counter_set(counter_set, sets) for counter_set in spec.shared_counters)
-        cut = [self._cut(device, sets) for device in spec.devices]
-        devices = self._once(tuple(device.name for device in spec.devices))
+        offered = offered_devices(source)
+        cut = [self._cut(device, sets) for device in offered]
+        devices = self._once(tuple(device.name for device in offered))
         named = self._once(tuple(sets))
         bodies = tuple(body for body, _ in cut)
         # To say that devices don't choose their nodes is more than not to say it: it needs a feature gate.

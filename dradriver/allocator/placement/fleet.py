@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from dradriver.allocator.features import Features
-from dradriver.allocator.inventory import PoolView
+from dradriver.allocator.inventory import PoolOnNode, PoolView, PublishedPool, gather_slices
 from dradriver.allocator.nodes import Node, device_on_node
 from dradriver.allocator.placement.blueprint import Blueprint
 from dradriver.allocator.placement.classes import Classes, NodeClass
@@ -83,7 +83,7 @@ class Fleet:
         self._of_pool: dict[PoolKey, dict[str, Published]] = {}
         self._home: dict[PoolKey, str] = {}
         self._own: dict[str, dict[PoolKey, NodePool]] = {}
-        self._shared: dict[PoolKey, PoolView] = {}
+        self._shared: dict[PoolKey, PublishedPool] = {}
         self._sights: dict[Hashable, SharedPool] = {}
         self._blueprints: dict[Hashable, Blueprint] = {}
         self._names: dict[Hashable, Names] = {}
@@ -195,13 +195,13 @@ class Fleet:
         for key in self._changed_pools:
             self._touched.pop(key, None)
             self._forget_pool(key)
-            members = _newest(self._of_pool.get(key, {}))
+            members = list(self._of_pool.get(key, {}).values())
             if not members:
                 continue
             homes = {each.source.spec.node_name if isinstance(each, Contents) else None for each in members}
             home = homes.pop()
             if homes or home is None:
-                self._shared[key] = PoolView([_source(each) for each in members])
+                self._shared[key] = PublishedPool([_source(each) for each in members])
             else:
                 self._add_own(key, home, [each for each in members if isinstance(each, Contents)])
         self._changed_pools.clear()
@@ -213,10 +213,11 @@ class Fleet:
         self._sights.clear()
         self._stocks.clear()
         self._reading.shared = {
-            qualify(name, view.driver)
-            for view in self._shared.values()
-            for device in view.devices
-            for name in device.device.attributes
+            qualify(name, driver)
+            for (driver, _), pool in self._shared.items()
+            for source in pool.slices
+            for device in source.spec.devices
+            for name in device.attributes
         }
         self._new_stock.update(self.members)
 
@@ -228,30 +229,31 @@ class Fleet:
             self._new_stock.add(home)
 
     def _add_own(self, key: PoolKey, home: str, members: Sequence[Contents]) -> None:
-        members = sorted(members, key=lambda each: each.source.metadata.name)
+        sources, home_node = [each.source for each in members], Node(home)
+        gathered = gather_slices(sources, home_node, self._features, skips_devices=self._skips_devices)
+        assert gathered is not None  # noqa: S101 - all slices of an own pool name its node
+        counted = set(map(id, gathered.counted))
+        members = sorted(
+            (each for each in members if id(each.source) in counted), key=lambda each: each.source.metadata.name
+        )
         sets: dict[str, int] = {}
         parts = tuple(
             (each.key, tuple([sets.setdefault(name, len(sets)) for name in each.sets])) for each in members
         )
         called = self._called(tuple([name for each in members for name in each.devices]), tuple(sets))
-        counts = sorted({each.source.spec.pool.resource_slice_count for each in members})
         proper = (
             all(each.proper for each in members)
             and len(called.number) == len(called.devices)
             and names.pool_name(key[1]) is None
         )
-        kind = key[0], tuple(counts), parts, None if proper else (key[1], called.devices, called.sets)
+        kind = key[0], gathered.problem, parts, None if proper else (key[1], called.devices, called.sets)
         slices = [each.source for each in members]
         blueprint = self._blueprints.get(kind)
         if blueprint is None:
-            blueprint = self._blueprints[kind] = Blueprint(
-                self._workshop.number(("blueprint", kind)), PoolView(slices), called.sets, self._features,
-                skips_devices=self._skips_devices,
-            )  # fmt: skip
-        pool = NodePool(
-            key, blueprint, called, tuple(each.attributes for each in members), slices,
-            records_groups=self._features.compatibility_groups or self._skips_devices,
-        )  # fmt: skip
+            seen = PoolOnNode.of(gathered, PoolView(slices), self._features)
+            number = self._workshop.number(("blueprint", kind))
+            blueprint = self._blueprints[kind] = Blueprint(number, seen, called.sets, self._features)
+        pool = NodePool(key, blueprint, called, tuple(each.attributes for each in members), slices)
         held = self.ledger.held_in(key)
         if held:
             pool.update((name, self.ledger.device(key, name)) for name in held)
@@ -283,18 +285,18 @@ class Fleet:
         self._classify(member)
 
     def _sees(self, node: Node) -> Iterable[SharedPool]:
-        for key, view in self._shared.items():
-            devices = view.visible_on(node, self._features)
-            if devices is None:
+        for key, pool in self._shared.items():
+            seen = pool.on(node, self._features, skips_devices=self._skips_devices)
+            if seen is None:
                 continue
             # Reached as a slice is not yet reached as a device (KEP-4815, per-device node selection).
-            reached = tuple(device_on_node(device.device, device.source, node) for device in devices)
-            ids = key, tuple(map(id, devices)), reached
+            reached = tuple(device_on_node(device.device, device.source, node) for device in seen.devices)
+            ids = key, id(seen.view), seen.problem, tuple(map(id, seen.devices)), reached
             sight = self._sights.get(ids)
             if sight is None:
-                late = any(device.device.binding_conditions for device in devices)
+                late = any(device.device.binding_conditions for device in seen.devices)
                 number = self._workshop.number((self.shared_version, ids))
-                sight = self._sights[ids] = SharedPool(number, view, tuple(devices), late)
+                sight = self._sights[ids] = SharedPool(number, seen, late)
             yield sight
 
     def _classify(self, member: Member) -> None:
@@ -306,11 +308,6 @@ class Fleet:
         if member.alike is not None:
             self.classes.leave(name, member.alike)
         member.alike = self.classes.join(name, key, member.stock)
-
-
-def _newest(slices: dict[str, Published]) -> list[Published]:
-    newest = max((_source(each).spec.pool.generation for each in slices.values()), default=0)
-    return [each for each in slices.values() if _source(each).spec.pool.generation == newest]
 
 
 def _source(published: Published) -> ResourceSlice:

@@ -41,7 +41,7 @@ class Judge:
         stock = alike.stock
         view = wish.views.get(stock.number)
         if view is None:
-            view = view_of(wish.wanted, stock, member.node, self.features, self.order)
+            view = view_of(wish.wanted, stock, member.node, self.features)
             wish.views[stock.number] = view
         if view.fails:
             self.fleet.tell_holders_apart()
@@ -54,7 +54,7 @@ class Judge:
         try:
             found = attempt(
                 wish.wanted,
-                Supply(self._offers(member, stock), self.features, skips_devices=self.order.skips_devices),
+                Supply(self._offers(member, stock), self.features),
                 member.node,
                 self.features,
                 order=self.order,
@@ -66,13 +66,13 @@ class Judge:
         return Fits(found.rating, tuple(self._choices(found, stock)))
 
     def _offers(self, member: Member, stock: Stock) -> Iterator[Offer]:
-        own = iter(zip(stock.views, stock.reached, stock.examples, strict=True))
+        own = iter(zip(stock.seen, stock.examples, strict=True))
         for entry in member.entries:
             if isinstance(entry, SharedPool):
-                yield entry.view, entry.devices, self.fleet.ledger.pool(entry.key)
+                yield entry.seen, self.fleet.ledger.pool(entry.key)
             else:
-                view, reached, example = next(own)
-                yield view, reached, entry.use(example.names)
+                seen, example = next(own)
+                yield seen, entry.use(example.names)
 
     @staticmethod
     def _choices(found: Found, stock: Stock) -> Iterator[Choice]:

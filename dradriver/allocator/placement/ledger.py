@@ -107,7 +107,7 @@ def _held(claim: ResourceClaim) -> list[tuple[PoolKey, Held]]:
         return []
     groups = groups_in_force(claim.allocation)
     return [
-        ((result.driver, result.pool), (result, groups.get(index)))
+        ((result.driver, result.pool), (result, groups[index]))
         for index, result in enumerate(claim.results)
         if not result.admin_access
     ]

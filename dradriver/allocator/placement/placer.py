@@ -185,7 +185,7 @@ class Placer:
         member = self._fleet.members[name]
         found = attempt(
             wanted,
-            Supply(self._offers(member), self._features, skips_devices=self._order.skips_devices),
+            Supply(self._offers(member), self._features),
             member.node,
             self._features,
             order=self._order,
@@ -228,12 +228,8 @@ class Placer:
     def _offers(self, member: Member) -> Iterator[Offer]:
         """What a node is offered, with all names as they are there."""
         for entry in member.entries:
-            use = self._fleet.ledger.pool(entry.key)
-            if isinstance(entry, SharedPool):
-                yield entry.view, entry.devices, use
-            else:
-                view, reached = entry.view(), entry.blueprint.devices
-                yield view, [d for number, d in enumerate(view.devices) if reached >> number & 1], use
+            seen = entry.seen if isinstance(entry, SharedPool) else entry.seen()
+            yield seen, self._fleet.ledger.pool(entry.key)
 
     def _no_node(
         self, claims: Sequence[ResourceClaim], wish: Wish, wanted: Callable[[str], bool] | None

@@ -25,7 +25,7 @@ from dradriver.model.claim import MAX_RESULTS
 __all__ = ["plain_verdict", "view_of"]
 
 
-def view_of(wanted: Wanted, stock: Stock, node: Node, features: Features, order: Order) -> View:
+def view_of(wanted: Wanted, stock: Stock, node: Node, features: Features) -> View:
     """A wish as nodes of a stock see it, in whatever state they are.
 
     Args:
@@ -33,10 +33,8 @@ def view_of(wanted: Wanted, stock: Stock, node: Node, features: Features, order:
         stock: what the nodes have.
         node: one of them.
         features: what is switched on.
-        order: the order of preference.
     """
-    offers = ((view, reached, PoolUse()) for view, reached in zip(stock.views, stock.reached, strict=True))
-    supply = Supply(offers, features, skips_devices=order.skips_devices)
+    supply = Supply(((seen, PoolUse()) for seen in stock.seen), features)
     filter_ = Filter(supply, State(supply, ()), node, features)
     asked = [(ask, filter_.candidates(ask)) for request in wanted.requests for ask in request.alternatives]
     if wanted.derived or any(found.errors for _, found in asked):

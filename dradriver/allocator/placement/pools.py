@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from operator import is_
 
 from dradriver.allocator.compatibility import ANY
-from dradriver.allocator.inventory import PoolView
+from dradriver.allocator.inventory import PoolOnNode, PoolView
 from dradriver.allocator.placement.blueprint import Blueprint, ComponentState
 from dradriver.allocator.placement.contents import Values
 from dradriver.allocator.placement.ledger import DeviceUse
@@ -42,7 +42,7 @@ class NodePool:
         blueprint: what it has in common with others.
         names: the names that its parts have here.
         attributes: per slice and device the attributes.
-        slices: as published.
+        slices: those that count, as published.
         states: per section of the blueprint its state.
         free: the devices that can be had as far as counters, groups and holders are concerned, as bits.
         overdrawn: whether a counter is below zero.
@@ -55,15 +55,12 @@ class NodePool:
         names: Names,
         attributes: tuple[tuple[Values, ...], ...],
         slices: Sequence[ResourceSlice],
-        *,
-        records_groups: bool,
     ) -> None:
         self.key = key
         self.blueprint = blueprint
         self.names = names
         self.attributes = attributes
         self.slices = tuple(slices)
-        self._records_groups = records_groups
         self._held: dict[int, DeviceUse] = {}
         self._in_section: list[dict[int, bool]] = [{} for _ in blueprint.sections]
         self._odd: dict[str, GroupsBySet] = {}
@@ -89,11 +86,11 @@ class NodePool:
         """Equal for pools of one blueprint of which the same devices are held."""
         return tuple(sorted((number, use.whole) for number, use in self._held.items()))
 
-    def view(self) -> PoolView:
-        """The pool itself, with its own names."""
+    def seen(self) -> PoolOnNode:
+        """What the node sees, with the names that its parts have here."""
         known = self.blueprint.view
         mine = len(known.slices) == len(self.slices) and all(map(is_, known.slices, self.slices))
-        return known if mine else PoolView(self.slices)
+        return self.blueprint.on_node(known if mine else PoolView(self.slices))
 
     def update(self, uses: Iterable[tuple[str, DeviceUse | None]]) -> None:
         """Takes note of what is held of some devices, by name; None: nothing."""
@@ -145,9 +142,12 @@ class NodePool:
 
     def _note_groups(self, name: str, number: int | None, use: DeviceUse | None) -> set[int]:
         """Keeps groups that are not those that the device declares now; returns the sections concerned."""
-        recorded = use.groups if use is not None and self._records_groups else None
-        if recorded is not None and number is not None and recorded == self.declared(number):
-            recorded = None
+        recorded = use.groups if use is not None else None
+        if recorded is not None and number is not None:
+            declared = self.declared(number)
+            # What it consumes from and is not listed it uses without groups.
+            recorded = dict.fromkeys(declared, ()) | dict(recorded)
+            recorded = None if recorded == declared else recorded
         before = self._odd.pop(name, {})
         if recorded is not None:
             self._odd[name] = recorded

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 
-from dradriver.allocator.inventory import PooledDevice, PoolView
+from dradriver.allocator.inventory import PoolOnNode
 from dradriver.allocator.placement.pools import NodePool
 from dradriver.allocator.use import PoolKey
 from dradriver.model.names import qualify
@@ -28,20 +28,18 @@ class SharedPool:
 
     Attributes:
         number: equal for nodes that see the same of it.
-        view: the pool.
-        devices: those that the node reaches.
-        late: whether one of them has binding conditions.
+        seen: what the node sees.
+        late: whether one of the devices has binding conditions.
     """
 
     number: int
-    view: PoolView
-    devices: tuple[PooledDevice, ...]
+    seen: PoolOnNode
     late: bool
 
     @property
     def key(self) -> PoolKey:
         """Driver and pool name."""
-        return self.view.key
+        return self.seen.view.key
 
 
 Entry = NodePool | SharedPool
@@ -94,33 +92,23 @@ class Stock:
         self.shared = len(self.examples) < len(entries)
 
     @cached_property
-    def views(self) -> tuple[PoolView, ...]:
-        """The examples with all their devices: their values go together as they do on every such node."""
-        return tuple(pool.view() for pool in self.examples)
-
-    @cached_property
-    def reached(self) -> tuple[tuple[PooledDevice, ...], ...]:
-        """Per example the devices that its node reaches."""
-        return tuple(
-            tuple(device for number, device in enumerate(view.devices) if pool.blueprint.devices >> number & 1)
-            for pool, view in zip(self.examples, self.views, strict=True)
-        )
+    def seen(self) -> tuple[PoolOnNode, ...]:
+        """What its node sees of each example: their values go together as they do on every such node."""
+        return tuple(pool.seen() for pool in self.examples)
 
     @cached_property
     def places(self) -> dict[int, tuple[int, int]]:
-        """Pool and number of each device of the views, by its id()."""
+        """Pool and number of each device of the examples, by its id()."""
         return {
             id(device): (pool, number)
-            for pool, view in enumerate(self.views)
-            for number, device in enumerate(view.devices)
+            for pool, seen in enumerate(self.seen)
+            for number, device in enumerate(seen.view.devices)
         }
 
 
 def entries_of(own: Iterable[NodePool], shared: Iterable[SharedPool]) -> list[Entry]:
     """The pools that a node sees, in the order in which they are tried."""
-    entries: list[Entry] = [pool for pool in own if pool.blueprint.visible]
-    entries += shared
-    return sorted(entries, key=lambda entry: (_is_late(entry), entry.key))
+    return sorted((*own, *shared), key=lambda entry: (_is_late(entry), entry.key))
 
 
 def _is_late(entry: Entry) -> bool:

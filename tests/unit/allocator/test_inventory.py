@@ -56,21 +56,91 @@ def test_compatibility_groups_make_a_pool_incomplete_when_their_gate_is_off() ->
     assert "DRADeviceCompatibilityGroups is off" in (found.problem_under(Features()) or "")
 
 
+def seen(node: Node, *slices: object, **features: bool) -> dict[str, tuple[list[str], str | None, bool]]:
+    """By pool the devices that a node sees, why they can't be allocated, and whether the pool is ignored."""
+    inventory = Inventory.of(slices)  # type: ignore[arg-type]
+    return {
+        each.view.name: ([device.id.device for device in each.devices], each.problem, each.ignored)
+        for each in inventory.on(node, Features(**features))
+    }
+
+
 def test_a_node_sees_the_devices_of_the_slices_that_it_reaches() -> None:
-    found = pool(slice_("a", "here", count=2), slice_("b", "there", count=2, nodeName="node-2"))
-    assert [d.id.device for d in found.visible_on(NODE, Features()) or ()] == ["here"]
-    assert found.visible_on(Node("node-3"), Features()) is None
+    slices = slice_("a", "here", count=2), slice_("b", "there", count=2, nodeName="node-2")
+    assert seen(NODE, *slices) == {"pool": (["here"], None, False)}
+    assert seen(Node("node-3"), *slices) == {}
 
 
-def test_near_a_node_are_its_own_pools_and_those_of_several_nodes() -> None:
-    inventory = Inventory.of(
-        [
-            slice_("a", pool="mine"),
-            slice_("b", pool="other", nodeName="node-2"),
-            slice_("c", pool="shared", nodeName=None, allNodes=True),
-        ]
+def test_a_node_sees_its_own_pools_and_those_of_several_nodes() -> None:
+    slices = (
+        slice_("a", pool="mine"),
+        slice_("b", pool="other", nodeName="node-2"),
+        slice_("c", pool="shared", nodeName=None, allNodes=True),
     )
-    assert sorted(view.name for view in inventory.near(NODE)) == ["mine", "shared"]
+    assert sorted(seen(NODE, *slices)) == ["mine", "shared"]
+
+
+def of(name: str, node: str, generation: int, count: int) -> object:
+    return slice_(name, f"gpu-{name}", nodeName=node, generation=generation, count=count)
+
+
+def test_generations_are_compared_among_the_slices_that_reach_the_node() -> None:
+    """A whole generation stays in use, whatever is newer elsewhere."""
+    slices = of("a", "node-1", 1, 1), of("b", "node-2", 2, 2), of("c", "node-2", 2, 2)
+    assert seen(NODE, *slices) == {"pool": (["gpu-a"], None, False)}
+    assert seen(Node("node-2"), *slices) == {"pool": (["gpu-b", "gpu-c"], None, False)}
+
+
+def test_what_reaches_the_node_is_enough_when_it_is_as_many_as_the_slices_say() -> None:
+    """Kubernetes does not look at others then, be they too many or of another opinion."""
+    slices = of("a", "node-1", 1, 1), of("b", "node-2", 1, 3), of("c", "node-2", 1, 3)
+    assert seen(NODE, *slices) == {"pool": (["gpu-a"], None, False)}
+    assert seen(Node("node-2"), *slices) == {"pool": (["gpu-b", "gpu-c"], None, False)}
+
+
+def test_a_newer_generation_anywhere_hides_one_that_the_node_does_not_reach_whole() -> None:
+    slices = of("a", "node-1", 1, 2), of("b", "node-2", 1, 2), of("c", "node-2", 2, 1)
+    why = "the node reaches 1 of 2 slices of generation 1, and there are slices of generation 2"
+    assert seen(NODE, *slices) == {"pool": (["gpu-a"], f"ignored: {why}", True)}
+    assert seen(Node("node-2"), *slices) == {"pool": (["gpu-c"], None, False)}
+
+
+def test_the_devices_of_all_nodes_are_those_that_each_of_them_sees() -> None:
+    one, other = {"nodeName": "node-1"}, {"nodeName": "node-2"}
+    slices = [
+        slice_("a", "old", **one),
+        slice_("b", "gone", **other),
+        slice_("c", "new", generation=2, **other),
+        slice_("d", "half", nodeName="node-3", count=2),
+    ]
+    (found,) = Inventory.of(slices).published.values()
+    assert [pooled.id.device for pooled in found.devices()] == ["new", "old"]
+    (found,) = Inventory.of(
+        [*slices, slice_("e", "everywhere", generation=3, nodeName=None, allNodes=True)]
+    ).published.values()
+    assert [pooled.id.device for pooled in found.devices()] == ["everywhere"]
+
+
+def test_slices_that_a_gate_keeps_away_are_of_no_generation() -> None:
+    """Without the gate a newer slice with groups, or of counter sets, is as if it did not reach the node."""
+    consumed = {"counterSet": "s", "counters": {"c": {"value": "1"}}, "compatibilityGroups": ["mig"]}
+    grouped = slice_("new", {"name": "part", "consumesCounters": [consumed]}, generation=2)
+    counters = slice_("new", sharedCounters=[{"name": "s", "counters": {"c": {"value": "1"}}}], generation=2)
+    old = of("old", "node-1", 1, 1)
+    assert seen(NODE, old, grouped) == {"pool": (["gpu-old"], None, False)}
+    assert seen(NODE, old, counters, partitionable_devices=False) == {"pool": (["gpu-old"], None, False)}
+    assert seen(NODE, old, counters) == {"pool": ([], None, False)}
+
+
+def test_a_pool_of_which_a_gate_keeps_all_slices_away_is_ignored() -> None:
+    consumed = {"counterSet": "s", "counters": {"c": {"value": "1"}}, "compatibilityGroups": ["mig"]}
+    [(_, problem, ignored)] = seen(NODE, slice_("a", {"name": "part", "consumesCounters": [consumed]})).values()
+    assert (problem, ignored) == (
+        "ignored: devices have compatibility groups and DRADeviceCompatibilityGroups is off", True
+    )  # fmt: skip
+    counters = slice_("a", sharedCounters=[{"name": "s", "counters": {"c": {"value": "1"}}}])
+    [(_, problem, ignored)] = seen(NODE, counters, partitionable_devices=False).values()
+    assert (problem, ignored) == ("ignored: its slices need DRAPartitionableDevices, which is off", True)
 
 
 def test_what_did_not_change_is_kept() -> None:

@@ -1,23 +1,24 @@
 """The groups in force travel with the allocation and win over a slice that changed (KEP-5963)."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
-from dradriver.allocator import PACKED, Features, Refusal
-from dradriver.allocator.snapshot import SNAPSHOT_DRIVER, declared_groups, groups_in_force, snapshot_of
+from dradriver.allocator import ORDERED, PACKED, Features, Order, Refusal
+from dradriver.allocator.snapshot import SNAPSHOT_DRIVER, groups_in_force, recorded_in_config
 from dradriver.model.claim import (
     Allocation,
     AllocationConfig,
     ClaimStatus,
     DeviceAllocation,
+    DeviceResult,
     OpaqueConfig,
     ResourceClaim,
 )
 from dradriver.model.codec import builtins, from_builtins
-from dradriver.model.counters import CounterConsumption
-from dradriver.model.device import Device
 from dradriver.model.slices import ResourceSlice
 from tests.unit.allocator.worlds import DRIVER, claim, devices, request, slice_, try_on
 
@@ -38,8 +39,11 @@ def pool(**groups: list[str]) -> list[ResourceSlice]:
     ]
 
 
+NAMED = "device.attributes['gpu.example.com'].name == '{}'"
+
+
 def named(device: str, name: str = "claim") -> ResourceClaim:
-    return claim(request(expression=f"device.attributes['gpu.example.com'].name == '{device}'"), name=name)
+    return claim(request(expression=NAMED.format(device)), name=name)
 
 
 def holder(slices: list[ResourceSlice], device: str, features: Features = ON) -> ResourceClaim:
@@ -55,27 +59,70 @@ def joins(slices: list[ResourceSlice], device: str, *holders: ResourceClaim) -> 
         return False
 
 
-def test_they_stand_in_the_configuration_under_our_own_name() -> None:
-    [entry] = builtins(holder(pool(a=["mig"], b=["vgpu"]), "a").status.allocation)["devices"]["config"]
-    assert entry == {
-        "source": "FromClass",
-        "opaque": {
-            "driver": SNAPSHOT_DRIVER,
-            "parameters": {"groups": {"0": {"gpu-0": ["mig"]}}, "kind": "CompatibilityGroups"},
-        },
-    }
+def test_they_stand_in_the_result_by_counter_set() -> None:
+    held = holder(pool(a=["mig"], b=["vgpu"]), "a")
+    assert held.results[0].compatibility_groups == {"gpu-0": ["mig"]}
+    assert held.allocation is not None
+    assert held.allocation.devices.config == []
 
 
-def test_nothing_is_recorded_while_the_gate_is_off() -> None:
-    allocation = holder(pool(a=[], b=[]), "a", Features()).allocation
+def test_where_the_field_is_dropped_they_stand_in_the_configuration_under_our_own_name() -> None:
+    allocation = holder(pool(a=["mig"], b=["vgpu"]), "a").allocation
     assert allocation is not None
-    assert allocation.devices.config == []
+    devices_ = builtins(recorded_in_config(allocation))["devices"]
+    assert devices_["config"] == [
+        {
+            "source": "FromClass",
+            "opaque": {
+                "driver": SNAPSHOT_DRIVER,
+                "parameters": {"groups": {"0": {"gpu-0": ["mig"]}}, "kind": "CompatibilityGroups"},
+            },
+        }
+    ]
+    assert "compatibilityGroups" not in devices_["results"][0]
 
 
+def test_a_device_with_groups_on_one_counter_set_lists_the_others_that_it_consumes_from() -> None:
+    uses = [
+        {"counterSet": "gpu-0", "counters": {"slices": {"value": "1"}}, "compatibilityGroups": ["mig"]},
+        {"counterSet": "gpu-1", "counters": {"slices": {"value": "1"}}},
+    ]
+    sets = [{"name": name, "counters": {"slices": {"value": "7"}}} for name in ("gpu-0", "gpu-1")]
+    slices = [
+        slice_(
+            "devices", {"name": "a", "attributes": {"name": {"string": "a"}}, "consumesCounters": uses}, count=2
+        ),
+        slice_("counters", count=2, sharedCounters=sets),
+    ]
+    assert holder(slices, "a").results[0].compatibility_groups == {"gpu-0": ["mig"], "gpu-1": []}
+
+
+def test_nothing_is_recorded_while_the_gate_is_off_or_no_device_has_groups() -> None:
+    for features in (Features(), ON):
+        allocation = holder(pool(a=[], b=[]), "a", features).allocation
+        assert allocation is not None
+        assert recorded_in_config(allocation) == allocation
+        assert allocation.devices.results[0].compatibility_groups == {}
+        assert groups_in_force(allocation) == [None]
+
+
+def in_config(held: ResourceClaim) -> ResourceClaim:
+    """The claim as an API server that drops the field has it."""
+    assert held.allocation is not None
+    return replace(held, status=ClaimStatus(allocation=recorded_in_config(held.allocation)))
+
+
+def as_served(held: ResourceClaim) -> ResourceClaim:
+    return from_builtins(ResourceClaim, builtins(held))
+
+
+@pytest.mark.parametrize("kept", [as_served, in_config])
 @pytest.mark.parametrize("now", [["vgpu"], [], ["other"]])
-def test_a_changed_slice_changes_no_decision(now: list[str]) -> None:
+def test_a_changed_slice_changes_no_decision(
+    now: list[str], kept: Callable[[ResourceClaim], ResourceClaim]
+) -> None:
     before = pool(a=["mig"], b=["mig"], c=["vgpu"], d=[])
-    held = holder(before, "a")
+    held = kept(holder(before, "a"))
     after = pool(a=now, b=["mig"], c=["vgpu"], d=[])
     for device in ("b", "c", "d"):
         assert joins(after, device, held) is joins(before, device, held) is (device == "b")
@@ -87,26 +134,46 @@ def test_a_device_that_left_the_slice_still_says_with_whom_it_goes() -> None:
     assert not joins(pool(b=["mig"], c=["vgpu"]), "c", held)
 
 
-def test_a_device_without_groups_is_recorded_too() -> None:
+@pytest.mark.parametrize("kept", [as_served, in_config])
+def test_a_claim_with_a_record_speaks_for_its_devices_without_groups_too(
+    kept: Callable[[ResourceClaim], ResourceClaim],
+) -> None:
+    """What it does not list had no groups, whatever its slice says now: it goes only with others without."""
+
+    def two_gpus(own: list[str]) -> list[ResourceSlice]:
+        def partition(name: str, gpu: str, groups: list[str]) -> dict[str, Any]:
+            uses = {"counterSet": gpu, "counters": {"slices": {"value": "1"}}, "compatibilityGroups": groups}
+            return {"name": name, "attributes": {"name": {"string": name}}, "consumesCounters": [uses]}
+
+        members = [
+            partition("a", "gpu-0", ["mig"]),
+            partition("b", "gpu-1", own),
+            partition("c", "gpu-1", ["mig"]),
+        ]
+        sets = [{"name": name, "counters": {"slices": {"value": "7"}}} for name in ("gpu-0", "gpu-1")]
+        return [
+            slice_("devices", *members, partition("d", "gpu-1", []), count=2),
+            slice_("counters", count=2, sharedCounters=sets),
+        ]
+
+    both = claim(request("one", NAMED.format("a")), request("two", NAMED.format("b")), name="both")
+    found = try_on(two_gpus([]), both, features=ON)["both"]
+    held = kept(ResourceClaim(metadata=both.metadata, status=ClaimStatus(allocation=found)))
+    assert [joins(two_gpus(["mig"]), name, held) for name in ("c", "d")] == [False, True]
+
+
+def test_a_claim_without_a_record_is_judged_by_the_slice() -> None:
+    """No device of it had groups, or a scheduler allocated it that records none."""
     held = holder(pool(a=[], b=["mig"]), "a")
-    assert not joins(pool(a=["mig"], b=["mig"]), "b", held)
-
-
-def test_a_claim_from_elsewhere_is_judged_by_the_slice() -> None:
-    held = holder(pool(a=[], b=["mig"]), "a", Features(compatibility_groups=True))
-    assert held.allocation is not None
-    results = held.allocation.devices.results
-    foreign = ResourceClaim(
-        metadata=held.metadata,
-        status=ClaimStatus(allocation=Allocation(devices=DeviceAllocation(results=results))),
-    )
-    assert joins(pool(a=["mig"], b=["mig"]), "b", foreign)
+    assert [joins(pool(a=["mig"], b=["mig"], c=[]), name, held) for name in ("b", "c")] == [True, False]
+    assert not joins(pool(a=[], b=["mig"]), "b", held)
 
 
 def test_what_a_user_writes_into_a_claim_counts_for_nothing() -> None:
     parameters = msgspec.Raw(b'{"groups":{"0":{"gpu-0":["vgpu"]}},"kind":"CompatibilityGroups"}')
     entry = AllocationConfig(source="FromClaim", opaque=OpaqueConfig(SNAPSHOT_DRIVER, parameters))
-    assert groups_in_force(Allocation(devices=DeviceAllocation(config=[entry]))) == {}
+    results = [DeviceResult(request="r", driver=DRIVER, pool="pool", device="a")]
+    assert groups_in_force(Allocation(devices=DeviceAllocation(results=results, config=[entry]))) == [None]
 
 
 @pytest.mark.parametrize(
@@ -114,32 +181,58 @@ def test_what_a_user_writes_into_a_claim_counts_for_nothing() -> None:
 )
 def test_what_cannot_be_read_counts_as_not_recorded(parameters: bytes) -> None:
     entry = AllocationConfig(source="FromClass", opaque=OpaqueConfig(SNAPSHOT_DRIVER, msgspec.Raw(parameters)))
-    assert groups_in_force(Allocation(devices=DeviceAllocation(config=[entry]))) == {}
+    results = [DeviceResult(request="r", driver=DRIVER, pool="pool", device="a")]
+    assert groups_in_force(Allocation(devices=DeviceAllocation(results=results, config=[entry]))) == [None]
+
+
+def holding(*recorded: dict[str, list[str]], config: Sequence[AllocationConfig] = ()) -> Allocation:
+    results = [
+        DeviceResult(request="r", driver=DRIVER, pool="pool", device=f"d{n}", compatibility_groups=groups)
+        for n, groups in enumerate(recorded)
+    ]
+    return Allocation(devices=DeviceAllocation(results=results, config=list(config)))
 
 
 def test_the_largest_claim_needs_two_entries_of_the_size_that_the_api_server_takes() -> None:
     long = "x" * 62
-    taken = [CounterConsumption(long + end, {"c": 1}, [long + "1", long + "2"]) for end in "ab"]
-    entries = snapshot_of([declared_groups(Device(f"d{n}", consumes_counters=taken)) for n in range(32)], 0)
+    groups = {long + end: [long + "1", long + "2"] for end in "ab"}
+    allocation = recorded_in_config(holding(*[groups] * 32))
+    entries = allocation.devices.config
     assert len(entries) == 2
     assert all(len(bytes(entry.opaque.parameters)) <= 10_240 for entry in entries if entry.opaque)
-    recorded = groups_in_force(Allocation(devices=DeviceAllocation(config=entries)))
-    assert set(recorded) == set(range(32))
+    assert groups_in_force(allocation) == groups_in_force(holding(*[groups] * 32))
 
 
 def test_a_claim_without_room_for_an_entry_goes_without() -> None:
-    taken = [CounterConsumption("set", {"c": 1}, ["mig"])]
-    assert snapshot_of([declared_groups(Device("d", consumes_counters=taken))], 64) == []
+    full = [AllocationConfig(source="FromClaim")] * 64
+    allocation = recorded_in_config(holding({"set": ["mig"]}, config=full))
+    assert (allocation.devices.config, groups_in_force(allocation)) == (full, [None])
 
 
-def test_after_the_gate_is_turned_off_packed_still_keeps_others_from_the_counter_set() -> None:
+@pytest.mark.parametrize("order", [ORDERED, PACKED], ids=lambda order: order.name)
+def test_after_the_gate_is_turned_off_others_are_still_kept_from_the_counter_set(order: Order) -> None:
     """KEP-5963, version skew: what has no groups may not join a set that is used with groups."""
-    slices = pool(a=["mig"], free=[])
-    held = holder(slices, "a")
+    held = holder(pool(a=["mig"], free=[]), "a")
+    slices = pool(a=[], free=[])
     with pytest.raises(Refusal) as caught:
-        try_on(slices, named("free"), in_use=[held], order=PACKED)
+        try_on(slices, named("free"), in_use=[held], order=order)
     assert "counter set gpu-0 is used with compatibility groups mig, not no groups" in caught.value.text()
+    assert devices(try_on(slices, named("free"), order=order)) == ["free"]
+
+
+def test_with_the_gate_off_packed_skips_the_devices_with_groups_only() -> None:
+    slices = pool(a=["mig"], free=[])
     assert devices(try_on(slices, named("free"), order=PACKED)) == ["free"]
+    assert not allocatable(slices, "free", ORDERED)
+    assert not allocatable(slices, "a", PACKED)
+
+
+def allocatable(slices: list[ResourceSlice], device: str, order: Order) -> bool:
+    try:
+        try_on(slices, named(device), order=order)
+    except Refusal:
+        return False
+    return True
 
 
 def test_gpus_on_which_other_groups_are_in_force_are_not_alike() -> None:

@@ -74,12 +74,12 @@ def test_what_no_runtime_can_apply_is_reported_with_its_field(given: CdiSpec, pa
 )
 def test_a_mount_without_a_type_is_a_bind_mount(mount: Mount, options: list[str]) -> None:
     edits = spelled_out(ContainerEdits({"A": "1"}, mounts=[mount], additional_gids=[4]))
-    assert edits.mounts == [Mount(mount.host_path, mount.container_path, options, mount.type)]
-    assert (edits.env, edits.additional_gids) == (["A=1"], [4])
+    assert edits.mounts == (Mount(mount.host_path, mount.container_path, options, mount.type),)
+    assert (edits.env, edits.additional_gids) == (("A=1",), (4,))
     assert list(cdi_problems(spec(edits))) == []
 
 
 def test_edits_add_up_in_order() -> None:
     both = ContainerEdits({"A": "1"}) | ContainerEdits({"A": "2"}, [DeviceNode("/dev/a")])
-    assert both.env == ["A=1", "A=2"]
-    assert both.device_nodes == [DeviceNode("/dev/a")]
+    assert both.env == ("A=1", "A=2")
+    assert both.device_nodes == (DeviceNode("/dev/a"),)

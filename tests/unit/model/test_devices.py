@@ -49,7 +49,7 @@ def test_amounts_are_plain_wherever_one_is_given() -> None:
     device = Device("d", capacity={"cores": Capacity(100, tens)})
     assert device.capacity["cores"].value == Quantity(100)
     assert tens.default == Quantity(10)
-    assert tens.valid_values == [Quantity(10), Quantity(20)]
+    assert tens.valid_values == (Quantity(10), Quantity(20))
     assert (range_.min, range_.max, range_.step) == (Quantity(1), Quantity(1024), Quantity(1))
     assert Counter(4) == Counter(Quantity(4))
     assert decode(Device, canonical(device)) == device
