@@ -119,6 +119,8 @@ class AddFinalizer:
 class Allocate:
     """Writes an allocation and reserves the claim for its first consumer, in one write.
 
+    Devices with compatibility groups cost a dry run before, which leaves nothing behind.
+
     Dies after: the claim is allocated and reserved for a pod without a node; the scheduler's next attempt for
     that pod uses it, and if the pod is gone the reservation is released.
     """

@@ -8,7 +8,7 @@ and a pod whose status names a claim starts on no node of a device plugin any mo
 plan, but whatever was written is in the claims, and the pipeline plans around it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace as with_changes
 from typing import Final, TypeAlias
 
@@ -224,25 +224,35 @@ def is_bound(plan: Plan, pod: Pod | None) -> bool:
 
 
 def unreserve(
-    plan: Plan, pod: Pod, claims: Claims, patience: Patience = _ENDLESS
+    plan: Plan, pod: Pod, claims: Claims, patience: Patience = _ENDLESS, left: Collection[str] = ()
 ) -> Release | RemoveFinalizer | DeleteClaim | None:
     """Takes back what a failed plan has written so far, one claim at a time; None when nothing is left.
 
     The pod's reservation of a claim that others have reserved too goes in any case, whoever allocated it, as
     kube-scheduler has it: pods that wait must not hold a claim for each other. The last of them frees the
     devices. Unlike kube-scheduler, which leaves the allocation in place, this also frees what the plan itself
-    allocated while nobody else has come to use it, and devices that did not get ready. What was ready before
-    and is the pod's alone stays with it: getting it ready once more may take minutes, and if the pod has to
-    wait after all, `pipeline.post_filter` takes it back. The special claim goes in any case, as kube-scheduler
-    has it: what it asks for may not be what the next node needs.
+    allocated while nobody else has come to use it, and devices that failed or took too long. Once conditions
+    are waited for, the claims that were written count as the pod's own: what is ready or being made ready and
+    is the pod's alone stays with it, because that may take minutes, and if the pod has to wait after all,
+    `pipeline.post_filter` takes it back. The special claim goes in any case, as kube-scheduler has it: what it
+    asks for may not be what the next node needs.
 
     Only for a pod that is known to have no node: a pod that runs keeps its devices, whatever they say.
+
+    Args:
+        plan: the plan that failed.
+        pod: its pod.
+        claims: all claims as they are now.
+        patience: how long binding conditions are waited for.
+        left: `namespace/name` of claims that could not be given back and are left to the next attempt.
     """
-    if plan.special is not None and (undo := _discard(plan.special, pod, claims)) is not None:
-        return undo
+    if plan.special is not None and plan.special.claim.ref not in left:
+        undo = _discard(plan.special, pod, claims)
+        if undo is not None:
+            return undo
     for ref, uid in plan.claims:
         claim = claims.get(ref)
-        if claim is None or claim.metadata.uid != uid or not reserved_for(claim, pod):
+        if claim is None or claim.metadata.uid != uid or not reserved_for(claim, pod) or ref in left:
             continue
         others = tuple(user for user in claim.status.reserved_for if user.uid != pod.metadata.uid)
         failed = readiness(claim, patience)[0] in {Readiness.FAILED, Readiness.TIMED_OUT}
@@ -251,6 +261,6 @@ def unreserve(
     return None
 
 
-def _discard(special: Special, pod: Pod, claims: Claims) -> RemoveFinalizer | DeleteClaim | None:
+def _discard(special: Special, pod: Pod, claims: Claims) -> Release | RemoveFinalizer | DeleteClaim | None:
     claim = claims.get(special.claim.ref)
     return discard_step(claim) if claim is not None and is_special_for(claim, pod) else None

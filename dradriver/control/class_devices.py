@@ -31,9 +31,9 @@ def devices_of(
     total = allocated = 0
     try:
         matchers = [_CEL.compile(expression) for expression in expressions]
-        for pool in inventory.near(here):
-            held = in_use.of_pool(pool.key)
-            for device in pool.visible_on(here, features) or ():
+        for seen in inventory.on(here, features):
+            held = in_use.of_pool(seen.view.key)
+            for device in seen.devices:
                 if device_on_node(device.device, device.source, here) and all(m(device) for m in matchers):
                     total += 1
                     allocated += device.device.name in held

@@ -67,6 +67,7 @@ class ClusterView:
             pods=self._neighbors(nodes, planned) if pod.kept_apart_from or self.keeps_distance else {},
             features=settings.features,
             max_steps=settings.max_steps,
+            order=settings.order,
             now=datetime.now(UTC).replace(microsecond=0),
             patience=patience,
             ready=self._pools.ready,

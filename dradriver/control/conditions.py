@@ -2,11 +2,13 @@
 
 Everything is in the claim: the conditions to wait for in the results of its allocation, their status in
 `status.devices`, and since when in `allocationTimestamp`. So whoever asks, also after a restart, gets the same
-answer, and pods that share a claim wait until the same moment.
+answer, and pods that share a claim wait until the same moment. Only an allocation that was written without its
+time counts from when the first of its pods began to wait, in this process: nobody can add the time, because the
+API server lets no allocation change.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Final
@@ -27,19 +29,19 @@ class Patience:
     Attributes:
         now: the time; None never gives up.
         timeout: how long after its allocation a claim is given up.
-        since: when the pod began to wait, for a claim that does not say when it was allocated.
+        since: when the first pod began to wait for a claim that does not say when it was allocated, by UID.
         enabled: whether conditions are looked at: not where the scheduler's DRADeviceBindingConditions is off.
     """
 
     now: datetime | None = None
     timeout: timedelta = BINDING_TIMEOUT
-    since: datetime | None = None
+    since: Mapping[str, datetime] = field(default_factory=dict)
     enabled: bool = True
 
     def deadline(self, claim: ResourceClaim) -> datetime | None:
         """When the claim is given up; None when nobody knows since when it is waited for."""
         stamped = claim.allocation.allocation_timestamp if claim.allocation else None
-        began = stamped or self.since
+        began = stamped or self.since.get(claim.metadata.uid)
         return None if began is None else began + self.timeout
 
     def is_over(self, claim: ResourceClaim) -> bool:

@@ -5,7 +5,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Self
 
-from dradriver.allocator import MAX_STEPS, Features
+from dradriver.allocator import MAX_STEPS, ORDERED, Features, Order
 from dradriver.control.caches import Caches
 from dradriver.control.claims import ClaimController
 from dradriver.control.conditions import BINDING_TIMEOUT
@@ -43,6 +43,7 @@ class Controllers:
         binding_timeout: timedelta = BINDING_TIMEOUT,
         setback: tuple[float, float] = (1.0, 10.0),
         max_steps: int = MAX_STEPS,
+        order: Order = ORDERED,
         taint_rules: bool = True,
         scoring: ScoringStrategy | None = None,
     ) -> None:
@@ -56,6 +57,7 @@ class Controllers:
             setback: the first and the longest wait in seconds before a pod whose devices did not get ready,
                 or for which a write was refused, is tried again.
             max_steps: after how many tries of a device the allocator gives up on a node.
+            order: which devices of a node are preferred.
             taint_rules: whether there are DeviceTaintRules (DRADeviceTaintRules).
             scoring: which nodes are better for pods with extended resources; by default all are equally good.
         """
@@ -71,7 +73,9 @@ class Controllers:
             else None
         )
         pools = Pools(self.caches)
-        self._pools = PoolController(self.caches, pools, self._executor(client, POOLS), self.metrics, features)
+        self._pools = PoolController(
+            self.caches, pools, self._executor(client, POOLS), self.metrics, features, order
+        )
         self._scheduler = Scheduler(
             self.caches,
             pools,
@@ -81,6 +85,7 @@ class Controllers:
                 binding_timeout=binding_timeout,
                 setback=setback,
                 max_steps=max_steps,
+                order=order,
                 scoring=scoring or ScoringStrategy(),
             ),
             self.metrics,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from dradriver.control.attempt_times import FilterTimes
 from dradriver.control.extended import Special
 from dradriver.control.snapshot import Snapshot, Unschedulable
 from dradriver.model.claim import Allocation, DeviceId, ResourceClaim
@@ -21,10 +22,12 @@ class Cycle:
         allocations: by node what the allocator found there, by UID of the claim.
         unavailable: UIDs of allocated claims that can't be used on some node.
         undecided: whether the allocator gave up on some node.
+        invalid: the refusals of nodes on which a pool is invalid.
         amounts: how much of each extended resource the pod asks for.
         left: the special claim of an earlier attempt, if it is complete; one of `claims` too.
         special: by node the special claim that the pod would have there.
         ready: by node the devices that match its claims and are ready at once, once somebody has asked.
+        times: how long the plugins worked.
     """
 
     pod: Pod
@@ -33,10 +36,12 @@ class Cycle:
     allocations: dict[str, Mapping[str, Allocation]] = field(default_factory=dict)
     unavailable: set[str] = field(default_factory=set)
     undecided: bool = False
+    invalid: set[str] = field(default_factory=set)
     amounts: Mapping[str, int] = field(default_factory=dict)
     left: ResourceClaim | None = None
     special: dict[str, Special] = field(default_factory=dict)
     ready: Mapping[str, Sequence[DeviceId]] | None = None
+    times: FilterTimes = field(default_factory=FilterTimes)
 
     @property
     def to_allocate(self) -> list[ResourceClaim]:

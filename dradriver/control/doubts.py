@@ -42,6 +42,10 @@ class Doubts:
         self._open.discard(key)
         self._settled[key] += 1
 
+    def restart(self, key: str) -> None:
+        """What is written for the plan from now on has as many tries of its own."""
+        self._settled.pop(key, None)
+
     def forget(self, key: str) -> None:
         """The plan is given up, or carried out."""
         self._open.discard(key)

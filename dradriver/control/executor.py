@@ -7,8 +7,10 @@ one by one; a strategic merge or an apply would rewrite them, and a merge patch 
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 
+from dradriver.allocator.snapshot import has_groups, recorded_in_config
 from dradriver.control import actions
 from dradriver.control.caches import Caches
 from dradriver.control.pod_claims import pod_reference
@@ -19,13 +21,14 @@ from dradriver.kube import (
     PODS,
     TAINT_RULES,
     AlreadyExists,
+    ApiError,
     Client,
     Conflict,
     EventRecorder,
     NotFound,
     PatchKind,
 )
-from dradriver.model.claim import CLAIM_FINALIZER, ConsumerReference, ResourceClaim
+from dradriver.model.claim import CLAIM_FINALIZER, Allocation, ConsumerReference, ResourceClaim
 from dradriver.model.codec import rfc3339
 from dradriver.model.taint_rule import DeviceTaintRule
 from dradriver.model.workload import Pod
@@ -161,11 +164,32 @@ class Executor:
             await self._refresh_claim(claim)
 
     async def _allocate(self, action: actions.Allocate) -> None:
-        operations = [
-            _set("/status/allocation", action.allocation),
-            _set("/status/reservedFor", [*action.claim.status.reserved_for, action.consumer]),
-        ]
-        await self._patch_claim(action.claim, operations)
+        allocation = action.allocation
+        reserve = _set("/status/reservedFor", [*action.claim.status.reserved_for, action.consumer])
+        if has_groups(allocation) and not await self._keeps_groups(action.claim, allocation, reserve):
+            allocation = recorded_in_config(allocation)
+        operations = [_set("/status/allocation", allocation), reserve]
+        written = await self._patch_claim(action.claim, operations)
+        if has_groups(allocation) and not (written.allocation and has_groups(written.allocation)):
+            # One of several API servers, with the gate off: the devices would be used without their record.
+            raise DraError(
+                "the API server drops compatibilityGroups of allocation results, and kept them a moment ago"
+            )
+
+    async def _keeps_groups(self, claim: ResourceClaim, allocation: Allocation, reserve: _Operation) -> bool:
+        """Whether the API server stores the groups of results (KEP-5963); a dry run of the write tells.
+
+        Kubernetes 1.37 drops them silently, and a gate may be switched while this process runs, so every such
+        write is tried first: few devices have groups.
+        """
+        operations = [_set("/status/allocation", allocation), reserve]
+        try:
+            answer = await self._send_claim(claim, operations, dry_run=True)
+        except ApiError as error:
+            if error.status not in _NOT_LIKE_THIS:
+                raise
+            return False  # the field is refused, or a webhook takes no dry runs
+        return answer.allocation is not None and has_groups(answer.allocation)
 
     async def _reserve(self, action: actions.Reserve) -> None:
         consumers = [*action.claim.status.reserved_for, action.consumer]
@@ -176,9 +200,16 @@ class Executor:
         if action.deallocate and action.claim.allocation is not None:
             # The server drops the entries of `status.devices` with it.
             operations.append(_REMOVE_ALLOCATION)
-        released = await self._patch_claim(action.claim, operations)
-        if released.allocation is None and CLAIM_FINALIZER in released.metadata.finalizers:
-            await self._without_finalizer(released)
+        released: ResourceClaim | None = await self._patch_claim(action.claim, operations)
+        # A driver that detaches the devices now writes too, and nobody would remove the finalizer later.
+        while released is not None and _only_protected(released):
+            try:
+                await self._without_finalizer(released)
+            except Conflict:
+                await self._refresh_claim(released)
+                released = self._caches.claims.items.get(released.ref)
+            else:
+                return
 
     async def _nominate(self, action: actions.Nominate) -> None:
         await self._patch_pod(action.pod, {"nominatedNodeName": action.node})
@@ -261,9 +292,21 @@ class Executor:
     async def _patch_claim(
         self, claim: ResourceClaim, operations: Sequence[_Operation], subresource: str = "status"
     ) -> ResourceClaim:
+        written = await self._send_claim(claim, operations, subresource)
+        self._caches.claims.apply_written(written)
+        return written
+
+    async def _send_claim(
+        self,
+        claim: ResourceClaim,
+        operations: Sequence[_Operation],
+        subresource: str = "status",
+        *,
+        dry_run: bool = False,
+    ) -> ResourceClaim:
         meta = claim.metadata
         locked = [_set("/metadata/resourceVersion", meta.resource_version), *operations]
-        written = await self._client.patch(
+        return await self._client.patch(
             CLAIMS,
             meta.name,
             meta.namespace,
@@ -271,17 +314,26 @@ class Executor:
             PatchKind.JSON,
             into=ResourceClaim,
             subresource=subresource,
+            dry_run=dry_run,
         )
-        self._caches.claims.apply_written(written)
-        return written
 
 
+_NOT_LIKE_THIS: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
 _REMOVE_ALLOCATION: Final[_Operation] = {"op": "remove", "path": "/status/allocation"}
 
 
 def _set(path: str, value: object) -> _Operation:
     # "add" to a member that exists replaces it.
     return {"op": "add", "path": path, "value": value}
+
+
+def _only_protected(claim: ResourceClaim) -> bool:
+    """Whether the claim has the finalizer, and nothing that it protects."""
+    return (
+        claim.allocation is None
+        and not claim.status.reserved_for
+        and CLAIM_FINALIZER in claim.metadata.finalizers
+    )
 
 
 def _consumers(claim: ResourceClaim, remaining: Sequence[ConsumerReference]) -> list[_Operation]:

@@ -17,6 +17,7 @@ from dradriver.control.extended import (
     Use,
     allocatable,
     amounts_of,
+    is_left,
     share_of,
     special_for,
     usable_again,
@@ -24,7 +25,7 @@ from dradriver.control.extended import (
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.workload import Node
 
-__all__ = ["filling", "find_claim", "matter", "served", "to_allocate"]
+__all__ = ["asked", "filling", "find_claim", "matter", "served", "to_allocate"]
 
 _STALE: Final = "cannot schedule extended resource claim"
 """kube-scheduler's words for a special claim of an earlier attempt."""
@@ -33,7 +34,7 @@ _STALE: Final = "cannot schedule extended resource claim"
 def find_claim(cycle: Cycle) -> None:
     """PreFilter: what the pod asks for, and the special claim of an earlier attempt if it is complete."""
     cycle.amounts = amounts_of(cycle.pod)
-    left = cycle.snapshot.special
+    left = [claim for claim in cycle.snapshot.special if is_left(claim)]
     if not left:
         return
     if len(left) > 1 or not usable_again(left[0], cycle.pod):
@@ -42,11 +43,14 @@ def find_claim(cycle: Cycle) -> None:
     cycle.claims = [*cycle.claims, left[0]]
 
 
+def asked(cycle: Cycle) -> bool:
+    """Whether the pod asks for extended resources, or has a special claim of an earlier attempt."""
+    return bool(cycle.amounts) or cycle.left is not None
+
+
 def served(cycle: Cycle, node: Node) -> str | None:
     """Filter: every extended resource has enough left on the node, or is asked of devices there."""
     pod, snapshot, left = cycle.pod, cycle.snapshot, cycle.left
-    if not cycle.amounts and left is None:
-        return None
     taken = snapshot.taken.get(node.metadata.name, {})
     try:
         share = share_of(pod, cycle.amounts, node, taken, snapshot.classes_by_resource)

@@ -1,7 +1,7 @@
 """What the controllers count, in a Prometheus registry of their own, under the names that Kubernetes uses.
 
-Of KEP-5007's two metrics Kubernetes 1.37 has one under another name (`..._wait_duration_seconds`, by driver);
-both are served. A label never names a pod or a claim.
+Instead of KEP-5007's duration of PreBind Kubernetes 1.37 measures the wait in it, by driver
+(`..._wait_duration_seconds`); both are served. A label never names a pod or a claim.
 """
 
 from collections import Counter as Tally
@@ -41,13 +41,13 @@ class Metrics:
         )
         self._prebind = self._histogram(
             "scheduler_dra_bindingconditions_prebind_duration_seconds",
-            "Seconds from the decision for a node to the binding or its failure, for pods with claims.",
+            "Seconds of PreBind for pods with claims: from the plan until the pod can be bound, or that fails.",
             *("profile", "status", "requires_bindingconditions"),
             buckets=_WAITS,
         )
         self._wait = self._histogram(
             "scheduler_dra_bindingconditions_wait_duration_seconds",
-            "The same for devices with binding conditions only, by driver, as Kubernetes 1.37 has it.",
+            "Seconds in which binding conditions were waited for, by driver of devices that have some.",
             *("profile", "driver", "status"),
             buckets=_WAITS,
         )
@@ -103,20 +103,31 @@ class Metrics:
     def _histogram(self, name: str, told: str, *labels: str, buckets: tuple[float, ...]) -> Histogram:
         return Histogram(name, told, labels, buckets=buckets, registry=self.registry)
 
-    def bound(self, claims: Iterable[ResourceClaim], status: str, seconds: float) -> None:
-        """An attempt to bind a pod with these claims ended: success, failure, timeout or error."""
+    def bound(self, claims: Iterable[ResourceClaim], status: str, seconds: float, waited: float | None) -> None:
+        """An attempt to bind a pod with claims ended.
+
+        Args:
+            claims: its claims.
+            status: success, failure, timeout or error.
+            seconds: the duration of PreBind.
+            waited: how long binding conditions were waited for; None where it did not come to that.
+        """
         drivers = [r.driver for claim in claims for r in claim.results if r.binding_conditions]
         required = "true" if drivers else "false"
         self._prebind.labels(self._profile, status, required).observe(seconds)
         for driver in drivers:
             self._allocations.labels(self._profile, driver, status).inc()
-        for driver in dict.fromkeys(drivers):
-            self._wait.labels(self._profile, driver, status).observe(seconds)
+        if waited is not None:
+            for driver in dict.fromkeys(drivers):
+                self._wait.labels(self._profile, driver, status).observe(waited)
 
     def ran(self, point: str, status: str, seconds: float) -> None:
         """An extension point was run for one pod."""
-        self._plugin.labels("DynamicResources", point, status).observe(seconds)
         self._point.labels(point, status, self._profile).observe(seconds)
+
+    def ran_plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
+        """A plugin was run at an extension point for one pod: at Filter on all nodes that it looked at."""
+        self._plugin.labels(plugin, point, status).observe(seconds)
 
     def gave_up(self) -> None:
         """The allocator gave up on a node that the pod may fit on, and no other one suits."""

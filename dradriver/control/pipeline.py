@@ -24,6 +24,7 @@ from dradriver.allocator import Refusal, allocate
 from dradriver.allocator.matching import Wanted
 from dradriver.control import extended_resources, node_filters, pod_anti_affinity
 from dradriver.control.actions import DeleteClaim, Release, RemoveFinalizer
+from dradriver.control.attempt_times import FilterTimes
 from dradriver.control.conditions import Readiness, readiness, requires
 from dradriver.control.cycle import Cycle, NoNode, everywhere
 from dradriver.control.extended import discard_step
@@ -35,9 +36,15 @@ from dradriver.model.workload import Node, Pod
 __all__ = ["Cycle", "schedule"]
 
 
-def schedule(pod: Pod, snapshot: Snapshot) -> Plan | Unschedulable:
-    """Decides on a node and on allocations for a pod without a node."""
-    cycle = Cycle(pod, snapshot)
+def schedule(pod: Pod, snapshot: Snapshot, times: FilterTimes | None = None) -> Plan | Unschedulable:
+    """Decides on a node and on allocations for a pod without a node.
+
+    Args:
+        pod: the pod.
+        snapshot: the cluster.
+        times: is told how long the plugins worked.
+    """
+    cycle = Cycle(pod, snapshot, times=times or FilterTimes())
     try:
         for check in (*PRE_ENQUEUE, *PRE_FILTER):
             check(cycle)
@@ -75,7 +82,7 @@ def _filter(cycle: Cycle) -> tuple[list[Node], dict[str, str]]:
             if not _may_be_better(cycle, node, compared):
                 continue
             compared += 1
-        words = next((words for check in FILTER if (words := check(cycle, node)) is not None), None)
+        words = _refusal(cycle, node)
         if words is not None:
             refusals[node.metadata.name] = words
             continue
@@ -83,6 +90,22 @@ def _filter(cycle: Cycle) -> tuple[list[Node], dict[str, str]]:
         if _enough(cycle, node):
             break
     return found, refusals
+
+
+def _refusal(cycle: Cycle, node: Node) -> str | None:
+    """Why the node does not suit."""
+    for check in NODE_FILTERS:
+        if (words := check(cycle, node)) is not None:
+            return words
+    for plugin, concerns, checks in PLUGINS:
+        if not concerns(cycle):
+            continue
+        with cycle.times.measure(plugin) as spent:
+            for check in checks:
+                if (words := check(cycle, node)) is not None:
+                    return words
+            spent.passed = True
+    return None
 
 
 def _in_order(cycle: Cycle) -> list[Node]:
@@ -207,6 +230,7 @@ def devices(cycle: Cycle, node: Node) -> str | None:
             AllocationNode(node.metadata.name, node.metadata.labels, frozenset(node.status.declared_features)),
             features=snapshot.features,
             now=snapshot.now,
+            order=snapshot.order,
             max_steps=snapshot.max_steps,
         )
     except Refusal as refusal:
@@ -214,7 +238,10 @@ def devices(cycle: Cycle, node: Node) -> str | None:
         if refusal.kind == "claim" and not special:
             raise NoNode(everywhere(cycle, refusal.brief())) from None
         cycle.undecided |= refusal.kind == "undecided"
-        return refusal.brief()
+        words = refusal.brief()
+        if any(reason.code == "pool-invalid" for reason in refusal.reasons):
+            cycle.invalid.add(words)
+        return words
     return None
 
 
@@ -288,16 +315,20 @@ PRE_FILTER: Final[tuple[_Check, ...]] = (
     claims_usable,
     claims_can_get_ready,
 )
-FILTER: Final[tuple[_Filter, ...]] = (
+NODE_FILTERS: Final[tuple[_Filter, ...]] = (
     _plain(node_filters.unschedulable),
     _plain(node_filters.ready),
     _plain(node_filters.affinity),
     _plain(node_filters.taints),
     apart,
-    extended_resources.served,
-    available,
-    devices,
 )
+PLUGINS: Final[tuple[tuple[str, Callable[[Cycle], bool], tuple[_Filter, ...]], ...]] = (
+    ("NodeResourcesFit", extended_resources.asked, (extended_resources.served,)),
+    ("DynamicResources", lambda cycle: bool(cycle.claims or cycle.special), (available, devices)),
+)
+"""The rest of Filter: Kubernetes' plugins for devices by name, which pods they concern, and their checks.
+
+They are measured."""
 SCORE: Final[tuple[Callable[[Cycle, Node], int], ...]] = (
     preferred,
     ready_at_once,
@@ -309,7 +340,8 @@ SCORE: Final[tuple[Callable[[Cycle, Node], int], ...]] = (
 def _unschedulable(cycle: Cycle, refusals: Mapping[str, str]) -> Unschedulable:
     if not refusals:
         return Unschedulable("no nodes available to schedule pods")
-    counted = Counter(refusals.values()).most_common()
+    # The words about an invalid pool name it, so they are seldom common; they are told first (KEP-4815, Risks).
+    counted = sorted(Counter(refusals.values()).most_common(), key=lambda item: item[0] not in cycle.invalid)
     reasons = sorted(f"{number} {words}" for words, number in counted[:_TOLD])
     if others := sum(number for _, number in counted[_TOLD:]):
         reasons.append(f"{others} node(s) for other reasons")

@@ -1,9 +1,10 @@
 """The pool controller: says of pools that no claim can use why, to those who look after the cluster.
 
 A ResourceSlice has no status, so what is wrong with a pool (KEP-4815, Validation) is told in events of its
-first slice and in a gauge; `dradriver get pools` finds the same out by itself. A pool that is being written is
-broken for a moment: only what has lasted is told. A process that dies forgets whom it told, and tells once
-more.
+first slice and in a gauge; `dradriver get pools` finds the same out by itself. Both judge the newest generation
+as a whole, which is what the driver is publishing; a node may still see an older one. A pool that is being
+written is broken for a moment: only what has lasted is told. A process that dies forgets whom it told, and
+tells once more.
 """
 
 import time
@@ -12,7 +13,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
-from dradriver.allocator import Features
+from dradriver.allocator import ORDERED, Features, Order
 from dradriver.allocator.inventory import PoolView
 from dradriver.control.actions import Say, Step, Then
 from dradriver.control.caches import Caches
@@ -61,11 +62,13 @@ class PoolController(Looping[_Key]):
         executor: Executor,
         metrics: Metrics,
         features: Features,
+        order: Order = ORDERED,
         *,
         lasting: float = _LASTING_SECONDS,
     ) -> None:
         self._pools = pools
         self._features = features
+        self._skips_devices = order.skips_devices
         self._lasting = lasting
         self._since: dict[_Key, float] = {}
         self._told: dict[_Key, str] = {}
@@ -94,7 +97,9 @@ class PoolController(Looping[_Key]):
         """What has to be said of a pool now, if anything."""
         await self._pools.take()
         pool = self._pools.inventory.pools.get((key.driver, key.pool))
-        problem = pool.problem_under(self._features) if pool is not None else None
+        problem = None
+        if pool is not None:
+            problem = pool.problem_under(self._features, skips_devices=self._skips_devices)
         if pool is None or problem is None:
             self._since.pop(key, None)
             if self._told.pop(key, None) is None or pool is None:

@@ -1,4 +1,8 @@
-"""The taints with the effect NoExecute in the newest slices of each pool, by device."""
+"""The taints with the effect NoExecute in the newest slices of each pool, by device.
+
+Newest means the highest generation anywhere, as in Kubernetes' device taint eviction controller. The allocator
+compares generations among the slices that a node reaches.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -35,8 +35,8 @@ class ReadyPools:
         """Those of these pools."""
         local: defaultdict[str, list[PooledDevice]] = defaultdict(list)
         selectors: dict[str, NodeSelector] = {}
-        for pool in inventory.pools.values():
-            for pooled in pool.devices:
+        for pool in inventory.published.values():
+            for pooled in pool.devices():
                 if pooled.device.binding_conditions:
                     continue
                 spec = pooled.source.spec

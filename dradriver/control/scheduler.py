@@ -9,16 +9,22 @@ end of its patience, makes its next decision.
 
 Only the plans live in memory. A process that dies loses them, and nothing else: see `binding`. Nothing of a
 plan is taken back while its pod may be bound without this process knowing (`doubts`), however late the watch.
+
+A claim that Unreserve can't give back, because the API server does not take the write, is left as it is:
+allocated and reserved, so nobody else gets its devices. The pod is reported and set back; its next attempt uses
+the claim or takes it back at PostFilter, which reports and sets back likewise.
 """
 
 import asyncio
 import dataclasses
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
 from dradriver.allocator import InUse
 from dradriver.control.actions import Action, Bind, CreateClaim, LookUpPlan, Report, Step, Then
+from dradriver.control.attempt_times import FilterTimes, PreBindTimes
 from dradriver.control.binding import (
     BindingFailed,
     PlanFailed,
@@ -61,6 +67,25 @@ _BACKOFF: Final = (0.02, 1.0)
 """Seconds before a pod's second try, and the most between two tries that changes in the cluster may help."""
 
 
+@dataclass(slots=True)
+class _Failure:
+    """A plan that is given up, and how far Unreserve is.
+
+    Attributes:
+        problem: why.
+        claim: `namespace/name` of what is given back now.
+        left: what could not be given back, with the API server's words.
+    """
+
+    problem: PlanFailed
+    claim: str = ""
+    left: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        left = (f"; claim {ref} is not given back: {words}" for ref, words in self.left.items())
+        return str(self.problem) + "".join(left)
+
+
 class Scheduler(Looping[str]):
     """Schedules the pods that name it: `async with Scheduler(caches, pools, executor)`.
 
@@ -88,7 +113,10 @@ class Scheduler(Looping[str]):
         self._pools = pools
         self._settings = settings = settings or SchedulerSettings()
         self._plans: dict[str, Plan] = {}
-        self._failed: dict[str, PlanFailed] = {}
+        self._failed: dict[str, _Failure] = {}
+        self._times: dict[str, PreBindTimes] = {}
+        self._releasing: dict[str, Unschedulable] = {}
+        self._unreleased: dict[str, Unschedulable] = {}
         self._doubts = Doubts()
         self._waits = Waits(
             SeenConditions(caches.claims),
@@ -115,6 +143,7 @@ class Scheduler(Looping[str]):
     async def decide(self, key: str) -> Step:
         """The next step for a pod: a plan is made if there is none, then written."""
         plan, pod = self._plans.get(key), self._caches.pods.items.get(key)
+        self._releasing.pop(key, None)
         if plan is not None and self._in_doubt(key):
             return Step(Then.AGAIN, LookUpPlan(key, tuple(self._claims_of(plan)), pod))
         if pod is None or not self._mine(pod):
@@ -123,21 +152,38 @@ class Scheduler(Looping[str]):
             return Step(Then.DONE)
         if plan is not None and plan.pod_uid == pod.metadata.uid:
             return self._timed(self._write(key, pod, plan), key)
+        unreleased = self._unreleased.get(key)
         self._forget(key)
+        if unreleased is not None and (report := _news(pod, unreleased)) is not None:
+            return Step(Then.AGAIN, report)
         if (rest := self._tries.rest(key)) > 0:
             self._loop.queue.add_after(key, rest)
             return Step(Then.WAIT)
         verdict = await self._schedule(key, pod)
         # Planning took a while: the writes are decided on with the pod as it is then.
-        return _unschedulable(pod, verdict) if isinstance(verdict, Unschedulable) else Step(Then.AGAIN)
+        return (
+            self._unschedulable(key, pod, verdict) if isinstance(verdict, Unschedulable) else Step(Then.AGAIN)
+        )
 
     async def failed(self, key: str, error: DraError) -> None:
-        """A write was refused: the plan is given up, unless the API server may only not have answered."""
+        """A write was refused: what it belongs to is given up, unless the API server may only be silent.
+
+        That is a plan; or what Unreserve or PostFilter takes back, which is left as it is.
+        """
         plan = self._plans.get(key)
-        if plan is None or self._doubts.failed(key, error) or key in self._failed:
+        if plan is None:
+            if (verdict := self._releasing.pop(key, None)) is not None:
+                self._unreleased[key] = verdict
+                self._tries.set_back(key)
             return
-        self._failed[key] = failure = WriteFailed(str(error))
-        self._gave_up(key, plan, failure)
+        if self._doubts.failed(key, error):
+            return
+        failure = self._failed.get(key)
+        if failure is None:
+            self._give_up(key, plan, WriteFailed(str(error)))
+        else:
+            failure.left[failure.claim] = str(error)
+            self._doubts.restart(key)
 
     async def _carry_out(self, action: Action) -> bool:
         if not isinstance(action, CreateClaim):
@@ -177,10 +223,12 @@ class Scheduler(Looping[str]):
         self._waits.forget(key)
         self._failed.pop(key, None)
         self._doubts.forget(key)
+        self._unreleased.pop(key, None)
         plan = self._plans.pop(key, None)
         pod = self._caches.pods.items.get(key)
         if plan is not None and is_bound(plan, pod):
             self._bound(key, plan)
+        self._times.pop(key, None)
         if plan is not None and (pod is None or not pod.spec.node_name):
             self._wake()  # what the plan held is free
 
@@ -193,35 +241,42 @@ class Scheduler(Looping[str]):
             # All that takes long happens in the thread.
             began = self._tries.begin(key)
             view = self._view.of(pod, self._plans, self._waits.patience())
-            verdict = await asyncio.to_thread(_plan, pod, view)
-            status = "Success" if isinstance(verdict, Plan) else "Unschedulable"
-            self._metrics.ran("Filter", status, self._tries.now() - began)
+            times = FilterTimes(self._tries.now)
+            verdict = await asyncio.to_thread(_plan, pod, view, times)
+            now = self._tries.now()
+            self._metrics.ran("Filter", _status(passed=isinstance(verdict, Plan)), now - began)
+            for plugin, spent in times.plugins.items():
+                self._metrics.ran_plugin(plugin, "Filter", _status(passed=spent.passed), spent.seconds)
             if isinstance(verdict, Unschedulable) and verdict.reason == UNDECIDED:
                 self._metrics.gave_up()
             if isinstance(verdict, Plan):
                 self._plans[key] = verdict
+                self._times[key] = PreBindTimes(now)
                 self._waiting.discard(key)
         return verdict
 
     def _write(self, key: str, pod: Pod, plan: Plan) -> Step:
-        claims, patience = self._caches.claims.items, self._waits.patience(key)
+        claims, patience = self._caches.claims.items, self._waits.patience()
         plan = self._plans[key] = settled(plan, pod, claims)
         if key not in self._failed:
             try:
                 self._check_node(key, plan)
                 step = next_step(plan, pod, claims, patience)
-            except PlanFailed as failure:
-                self._failed[key] = failure
-                self._gave_up(key, plan, failure)
+            except PlanFailed as problem:
+                self._give_up(key, plan, problem)
             else:
-                return step if step.then is not Then.WAIT else self._wait(key, pod, plan, step)
-        release = unreserve(plan, pod, claims, patience)
+                if step.then is Then.WAIT:
+                    return self._wait(key, pod, plan, step)
+                self._times[key].go_on(self._tries.now(), bind=isinstance(step.action, Bind))
+                return step
+        failure = self._failed[key]
+        release = unreserve(plan, pod, claims, patience, failure.left)
         if release is not None:
+            failure.claim = release.claim.ref
             return Step(Then.AGAIN, release)
-        problem = self._failed[key]
         self._forget(key)
-        report = Report(pod, "SchedulerError", str(problem))
-        if not isinstance(problem, (BindingFailed, WriteFailed)):
+        report = Report(pod, "SchedulerError", str(failure))
+        if not isinstance(failure.problem, (BindingFailed, WriteFailed)) and not failure.left:
             return Step(Then.LATER, report)
         self._loop.queue.add_after(key, self._tries.set_back(key))
         return Step(Then.WAIT, report)
@@ -233,6 +288,7 @@ class Scheduler(Looping[str]):
     def _wait(self, key: str, pod: Pod, plan: Plan, step: Step) -> Step:
         """Everything is written: from here on the claims say what the pod has, as they would after a crash."""
         self._plans[key] = dataclasses.replace(plan, allocations={})
+        self._times[key].wait(self._tries.now())
         return self._waits.go_on(key, pod, self._claims_of(plan), step)
 
     def _claims_of(self, plan: Plan) -> list[ResourceClaim]:
@@ -240,29 +296,53 @@ class Scheduler(Looping[str]):
         return [known[ref] for ref, _ in plan.claims if ref in known]
 
     def _bound(self, key: str, plan: Plan) -> None:
-        seconds = self._tries.now() - self._tries.began(key)
-        self._metrics.ran("PreBind", "Success", seconds)
-        if plan.claims:
-            self._metrics.bound(self._claims_of(plan), "success", seconds)
+        self._timed_prebind(key, plan, "success")
         self._metrics.scheduled(*self._tries.so_far(key))
 
-    def _gave_up(self, key: str, plan: Plan, problem: PlanFailed) -> None:
-        status = problem.state.value if isinstance(problem, BindingFailed) else "error"
-        seconds = self._tries.now() - self._tries.began(key)
-        self._metrics.ran("PreBind", "Error", seconds)
-        self._metrics.bound(self._claims_of(plan), status, seconds)
+    def _give_up(self, key: str, plan: Plan, problem: PlanFailed) -> None:
+        self._failed[key] = _Failure(problem)
+        self._doubts.restart(key)
+        self._timed_prebind(key, plan, problem.state.value if isinstance(problem, BindingFailed) else "error")
+
+    def _timed_prebind(self, key: str, plan: Plan, status: str) -> None:
+        now, times = self._tries.now(), self._times[key]
+        seconds, waited = times.seconds(now), times.seconds_waited(now)
+        through = "Success" if times.ended is not None else "Error"
+        self._metrics.ran("PreBind", through, seconds)
+        if not plan.claims and plan.special is None:
+            return  # kube-scheduler skips the plugin for such pods
+        self._metrics.ran_plugin("DynamicResources", "PreBind", through, seconds)
+        if waited is None and status != "error":
+            waited = 0.0  # there was nothing to wait for
+        self._metrics.bound(self._claims_of(plan), status, seconds, waited)
 
     def _pending(self) -> Mapping[str, int]:
-        gated = sum(
-            1 for key in self._waiting if (p := self._caches.pods.items.get(key)) and p.spec.scheduling_gates
+        queue = self._loop.queue
+        keys = {*self._waiting, *self._waits, *queue.in_line, *queue.put_off}
+        counts = dict.fromkeys(("active", "backoff", "unschedulable", "gated", "waiting"), 0)
+        for name in filter(None, map(self._queue_of, keys)):
+            counts[name] += 1
+        return counts
+
+    def _queue_of(self, key: str) -> str | None:
+        """The one queue in which a pod is; None for one that is worked on, or that nobody has to schedule."""
+        pod, queue = self._caches.pods.items.get(key), self._loop.queue
+        if pod is None or not self._mine(pod):
+            return None
+        states = (
+            ("waiting", key in self._waits),
+            ("gated", bool(pod.spec.scheduling_gates)),
+            (None, queue.is_worked_on(key)),
+            ("active", key in queue.in_line),
+            ("backoff", key in queue.put_off),
         )
-        return {
-            "active": self._loop.queue.ready,
-            "backoff": self._loop.queue.delayed,
-            "unschedulable": len(self._waiting) - gated,
-            "gated": gated,
-            "waiting": len(self._waits),
-        }
+        return next((name for name, is_so in states if is_so), "unschedulable")
+
+    def _unschedulable(self, key: str, pod: Pod, verdict: Unschedulable) -> Step:
+        if verdict.releases:
+            self._releasing[key] = verdict
+            return Step(Then.AGAIN, verdict.releases[0])
+        return Step(Then.WAIT, _news(pod, verdict))
 
     def _wake(self) -> None:
         for key in self._waiting:
@@ -287,6 +367,7 @@ class Scheduler(Looping[str]):
     def _claim_changed(self, _kind: ChangeKind, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         if old is not None and old.allocation is not None and (new is None or new.allocation is None):
             self._wake()
+            self._waits.let_go(old)
         claim = new or old
         for pod in self._users_of(claim) if claim is not None else ():
             # Who was set back is not woken by what it gave back itself.
@@ -316,17 +397,20 @@ class Scheduler(Looping[str]):
             self._wake()
 
 
-def _plan(pod: Pod, view: tuple[Snapshot, Sequence[Plan]]) -> Plan | Unschedulable:
+def _plan(pod: Pod, view: tuple[Snapshot, Sequence[Plan]], times: FilterTimes) -> Plan | Unschedulable:
     snapshot, plans = view
     in_use = InUse.of(with_promises(snapshot.claims.values(), plans))
-    return schedule(pod, dataclasses.replace(snapshot, in_use=in_use))
+    return schedule(pod, dataclasses.replace(snapshot, in_use=in_use), times)
 
 
-def _unschedulable(pod: Pod, verdict: Unschedulable) -> Step:
-    if verdict.releases:
-        return Step(Then.AGAIN, verdict.releases[0])
+def _status(*, passed: bool) -> str:
+    return "Success" if passed else "Unschedulable"
+
+
+def _news(pod: Pod, verdict: Unschedulable) -> Report | None:
+    """What the pod's condition does not say yet."""
     said = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
     told = said is not None and (said.reason, said.message) == (verdict.reason, verdict.message)
     if verdict.quiet or (told and not pod.status.nominated_node_name):
-        return Step(Then.WAIT)
-    return Step(Then.WAIT, Report(pod, verdict.reason, verdict.message))
+        return None
+    return Report(pod, verdict.reason, verdict.message)

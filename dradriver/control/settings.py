@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from dradriver.allocator import MAX_STEPS, Features
+from dradriver.allocator import MAX_STEPS, ORDERED, Features, Order
 from dradriver.control.conditions import BINDING_TIMEOUT
 from dradriver.control.extended import ScoringStrategy
 
@@ -21,6 +21,7 @@ class SchedulerSettings:
             or for which a write was refused, is tried again (kube-scheduler's `podInitialBackoffSeconds` and
             `podMaxBackoffSeconds`).
         max_steps: after how many tries of a device the allocator gives up on a node.
+        order: which devices of a node are preferred.
         scoring: which nodes are better for pods with extended resources; by default all are equally good.
     """
 
@@ -28,4 +29,5 @@ class SchedulerSettings:
     binding_timeout: timedelta = BINDING_TIMEOUT
     setback: tuple[float, float] = (1.0, 10.0)
     max_steps: int = MAX_STEPS
+    order: Order = ORDERED
     scoring: ScoringStrategy = field(default_factory=ScoringStrategy)

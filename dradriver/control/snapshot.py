@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from dradriver.allocator import MAX_STEPS, Features, InUse, Inventory
+from dradriver.allocator import MAX_STEPS, ORDERED, Features, InUse, Inventory, Order
 from dradriver.control.actions import DeleteClaim, Release, RemoveFinalizer
 from dradriver.control.conditions import Patience
 from dradriver.control.extended import ClassesByResource, ScoringStrategy, Special
@@ -36,6 +36,7 @@ class Snapshot:
         pods: these pods themselves, by node; none where no pod has anti-affinity.
         features: what the allocator may use.
         max_steps: after how many tries of a device it gives up.
+        order: which devices of a node it prefers.
         now: the timestamp of new allocations.
         patience: how long binding conditions are waited for.
         ready: which nodes have devices that are ready at once.
@@ -56,6 +57,7 @@ class Snapshot:
     pods: Mapping[str, Sequence[Pod]] = field(default_factory=dict)
     features: Features = field(default_factory=Features)
     max_steps: int = MAX_STEPS
+    order: Order = ORDERED
     now: datetime | None = None
     patience: Patience = field(default_factory=Patience)
     ready: ReadyPools = field(default_factory=ReadyPools)

@@ -12,7 +12,6 @@ __all__ = ["Tries"]
 class _Tried:
     first: float
     backoff: Backoff
-    last: float = 0.0
     attempts: int = 0
     not_before: float = 0.0
 
@@ -38,13 +37,7 @@ class Tries:
         now = self.now()
         tried = self._tried.setdefault(key, _Tried(now, Backoff(*self._setback)))
         tried.attempts += 1
-        tried.last = now
         return now
-
-    def began(self, key: str) -> float:
-        """When the last attempt began."""
-        tried = self._tried.get(key)
-        return tried.last if tried else self.now()
 
     def so_far(self, key: str) -> tuple[int, float]:
         """The attempts, and the seconds since the first of them."""

@@ -1,10 +1,10 @@
 """The pods that wait for binding conditions: what is remembered of each, and whom nobody serves.
 
 Nothing here decides: a process that dies loses since when it watched a pod wait, and which events it wrote;
-the wait itself is in the claims.
+the wait itself is in the claims, but for the beginning of one for an allocation without a time.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -65,6 +65,10 @@ class Waits:
         self._enabled = enabled
         self._seen = seen
         self._waits: dict[str, _Wait] = {}
+        self._since: dict[str, datetime] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._waits)
 
     def __contains__(self, key: str) -> bool:
         return key in self._waits
@@ -72,18 +76,24 @@ class Waits:
     def __len__(self) -> int:
         return len(self._waits)
 
-    def patience(self, key: str = "") -> Patience:
-        """Until when a pod's claims are waited for, as of now."""
-        wait = self._waits.get(key)
-        return Patience(datetime.now(UTC), self.timeout, wait.since if wait else None, self._enabled)
+    def patience(self) -> Patience:
+        """Until when claims are waited for, as of now."""
+        return Patience(datetime.now(UTC), self.timeout, dict(self._since), self._enabled)
 
     def forget(self, key: str) -> None:
         """The pod does not wait any more."""
         self._waits.pop(key, None)
 
-    def go_on(self, key: str, pod: Pod, claims: Iterable[ResourceClaim], step: Step) -> Step:
+    def let_go(self, claim: ResourceClaim) -> None:
+        """The claim was deallocated: its next allocation is waited for anew."""
+        self._since.pop(claim.metadata.uid, None)
+
+    def go_on(self, key: str, pod: Pod, claims: Collection[ResourceClaim], step: Step) -> Step:
         """The step of a pod that has to wait, with each event told once."""
         now = datetime.now(UTC)
+        for claim in claims:
+            if claim.allocation is not None and claim.allocation.allocation_timestamp is None:
+                self._since.setdefault(claim.metadata.uid, now)
         wait = self._waits.get(key)
         if wait is None:
             wait = self._waits[key] = _Wait(now)

@@ -5,7 +5,7 @@ The behaviour of client-go's rate-limited work queue, for one event loop.
 
 import asyncio
 import time
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from typing import Generic, TypeVar
 
 from dradriver.control.queue_metrics import QueueNumbers
@@ -87,9 +87,14 @@ class WorkQueue(Generic[K]):
         return len(self._queued)
 
     @property
-    def delayed(self) -> int:
-        """How many keys wait for their next try."""
-        return len(self._timers)
+    def in_line(self) -> Collection[K]:
+        """The keys that wait for a worker."""
+        return self._queued
+
+    @property
+    def put_off(self) -> Collection[K]:
+        """The keys that a timer puts in line."""
+        return self._timers.keys()
 
     def is_worked_on(self, key: K) -> bool:
         """Whether somebody has the key now."""

@@ -18,6 +18,7 @@ from dradriver.control.extended.share import Share, Unservable, allocatable, sha
 from dradriver.control.extended.special import (
     Special,
     discard_step,
+    is_left,
     is_special_for,
     owners_of,
     special_for,
@@ -38,6 +39,7 @@ __all__ = [
     "discard_step",
     "implicit_name",
     "is_extended",
+    "is_left",
     "is_special_for",
     "owners_of",
     "share_of",

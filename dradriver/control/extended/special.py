@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
-from dradriver.control.actions import DeleteClaim, RemoveFinalizer
+from dradriver.control.actions import DeleteClaim, Release, RemoveFinalizer
 from dradriver.control.extended.requests import Requests
 from dradriver.control.generated_names import suffix
 from dradriver.control.pod_claims import reserved_for
@@ -27,7 +27,7 @@ from dradriver.model.claim import (
 from dradriver.model.meta import ObjectMeta, OwnerReference
 from dradriver.model.workload import ExtendedResourceClaim, Pod, RequestMapping
 
-__all__ = ["Special", "discard_step", "is_special_for", "owners_of", "special_for", "usable_again"]
+__all__ = ["Special", "discard_step", "is_left", "is_special_for", "owners_of", "special_for", "usable_again"]
 
 _LONGEST_BASE: Final = 58
 """The API server cuts `generateName` to this before it adds five letters."""
@@ -95,6 +95,14 @@ def _is_special(claim: ResourceClaim) -> bool:
     return claim.metadata.annotations.get(EXTENDED_CLAIM_ANNOTATION) == "true"
 
 
+def is_left(claim: ResourceClaim) -> bool:
+    """Whether a special claim of an earlier attempt still holds something, or can be used or deleted.
+
+    One that is being deleted and holds nothing only waits until a driver has detached its devices.
+    """
+    return claim.metadata.deletion_timestamp is None or discard_step(claim) is not None
+
+
 def usable_again(claim: ResourceClaim, pod: Pod) -> bool:
     """Whether a special claim of an earlier attempt is complete: whatever was cut off came after it.
 
@@ -109,8 +117,13 @@ def usable_again(claim: ResourceClaim, pod: Pod) -> bool:
     )
 
 
-def discard_step(claim: ResourceClaim) -> RemoveFinalizer | DeleteClaim | None:
-    """The next write that gets rid of a special claim: its finalizer goes first, then the claim."""
+def discard_step(claim: ResourceClaim) -> Release | RemoveFinalizer | DeleteClaim | None:
+    """The next write that gets rid of a special claim: its allocation goes first, then its finalizer, then it.
+
+    Released first, because a driver that attached its devices holds the claim until the allocation is gone.
+    """
+    if claim.allocation is not None or claim.status.reserved_for:
+        return Release(claim, deallocate=True)
     if CLAIM_FINALIZER in claim.metadata.finalizers:
         return RemoveFinalizer(claim)
     return DeleteClaim(claim) if claim.metadata.deletion_timestamp is None else None

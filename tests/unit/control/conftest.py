@@ -49,8 +49,9 @@ class Lab:
 
 
 @pytest.fixture
-async def lab(tmp_path: Path) -> AsyncIterator[Lab]:
-    server = ApiServer(tmp_path / "api")
+async def lab(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Lab]:
+    """A lab; its parameter, if it has one, is the API server's feature gates."""
+    server = ApiServer(tmp_path / "api", feature_gates=getattr(request, "param", None))
     await server.start()
     await asyncio.to_thread(server.write_kubeconfig, tmp_path / "kubeconfig")
     async with await Client.connect(str(tmp_path / "kubeconfig")) as client, Caches(client) as seen:

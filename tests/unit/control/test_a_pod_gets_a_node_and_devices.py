@@ -10,6 +10,8 @@ from dradriver.control import pipeline
 from dradriver.control.pipeline import schedule
 from dradriver.control.snapshot import Plan, Unschedulable
 from dradriver.model.claim import ConsumerReference, DeviceSubRequest
+from dradriver.model.counters import CounterConsumption
+from dradriver.model.device import Device
 from dradriver.model.meta import Condition
 from dradriver.model.nodes import NodeSelector
 from dradriver.model.workload import (
@@ -194,6 +196,21 @@ def test_the_message_of_many_nodes_stays_short() -> None:
     assert message.startswith("0/19 nodes are available: 1 cannot allocate all claims: claim default/claim-1")
     assert message.endswith(", 15 node(s) for other reasons.")
     assert len(message) < 1024
+
+
+def test_an_invalid_pool_is_told_however_many_reasons_are_more_common() -> None:
+    """KEP-4815, Risks: if no node fits, the error of an invalid pool is in the pod's status."""
+    w = World()
+    w.add(builders.device_class(), builders.claim(builders.device_request(count=30)))
+    for number in range(1, 9):
+        devices = (builders.device(f"device-{n}") for n in range((number + 1) // 2))
+        w.add(builders.node(f"node-{number}"), builders.slice_(*devices, node_name=f"node-{number}"))
+    broken = Device("device-0", consumes_counters=[CounterConsumption("missing", {"memory": 1})])
+    w.add(builders.node("node-9"), builders.slice_(broken, node_name="node-9"))
+    message = refused(w, builders.pod("claim-1")).message
+    assert "the pool has no counter set 'missing'" in message
+    assert message.startswith("0/9 nodes are available: 1 cannot allocate all claims")
+    assert message.endswith(", 2 node(s) for other reasons.")
 
 
 def test_without_nodes_the_message_is_kubernetes_own() -> None:

@@ -1,15 +1,19 @@
 """KEP-5007, decision by decision: PreFilter, Score, PreBind, Unreserve for devices with conditions."""
 
 from datetime import timedelta
+from typing import cast
 
 import pytest
 from msgspec.structs import replace
 
-from dradriver.control.actions import Allocate, Bind, Nominate, Release, Reserve, Say, Then
+from dradriver.control.actions import Allocate, Bind, Nominate, Release, Reserve, Say, Step, Then
 from dradriver.control.binding import BindingFailed, next_step, unreserve
 from dradriver.control.conditions import Patience, Readiness, readiness
 from dradriver.control.pipeline import schedule
 from dradriver.control.snapshot import Plan, Unschedulable
+from dradriver.control.waiting import SeenConditions, Waits
+from dradriver.kube import CLAIMS, Cache, Client
+from dradriver.model.claim import ResourceClaim
 from dradriver.model.device import Device
 from dradriver.model.nodes import NodeSelector
 from dradriver.model.slices import PoolReference, ResourceSlice, ResourceSliceSpec
@@ -158,6 +162,21 @@ def test_what_is_ready_stays_with_the_pod_when_another_claim_fails() -> None:
     assert w.claims["default/one"].allocation is not None
 
 
+def test_what_is_being_attached_stays_with_the_pod_when_another_claim_fails() -> None:
+    """It need not be attached again, unless the next try takes it back."""
+    w = waiting("one", "two")
+    w.set_condition("default/two", FAILED)
+    plan = w.plans["default/pod-1"]
+    release = unreserve(plan, w.pod(), w.claims, w.patience)
+    assert release is not None
+    assert release.claim.ref == "default/two"
+    w.apply(release)
+    assert unreserve(plan, w.pod(), w.claims, w.patience) is None
+    one = w.claims["default/one"]
+    assert one.allocation is not None
+    assert [user.uid for user in one.status.reserved_for] == [w.pod().metadata.uid]
+
+
 def test_each_claim_has_until_its_own_timeout() -> None:
     w = waiting("one", "two")
     w.set_condition("default/one", ATTACHED)
@@ -184,8 +203,28 @@ def test_an_allocation_without_a_time_is_waited_for_since_its_pod_waits() -> Non
         claim, status=replace(claim.status, allocation=replace(claim.allocation, allocation_timestamp=None))
     )
     late = NOW + timedelta(seconds=600)
+    since = {claim.metadata.uid: NOW}
     assert readiness(undated, Patience(late))[0] is Readiness.PENDING
-    assert readiness(undated, Patience(late, since=NOW))[0] is Readiness.TIMED_OUT
+    assert readiness(undated, Patience(late, since=since))[0] is Readiness.TIMED_OUT
+
+
+def test_pods_that_share_an_allocation_without_a_time_wait_until_the_same_moment() -> None:
+    """Nobody can add the time: the API server lets no allocation change."""
+    w = waiting("one")
+    claim = w.claims["default/one"]
+    assert claim.allocation is not None
+    undated = replace(
+        claim, status=replace(claim.status, allocation=replace(claim.allocation, allocation_timestamp=None))
+    )
+    waits = Waits(SeenConditions(Cache(cast(Client, None), CLAIMS, ResourceClaim)))
+    deadlines = set()
+    for pod in (builders.pod("one", name=name) for name in ("pod-1", "pod-2")):
+        waits.go_on(pod.ref, pod, [undated], Step(Then.WAIT))
+        deadlines.add(waits.patience().deadline(undated))
+    assert len(deadlines) == 1
+    assert None not in deadlines
+    waits.let_go(undated)
+    assert waits.patience().deadline(undated) is None, "the next allocation has a time of its own"
 
 
 def test_pods_that_share_a_claim_wait_for_it_together() -> None:

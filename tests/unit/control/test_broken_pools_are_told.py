@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 
 import pytest
 
-from dradriver.allocator import Features
+from dradriver.allocator import ORDERED, PACKED, Features, Order
 from dradriver.control.actions import Say, Then
 from dradriver.control.caches import Caches
 from dradriver.control.executor import Executor
@@ -13,7 +13,7 @@ from dradriver.control.metrics import Metrics
 from dradriver.control.pool_controller import NAME, PoolController, _Key
 from dradriver.control.pools import Pools
 from dradriver.kube import SLICES, EventRecorder
-from dradriver.model.counters import CounterConsumption
+from dradriver.model.counters import CounterConsumption, CounterSet
 from dradriver.model.device import Device
 from dradriver.model.slices import ResourceSlice
 from dradriver.testing import builders
@@ -38,14 +38,15 @@ def a_slice(*devices: Device, count: int = 1, generation: int = 1, name: str = "
 
 @asynccontextmanager
 async def controller(
-    lab: Lab, lasting: float, features: Features | None = None
+    lab: Lab, lasting: float, features: Features | None = None, order: Order = ORDERED
 ) -> AsyncIterator[tuple[PoolController, Metrics]]:
     metrics, caches = Metrics(), Caches(lab.client)
     async with AsyncExitStack() as stack:
         recorder = await stack.enter_async_context(EventRecorder(lab.client, NAME))
         pools = Pools(caches)
         executor = Executor(lab.client, caches, recorder)
-        made = PoolController(caches, pools, executor, metrics, features or Features(), lasting=lasting)
+        features = features or Features()
+        made = PoolController(caches, pools, executor, metrics, features, order, lasting=lasting)
         await stack.enter_async_context(caches)
         await stack.enter_async_context(made)
         yield made, metrics
@@ -109,6 +110,22 @@ async def test_the_same_is_told_once(lab: Lab) -> None:
 async def test_what_a_gate_switches_off_breaks_no_pool(lab: Lab, partitionable: bool, told_of: bool) -> None:
     await lab.client.create(SLICES, a_slice(BROKEN), into=dict)
     async with controller(lab, 3600, Features(partitionable_devices=partitionable)) as (made, _):
+        made._lasting = 0.0
+        assert ((await made.decide(KEY)).action is not None) == told_of
+
+
+@pytest.mark.parametrize("lab", [{"DRADeviceCompatibilityGroups": True}], indirect=True, ids=["gate on"])
+@pytest.mark.parametrize(("order", "told_of"), [(ORDERED, True), (PACKED, False)], ids=["ordered", "packed"])
+async def test_a_pool_of_which_only_devices_are_skipped_is_not_broken(
+    lab: Lab, order: Order, told_of: bool
+) -> None:
+    """A scheduler with the gate off skips the slices that have groups, or under `packed` the devices."""
+    grouped = CounterConsumption("card", {"memory": 1}, compatibility_groups=["mig"])
+    sets = [CounterSet("card", {"memory": 2})]
+    counters = builders.slice_(counter_sets=sets, driver=DRIVER, pool="cards", count=2, name="cards-2")
+    await lab.client.create(SLICES, counters, into=dict)
+    await lab.client.create(SLICES, a_slice(Device("card-0", consumes_counters=[grouped]), count=2), into=dict)
+    async with controller(lab, 3600, Features(), order) as (made, _):
         made._lasting = 0.0
         assert ((await made.decide(KEY)).action is not None) == told_of
 

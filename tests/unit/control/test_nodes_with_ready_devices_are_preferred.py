@@ -56,6 +56,13 @@ def test_the_node_that_has_one_is_chosen(monkeypatch: pytest.MonkeyPatch) -> Non
     assert chosen(world, monkeypatch) == ("node-3", ["node-1", "node-3"])
 
 
+def test_the_generation_that_the_node_itself_sees_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a pool that several nodes have slices of, each node sees the newest generation among its own."""
+    quick = builders.slice_(builders.device("quick"), node_name="node-3", pool="ready", name="ready-3")
+    newer = builders.slice_(slow_device(), node_name="node-1", pool="ready", name="ready-1", generation=2)
+    assert chosen(cluster(quick, newer), monkeypatch) == ("node-3", ["node-1", "node-3"])
+
+
 def test_a_node_is_not_tried_for_devices_that_the_claim_does_not_ask_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -62,6 +62,6 @@ async def test_a_key_that_is_put_off_comes_at_the_earlier_of_two_times() -> None
     queue.add_after("key", 3600)
     queue.add_after("key", 0)
     queue.add_after("key", 3600)
-    assert queue.delayed == 1
+    assert len(queue.put_off) == 1
     assert await queue.get() == "key"
-    assert (queue.ready, queue.delayed) == (0, 0)
+    assert (queue.ready, len(queue.put_off)) == (0, 0)

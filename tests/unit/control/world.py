@@ -22,6 +22,7 @@ from dradriver.control.pipeline import schedule
 from dradriver.control.promises import with_promises
 from dradriver.control.ready_pools import ReadyPools
 from dradriver.control.snapshot import Plan, Snapshot, Unschedulable
+from dradriver.errors import DraError
 from dradriver.kube import Unavailable
 from dradriver.model.claim import (
     CLAIM_FINALIZER,
@@ -67,7 +68,7 @@ class CrashError(Exception):
 
 @dataclass
 class World:
-    """Objects, what was written to them, and the controllers' memory (`plans`, `failed`, `doubts`, `gone`).
+    """Objects, what was written to them, and the controllers' memory (`plans` to `gone`).
 
     Attributes:
         late: pods as the controllers still see them while the watch does not show them bound.
@@ -85,6 +86,7 @@ class World:
     classes: dict[str, DeviceClass] = field(default_factory=dict)
     plans: dict[str, Plan] = field(default_factory=dict)
     failed: set[str] = field(default_factory=set)
+    left: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     doubts: Doubts = field(default_factory=Doubts)
     gone: set[str] = field(default_factory=set)
     late: dict[str, Pod] = field(default_factory=dict)
@@ -239,6 +241,7 @@ class World:
         """The controllers' process died: only the objects are left."""
         self.plans.clear()
         self.failed.clear()
+        self.left.clear()
         self.doubts = Doubts()
         self.gone.clear()
         self.late.clear()
@@ -274,14 +277,17 @@ class World:
                 pass
         return step.then is Then.AGAIN
 
-    def lose(self, ref: str, step: Step, *, stored: bool = True) -> None:
-        """A step for a pod whose answer is lost, after it was carried out or before."""
+    def lose(self, ref: str, step: Step, *, stored: bool = True, error: DraError | None = None) -> None:
+        """A step for a pod whose answer is lost, after it was carried out or before; or another error."""
         if step.action is None or isinstance(step.action, actions.Say):
             return
         if stored:
             self.apply(step.action)
-        if ref in self.plans and not self.doubts.failed(ref, Unavailable("no answer")):
+        if ref in self.plans and not self.doubts.failed(ref, error or Unavailable("no answer")):
+            if ref in self.failed and (claim := getattr(step.action, "claim", None)) is not None:
+                self.left[ref].add(claim.ref)
             self.failed.add(ref)
+            self.doubts.restart(ref)
 
     def scheduling_step(self, ref: str) -> Step:
         """What `control.scheduler` does, with this world's memory."""
@@ -308,13 +314,15 @@ class World:
             step = next_step(self.plans[ref], pod, self.claims, self.patience)
         except PlanFailed:
             self.failed.add(ref)
+            self.doubts.restart(ref)
             return self._take_back(ref)
         if step.then is Then.WAIT:
             self.plans[ref] = dataclasses.replace(self.plans[ref], allocations={})
         return step
 
     def _take_back(self, ref: str) -> Step:
-        release = unreserve(self.plans[ref], self.seen[ref], self.claims, self.patience)
+        left = self.left.get(ref, ())
+        release = unreserve(self.plans[ref], self.seen[ref], self.claims, self.patience, left)
         if release is None:
             self._forget(ref)
         return Step(Then.AGAIN, release)
@@ -322,6 +330,7 @@ class World:
     def _forget(self, ref: str) -> None:
         self.plans.pop(ref, None)
         self.failed.discard(ref)
+        self.left.pop(ref, None)
         self.doubts.forget(ref)
 
     def apply(self, action: Action) -> None:  # noqa: C901, PLR0912, PLR0915 - one case for each action

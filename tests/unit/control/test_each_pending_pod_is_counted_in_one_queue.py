@@ -1,0 +1,47 @@
+"""`scheduler_pending_pods{queue}`: each pod without a node is counted once."""
+
+from collections.abc import Callable
+
+import pytest
+from msgspec.structs import replace
+
+from dradriver.control.actions import Step, Then
+from tests.unit.control.test_what_wakes_a_waiting_pod import WAITING, Cluster
+
+REF = WAITING.ref
+
+
+def gate(cluster: Cluster) -> None:
+    gates = [{"name": "example.com/wait"}]
+    cluster.show(cluster.caches.pods, replace(WAITING, spec=replace(WAITING.spec, scheduling_gates=gates)))
+    cluster.fall_asleep()
+
+
+def wait_for_conditions(cluster: Cluster) -> None:
+    """With a timer until the claim's deadline."""
+    scheduler = cluster.scheduler
+    scheduler._waiting.discard(REF)
+    scheduler._waits.go_on(REF, WAITING, [], Step(Then.WAIT))
+    scheduler._loop.queue.add_after(REF, 600)
+
+
+QUEUES: dict[str, tuple[str, Callable[[Cluster], None]]] = {
+    "found no node": ("unschedulable", lambda _: None),
+    "has scheduling gates": ("gated", gate),
+    "is in line": ("active", lambda c: c.scheduler._loop.queue.add(REF)),
+    "is tried again in a moment": ("backoff", lambda c: c.scheduler._loop.queue.add_later(REF)),
+    "waits for binding conditions": ("waiting", wait_for_conditions),
+}
+
+
+@pytest.mark.parametrize("state", QUEUES)
+async def test_a_pod_that(state: str) -> None:
+    queue, bring_about = QUEUES[state]
+    cluster = Cluster()
+    cluster.fall_asleep()
+    bring_about(cluster)
+    read = cluster.scheduler._metrics.registry.get_sample_value
+    names = {"active", "backoff", "unschedulable", "gated", "waiting"}
+    found = {name: read("scheduler_pending_pods", {"queue": name}) for name in names}
+    cluster.fall_asleep()
+    assert found == {name: float(name == queue) for name in names}

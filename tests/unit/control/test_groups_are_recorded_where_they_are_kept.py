@@ -1,0 +1,112 @@
+"""Compatibility groups are recorded in the KEP's field, or in the configuration where that is dropped."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import pytest
+from msgspec.structs import replace
+
+from dradriver.allocator.snapshot import groups_in_force, recorded_in_config
+from dradriver.control.actions import Allocate
+from dradriver.control.caches import Caches
+from dradriver.control.executor import Executor
+from dradriver.errors import DraError
+from dradriver.kube import ApiError, Client, Conflict, EventRecorder
+from dradriver.model.claim import (
+    Allocation,
+    ClaimStatus,
+    ConsumerReference,
+    DeviceAllocation,
+    DeviceResult,
+    ResourceClaim,
+)
+from dradriver.testing import builders
+
+POD = ConsumerReference(resource="pods", name="pod", uid="uid")
+
+
+def allocation(groups: dict[str, list[str]]) -> Allocation:
+    result = DeviceResult(
+        request="gpu", driver="d.example.com", pool="p", device="mig-0", compatibility_groups=groups
+    )
+    return Allocation(devices=DeviceAllocation(results=[result]))
+
+
+GROUPED = allocation({"gpu-0": ["mig"]})
+
+
+class Server:
+    """What an API server does with the patches that it is sent.
+
+    Attributes:
+        keeps: whether it keeps the field, request by request; the last one stands for all that follow.
+        refuses: what it answers to dry runs.
+        stored: the allocations that it stored.
+        tried: those that it was only asked about.
+    """
+
+    def __init__(self, *keeps: bool, refuses: ApiError | None = None) -> None:
+        self.keeps = list(keeps)
+        self.refuses = refuses
+        self.stored: list[Allocation] = []
+        self.tried: list[Allocation] = []
+
+    async def patch(self, *given: Any, dry_run: bool = False, **_: object) -> ResourceClaim:
+        operations: list[Mapping[str, Any]] = given[3]
+        sent = next(each["value"] for each in operations if each["path"] == "/status/allocation")
+        (self.tried if dry_run else self.stored).append(sent)
+        if dry_run and self.refuses is not None:
+            raise self.refuses
+        keeps = self.keeps.pop(0) if len(self.keeps) > 1 else self.keeps[0]
+        results = [each if keeps else replace(each, compatibility_groups={}) for each in sent.devices.results]
+        answer = replace(sent, devices=replace(sent.devices, results=results))
+        return replace(builders.claim(), status=ClaimStatus(allocation=answer))
+
+    async def get(self, *_: object, **__: object) -> ResourceClaim:
+        return builders.claim()
+
+
+async def allocate(server: Server, wanted: Allocation = GROUPED) -> bool:
+    client = cast(Client, server)
+    executor = Executor(client, Caches(client), cast(EventRecorder, None))
+    return await executor.execute(Allocate(builders.claim(), wanted, POD))
+
+
+async def test_a_server_that_keeps_the_field_gets_it() -> None:
+    server = Server(True)
+    assert await allocate(server)
+    assert (server.tried, server.stored) == ([GROUPED], [GROUPED])
+
+
+async def test_a_server_that_drops_the_field_gets_the_configuration() -> None:
+    """Kubernetes 1.37: the dry run is answered, without the field."""
+    server = Server(False)
+    assert await allocate(server)
+    assert (server.tried, server.stored) == ([GROUPED], [recorded_in_config(GROUPED)])
+    assert groups_in_force(server.stored[0]) == groups_in_force(GROUPED)
+
+
+async def test_devices_without_groups_cost_no_dry_run() -> None:
+    server = Server(False)
+    assert await allocate(server, allocation({}))
+    assert (server.tried, server.stored) == ([], [allocation({})])
+
+
+@pytest.mark.parametrize("status", [400, 422])
+async def test_a_server_that_refuses_the_dry_run_gets_the_configuration(status: int) -> None:
+    """A webhook that takes no dry runs, or a server with another idea of the field."""
+    server = Server(False, refuses=ApiError("no", status=status))
+    assert await allocate(server)
+    assert server.stored == [recorded_in_config(GROUPED)]
+
+
+async def test_a_claim_that_changed_meanwhile_is_decided_on_anew() -> None:
+    server = Server(True, refuses=Conflict("changed", status=409))
+    assert not await allocate(server)
+    assert server.stored == []
+
+
+async def test_a_plan_whose_record_is_lost_between_two_servers_is_given_up() -> None:
+    """One of several instances has the gate on, the other drops the field: nobody uses the devices so."""
+    with pytest.raises(DraError, match="drops compatibilityGroups of allocation results"):
+        await allocate(Server(True, False))
