@@ -1,18 +1,25 @@
 """Attaches the devices of a claim and says in its status what came of it.
 
-Dies anywhere: the conditions are not set, and the next process calls `attach` again. A failure condition is set
-last, when the device is out of the scheduler's reach.
+Dies anywhere: the conditions are not True, and the next process calls `attach` again. A failure condition is
+set last, when the device is out of the scheduler's reach. That `attach` has begun is said before it is called:
+the conditions are False with the reason `Attaching`, which neither lets a pod go nor fails it. Where the API
+server does not store that, `attach` is not called: its outcome could not be told, and it would never end.
 """
 
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Iterable
-from typing import Protocol
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Final, Protocol
 
+from dradriver.conditions.bad_devices import Why
 from dradriver.conditions.claims import binding_claim
-from dradriver.conditions.todo import attachments_of, own_conditions
-from dradriver.conditions.writer import ConditionWriter
+from dradriver.conditions.limited import OverdueError, call_within
+from dradriver.conditions.reports import AttachmentReports
+from dradriver.conditions.todo import attachments_of, given_up, own_conditions, place_of
+from dradriver.conditions.writer import ConditionsDroppedError, ConditionWriter
 from dradriver.driver import (
     AllocatedDevice,
     AllocationGone,
@@ -27,21 +34,25 @@ from dradriver.kube.errors import ApiError
 from dradriver.model.claim import DeviceResult, ResourceClaim
 from dradriver.model.device import Device
 from dradriver.model.meta import Condition
+from dradriver.node.background import end
 from dradriver.node.calls import Calls, is_being_cancelled
 
 __all__ = ["Attacher", "Keeper"]
 
 _log = logging.getLogger(__name__)
 
+_MESSAGE_LENGTH: Final = 32768
+"""The longest message of a condition."""
+
 
 class Keeper(Protocol):
     """Who keeps bad devices from new claims."""
 
-    async def keep_away(self, pool: str, device: str) -> None:
+    async def keep_away(self, pool: str, device: str, why: Why) -> None:
         """Taints the device; returns when no claim that does not tolerate it can get it any more."""
 
-    def welcome(self, pool: str, device: str) -> None:
-        """The device works: takes its taint away, if it has one."""
+    def welcome(self, pool: str, device: str, why: Why) -> None:
+        """The device works: takes this taint away, if it has it."""
 
 
 class Attacher:
@@ -54,7 +65,11 @@ class Attacher:
         calls: calls the driver.
         device: gives a device as `discover()` last returned it.
         keeper: keeps devices that failed from new claims.
-        on_error: is told of each failure, with the name of the method.
+        reports: is told of errors, and of devices with which the driver does not come to an end.
+        due: what is to be attached for a claim.
+
+    Attributes:
+        locks: held while a method of the driver works on a device, by its place.
     """
 
     def __init__(
@@ -66,34 +81,73 @@ class Attacher:
         calls: Calls,
         device: Callable[[str, str], Device | None],
         keeper: Keeper,
-        on_error: Callable[[str], None] = lambda _: None,
+        reports: AttachmentReports,
+        due: Callable[[ResourceClaim], Collection[Attachment]],
     ) -> None:
+        self.locks: defaultdict[tuple[str, str, str], asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._due = due
+        self._left: set[asyncio.Task[None]] = set()
         self._driver = driver
+        self._reports = reports
         self._client = client
         self._claims = claims
         self._calls = calls
         self._device = device
         self._keeper = keeper
-        self._on_error = on_error
 
     async def attach_all(
         self, claim: ResourceClaim, attachments: Iterable[Attachment], news: asyncio.Event
     ) -> None:
-        """Attaches side by side until all are done, or the claim does not want one of them any more."""
+        """Attaches side by side until all are done, or the claim does not want one of them any more.
+
+        A plain method can't be stopped: it goes on alone then, and keeps its device until it has ended.
+
+        Raises:
+            DraError: what became of a device could not be told, or not be learned; the claim is tried again.
+        """
         results = attachments_of(claim, self._driver.name)
         tasks = [
-            asyncio.create_task(self._attach(claim, results[each]), name=f"attach {each.device}")
+            asyncio.create_task(self._attach(claim, each, results[each]), name=f"attach {each.device}")
             for each in attachments
         ]
         try:
             await self._until_done(claim, tasks, news)
         finally:
-            for task in tasks:
+            ours = [task for task in tasks if task not in self._left]
+            for task in ours:
                 task.cancel()
-            ended = await asyncio.gather(*tasks, return_exceptions=True)
-        for outcome in ended:
-            if isinstance(outcome, Exception):
-                raise outcome
+            ended = await asyncio.gather(*ours, return_exceptions=True)
+        with self._told_if_dropped(claim):
+            for outcome in ended:
+                if isinstance(outcome, Exception):
+                    raise outcome
+
+    async def admit(self, claim: ResourceClaim, results: Iterable[DeviceResult]) -> None:
+        """Sets the conditions of devices to which the claim has admin access: it waits for no device.
+
+        Raises:
+            DraError: they could not be set; the claim is tried again.
+        """
+        writer = self._writer(claim)
+        for result in results:
+            own = own_conditions(result, self._driver.own_conditions)
+            message = "admin access does not wait for the device"
+            try:
+                with self._told_if_dropped(claim):
+                    await writer.set_all(_named(result), [_told(kind, "AdminAccess", message) for kind in own])
+            except AllocationGone:
+                return
+
+    @contextmanager
+    def _told_if_dropped(self, claim: ResourceClaim) -> Iterator[None]:
+        try:
+            yield
+        except ConditionsDroppedError as error:
+            self._reports.dropped(claim, str(error))
+            raise
+
+    def _writer(self, claim: ResourceClaim) -> ConditionWriter:
+        return ConditionWriter(self._client, self._driver.name, claim, self._claims.apply_written)
 
     async def _until_done(
         self, claim: ResourceClaim, tasks: list[asyncio.Task[None]], news: asyncio.Event
@@ -109,41 +163,77 @@ class Attacher:
             news.clear()
             if not self._still_wanted(claim):
                 if not inspect.iscoroutinefunction(self._driver.attach):
-                    # A thread can't be stopped, and must have ended before its device is let go.
-                    await asyncio.wait(working)
+                    for task in working:
+                        self._leave(task)
                 return
+
+    def _leave(self, task: asyncio.Task[None]) -> None:
+        self._left.add(task)
+        task.add_done_callback(self._left_ended)
+
+    def _left_ended(self, task: asyncio.Task[None]) -> None:
+        self._left.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            _log.warning("%s: %s", task.get_name(), error)
+
+    async def end(self) -> None:
+        """Leaves plain methods behind that still run."""
+        await end(set(self._left))
 
     def _still_wanted(self, claim: ResourceClaim) -> bool:
         current = self._claims.items.get(claim.ref)
         name = self._driver.name
         return (
-            current is not None and attachments_of(current, name).keys() == attachments_of(claim, name).keys()
+            current is not None
+            and not given_up(current)
+            and attachments_of(current, name).keys() == attachments_of(claim, name).keys()
         )
 
-    async def _attach(self, claim: ResourceClaim, result: DeviceResult) -> None:
-        writer = ConditionWriter(self._client, self._driver.name, claim, self._claims.apply_written)
-        device: AllocatedDevice | None = None
+    async def _attach(self, claim: ResourceClaim, attachment: Attachment, result: DeviceResult) -> None:
+        async with self.locks[place_of(attachment)]:
+            current = self._claims.items.get(claim.ref)
+            if current is not None and attachment in self._due(current):
+                await self._attach_now(claim, attachment, result)
+
+    async def _attach_now(self, claim: ResourceClaim, attachment: Attachment, result: DeviceResult) -> None:
+        writer = self._writer(claim)
+        device = _named(result)
+
+        async def overdue(problem: str) -> None:
+            self._reports.stuck("attach", claim, attachment, problem)
+            await self._failed(writer, result, device, AttachError(problem, reason="AttachTimeout"))
+
         try:
             told = binding_claim(claim, self._driver, self._device, writer)
             device = next(each for each in told.devices if each.id(self._driver.name) == result.id)
+            own = own_conditions(result, self._driver.own_conditions)
+            begun = [Condition(type=kind, status="False", reason="Attaching") for kind in own]
+            await writer.set_all(device, begun, keep=True)
             started = asyncio.get_running_loop().time()
-            await self._call_attach(told, device)
+            await self._call_attach(told, device, overdue)
             seconds = asyncio.get_running_loop().time() - started
             _log.info("attached device %s for claim %s in %.3f s", result.id, claim.ref, seconds)
-            own = own_conditions(result, self._driver.own_conditions)
             await writer.set_all(device, [_told(kind, "Ready", "") for kind in own])
-            self._keeper.welcome(result.pool, result.device)
-        except AllocationGone:
+            self._keeper.welcome(result.pool, result.device, "attach-failed")
+        except (AllocationGone, OverdueError):
             return
         except (AttachError, InvalidObjectError) as error:
             if is_being_cancelled():
                 return  # what an attach says that was cut off is no word about the device
             await self._failed(writer, result, device, error)
+        finally:
+            self._reports.ended("attach", attachment)
 
-    async def _call_attach(self, claim: BindingClaim, device: AllocatedDevice) -> None:
+    async def _call_attach(
+        self, claim: BindingClaim, device: AllocatedDevice, overdue: Callable[[str], Awaitable[None]]
+    ) -> None:
         try:
-            await self._calls.call(self._driver.attach, claim, device, about=f" of claim {claim}")
-        except (AttachError, AllocationGone, ApiError):
+            await call_within(
+                *(self._calls, self._driver.attach_timeout_seconds, self._driver.attach, claim, device),
+                about=f" of claim {claim}",
+                overdue=overdue,
+            )
+        except (AttachError, AllocationGone, OverdueError, ApiError):
             raise  # an API server that does not take what `attach` tells says nothing of the device
         except DraError as error:
             raise AttachError(str(error)) from error
@@ -152,10 +242,10 @@ class Attacher:
         self,
         writer: ConditionWriter,
         result: DeviceResult,
-        device: AllocatedDevice | None,
+        device: AllocatedDevice,
         error: AttachError | InvalidObjectError,
     ) -> None:
-        self._on_error("attach")
+        self._reports.error("attach")
         _log.warning("device %s: %s", result.id, error)
         reason, wanted, bad = "InvalidConfig", "", False
         if isinstance(error, AttachError):
@@ -163,13 +253,16 @@ class Attacher:
         failures = result.binding_failure_conditions
         kind = wanted if wanted in failures else failures[0]
         if bad:
-            await self._keeper.keep_away(result.pool, result.device)
-        if device is None:
-            device = AllocatedDevice(result.request, result.pool, result.device, result.share_id or "")
+            await self._keeper.keep_away(result.pool, result.device, "attach-failed")
         try:
             await writer.set_all(device, [_told(kind, reason, str(error))])
         except AllocationGone:
             return
+
+
+def _named(result: DeviceResult) -> AllocatedDevice:
+    """The device as far as the allocation alone tells."""
+    return AllocatedDevice(result.request, result.pool, result.device, result.share_id or "")
 
 
 async def _hear(news: asyncio.Event) -> None:
@@ -177,4 +270,4 @@ async def _hear(news: asyncio.Event) -> None:
 
 
 def _told(kind: str, reason: str, message: str) -> Condition:
-    return Condition(type=kind, status="True", reason=reason, message=message[:32768])
+    return Condition(type=kind, status="True", reason=reason, message=message[:_MESSAGE_LENGTH])

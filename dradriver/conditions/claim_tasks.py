@@ -9,7 +9,7 @@ from dradriver.errors import DraError
 from dradriver.kube.backoff import Backoff
 from dradriver.model.claim import ResourceClaim
 
-__all__ = ["RETRY_SECONDS", "ClaimTasks"]
+__all__ = ["RETRY_SECONDS", "ClaimTasks", "pause"]
 
 _log = logging.getLogger(__name__)
 
@@ -71,15 +71,16 @@ class ClaimTasks:
                     backoff.reset()
                 except DraError as error:
                     _log.warning("claim %s: %s", ref, error)
-                    await _pause(news, backoff.next())
+                    await pause(news, backoff.next())
                 except Exception:
                     _log.exception("claim %s: a defect, trying again", ref)
-                    await _pause(news, backoff.next())
+                    await pause(news, backoff.next())
         finally:
             del self._news[ref], self._tasks[ref]
 
 
-async def _pause(news: asyncio.Event, seconds: float) -> None:
+async def pause(news: asyncio.Event, seconds: float) -> None:
+    """Waits for news, at most for some seconds."""
     try:
         async with asyncio.timeout(seconds):
             await news.wait()

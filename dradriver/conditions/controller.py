@@ -1,19 +1,26 @@
 """The loop of a `BindingDriver`: for each claim, what `todo` says, until nothing is left.
 
-Each claim has a task of its own while there is something to do for it: one that takes minutes holds up no
-other. Dies anywhere: what was begun stands in the claims, and the next process goes on from there.
+A claim has two tasks of its own while there is something to do for it, one that attaches and one that detaches:
+a claim that takes minutes holds up no other, and a device that can't be detached holds up no device that can be
+attached. Dies anywhere: what was begun stands in the claims, and the next process goes on from there.
 """
 
 import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
 
+from dradriver.conditions.answers import listed_attachments
 from dradriver.conditions.attaching import Attacher, Keeper
-from dradriver.conditions.claim_tasks import RETRY_SECONDS, ClaimTasks
+from dradriver.conditions.claim_tasks import RETRY_SECONDS, ClaimTasks, pause
+from dradriver.conditions.limited import OverdueError, call_within
+from dradriver.conditions.pods import a_pod_runs
 from dradriver.conditions.record import Records
-from dradriver.conditions.todo import Todo, attachments_of, recorded, todo
+from dradriver.conditions.reports import AttachmentReports
+from dradriver.conditions.todo import Todo, attachments_of, place_of, recorded, todo
 from dradriver.driver import Attachment, BindingDriver
+from dradriver.driver.code_places import defined_at
 from dradriver.errors import DraError
 from dradriver.kube import CLAIMS, Cache, ChangeKind, Client
 from dradriver.kube.backoff import Backoff
@@ -25,17 +32,21 @@ __all__ = ["BindingController"]
 
 _log = logging.getLogger(__name__)
 
+_LOOK_SECONDS: Final = 30.0
+"""How often pods that run with a claim that is given up are looked at, should nobody end its reservation."""
+
 
 class BindingController:
     """Attaches and detaches the devices of a driver: `await run()` until cancelled.
 
     Args:
         driver: the author's.
-        client: the API server; it needs `patch` on claims and on their status (`arbitrary-node`).
+        client: the API server; it needs `patch` on claims and on their status (`arbitrary-node`), and `get` on
+            pods.
         calls: calls the driver.
         device: gives a device as `discover()` last returned it.
         keeper: keeps devices that failed from new claims.
-        on_error: is told of each failure, with the name of the method.
+        reports: is told of errors, and of devices with which the driver does not come to an end.
     """
 
     def __init__(
@@ -46,18 +57,26 @@ class BindingController:
         calls: Calls,
         device: Callable[[str, str], Device | None],
         keeper: Keeper,
-        on_error: Callable[[str], None] = lambda _: None,
+        reports: AttachmentReports,
     ) -> None:
         self._driver = driver
+        self._client = client
+        self._keeper = keeper
+        self._reports = reports
         self._calls = calls
-        self._on_error = on_error
         self._claims = Cache(client, CLAIMS, ResourceClaim)
         self._records = Records(client, driver.name, self._claims.apply_written, self._claims.apply_deleted)
         self._attacher = Attacher(
-            *(driver, client, self._claims), calls=calls, device=device, keeper=keeper, on_error=on_error
+            *(driver, client, self._claims),
+            calls=calls,
+            device=device,
+            keeper=keeper,
+            reports=reports,
+            due=lambda claim: self._todo(claim).attach,
         )
-        self._holders: defaultdict[tuple[str, str, str], set[str]] = defaultdict(set)
-        self._tasks = ClaimTasks(self._claims.items, lambda claim: self._todo(claim) != Todo(), self._step)
+        self._holders: defaultdict[tuple[str, str, str], set[Attachment]] = defaultdict(set)
+        self._attaching = ClaimTasks(self._claims.items, self._has_to_attach, self._attach_step)
+        self._detaching = ClaimTasks(self._claims.items, self._has_to_detach, self._detach_step)
         self._looked = False
         self._claims.subscribe(self._changed)
 
@@ -68,11 +87,12 @@ class BindingController:
                 await self._claims.synced()
                 await self._look_at_the_hardware()
                 for ref in list(self._claims.items):
-                    self._tasks.serve(ref)
+                    self._serve(ref)
                 await asyncio.get_running_loop().create_future()
             finally:
                 self._looked = False  # nothing new is begun
-                await self._tasks.end()
+                await asyncio.gather(self._attaching.end(), self._detaching.end())
+                await self._attacher.end()
 
     async def _look_at_the_hardware(self) -> None:
         backoff = Backoff(*RETRY_SECONDS)
@@ -81,11 +101,15 @@ class BindingController:
                 await self._detach_strangers()
             except DraError as error:
                 _log.warning("looking for what is attached: %s", error)
-                self._on_error("attachments")
+                self._reports.error("attachments")
                 await asyncio.sleep(backoff.next())
             else:
                 self._looked = True
                 return
+
+    def _serve(self, ref: str) -> None:
+        self._detaching.serve(ref)
+        self._attaching.serve(ref)
 
     def _changed(self, _kind: ChangeKind, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         before = self._hold(old, held=False)
@@ -94,75 +118,117 @@ class BindingController:
         if claim is None:
             return
         if self._looked:
-            self._tasks.serve(claim.ref)
+            self._serve(claim.ref)
         if before - after:  # others may wait for what this one let go of
-            self._tasks.nudge()
+            self._attaching.nudge()
+        for each in before - after:
+            self._reports.ended("detach", each)
 
-    def _hold(self, claim: ResourceClaim | None, *, held: bool) -> set[tuple[str, str, str]]:
-        keys = {_key(each) for each in recorded(claim, self._driver.name)} if claim is not None else set()
-        for key in keys:
-            users = self._holders[key]
-            (users.add if held else users.discard)(claim.metadata.uid if claim else "")
-            if not users:
-                del self._holders[key]
-        return keys
+    def _hold(self, claim: ResourceClaim | None, *, held: bool) -> set[Attachment]:
+        attachments = set(recorded(claim, self._driver.name)) if claim is not None else set()
+        for each in attachments:
+            holders = self._holders[place_of(each)]
+            (holders.add if held else holders.discard)(each)
+            if not holders:
+                del self._holders[place_of(each)]
+        return attachments
 
-    def _todo(self, claim: ResourceClaim) -> Todo:
-        return todo(claim, self._driver.name, self._driver.own_conditions)
+    def _todo(self, claim: ResourceClaim, *, unused: bool = False) -> Todo:
+        return todo(claim, self._driver.name, self._driver.own_conditions, unused=unused)
 
-    async def _step(self, claim: ResourceClaim, news: asyncio.Event) -> bool:
-        """Does the next thing for the claim; whether there was any."""
+    def _has_to_attach(self, claim: ResourceClaim) -> bool:
         due = self._todo(claim)
-        if due.detach:
-            await _all(self._detach(claim, each) for each in due.detach)
-            await self._records.remove(claim, due.detach)
-        elif due.record:
-            if any(self._others(claim, each) for each in due.record):
-                # What was attached for another claim is detached first; then this one is decided on anew.
-                await news.wait()
-            else:
-                await self._records.add(claim, due.record)
-        elif due.let_go:
-            await self._records.remove(claim, ())
+        return bool(due.admit or due.record or due.attach)
+
+    def _has_to_detach(self, claim: ResourceClaim) -> bool:
+        due = self._todo(claim)
+        return bool(due.detach) or due.let_go or due.look_up
+
+    async def _attach_step(self, claim: ResourceClaim, news: asyncio.Event) -> bool:
+        due = self._todo(claim)
+        if due.admit:
+            await self._attacher.admit(claim, due.admit)
+        elif free := [each for each in due.record if not self._others(each)]:
+            await self._records.add(claim, free)
         elif due.attach:
             await self._attacher.attach_all(claim, due.attach, news)
+        elif due.record:
+            await news.wait()  # for what another claim, or this one once before, has still to detach
         else:
             return False
         return True
 
-    def _others(self, claim: ResourceClaim, attachment: Attachment) -> set[str]:
-        """The other claims that have the device in their records, by UID."""
-        return self._holders.get(_key(attachment), set()) - {claim.metadata.uid}
+    async def _detach_step(self, claim: ResourceClaim, news: asyncio.Event) -> bool:
+        due, unused = self._todo(claim), False
+        if due.look_up:
+            if await a_pod_runs(self._client, claim):
+                await pause(news, _LOOK_SECONDS)
+                return True
+            due, unused = self._todo(claim, unused=True), True
+        if due.detach:
+            await _all(self._detach(claim, each, unused=unused) for each in due.detach)
+        elif due.let_go:
+            await self._records.remove(claim, ())
+        else:
+            return False
+        return True
 
-    async def _detach(self, claim: ResourceClaim, attachment: Attachment) -> None:
-        if self._others(claim, attachment):
-            # Only one claim's record has a device at a time; a second one was written by somebody else.
-            _log.warning("claim %s: its record names device %s of another claim", claim.ref, attachment.device)
-            return
+    def _others(self, attachment: Attachment) -> set[Attachment]:
+        """What else of this device is in records."""
+        return self._holders.get(place_of(attachment), set()) - {attachment}
+
+    async def _detach(self, claim: ResourceClaim, attachment: Attachment, *, unused: bool) -> None:
+        """Dies before the record is written: `detach` is called once more."""
+        async with self._attacher.locks[place_of(attachment)]:  # an `attach` that was cut off has ended
+            current = self._claims.items.get(claim.ref, claim)
+            same = current.metadata.uid == claim.metadata.uid
+            if same and attachment not in self._todo(current, unused=unused).detach:
+                return  # allocated again within the same second, and attached
+            if any(each.claim_uid != attachment.claim_uid for each in self._others(attachment)):
+                # Only one claim's record has a device at a time; a second one was written by somebody else.
+                _log.warning(
+                    "claim %s: its record names device %s of another claim", claim.ref, attachment.device
+                )
+            else:
+                await self._call_detach(claim, attachment)
+            await self._records.remove(claim, [attachment])
+
+    async def _call_detach(self, claim: ResourceClaim, attachment: Attachment) -> None:
+        """A device that does not come off serves nobody: it is kept from new claims until it does."""
+
+        async def report(problem: str) -> None:
+            self._reports.stuck("detach", claim, attachment, problem)
+            await self._keeper.keep_away(attachment.pool, attachment.device, "detach-failed")
+
         try:
-            await self._calls.call(self._driver.detach, attachment, about=f" of claim {claim.ref}")
-        except DraError:
-            self._on_error("detach")
+            await call_within(
+                *(self._calls, self._driver.attach_timeout_seconds, self._driver.detach, attachment),
+                about=f" of claim {claim.ref}",
+                overdue=report,
+            )
+        except DraError as error:
+            self._reports.error("detach")
+            if not isinstance(error, OverdueError):
+                await report(str(error))
             raise
+        self._reports.ended("detach", attachment)
+        self._keeper.welcome(attachment.pool, attachment.device, "detach-failed")
         device = DeviceId(self._driver.name, attachment.pool, attachment.device)
         _log.info("detached device %s of claim %s", device, claim.ref)
 
     async def _detach_strangers(self) -> None:
         """What the hardware knows and no claim speaks of, because its record was lost, is detached."""
         name = self._driver.name
-        known = await self._calls.call(self._driver.attachments)
+        method = self._driver.attachments
+        known = listed_attachments(name, await self._calls.call(method), defined_at(method))
         spoken_of = {
-            (each.claim_uid, *_key(each))
+            (each.claim_uid, *place_of(each))
             for claim in self._claims.items.values()
             for each in (*recorded(claim, name), *attachments_of(claim, name))
         }
-        for attachment in sorted(known or ()):
-            if (attachment.claim_uid, *_key(attachment)) not in spoken_of:
+        for attachment in known:
+            if (attachment.claim_uid, *place_of(attachment)) not in spoken_of:
                 await self._calls.call(self._driver.detach, attachment)
-
-
-def _key(attachment: Attachment) -> tuple[str, str, str]:
-    return attachment.pool, attachment.device, attachment.share_id
 
 
 async def _all(work: Iterable[Awaitable[None]]) -> None:

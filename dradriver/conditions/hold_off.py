@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from dradriver.conditions.bad_devices import BadDevices, kept_away
+from dradriver.conditions.bad_devices import BadDevices, Why, kept_away
 from dradriver.driver import Attaching
 from dradriver.errors import DraError
 from dradriver.kube import SLICES, Client
@@ -74,9 +74,9 @@ class HoldOff:
         """The pools with a taint on each bad device."""
         return self._bad.tainted(pools)
 
-    async def keep_away(self, pool: str, device: str) -> None:
+    async def keep_away(self, pool: str, device: str, why: Why) -> None:
         """Taints the device; returns when the API server has it so."""
-        self._bad.add(pool, device)
+        self._bad.add(pool, device, why)
         self._changed.set()
         self._publish_again()
         backoff = Backoff(*_RETRY_SECONDS)
@@ -88,9 +88,9 @@ class HoldOff:
                 self._on_error("taint")
             await asyncio.sleep(backoff.next())
 
-    def welcome(self, pool: str, device: str) -> None:
+    def welcome(self, pool: str, device: str, why: Why) -> None:
         """The device works."""
-        if self._bad.discard(pool, device):
+        if self._bad.discard(pool, device, why):
             self._publish_again()
 
     async def _slices(self, pool: str = "") -> list[ResourceSlice]:

@@ -9,10 +9,11 @@ from collections.abc import Awaitable, Callable
 
 from dradriver.conditions.attaching import Attacher, Keeper
 from dradriver.conditions.claim_tasks import ClaimTasks
-from dradriver.conditions.todo import on_node
+from dradriver.conditions.reports import AttachmentReports
+from dradriver.conditions.todo import on_node, to_admit
 from dradriver.driver import Attachment, NodeBindingDriver
 from dradriver.kube import CLAIMS, Cache, Client
-from dradriver.model.claim import ResourceClaim
+from dradriver.model.claim import DeviceResult, ResourceClaim
 from dradriver.model.device import Device
 from dradriver.node.calls import Calls
 
@@ -31,7 +32,7 @@ class NodeBinding:
         device: gives a device as `discover()` last returned it.
         keeper: keeps devices that failed from new claims.
         free: raises a DraError while a device of the claim is prepared for another claim.
-        on_error: is told of each failure, with the name of the method.
+        reports: is told of errors, and of devices with which the driver does not come to an end.
     """
 
     def __init__(
@@ -43,17 +44,22 @@ class NodeBinding:
         calls: Calls,
         device: Callable[[str, str], Device | None],
         keeper: Keeper,
+        reports: AttachmentReports,
         free: Callable[[ResourceClaim], Awaitable[None]],
-        on_error: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._driver = driver
         self._node = node
         self._free = free
         self._claims = Cache(client, CLAIMS, ResourceClaim)
         self._attacher = Attacher(
-            *(driver, client, self._claims), calls=calls, device=device, keeper=keeper, on_error=on_error
+            *(driver, client, self._claims),
+            calls=calls,
+            device=device,
+            keeper=keeper,
+            reports=reports,
+            due=self._due,
         )
-        self._tasks = ClaimTasks(self._claims.items, lambda claim: bool(self._due(claim)), self._step)
+        self._tasks = ClaimTasks(self._claims.items, self._concerns_us, self._step)
         self._running = False
 
     async def run(self) -> None:
@@ -70,6 +76,7 @@ class NodeBinding:
                 self._running = False
                 stop()
                 await self._tasks.end()
+                await self._attacher.end()
 
     def nudge(self) -> None:
         """A claim was unprepared: who waits for its devices looks again."""
@@ -82,9 +89,18 @@ class NodeBinding:
     def _due(self, claim: ResourceClaim) -> tuple[Attachment, ...]:
         return on_node(claim, self._driver.name, self._node, self._driver.own_conditions)
 
+    def _to_admit(self, claim: ResourceClaim) -> tuple[DeviceResult, ...]:
+        return to_admit(claim, self._driver.name, self._driver.own_conditions, self._node)
+
+    def _concerns_us(self, claim: ResourceClaim) -> bool:
+        return bool(self._due(claim) or self._to_admit(claim))
+
     async def _step(self, claim: ResourceClaim, news: asyncio.Event) -> bool:
-        due = self._due(claim)
-        if due:
+        if results := self._to_admit(claim):
+            await self._attacher.admit(claim, results)
+        elif due := self._due(claim):
             await self._free(claim)
             await self._attacher.attach_all(claim, due, news)
-        return bool(due)
+        else:
+            return False
+        return True

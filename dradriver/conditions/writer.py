@@ -2,6 +2,9 @@
 
 A JSON patch of the one entry, bound to the resource version that was decided on: the bytes of everything else,
 opaque parameters above all, stay as they are. Dies after it: the condition stands, the next process sees it.
+
+An API server whose DRAResourceClaimDeviceStatus is off answers such a patch with 200 and drops the entry,
+unless the claim has `status.devices` already. So the answer is compared with what was sent.
 """
 
 from collections.abc import Callable
@@ -19,9 +22,13 @@ from dradriver.model.codec import builtins
 from dradriver.model.conditions import MAX_CONDITIONS, put
 from dradriver.model.meta import Condition
 
-__all__ = ["ConditionWriter"]
+__all__ = ["ConditionWriter", "ConditionsDroppedError"]
 
 _TRIES: Final = 20
+
+
+class ConditionsDroppedError(ApiError):
+    """The API server took the write and did not store its conditions."""
 
 
 class ConditionWriter:
@@ -57,24 +64,34 @@ class ConditionWriter:
         """See `ClaimConditions.set`."""
         await self.set_all(device, [Condition(type=kind, status=str(status), reason=reason, message=message)])
 
-    async def set_all(self, device: AllocatedDevice, conditions: list[Condition]) -> None:
+    async def set_all(
+        self, device: AllocatedDevice, conditions: list[Condition], *, keep: bool = False
+    ) -> None:
         """Sets several conditions of a device in one write.
+
+        Args:
+            device: one of the claim's devices.
+            conditions: the conditions.
+            keep: whether conditions that the device has already stay as they are.
 
         Raises:
             AllocationGone: nothing was written, the allocation is not there any more.
+            ConditionsDroppedError: the API server does not store conditions of devices.
             DraError: it could not be written.
         """
         for _ in range(_TRIES):
             claim = await self._current(device)
-            operations = self._change(claim, device, conditions)
+            operations = self._change(claim, device, conditions, keep=keep)
             if not operations:
                 return
             try:
-                self._wrote(await self._patch(claim, operations))
+                stored = await self._patch(claim, operations)
             except Conflict:
                 continue
             except NotFound as error:
                 raise AllocationGone(f"claim {claim.ref} is gone") from error
+            self._check_stored(stored, device, conditions)
+            self._wrote(stored)
             return
         raise ApiError(f"claim {self._claim.ref} keeps changing: no condition was written")
 
@@ -93,7 +110,7 @@ class ConditionWriter:
         return claim
 
     def _change(
-        self, claim: ResourceClaim, device: AllocatedDevice, new: list[Condition]
+        self, claim: ResourceClaim, device: AllocatedDevice, new: list[Condition], *, keep: bool
     ) -> list[dict[str, object]]:
         entries = claim.status.devices
         ours = device.id(self._driver)
@@ -101,7 +118,10 @@ class ConditionWriter:
         before = entries[at].conditions if at is not None else []
         after = before
         now = datetime.now(UTC).replace(microsecond=0)
+        said = {each.type for each in before} if keep else set()
         for each in new:
+            if each.type in said:
+                continue
             after = put(after, _complete(each), now)
         if len(after) > MAX_CONDITIONS:
             told = ", ".join(each.type for each in before)
@@ -122,6 +142,15 @@ class ConditionWriter:
         if entries:
             return [{"op": "add", "path": "/status/devices/-", "value": entry}]
         return [{"op": "add", "path": "/status/devices", "value": [entry]}]
+
+    def _check_stored(self, stored: ResourceClaim, device: AllocatedDevice, sent: list[Condition]) -> None:
+        ours = device.id(self._driver)
+        kept = {c.type for entry in stored.status.devices if entry.id == ours for c in entry.conditions}
+        if any(condition.type not in kept for condition in sent):
+            raise ConditionsDroppedError(
+                f"the API server does not store the conditions of device {ours} in status.devices of claim "
+                f"{stored.ref}: DRAResourceClaimDeviceStatus is off there"
+            )
 
     async def _patch(self, claim: ResourceClaim, operations: list[dict[str, object]]) -> ResourceClaim:
         meta = claim.metadata

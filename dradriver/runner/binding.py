@@ -1,12 +1,15 @@
 """A binding driver at work: a pool driver whose devices are also attached and detached."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 
 from dradriver.conditions.controller import BindingController
 from dradriver.conditions.hold_off import HoldOff
+from dradriver.conditions.reports import AttachmentReports
 from dradriver.driver import BindingDriver
-from dradriver.kube import Client
+from dradriver.kube import Client, EventRecorder
 from dradriver.model.pool import Pool
+from dradriver.node.announcements import BURST
 from dradriver.node.background import Background
 from dradriver.node.calls import Calls
 from dradriver.publish import OwnerRef
@@ -18,11 +21,25 @@ __all__ = ["BindingProcess"]
 class BindingProcess(PoolProcess):
     """Runs one binding driver: `await run(stop)`, once; see `PoolProcess`."""
 
-    def __init__(self, driver: BindingDriver, client: Client, owner: OwnerRef | None = None) -> None:
-        super().__init__(driver, client, owner)
+    def __init__(
+        self,
+        driver: BindingDriver,
+        client: Client,
+        owner: OwnerRef | None = None,
+        guard: Callable[[], None] = lambda: None,
+    ) -> None:
+        super().__init__(driver, client, owner, guard)
         self._binding = driver
         self._discovered: Sequence[Pool] = ()
         self._hold_off = HoldOff(driver, client, self._publish_again, self.metrics.background_error)
+        self._recorder = EventRecorder(client, driver.name, burst=BURST)
+        self._reports = AttachmentReports(self._recorder, self.metrics.background_error)
+        self.metrics.show_stuck(self._reports.stuck_counts)
+
+    async def run(self, stop: asyncio.Event, grace: float = 30.0) -> None:
+        """Publishes, attaches and detaches until `stop` is set; see `PoolProcess`."""
+        async with self._recorder:
+            await super().run(stop, grace)
 
     def start(self, calls: Calls, background: Background) -> None:
         """Starts what runs beside discovery and publishing."""
@@ -32,7 +49,7 @@ class BindingProcess(PoolProcess):
             calls=calls,
             device=self._inventory.device,
             keeper=self._hold_off,
-            on_error=self.metrics.background_error,
+            reports=self._reports,
         )
         background.start("hold off", self._hold_off.run())
         background.start("attach", controller.run())

@@ -9,10 +9,13 @@ from collections.abc import Sequence
 
 from dradriver.conditions.hold_off import HoldOff
 from dradriver.conditions.on_node import NodeBinding
+from dradriver.conditions.reports import AttachmentReports
 from dradriver.driver import NodeBindingDriver
 from dradriver.kube import Client
+from dradriver.model.claim import ResourceClaim
 from dradriver.model.pool import Pool
 from dradriver.node import Plugin, PluginConfig
+from dradriver.node.errors import DeviceInUseError
 from dradriver.node.steps import Observer, Step, unobserved
 
 __all__ = ["BindingPlugin"]
@@ -36,6 +39,8 @@ class BindingPlugin(Plugin):
         self._api = client
         self._discovered: Sequence[Pool] | None = None
         self._hold_off = HoldOff(driver, client, self._publish_again, self.metrics.background_error)
+        self._reports = AttachmentReports(self.announcements.recorder, self.metrics.background_error)
+        self.metrics.show_stuck(self._reports.stuck_counts)
         self._binding: NodeBinding | None = None
 
     async def _turn(self) -> None:
@@ -48,13 +53,25 @@ class BindingPlugin(Plugin):
             calls=self._calls,
             device=self._inventory.device,
             keeper=self._hold_off,
-            free=self.preparation.check_free,
-            on_error=self.metrics.background_error,
+            reports=self._reports,
+            free=self._check_free,
         )
         async with asyncio.TaskGroup() as group:
             group.create_task(super()._turn(), name="publish")
             group.create_task(self._hold_off.run(), name="hold off")
             group.create_task(self._binding.run(), name="attach")
+
+    async def _check_free(self, claim: ResourceClaim) -> None:
+        """Raises a DraError while a device of the claim is prepared, or being prepared, for another claim.
+
+        A rebuilt state holds claims that may never have been prepared: those that are gone end soon. One
+        that is prepared ends with the kubelet's word, because its container may run.
+        """
+        try:
+            await self.preparation.check_free(claim)
+        except DeviceInUseError:
+            self._reconciler.nudge(prepared=False)
+            raise
 
     def _want(self, pools: Sequence[Pool]) -> None:
         self._discovered = pools

@@ -1,9 +1,12 @@
 """The drivers that are installed: entry points of the group `dradriver.drivers`."""
 
 import re
+from importlib import import_module
+from inspect import isabstract
 from typing import TYPE_CHECKING, Final
 
-from dradriver.driver import Driver, PoolDriver
+from dradriver.driver import DeviceSource, Driver, PoolDriver
+from dradriver.driver.code_places import at, defined_at, raised_at
 from dradriver.errors import DriverError, NotFoundError
 
 if TYPE_CHECKING:
@@ -61,13 +64,41 @@ def load_any(name: str) -> type[Driver | PoolDriver]:
             f"no driver {name!r} is installed (installed: {known}); "
             f"a package offers one by an entry point of the group {GROUP!r}, any other is named as module:Class"
         )
+    what = f"driver {name!r}" if point.value == name else f"driver {name!r} ({point.value})"
     try:
-        loaded: object = point.load()
-    except Exception as error:
-        what = repr(name) if point.value == name else f"{name!r} ({point.value})"
-        raise DriverError(f"driver {what} can't be imported: {error!r}") from error
+        module: object = import_module(point.module)
+    except (Exception, SystemExit) as error:
+        raise DriverError(f"{what} can't be imported: {_import_failure(point.module, error)}") from error
+    loaded = module
+    for part in point.attr.split("."):
+        owner, loaded = loaded, getattr(loaded, part, None)
+        if loaded is None:
+            raise DriverError(f"{what} can't be imported: {_no_such_name(owner, part)}{at(_file_of(module))}")
     if not (isinstance(loaded, type) and issubclass(loaded, Driver | PoolDriver)):
-        raise DriverError(
-            f"driver {name!r}: {point.value} is not a subclass of dradriver.Driver or dradriver.PoolDriver"
-        )
+        told = f"{what}: {point.value} is not a subclass of dradriver.Driver or dradriver.PoolDriver"
+        raise DriverError(told + at(defined_at(loaded) or _file_of(module)))
     return loaded
+
+
+def _import_failure(module: str, error: BaseException) -> str:
+    """What went wrong, and the line of the author's code that is at fault, if that was reached."""
+    told = error.msg if isinstance(error, SyntaxError) else str(error)
+    place = at(raised_at(error))
+    packages = {module.rsplit(".", depth)[0] for depth in range(module.count(".") + 1)}
+    if isinstance(error, ModuleNotFoundError) and not place and error.name in packages:
+        place = "; it is neither installed nor in a folder of $PYTHONPATH"
+    return f"{type(error).__name__}: {' '.join(told.splitlines())}{place}"
+
+
+def _no_such_name(owner: object, part: str) -> str:
+    drivers = [name for name, value in vars(owner).items() if _is_driver(value)]
+    known = f"; drivers in it: {', '.join(drivers)}" if drivers else ""
+    return f"{getattr(owner, '__name__', owner)} has no {part!r}{known}"
+
+
+def _is_driver(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, DeviceSource) and not isabstract(value)
+
+
+def _file_of(module: object) -> str:
+    return str(getattr(module, "__file__", None) or "")

@@ -12,8 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NoReturn
 
 from dradriver.driver import Driver, PoolDriver
-from dradriver.driver.named import name_of
+from dradriver.driver.code_places import at, defined_at, raised_at
+from dradriver.driver.named import check_class
 from dradriver.errors import DraError, DriverError, UsageError
+from dradriver.runner.catalog import load_any
 from dradriver.runner.logs import start_log
 from dradriver.runner.settings import OPTIONS, Settings
 
@@ -50,14 +52,24 @@ def run(driver: type[Driver | PoolDriver], arguments: Sequence[str] | None = Non
     sys.exit(launch(driver, vars(parser.parse_args(arguments))))
 
 
-def launch(driver: type[Driver | PoolDriver], given: Mapping[str, str | None]) -> int:
+def launch(driver: type[Driver | PoolDriver] | str, given: Mapping[str, str | None]) -> int:
     """Runs a driver with the settings given on the command line; returns the exit code.
 
     A `DraError` becomes one line on stderr; where the author's code raised, its traceback is logged at debug.
     If a plain method of the driver never returns, the process is ended here: nothing else can end its thread.
+
+    Args:
+        driver: the class, or the name by which `load_any` finds it.
+        given: settings by option name; None: not given.
     """
-    code = _launch(driver, given)
-    end_threads(f"driver-{getattr(driver, 'name', '')}", code)
+    try:
+        settings = Settings.read(given, os.environ)
+        start_log(settings.log_format, settings.log_level)
+        kind = load_any(driver) if isinstance(driver, str) else driver
+    except DraError as error:
+        return _report(error)
+    code = _launch(kind, given, settings)
+    end_threads(f"driver-{getattr(kind, 'name', '')}", code)
     return code
 
 
@@ -66,11 +78,9 @@ def _kind(driver: type[Driver | PoolDriver]) -> str:
     return "pool" if issubclass(driver, PoolDriver) else "node"
 
 
-def _launch(driver: type[Driver | PoolDriver], given: Mapping[str, str | None]) -> int:
+def _launch(driver: type[Driver | PoolDriver], given: Mapping[str, str | None], settings: Settings) -> int:
     try:
         _refuse_misplaced(driver, given)
-        settings = Settings.read(given, os.environ)
-        start_log(settings.log_format, settings.log_level)
         instance = _instantiate(driver, settings)
         gc.disable()  # nothing of what is imported becomes garbage, and looking for some takes a tenth of it
         # Heavy (gRPC, metrics), so only now.
@@ -82,10 +92,8 @@ def _launch(driver: type[Driver | PoolDriver], given: Mapping[str, str | None]) 
         gc.enable()
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(serve(instance, settings))
-    except UsageError as error:
-        return _report(error, USAGE)
     except DraError as error:
-        return _report(error, FAILED)
+        return _report(error)
     except KeyboardInterrupt:
         # Before or after the loop's own handling of SIGINT.
         return OK
@@ -116,22 +124,27 @@ def end_threads(prefix: str, code: int) -> None:
 
 
 def _instantiate(driver: type[Driver | PoolDriver], settings: Settings) -> Driver | PoolDriver:
-    name_of(driver)
-    if missing := ", ".join(f"{each}()" for each in sorted(driver.__abstractmethods__)):
-        raise DriverError(f"{driver.__name__} lacks {missing}, which such a driver has to have")
+    check_class(driver)
     try:
         instance = driver()
-    except DraError:
-        raise
+    except DraError as error:
+        if not isinstance(error, ValueError):
+            raise
+        raise _raised(driver, error) from error
     except Exception as error:
-        raise DriverError(f"{driver.__name__}() raised {error!r}") from error
+        raise _raised(driver, error) from error
     if isinstance(instance, Driver):
         instance.node_name = settings.node_name
     instance.simulate = settings.simulate
     return instance
 
 
-def _report(error: DraError, code: int) -> int:
-    sys.stderr.write(f"Error: {error}\n")
+def _raised(driver: type[Driver | PoolDriver], error: Exception) -> DriverError:
+    place = raised_at(error, driver) or defined_at(driver)
+    return DriverError(f"{driver.__name__}() raised {error!r}{at(place)}")
+
+
+def _report(error: DraError) -> int:
+    sys.stderr.write(f"Error: {' '.join(str(error).splitlines())}\n")
     _log.debug("where it happened", exc_info=error)
-    return code
+    return USAGE if isinstance(error, UsageError) else FAILED

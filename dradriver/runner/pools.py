@@ -1,16 +1,17 @@
 """A pool driver at work: discovers, and keeps published what it has, beside no kubelet.
 
-One instance runs at a time: two that offer the same write nothing against each other, two versions of a driver
-would, so its Deployment has one replica and the strategy Recreate. Nothing is taken back at the end: the next
-process goes on from the slices that it finds, also after a kill between any two writes.
+One instance works at a time, the one that leads (`leading`): two versions of a driver would write against
+each other, and two binding drivers would attach and detach each other's devices. Nothing is taken back at
+the end: the next process goes on from the slices that it finds, also after a kill between any two writes.
 """
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from dradriver.driver import PoolDriver
+from dradriver.driver.code_places import at, defined_at
 from dradriver.kube import Client
 from dradriver.model.pool import Pool
 from dradriver.node.background import Background, end
@@ -35,13 +36,21 @@ class PoolProcess:
         driver: the author's driver.
         client: the API server.
         owner: what the slices go with; without one they stay until they are withdrawn.
+        guard: raises a DraError when the driver's methods may not be called any more.
 
     Attributes:
         metrics: what is counted; those of claims stay empty.
     """
 
-    def __init__(self, driver: PoolDriver, client: Client, owner: OwnerRef | None = None) -> None:
+    def __init__(
+        self,
+        driver: PoolDriver,
+        client: Client,
+        owner: OwnerRef | None = None,
+        guard: Callable[[], None] = lambda: None,
+    ) -> None:
         self.metrics = Metrics(driver.name)
+        self._guard = guard
         self._driver = driver
         self._client = client
         self._owner = owner
@@ -65,7 +74,7 @@ class PoolProcess:
             Exception: a background task met a defect; the process should end and be started again.
         """
         await self.adopt()
-        calls, background = Calls(self._driver), Background()
+        calls, background = Calls(self._driver, self._guard), Background()
         discovery = Discovery(calls, None, self._inventory, self._want, self.metrics, _REDISCOVER_DELAY)
         self._publisher = publisher = Publisher(
             self._client,
@@ -73,6 +82,7 @@ class PoolProcess:
             owner=self._owner,
             on_dropped=discovery.fallback,
             on_status=self._took,
+            origin=at(defined_at(self._driver.discover)),
         )
         self._driver._on_rediscover = discovery.rediscover  # noqa: SLF001 - the SDK's end of rediscover()
         background.start("discover", discovery.run())

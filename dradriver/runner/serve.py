@@ -7,12 +7,15 @@ from typing import Final
 
 from dradriver.driver import BindingDriver, Driver, NodeBindingDriver, PoolDriver
 from dradriver.kube import Client
+from dradriver.kube.leader import Leader
+from dradriver.model.lease import LeaseTiming
 from dradriver.node import Plugin, PluginConfig
 from dradriver.node.log_fields import log_fields
 from dradriver.publish import OwnerRef
 from dradriver.runner.binding import BindingProcess
 from dradriver.runner.binding_node import BindingPlugin
 from dradriver.runner.endpoints import Endpoints
+from dradriver.runner.leading import LeadingProcess, new_identity
 from dradriver.runner.logs import carry
 from dradriver.runner.pools import PoolProcess
 from dradriver.runner.settings import Settings
@@ -47,7 +50,7 @@ async def serve(driver: Driver | PoolDriver, settings: Settings) -> None:
     _log.info("driver %s stopped", driver.name)
 
 
-def _process(driver: Driver | PoolDriver, client: Client, settings: Settings) -> Plugin | PoolProcess:
+def _process(driver: Driver | PoolDriver, client: Client, settings: Settings) -> Plugin | LeadingProcess:
     if isinstance(driver, PoolDriver):
         owner = OwnerRef.parse(settings.owner) if settings.owner else None
         stay = (
@@ -56,9 +59,13 @@ def _process(driver: Driver | PoolDriver, client: Client, settings: Settings) ->
             else "its ResourceSlices stay until they are withdrawn"
         )
         _log.info("pool driver %s starts; %s", driver.name, stay)
+        namespace = settings.lease_namespace or client.namespace
+        timing = LeaseTiming(settings.lease_seconds)
+        leader = Leader(client, driver.name, namespace, new_identity(), timing)
+        guarded = client.guarded(leader.check)
         if isinstance(driver, BindingDriver):
-            return BindingProcess(driver, client, owner)
-        return PoolProcess(driver, client, owner)
+            return LeadingProcess(BindingProcess(driver, guarded, owner, leader.check), leader)
+        return LeadingProcess(PoolProcess(driver, guarded, owner, leader.check), leader)
     _log.info("driver %s starts on node %s", driver.name, settings.node_name)
     config = _plugin_config(settings)
     if isinstance(driver, NodeBindingDriver):

@@ -92,6 +92,22 @@ OPTIONS: Final = (
         only="pool",
     ),
     Option(
+        "lease_namespace",
+        ("DRADRIVER_LEASE_NAMESPACE",),
+        "",
+        "namespace of the Lease, named as the driver, that the one process holds which acts; without one: the "
+        "service account's or the context's namespace",
+        only="pool",
+    ),
+    Option(
+        "lease_seconds",
+        ("DRADRIVER_LEASE_SECONDS",),
+        "15",
+        "seconds after which another process takes over from one that does not renew the Lease; the process "
+        "itself stops after two thirds of them",
+        only="pool",
+    ),
+    Option(
         "simulate",
         ("DRADRIVER_SIMULATE",),
         "never",
@@ -134,6 +150,8 @@ class Settings:
     cdi_dir: Path
     pod_uid: str
     owner: str
+    lease_namespace: str
+    lease_seconds: int
     simulate: Literal["never", "auto", "always"]
     metrics_port: int
     metrics_host: str
@@ -164,6 +182,8 @@ class Settings:
             cdi_dir=Path(values["cdi_dir"]).expanduser(),
             pod_uid=values["pod_uid"],
             owner=values["owner"],
+            lease_namespace=values["lease_namespace"],
+            lease_seconds=_seconds(values["lease_seconds"]),
             simulate=cast(Literal["never", "auto", "always"], values["simulate"]),  # one of the choices
             metrics_port=_port(values["metrics_port"]),
             metrics_host=values["metrics_host"],
@@ -180,6 +200,12 @@ def _value(option: Option, given: str | None, environment: Mapping[str, str]) ->
     if option.choices and value not in option.choices:
         raise UsageError(f"{source}: {value!r} is not one of {', '.join(option.choices)}")
     return value
+
+
+def _seconds(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 3600:
+        raise UsageError(f"--lease-seconds: {text!r} is not a number of seconds between 1 and 3600")
+    return int(text)
 
 
 def _port(text: str) -> int:

@@ -92,15 +92,22 @@ class FabricDriver(BindingDriver):
 @asynccontextmanager
 async def laboratory(folder: Path, **gates: bool) -> AsyncIterator["Lab"]:
     """An API server with two nodes, a class and a template."""
+    async with restarted(folder, **gates) as lab:
+        for name in ("node-1", "node-2"):
+            await lab.client.create(NODES, builders.node(name), into=dict)
+        await lab.client.create(CLASSES, builders.device_class(), into=dict)
+        await lab.client.create(TEMPLATES, template(), "default", into=dict)
+        yield lab
+
+
+@asynccontextmanager
+async def restarted(folder: Path, **gates: bool) -> AsyncIterator["Lab"]:
+    """An API server with the objects that an earlier one left in the folder, and with other feature gates."""
     server = ApiServer(folder / "api", feature_gates=gates)
     await server.start()
     kubeconfig = folder / "kubeconfig"
     await asyncio.to_thread(server.write_kubeconfig, kubeconfig)
     async with await Client.connect(str(kubeconfig)) as client, Caches(client) as seen:
-        for name in ("node-1", "node-2"):
-            await client.create(NODES, builders.node(name), into=dict)
-        await client.create(CLASSES, builders.device_class(), into=dict)
-        await client.create(TEMPLATES, template(), "default", into=dict)
         yield Lab(str(kubeconfig), client, seen, Features.of_gates(gates))
     await server.stop()
 

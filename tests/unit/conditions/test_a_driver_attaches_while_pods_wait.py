@@ -264,10 +264,11 @@ async def test_steps_are_told_as_they_are_done(lab: Lab, hardware: Hardware) -> 
     device = gpu("gpu-0", ATTACHED, READY)
     async with lab.scheduler(), lab.driver(Stepwise(hardware, [device])):
         await lab.pod()
-        await lab.until(lambda _, claims: bool(claims.get("default/pod-1", builders.claim()).status.devices))
+        await lab.until(lambda _, claims: "Linked" in str(claims.get("default/pod-1")))
         (entry,) = lab.claim().status.devices
         assert [(c.type, c.status, c.reason, c.message) for c in entry.conditions] == [
-            (ATTACHED, "True", "Linked", "on port 3")
+            (ATTACHED, "True", "Linked", "on port 3"),
+            (READY, "False", "Attaching", ""),
         ]
         hardware.open.set()
         await lab.bound()

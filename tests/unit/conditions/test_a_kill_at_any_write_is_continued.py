@@ -11,7 +11,7 @@ from dradriver.kube import Client
 from dradriver.runner.binding import BindingProcess
 from tests.unit.conditions.fabric import FabricDriver, Hardware, Lab
 
-WRITES = 14
+WRITES = 16
 
 
 class Dying(Client):

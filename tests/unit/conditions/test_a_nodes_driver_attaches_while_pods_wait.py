@@ -143,6 +143,21 @@ async def test_a_device_that_overlaps_with_a_prepared_one_is_not_touched(
         assert hardware.log == [("attach", "half-0")] * 2
 
 
+async def test_a_claim_that_a_rebuilt_state_holds_but_that_is_gone_keeps_its_device_from_nobody(
+    lab: Lab, hardware: Hardware, folder: Path
+) -> None:
+    """A rebuilt state holds what is reserved; the claim may have been given back before it was prepared."""
+    async with lab.scheduler(), beside_a_kubelet(lab, hardware, folder) as plugin:
+        await lab.pod()
+        await lab.bound()
+        await plugin.preparation.hold(lab.claim())
+        await lab.delete_pod()
+        await lab.until(lambda _, claims: claims["default/pod-1"].allocation is None)
+        await lab.pod("pod-2")
+        await lab.bound("pod-2")
+        assert hardware.log == [("attach", "half-0")] * 2
+
+
 async def test_of_two_processes_in_a_rolling_update_one_attaches(
     lab: Lab, hardware: Hardware, folder: Path
 ) -> None:

@@ -13,7 +13,7 @@ from dradriver.conditions.todo import (
     written,
 )
 from dradriver.driver import Attachment
-from dradriver.model.claim import AllocatedDeviceStatus, DeviceResult, ResourceClaim
+from dradriver.model.claim import CLAIM_FINALIZER, AllocatedDeviceStatus, DeviceResult, ResourceClaim
 from dradriver.model.meta import Condition
 from dradriver.testing import builders
 from tests.unit.control.world import NOW
@@ -122,3 +122,37 @@ def test_claims_of_other_nodes_and_deleted_ones_are_left_alone() -> None:
     deleted = replace(each, metadata=replace(each.metadata, deletion_timestamp=NOW))
     assert on_node(each, DRIVER, "another-node") == ()
     assert on_node(deleted, DRIVER, builders.NODE) == ()
+
+
+def ending(each: ResourceClaim, *finalizers: str) -> ResourceClaim:
+    """The claim, terminating, with these finalizers beside those that it has."""
+    listed = [*each.metadata.finalizers, *finalizers]
+    return replace(each, metadata=replace(each.metadata, deletion_timestamp=NOW, finalizers=listed))
+
+
+def test_a_terminating_claim_without_protection_wants_nothing_once_no_pod_runs_with_it() -> None:
+    each = claim()
+    (wanted,) = attachments_of(each, DRIVER)
+    given_up = ending(recording(each, wanted))
+    assert todo(given_up, DRIVER) == Todo(look_up=True)
+    assert todo(given_up, DRIVER, unused=True) == Todo(detach=(wanted,))
+    let_go = replace(given_up, metadata=replace(given_up.metadata, annotations={}))
+    assert todo(let_go, DRIVER, unused=True) == Todo(let_go=True)
+    assert todo(ending(each), DRIVER) == Todo(), "nothing of the driver's is on it"
+
+
+def test_a_terminating_claim_that_somebody_will_deallocate_is_waited_for() -> None:
+    """The claim controller removes its own finalizer last; a KEP-3063 controller has one of its name."""
+    each = claim()
+    (wanted,) = attachments_of(each, DRIVER)
+    for finalizers in ([CLAIM_FINALIZER], ["fabric.example.com/deletion-protection"]):
+        protected = told(ending(recording(each, wanted), *finalizers), "attached")
+        assert todo(protected, DRIVER) == todo(protected, DRIVER, unused=True) == Todo()
+
+
+def test_a_device_that_can_not_be_detached_holds_up_no_other_device_of_the_claim() -> None:
+    each = claim()
+    (wanted,) = attachments_of(each, DRIVER)
+    other = Attachment(each.metadata.uid, "fabric", "gpu-9")
+    assert todo(recording(each, other), DRIVER) == Todo(detach=(other,), record=(wanted,))
+    assert todo(recording(each, other, wanted), DRIVER) == Todo(detach=(other,), attach=(wanted,))

@@ -8,6 +8,7 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -109,6 +110,35 @@ async def test_a_discover_that_fails_is_said_and_tried_again(cluster: Cluster) -
     await process.communicate()
     assert "discover() raised OSError: no such card" in said
     assert process.returncode == 0
+
+
+async def test_a_device_that_breaks_a_rule_is_refused_with_the_authors_line(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    program = tmp_path / "leds.py"
+    program.write_text(
+        "import dradriver as dra\n"
+        "class Leds(dra.Driver):\n"
+        "    name = 'led.example.com'\n"
+        "    def discover(self): return [dra.Device('LED 0')]\n"
+        "    def prepare(self, claim): return {}\n"
+        "dra.run(Leds)\n"
+    )
+    node = cluster.node_dir("node-1")
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, str(program), "--kubeconfig", str(cluster.node_kubeconfig("node-1"))),
+        *("--node-name=node-1", f"--plugins-dir={node}/plugins", f"--registry-dir={node}/plugins_registry"),
+        stderr=PIPE,
+    )
+    assert process.stderr is not None
+    said = ""
+    while "refused" not in said:
+        said = (await process.stderr.readline()).decode()
+        assert said, "the process ended"
+    process.terminate()
+    await process.communicate()
+    assert "pool node-1: refused: devices[LED 0].name: 'LED 0' is not a DNS label" in said
+    assert said.endswith(f"({program}:4)\n")
 
 
 async def test_a_method_that_never_returns_does_not_keep_the_process(cluster: Cluster) -> None:

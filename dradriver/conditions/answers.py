@@ -1,0 +1,32 @@
+"""What a binding driver returned, checked."""
+
+from collections.abc import Iterable, Mapping
+
+from dradriver.driver import Attachment
+from dradriver.driver.code_places import at
+from dradriver.errors import DriverError
+
+__all__ = ["listed_attachments"]
+
+
+def listed_attachments(driver: str, returned: object, place: str = "") -> list[Attachment]:
+    """The attachments that `attachments()` returned, in order.
+
+    Args:
+        driver: the driver's name.
+        returned: the answer; None for none.
+        place: file and line of the method, for messages.
+
+    Raises:
+        DriverError: it is no list of attachments; the message names the index of what is none.
+    """
+    if returned is None:
+        return []
+    told = f"driver {driver}: attachments() returned"
+    if isinstance(returned, str | Mapping) or not isinstance(returned, Iterable):
+        raise DriverError(f"{told} {type(returned).__name__}, a list of attachments is wanted{at(place)}")
+    found = list(returned)
+    for index, each in enumerate(found):
+        if not isinstance(each, Attachment):
+            raise DriverError(f"{told} {each!r} at index {index}, which is no Attachment{at(place)}")
+    return sorted(found)

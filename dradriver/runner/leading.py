@@ -1,0 +1,123 @@
+"""A driver of the control plane among several processes of it: the one that holds the Lease acts.
+
+A process that loses its lease ends. At the renew deadline its tasks are cancelled, and every write and
+every call of the driver that would begin later is refused. A thread ends the process before the lease is
+over, in case the driver's code does not give way, the loop is blocked, or the whole process was stopped
+meanwhile. A process that is stopped between such a check and the system call is out of reach: the API
+server refuses its write by the resource version.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+import threading
+import uuid
+from collections.abc import Callable
+
+from dradriver.kube.leader import Leader
+from dradriver.node.background import end
+from dradriver.node.metrics import Metrics
+from dradriver.runner.pools import PoolProcess
+
+__all__ = ["LeadingProcess", "Watchdog", "new_identity"]
+
+_log = logging.getLogger("dradriver.runner")
+
+
+def new_identity() -> str:
+    """This process's name for a lease: the host's, which is the pod's, and what no other process has."""
+    return f"{socket.gethostname()}_{uuid.uuid4()}"
+
+
+class Watchdog:
+    """Ends the process if it still runs when its lease is about to be over: `with Watchdog(leader)`.
+
+    Args:
+        leader: tells how long there is left.
+        kill: ends the process, at once.
+    """
+
+    def __init__(self, leader: Leader, kill: Callable[[int], object] = os._exit) -> None:
+        self._leader = leader
+        self._kill = kill
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="watchdog of the lease", daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(max(0.0, self._leader.seconds_left)):
+            if self._leader.seconds_left <= 0:
+                _log.error("%s: not stopped in time, ending the process", self._leader)
+                self._kill(1)
+                return
+
+
+class LeadingProcess:
+    """Runs a pool driver's process while it leads: `await run(stop)`, once.
+
+    Args:
+        process: what the leader does.
+        leader: the candidate.
+
+    Attributes:
+        metrics: the process's.
+    """
+
+    def __init__(self, process: PoolProcess, leader: Leader) -> None:
+        self.metrics: Metrics = process.metrics
+        self._process = process
+        self._leader = leader
+        self._leading = False
+
+    @property
+    def readiness(self) -> str:
+        """Why it neither works nor stands by; one that stands by is ready, so that a rollout goes on."""
+        if self._leading:
+            return self._process.readiness
+        return f"{self._leader}: {self._leader.problem}" if self._leader.problem else ""
+
+    async def liveness(self) -> str:
+        """As the process's."""
+        return await self._process.liveness()
+
+    async def run(self, stop: asyncio.Event, grace: float) -> None:
+        """Waits until it leads, works until `stop` is set, and lets another process lead.
+
+        Raises:
+            LeaseLostError: the lease could not be renewed.
+            Exception: a defect; the process should end and be started again.
+        """
+        stopping = asyncio.create_task(stop.wait(), name="wait for stop")
+        acquiring = asyncio.create_task(self._leader.acquire(), name="acquire the lease")
+        try:
+            await asyncio.wait({stopping, acquiring}, return_when=asyncio.FIRST_COMPLETED)
+            if acquiring.done():
+                await acquiring
+        finally:
+            await end({stopping, acquiring})
+        if self._leader.leads:
+            with Watchdog(self._leader):
+                if not stop.is_set():
+                    await self._lead(stop, grace)
+                await self._leader.release()
+
+    async def _lead(self, stop: asyncio.Event, grace: float) -> None:
+        self._leading = True
+        working = asyncio.create_task(self._process.run(stop, grace), name="work")
+        keeping = asyncio.create_task(self._leader.keep(), name="keep the lease")
+        try:
+            await asyncio.wait({working, keeping}, return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                working.cancel()
+                await asyncio.gather(working, return_exceptions=True)
+                await keeping
+            await working
+        finally:
+            await end({working, keeping})
