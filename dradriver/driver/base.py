@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import ClassVar, TypeAlias
 
 from dradriver.driver.claim import AllocatedDevice, Claim
+from dradriver.driver.code_places import at, called_at
 from dradriver.driver.config import Config
 from dradriver.driver.health import DeviceHealth
 from dradriver.driver.prepared import DeviceMetadata, PreparedDevice
@@ -135,8 +136,8 @@ class Driver(DeviceSource):
             name: of the ConfigMap.
 
         Raises:
-            DraError: it is not there, it must not be read (the chart's `readConfigMaps`), or the driver does
-                not run.
+            DraError: it is not there, it must not be read (the chart's `readConfigMaps` lists the
+                namespaces), or the driver does not run.
         """
         if self._on_read_config_map is None:
             raise DriverError(f"driver {self.name} does not run")
@@ -163,4 +164,7 @@ class Driver(DeviceSource):
         """
         if self._on_update_metadata is None:
             raise DriverError(f"driver {self.name} does not run")
-        await self._on_update_metadata(claim_uid, devices)
+        try:
+            await self._on_update_metadata(claim_uid, devices)
+        except DriverError as error:
+            raise DriverError(f"{error}{at(called_at(type(self)))}") from error

@@ -140,12 +140,17 @@ class Attaching(DeviceSource):
         configs: classes of opaque configuration that claims and device classes may carry for this driver.
         own_conditions: the binding conditions that become True with `attach`; empty: all. Name them where
             somebody else, such as a program on the node, sets the others.
+        attach_timeout_seconds: how long `attach` of one device may take, and `detach`: the "controller-side
+            timeout" of KEP-5007 (Handling attachment failures). An `attach` that takes longer has failed, with
+            the reason `AttachTimeout`. By default the five minutes that the KEP expects, half of what a
+            scheduler waits.
         hold_off_seconds: how long a device that failed is kept from new claims; an `attach` that succeeds
             ends it early.
     """
 
     configs: ClassVar[Sequence[type[Config]]] = ()
     own_conditions: ClassVar[Collection[str]] = ()
+    attach_timeout_seconds: ClassVar[float] = 300.0
     hold_off_seconds: ClassVar[float] = 300.0
 
     @abstractmethod
@@ -153,11 +158,13 @@ class Attaching(DeviceSource):
         """Makes a device usable on `claim.node`; returns when it is.
 
         All its binding conditions (`own_conditions`) become True then. Where they mean several steps,
-        `claim.conditions.set` tells of each as it is done.
+        `claim.conditions.set` tells of each as it is done. Until then they are False, with the reason
+        `Attaching`. Devices to which a claim has admin access are not attached for it: their conditions become
+        True at once, with the reason `AdminAccess`.
 
         Must be idempotent: after a crash it is called again for the same allocation, maybe by another process,
         until it has returned once. When the claim is not needed any more (its pod was deleted, it took too
-        long) an `async def` is cancelled.
+        long), or `attach_timeout_seconds` are over, an `async def` is cancelled.
 
         Raises:
             AttachError: the device can't be made ready. Any other exception means the same, but those of
@@ -185,7 +192,8 @@ class BindingDriver(Attaching, PoolDriver):
         Must be idempotent. The claim may be deleted next, allocated again, or both; nothing that is needed here
         may stand in its status, which the API server clears together with the allocation. Compare
         `attachment.claim_uid` with what the hardware says: users can write their claims' metadata. An exception
-        is logged, and it is tried again until it works: the claim stays as long.
+        is logged and told in an event of the claim, and it is tried again until it works: the claim stays as
+        long, and the device is tainted (`DRIVER/detach-failed`, NoSchedule) as long.
         """
 
     def attachments(self) -> Collection[Attachment] | Awaitable[Collection[Attachment] | None] | None:

@@ -11,9 +11,10 @@ __all__ = ["PoolDriver"]
 class PoolDriver(DeviceSource):
     """Publishes pools that belong to no single node: slices of a TPU pod, devices on a fabric (KEP-4815).
 
-    It runs once in the cluster, as a Deployment of one replica, beside no kubelet, and only publishes. What it
-    offers is prepared by the `Driver` of the same name on the nodes that its pools select: there
-    `AllocatedDevice.device` is the device as published here.
+    One process of it acts in the cluster at a time, the one that holds the Lease of its name. It runs as a
+    Deployment, beside no kubelet, and only publishes. What it offers is prepared by the `Driver` of the
+    same name on the nodes that its pools select: there `AllocatedDevice.device` is the device as published
+    here.
 
     Any method may be `async def` or plain `def`; a plain one runs in a worker thread, so it may block.
 

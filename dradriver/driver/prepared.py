@@ -1,11 +1,13 @@
 """What a driver answers for a device that it prepared."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from dradriver.model.cdi import ContainerEdits
 from dradriver.model.claim import NetworkData
 from dradriver.model.device import AttributeLike
+from dradriver.model.given import as_tuple, misfit
 from dradriver.model.meta import Condition
 
 __all__ = ["DeviceMetadata", "PreparedDevice"]
@@ -45,3 +47,27 @@ class PreparedDevice:
     conditions: tuple[Condition, ...] = ()
     network: NetworkData | None = None
     cdi_ids: tuple[str, ...] = ()
+
+    if TYPE_CHECKING:
+        # The fields' defaults are dataclass's work; __post_init__ accepts any iterable.
+        def __init__(
+            self,
+            edits: ContainerEdits = ...,
+            metadata: Mapping[str, AttributeLike] | None = ...,
+            data: Mapping[str, object] | None = ...,
+            conditions: Iterable[Condition] = ...,
+            network: NetworkData | None = ...,
+            cdi_ids: Iterable[str] = ...,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        """Turns iterables into tuples.
+
+        Raises:
+            TypeError: a field is no list; the message names it.
+        """
+        for name in ("conditions", "cdi_ids"):
+            try:
+                object.__setattr__(self, name, as_tuple(getattr(self, name)))
+            except TypeError as error:
+                raise misfit("prepared device", name, error) from None

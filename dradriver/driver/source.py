@@ -47,8 +47,11 @@ class DeviceSource(ABC):
             dropped: JSON names of the fields that the server dropped: `consumesCounters`, `sharedCounters`,
                 `compatibilityGroups`, `perDeviceNodeSelection`, `bindingConditions`, ...
 
-        Overlapping devices (partitions) must not be in it when counters are dropped: return a layout that does
-        not overlap, in one mode (KEP-4815, Rollback).
+        When counters are dropped its devices must not overlap one another, nor a device in it that a claim
+        holds: return a layout in one mode (KEP-4815, Rollback). While a claim holds a device of yours that is
+        not in it, the SDK publishes nothing new of it; while a claim holds one of its devices, the SDK does not
+        publish what may overlap that one when the server stores the fields again. A device that is the same
+        hardware in both layouts should have the same name, then less has to wait.
         """
         return None
 

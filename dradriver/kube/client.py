@@ -15,7 +15,7 @@ from dradriver.errors import DraError, InvalidObjectError, Problem
 from dradriver.kube.connection import find_connection
 from dradriver.kube.errors import ApiError, Gone, NotFound, Unavailable, error_from_status
 from dradriver.kube.resources import DRA_GROUP, PODS, Resource
-from dradriver.kube.transport import Request, Transport
+from dradriver.kube.transport import LONGEST_LIST, LONGEST_OBJECT, Request, Transport
 from dradriver.kube.watching import CUT_OFF, WatchEvent, WatchKind, cut_off, head_of, lines, split_event
 from dradriver.model import versions
 from dradriver.model.codec import Value, canonical, decode
@@ -85,8 +85,11 @@ class Client:
     Which requests are sent again is said in `transport`.
     """
 
-    def __init__(self, transport: Transport, namespace: str = "default") -> None:
+    def __init__(
+        self, transport: Transport, namespace: str = "default", *, guard: Callable[[], None] = lambda: None
+    ) -> None:
         self._transport = transport
+        self._guard = guard
         self._served = ""
         self._asking = asyncio.Lock()
         self.namespace = namespace
@@ -113,6 +116,17 @@ class Client:
         """
         connection = await find_connection(kubeconfig, context)
         return cls(Transport(connection, user_agent, timeout), connection.namespace)
+
+    @property
+    def field_manager(self) -> str:
+        """The name under which the server records what this client writes (`metadata.managedFields`)."""
+        return self._transport.user_agent.partition("/")[0]
+
+    def guarded(self, guard: Callable[[], None]) -> "Client":
+        """The same session for a process that may write only as long as `guard` raises no error."""
+        made = Client(self._transport, self.namespace, guard=guard)
+        made._served = self._served
+        return made
 
     async def close(self) -> None:
         """Closes the session."""
@@ -220,7 +234,8 @@ class Client:
         unreadable: dict[str, DraError] = {}
         token = ""
         while True:
-            request = Request("GET", at.path(namespace), {**query, "continue": token}, repeatable=True)
+            query = {**query, "continue": token}
+            request = Request("GET", at.path(namespace), query, repeatable=True, longest=LONGEST_LIST)
             page = _page(await self._send(resource, request), resource)
             for raw in page.items or ():
                 try:
@@ -294,8 +309,9 @@ class Client:
         subresource: str = "",
         field_manager: str = "",
         force: bool = False,
+        dry_run: bool = False,
     ) -> T:
-        """Changes parts of an object.
+        """Changes parts of an object; with `dry_run` nothing is stored, see `create`.
 
         A JSON patch goes out as it is: its paths must be outside the fields that differ between versions of
         `resource.k8s.io` (devices of slices, requests of claims).
@@ -309,9 +325,14 @@ class Client:
             data = body if isinstance(body, bytes) else canonical(body)
         else:
             data = _write(resource, at, body, whole=kind is PatchKind.APPLY)
-        query = {"fieldManager": field_manager, "force": "true" if force else ""}
+        query = {
+            "fieldManager": field_manager,
+            "force": "true" if force else "",
+            "dryRun": "All" if dry_run else "",
+        }
         path = at.path(namespace, name, subresource)
-        request = Request("PATCH", path, query, data, str(kind), repeatable=kind is PatchKind.APPLY)
+        repeatable = dry_run or kind is PatchKind.APPLY
+        request = Request("PATCH", path, query, data, str(kind), repeatable=repeatable)
         return _read(into, resource, at, await self._send(resource, request))
 
     async def delete(
@@ -359,7 +380,7 @@ class Client:
             ApiError: nothing has run yet, or the kubelet did not answer.
         """
         query = {"container": container}
-        request = Request("GET", PODS.path(namespace, pod, "log"), query, repeatable=True)
+        request = Request("GET", PODS.path(namespace, pod, "log"), query, repeatable=True, longest=LONGEST_LIST)
         return (await self._send(PODS, request)).decode(errors="replace")
 
     async def watch(
@@ -394,7 +415,7 @@ class Client:
         try:
             async with (
                 self._transport.stream(request, seconds + _WATCH_SLACK) as chunks,
-                aclosing(lines(chunks)) as complete,
+                aclosing(lines(chunks, LONGEST_OBJECT)) as complete,
             ):
                 on_open()
                 async for line in complete:
@@ -413,6 +434,8 @@ class Client:
         return resource.at(await self.served()) if resource.group == DRA_GROUP else resource
 
     async def _send(self, resource: Resource, request: Request) -> bytes:
+        if request.method != "GET":
+            self._guard()
         try:
             return await self._transport.request(request)
         except NotFound as error:

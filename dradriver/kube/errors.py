@@ -19,6 +19,7 @@ __all__ = [
     "Invalid",
     "NotFound",
     "StatusDetails",
+    "TooLong",
     "TooManyRequests",
     "Unauthorized",
     "Unavailable",
@@ -121,6 +122,10 @@ class Unavailable(ApiError):
     """
 
     sent: bool = True
+
+
+class TooLong(Unavailable):
+    """The answer is longer than any that is read; asked again, it would be so again."""
 
 
 _BY_REASON: Final[Mapping[str, type[ApiError]]] = {"AlreadyExists": AlreadyExists}

@@ -13,12 +13,24 @@ from typing import Final, cast
 
 from httptools import HttpParserError, HttpResponseParser
 
-__all__ = ["Answer", "HttpConnection", "head_of_request"]
+__all__ = ["Answer", "HttpConnection", "TooLongError", "head_of_request"]
 
 _LONGEST_HEAD: Final = 2**16
 _MOST_UNREAD: Final = 2**18
 """Bytes of a body that wait for their reader before the other side has to wait."""
 _GZIP: Final = 16 + zlib.MAX_WBITS
+
+
+class TooLongError(OSError):
+    """What was sent is longer than the reader takes.
+
+    Args:
+        what: what it is.
+        most: the longest in bytes.
+    """
+
+    def __init__(self, what: str, most: int) -> None:
+        super().__init__(f"{what} is longer than {most / 2**20:g} MiB")
 
 
 def head_of_request(method: str, target: str, headers: Mapping[str, str]) -> bytes:
@@ -64,19 +76,28 @@ class Answer:
         )
         return not framed and self.status not in {204, 304}
 
-    async def read(self) -> bytes:
+    async def read(self, most: int) -> bytes:
         """The whole body, unpacked.
 
+        Args:
+            most: the longest body that is read, in bytes; as it comes, and unpacked.
+
         Raises:
+            TooLongError: it is longer.
             OSError: the connection broke, or what came is no HTTP.
         """
-        body = b"".join([chunk async for chunk in self.chunks()])
-        if self.headers.get("content-encoding") != "gzip":
-            return body
-        try:
-            return zlib.decompress(body, _GZIP)
-        except zlib.error as error:
-            raise ConnectionError(f"the answer can't be unpacked: {error}") from error
+        parts: list[bytes] = []
+        unpacker = _Unpacker(packed=self.headers.get("content-encoding") == "gzip")
+        come = size = 0
+        if int(self.headers.get("content-length", 0)) > most:
+            raise TooLongError("the answer", most)
+        async for chunk in self.chunks():
+            parts.append(unpacker.part(chunk, most - size))
+            come, size = come + len(chunk), size + len(parts[-1])
+            if max(come, size) > most:
+                raise TooLongError("the answer", most)
+        unpacker.end()
+        return b"".join(parts)
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """The body as it comes.
@@ -87,6 +108,31 @@ class Answer:
         while data := await self._connection.body():
             yield data
         self._complete = True
+
+
+class _Unpacker:
+    """Unpacks a body as it comes.
+
+    Args:
+        packed: whether it is gzip; else it stays as it is.
+    """
+
+    def __init__(self, *, packed: bool) -> None:
+        self._gzip = zlib.decompressobj(_GZIP) if packed else None
+
+    def part(self, data: bytes, most: int) -> bytes:
+        """What the next bytes hold; not much more than `most` bytes of it."""
+        if self._gzip is None:
+            return data
+        try:
+            return self._gzip.decompress(data, most + 1)
+        except zlib.error as error:
+            raise ConnectionError(f"the answer can't be unpacked: {error}") from error
+
+    def end(self) -> None:
+        """The body has ended."""
+        if self._gzip is not None and not self._gzip.eof:
+            raise ConnectionError("the answer can't be unpacked: its end is missing")
 
 
 class HttpConnection(asyncio.Protocol):

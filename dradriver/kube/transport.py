@@ -8,6 +8,7 @@ What is sent again, always before a deadline:
 | 429: the server did not look at it       | yes, after `Retry-After` | the same     |
 | 401, once, with fresh credentials        | yes                      | yes          |
 | 5xx, connection cut, no answer in time   | yes                      | no           |
+| an answer that is too long               | no                       | no           |
 
 Repeatable writes are those whose second run changes nothing that the first did not: server-side apply, and
 a delete that names the UID. A create may have made an object whose name we don't know; a replace may have
@@ -28,14 +29,20 @@ from urllib.parse import quote, urlencode
 from dradriver.errors import DraError
 from dradriver.kube.backoff import Backoff
 from dradriver.kube.connection import Connection
-from dradriver.kube.errors import ApiError, TooManyRequests, Unauthorized, Unavailable, error_from
-from dradriver.kube.http import Answer, HttpConnection, head_of_request
+from dradriver.kube.errors import ApiError, TooLong, TooManyRequests, Unauthorized, Unavailable, error_from
+from dradriver.kube.http import Answer, HttpConnection, TooLongError, head_of_request
 from dradriver.kube.session import Session
 
-__all__ = ["Request", "Transport"]
+__all__ = ["LONGEST_LIST", "LONGEST_OBJECT", "Request", "Transport"]
 
 _CONNECT_SECONDS: Final = 5.0
 _MAX_RETRY_AFTER: Final = 30.0
+
+LONGEST_OBJECT: Final = 2**24
+"""Bytes of an answer, and of a line of a watch. etcd takes 1.5 MiB, which in JSON is a few times as much."""
+LONGEST_LIST: Final = 2**28
+"""Bytes of a page of a list, and of a container's log."""
+_LONGEST_ERROR: Final = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,7 @@ class Request:
         body: the JSON text.
         content_type: the body's type.
         repeatable: whether it may be sent again although it may have arrived.
+        longest: the longest answer that is read, in bytes.
     """
 
     method: str
@@ -57,6 +65,7 @@ class Request:
     body: bytes | None = None
     content_type: str = "application/json"
     repeatable: bool = False
+    longest: int = LONGEST_OBJECT
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
@@ -64,6 +73,9 @@ class Request:
 
 class Transport:
     """The session with one API server; close it when done.
+
+    Attributes:
+        user_agent: what it calls itself.
 
     Raises:
         DraError: the server's or its proxy's address can't be used.
@@ -77,6 +89,7 @@ class Transport:
             self._session = Session(connection)
         except ValueError as error:
             raise DraError(f"{connection.source}: {error}") from None
+        self.user_agent = user_agent
         self._headers = {
             "Host": self._session.host,
             "User-Agent": user_agent,
@@ -116,7 +129,7 @@ class Transport:
                 asyncio.timeout(seconds),
                 self._open(request, seconds, {"Accept-Encoding": "gzip"}) as answer,
             ):
-                return await answer.read()
+                return await answer.read(request.longest)
         except TimeoutError as error:
             raise self._unavailable(request, error, sent=True) from error
 
@@ -155,11 +168,13 @@ class Transport:
             if answer.status == 401:
                 self._connection.credentials.expire()
             if answer.status >= 300:
-                body = await answer.read()
+                body = await _beginning(answer)
                 usable = answer.leaves_connection_usable
                 raise error_from(answer.status, body, str(request), answer.headers.get("retry-after", ""))
             yield answer
             usable = answer.leaves_connection_usable
+        except TooLongError as error:
+            raise TooLong(f"{request} at {self._connection.server}: {error}") from error
         except OSError as error:  # a TimeoutError is one
             raise self._unavailable(request, error, sent=True) from error
         finally:
@@ -194,6 +209,14 @@ class Transport:
         return unavailable
 
 
+async def _beginning(answer: Answer) -> bytes:
+    """The body of an error; of one that is too long only that it is."""
+    try:
+        return await answer.read(_LONGEST_ERROR)
+    except TooLongError as error:
+        return str(error).encode()
+
+
 async def _heard(chunks: AsyncGenerator[bytes, None], silence: float) -> AsyncGenerator[bytes, None]:
     """The chunks; raises TimeoutError when none comes for `silence` seconds."""
     async with aclosing(chunks):
@@ -223,6 +246,8 @@ def _words(error: OSError) -> str:
 def _retry_wait(request: Request, error: ApiError, backoff: Backoff) -> float | None:
     """Seconds to wait before the request may be sent again, or None when it may not."""
     match error:
+        case TooLong():
+            return None
         case TooManyRequests():
             return max(backoff.next(), min(error.retry_after, _MAX_RETRY_AFTER))
         case Unavailable() if request.repeatable or not error.sent:

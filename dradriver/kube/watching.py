@@ -9,6 +9,7 @@ from typing import Final, Generic, TypeVar
 import msgspec
 
 from dradriver.errors import DraError
+from dradriver.kube.http import TooLongError
 from dradriver.model.codec import Value
 
 __all__ = ["CUT_OFF", "Head", "WatchEvent", "WatchKind", "cut_off", "head_of", "lines", "split_event"]
@@ -116,15 +117,26 @@ def split_event(line: bytes) -> tuple[str, bytes]:
     return event.type, bytes(event.object)
 
 
-async def lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-    """The complete lines of a stream; what follows the last line end is dropped."""
+async def lines(chunks: AsyncIterator[bytes], most: int) -> AsyncGenerator[bytes, None]:
+    """The complete lines of a stream; what follows the last line end is dropped.
+
+    Args:
+        chunks: the stream.
+        most: the longest line, in bytes.
+
+    Raises:
+        TooLongError: a line is longer.
+    """
     rest = bytearray()
     async for chunk in chunks:
         rest += chunk
-        if b"\n" not in chunk:
-            continue
-        *complete, last = bytes(rest).split(b"\n")
-        rest = bytearray(last)
-        for line in complete:
-            if line:
-                yield line
+        if b"\n" in chunk:
+            *complete, last = bytes(rest).split(b"\n")
+            rest = bytearray(last)
+            for line in complete:
+                if len(line) > most:
+                    raise TooLongError("a line of a watch", most)
+                if line:
+                    yield line
+        if len(rest) > most:
+            raise TooLongError("a line of a watch", most)

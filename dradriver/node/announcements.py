@@ -26,6 +26,7 @@ Reason = Literal[
     "RegistrationRefused",
     "NotRegistered",
     "StateSetAside",
+    "StateLostClaims",
     "DeviceStatusRefused",
 ]
 """The reasons of all events; `docs/observe.md` says what they mean."""

@@ -7,11 +7,13 @@ from typing import Final
 import msgspec
 
 from dradriver.driver.claim import AllocatedDevice, Claim
+from dradriver.driver.code_places import at
 from dradriver.driver.prepared import PreparedDevice
 from dradriver.errors import DriverError, InvalidObjectError
 from dradriver.model.cdi import ContainerEdits
 from dradriver.model.codec import canonical
-from dradriver.model.device import Device
+from dradriver.model.device import as_attributes
+from dradriver.model.given import as_tuple, at_field
 from dradriver.node.cdi import usable_uid
 from dradriver.node.records import RecordedAnswer, as_recorded
 
@@ -21,64 +23,91 @@ _CDI_ID: Final = re.compile(r"[^/=\s]+/[^/=\s]+=[^/=\s]+")
 
 
 def recorded_answers(
-    driver: str, claim: Claim, returned: Mapping[AllocatedDevice, PreparedDevice | ContainerEdits]
+    driver: str,
+    claim: Claim,
+    returned: Mapping[AllocatedDevice, PreparedDevice | ContainerEdits],
+    place: str = "",
 ) -> list[RecordedAnswer]:
     """What the driver returned, one answer a device in the claim's order.
+
+    Args:
+        driver: the driver's name.
+        claim: the claim that was prepared.
+        returned: the answers.
+        place: file and line of `prepare`, for messages.
 
     Raises:
         DriverError: it is no mapping, lacks a device, or an answer is of another kind.
     """
-    told = f"driver {driver}: prepare() of claim {claim}"
+    told = f"driver {driver}: prepare() of claim {claim} returned"
     if not isinstance(returned, Mapping):
-        raise DriverError(
-            f"{told} returned {type(returned).__name__}, a mapping from devices to answers is wanted"
-        )
+        kind = type(returned).__name__
+        raise DriverError(f"{told} {kind}, a mapping from devices to answers is wanted{at(place)}")
     answers = []
     for device in claim.devices:
         answer = returned.get(device)
         if isinstance(answer, ContainerEdits):
             answer = PreparedDevice(edits=answer)
+        name = f"for device {device.pool}/{device.name}"
         if not isinstance(answer, PreparedDevice):
             what = f"{type(answer).__name__}" if device in returned else "no answer"
-            raise DriverError(f"{told} returned {what} for device {device.pool}/{device.name}")
-        answers.append(recorded_answer(answer, f"{told} returned for device {device.pool}/{device.name}"))
+            wanted = "ContainerEdits or a PreparedDevice is wanted"
+            raise DriverError(f"{told} {what} {name}: {wanted}{at(place)}")
+        answers.append(recorded_answer(answer, f"{told} {name}", place))
     return answers
 
 
-def recorded_answer(answer: PreparedDevice, told: str) -> RecordedAnswer:
-    """One device's answer; `told` begins the message about what is wrong with it.
+def recorded_answer(answer: PreparedDevice, told: str, place: str = "") -> RecordedAnswer:
+    """One device's answer.
+
+    Args:
+        answer: what the driver says of the device.
+        told: begins the message about what is wrong with it.
+        place: file and line of the author's code, for messages.
 
     Raises:
-        DriverError: a value is none of its field's.
+        DriverError: a value is none of its field's; the message names the field.
     """
     if not isinstance(answer.edits, ContainerEdits):
-        raise DriverError(f"{told} {type(answer.edits).__name__} for container edits")
+        kind = type(answer.edits).__name__
+        raise DriverError(f"{told} edits: {kind}, ContainerEdits are wanted{at(place)}")
+    field = ""
     try:
-        # Device is the one place that knows what may stand for an attribute.
-        metadata = None if answer.metadata is None else Device("any", answer.metadata).attributes
+        field = "metadata"
+        metadata = None if answer.metadata is None else as_attributes(answer.metadata)
+        field = "data"
         data = msgspec.UNSET if answer.data is None else msgspec.Raw(canonical(answer.data))
-        recorded = RecordedAnswer(
-            edits=answer.edits,
-            cdi_ids=list(answer.cdi_ids),
-            metadata=metadata,
-            data=data,
-            conditions=list(answer.conditions),
-            network=answer.network,
-        )
+        field = "cdi_ids"
+        cdi_ids = as_tuple(answer.cdi_ids)
+        field = "conditions"
+        conditions = as_tuple(answer.conditions)
     except (TypeError, ValueError, AttributeError, NotImplementedError) as error:
-        raise DriverError(f"{told} metadata or data that is no JSON value, or no list: {error}") from error
+        raise DriverError(f"{told} {at_field(field, error)}{at(place)}") from error
+    recorded = RecordedAnswer(
+        edits=answer.edits,
+        cdi_ids=list(cdi_ids),
+        metadata=metadata,
+        data=data,
+        conditions=list(conditions),
+        network=answer.network,
+    )
     try:
         recorded = as_recorded(recorded, "an answer that can't be recorded")
     except InvalidObjectError as error:
-        raise DriverError(f"{told} {error}") from error
+        raise DriverError(f"{told} {error}{at(place)}") from error
     for cdi_id in recorded.cdi_ids:
         if not _CDI_ID.fullmatch(cdi_id):
-            raise DriverError(f"{told} {cdi_id!r}, which is no CDI ID (vendor/class=name)")
+            raise DriverError(f"{told} cdi_ids: {cdi_id!r}, which is no CDI ID (vendor/class=name){at(place)}")
     return recorded
 
 
-def listed_claims(driver: str, returned: object) -> set[str]:
+def listed_claims(driver: str, returned: object, place: str = "") -> set[str]:
     """The UIDs that `prepared_claims()` returned; they become names of files, so each is looked at.
+
+    Args:
+        driver: the driver's name.
+        returned: the answer.
+        place: file and line of the method, for messages.
 
     Raises:
         DriverError: it is no list of UIDs.
@@ -87,10 +116,12 @@ def listed_claims(driver: str, returned: object) -> set[str]:
         return set()
     told = f"driver {driver}: prepared_claims()"
     if isinstance(returned, str) or not isinstance(returned, Iterable):
-        raise DriverError(f"{told} returned {type(returned).__name__}, a list of UIDs is wanted")
+        raise DriverError(f"{told} returned {type(returned).__name__}, a list of UIDs is wanted{at(place)}")
     uids: set[str] = set()
-    for uid in returned:
+    for index, uid in enumerate(returned):
         if not (isinstance(uid, str) and usable_uid(uid)):
-            raise DriverError(f"{told} returned {uid!r} among others, which is no UID of a claim")
+            raise DriverError(
+                f"{told} returned {uid!r} at index {index}, which is no UID of a claim{at(place)}"
+            )
         uids.add(uid)
     return uids

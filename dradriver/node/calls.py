@@ -1,20 +1,25 @@
 """Calling an author's methods: `async def` on the loop, plain `def` in a worker thread.
 
-Whatever they raise arrives as a `DriverError` that names the method, or as the `DraError` that they raised.
+Whatever they raise arrives as a `DriverError` that names the method and the author's file and line, or as the
+`DraError` that they raised on purpose. The traceback is logged at debug.
 """
 
 import asyncio
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Final, TypeVar, cast
 
 from dradriver.driver import DeviceSource, Driver
+from dradriver.driver.code_places import at, defined_at, raised_at
 from dradriver.errors import DraError, DriverError
 from dradriver.node.errors import StillRunningError
 
-__all__ = ["Calls", "DriverCalls", "is_being_cancelled"]
+__all__ = ["Calls", "DriverCalls", "is_being_cancelled", "raised_by", "subject_of"]
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -22,13 +27,45 @@ _THREADS: Final = 64
 """Prepares that block side by side; more wait for a thread."""
 
 
+def raised_by(
+    driver: DeviceSource, method: Callable[..., object], error: BaseException, about: str = ""
+) -> DriverError:
+    """What a method raised, as one line with the author's file and line; the traceback is logged at debug.
+
+    The traceback goes without the exception's message, which may quote what is secret of a claim.
+
+    Args:
+        driver: whose method it is.
+        method: the method.
+        error: what it raised.
+        about: what the call is about: ` of claim default/led`.
+    """
+    subject, kind = subject_of(driver, method, about), type(error).__name__
+    if _log.isEnabledFor(logging.DEBUG):
+        bare = DriverError(f"raised {kind}").with_traceback(error.__traceback__)
+        _log.debug("%s raised %s", subject, kind, exc_info=bare)
+    told = f"{kind}: {' '.join(str(error).splitlines())}" if str(error) else kind
+    return DriverError(f"{subject} raised {told}{at(raised_at(error, type(driver)) or defined_at(method))}")
+
+
+def subject_of(driver: DeviceSource, method: Callable[..., object], about: str = "") -> str:
+    """The method as a message about it begins: `driver led.example.com: discover()`."""
+    return f"driver {driver.name}: {getattr(method, '__name__', method)}(){about}"
+
+
 class Calls:
-    """Calls the methods of one driver, of whatever kind; `close()` when done."""
+    """Calls the methods of one driver, of whatever kind; `close()` when done.
+
+    Args:
+        driver: the author's.
+        guard: raises a DraError when nothing may be called any more.
+    """
 
     driver: DeviceSource
 
-    def __init__(self, driver: DeviceSource) -> None:
+    def __init__(self, driver: DeviceSource, guard: Callable[[], None] = lambda: None) -> None:
         self.driver = driver
+        self._guard = guard
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"driver-{driver.name}")
 
     async def call(self, method: Callable[..., T | Awaitable[T]], *arguments: object, about: str = "") -> T:
@@ -40,10 +77,11 @@ class Calls:
             about: what the call is about, for the error: ` of claim default/led`.
 
         Raises:
-            DraError: what the method raised, if it is one.
+            DraError: what the method raised, if it is one, and no value that does not fit (`ValueError`).
             DriverError: anything else that it raised, as its cause; also if it cancelled itself.
             StillRunningError: the caller was cancelled, but the method goes on in its thread.
         """
+        self._guard()
         try:
             outcome: T | Awaitable[T]
             if inspect.iscoroutinefunction(method):
@@ -51,19 +89,16 @@ class Calls:
             else:
                 outcome = await self._in_thread(method, arguments, about)
             return await outcome if inspect.isawaitable(outcome) else outcome
-        except DraError:
-            raise
+        except DraError as error:
+            if not isinstance(error, ValueError):
+                raise
+            raise raised_by(self.driver, method, error, about) from error
         except asyncio.CancelledError as error:
             if is_being_cancelled():
                 raise
-            raise self._raised(method, about, error) from error
+            raise raised_by(self.driver, method, error, about) from error
         except (Exception, SystemExit) as error:
-            raise self._raised(method, about, error) from error
-
-    def _raised(self, method: Callable[..., object], about: str, error: BaseException) -> DriverError:
-        name = getattr(method, "__name__", str(method))
-        told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        return DriverError(f"driver {self.driver.name}: {name}(){about} raised {told}")
+            raise raised_by(self.driver, method, error, about) from error
 
     async def _in_thread(
         self, method: Callable[..., T | Awaitable[T]], arguments: Sequence[object], about: str
@@ -81,11 +116,11 @@ class Calls:
         try:
             outcome = method(*arguments)
             return cast(T, list(outcome)) if isinstance(outcome, Iterator) else outcome
-        except DraError:
-            raise
         except BaseException as error:
+            if isinstance(error, DraError) and not isinstance(error, ValueError):
+                raise
             # No future takes a StopIteration, and nobody interrupts or cancels a thread but its own code.
-            raise self._raised(method, about, error) from error
+            raise raised_by(self.driver, method, error, about) from error
 
     def close(self) -> None:
         """Lets go of the threads; one that never returns can't be stopped."""

@@ -6,7 +6,6 @@ and people clean it by hand: whatever is missing can be written again from the p
 """
 
 import re
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -128,9 +127,8 @@ class CdiDirectory:
         if text is None:
             files.remove(path)
             return False
-        with suppress(FileNotFoundError):
-            if path.read_bytes() == text:
-                return False
+        if files.holds(path, text):
+            return False
         try:
             files.write_atomically(path, text)
         except FileNotFoundError:
@@ -152,7 +150,5 @@ class CdiDirectory:
         Raises:
             OSError: the folder can't be read.
         """
-        if not self.directory.is_dir():
-            return set()
-        found = (self.names.uid(path.name) for path in self.directory.iterdir())
+        found = map(self.names.uid, files.names(self.directory))
         return {uid for uid in found if uid is not None}

@@ -1,7 +1,8 @@
 """Claims as the API server has them: looking one up, and what must hold before it is prepared."""
 
+import asyncio
 from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from dradriver.driver.config import Config, decode_config
 from dradriver.errors import DraError, InvalidObjectError
@@ -13,9 +14,11 @@ from dradriver.node.errors import ClaimError, InvalidConfigError
 from dradriver.node.inventory import Inventory
 from dradriver.node.records import ClaimRecord, ClaimRef, RecordedDevice
 
-__all__ = ["Getter", "claim_ref", "decoded", "look_up", "recorded", "runs_on"]
+__all__ = ["ClaimLookup", "Getter", "claim_ref", "decoded", "recorded", "runs_on"]
 
 T = TypeVar("T")
+
+_LOOKUPS: Final = 32
 
 
 class Getter(Protocol):
@@ -31,22 +34,44 @@ def claim_ref(claim: ResourceClaim) -> ClaimRef:
     return ClaimRef(claim.metadata.uid, claim.metadata.namespace, claim.metadata.name)
 
 
-async def look_up(client: Getter, ref: ClaimRef) -> ResourceClaim:
-    """The claim that the kubelet means.
+class ClaimLookup:
+    """Looks claims up, a bounded number at once: each lookup may take a connection of its own.
 
-    Raises:
-        ClaimError: it does not exist, or another claim has its name now.
-        DraError: the API server did not answer, or not with a claim.
+    Args:
+        client: the API server.
     """
-    try:
-        claim = await client.get(CLAIMS, ref.name, ref.namespace, into=ResourceClaim)
-    except NotFound:
-        raise ClaimError(f"claim {ref} does not exist (any more)") from None
-    except ApiError as error:
-        raise DraError(f"claim {ref} can't be looked up: {error}") from error
-    if claim.metadata.uid != ref.uid:
-        raise ClaimError(f"claim {ref} was replaced by one of the same name with UID {claim.metadata.uid}")
-    return claim
+
+    def __init__(self, client: Getter) -> None:
+        self._client = client
+        self._free = asyncio.Semaphore(_LOOKUPS)
+
+    async def get(self, ref: ClaimRef) -> ResourceClaim:
+        """The claim that has this name now.
+
+        Raises:
+            NotFound: there is none.
+            ApiError: the API server did not answer.
+            InvalidObjectError: it did not answer with a claim.
+        """
+        async with self._free:
+            return await self._client.get(CLAIMS, ref.name, ref.namespace, into=ResourceClaim)
+
+    async def meant(self, ref: ClaimRef) -> ResourceClaim:
+        """The claim that the kubelet means.
+
+        Raises:
+            ClaimError: it does not exist, or another claim has its name now.
+            DraError: the API server did not answer, or not with a claim.
+        """
+        try:
+            claim = await self.get(ref)
+        except NotFound:
+            raise ClaimError(f"claim {ref} does not exist (any more)") from None
+        except ApiError as error:
+            raise DraError(f"claim {ref} can't be looked up: {error}") from error
+        if claim.metadata.uid != ref.uid:
+            raise ClaimError(f"claim {ref} was replaced by one of the same name with UID {claim.metadata.uid}")
+        return claim
 
 
 def runs_on(claim: ResourceClaim, node: str) -> bool:
@@ -108,7 +133,7 @@ def _device(result: DeviceResult, configs: Sequence[AllocationConfig], inventory
             and config.opaque.driver == result.driver
             and config.covers(result.request)
         ],
-        consumes=device.consumes_counters if device else [],
+        consumes=device.consumes_counters if device else (),
         consumes_unknown=device is None,
     )
 

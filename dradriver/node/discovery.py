@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
+from dradriver.driver.code_places import defined_at
 from dradriver.errors import DraError, DriverError
 from dradriver.model.pool import Pool
-from dradriver.node.calls import Calls
+from dradriver.node.calls import Calls, subject_of
 from dradriver.node.inventory import Inventory, as_pools
 from dradriver.node.metrics import Metrics
 from dradriver.publish.dropped import DroppedField
@@ -81,8 +82,7 @@ class Discovery:
         names = frozenset(map(_json_name, dropped))
         try:
             offered = await self._calls.call(self._driver.fallback, names)
-            what = f"driver {self._driver.name}: fallback()"
-            pools = None if offered is None else await asyncio.to_thread(as_pools, offered, self._node, what)
+            pools = None if offered is None else await self._as_pools(offered, self._driver.fallback)
         except DraError as error:
             _log.error("%s; unsafe devices of pool %s are withdrawn", error, pool)
             self._metrics.background_error("fallback")
@@ -96,9 +96,12 @@ class Discovery:
             discovered = await self._calls.call(self._driver.discover)
         finally:
             self._unwatch()
+        return await self._as_pools(discovered, self._driver.discover)
+
+    async def _as_pools(self, returned: Iterable[object], method: Callable[..., object]) -> list[Pool]:
         # In a thread: there may be thousands, and a lazy list runs the author's code.
-        what = f"driver {self._driver.name}: discover()"
-        return await asyncio.to_thread(as_pools, discovered, self._node, what)
+        what, place = subject_of(self._driver, method), defined_at(method)
+        return await asyncio.to_thread(as_pools, returned, self._node, what, place)
 
     def _watch(self, began: float, pause: float) -> None:
         """Tells of a call that has not returned by then; nothing ends it, it may be what the hardware takes."""

@@ -7,16 +7,17 @@ SDK never repeats a report on its own, so that a driver that has stopped watchin
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final
 
 from dradriver.driver.base import Driver
+from dradriver.driver.code_places import at, defined_at
 from dradriver.driver.health import DeviceHealth, Health
-from dradriver.errors import DriverError
+from dradriver.errors import DraError, DriverError
 from dradriver.node.background import end
-from dradriver.node.calls import is_being_cancelled
+from dradriver.node.calls import is_being_cancelled, raised_by, subject_of
 from dradriver.node.iteration import opened
 from dradriver.node.metrics import Metrics
 from dradriver.rpc import Code, Method, RpcError, methods_of
@@ -58,13 +59,19 @@ class _Subscription:
             self.wake.set()
 
 
-def _is_sound(health: object) -> bool:
-    """Whether it can be told: one that can't would end every stream, again and again."""
-    if not (isinstance(health, DeviceHealth) and isinstance(health.health, Health)):
-        return False
-    texts: tuple[object, ...] = (health.device, health.pool, health.message)
+def _mistake(health: object) -> str:
+    """Why it can't be sent, empty if it can: one that can't would end every stream, again and again."""
+    if not isinstance(health, DeviceHealth):
+        return f"{health!r}, which is no DeviceHealth,"
+    for field in ("device", "pool", "message"):
+        if not _is_text(given := getattr(health, field)):
+            return f"device {health.device!r}: {field}: {given!r}, which is no text,"
+    if not isinstance(health.health, Health):
+        return f"device {health.device!r}: health: {health.health!r}, which is no Health,"
     seconds: object = health.check_timeout
-    return all(map(_is_text, texts)) and isinstance(seconds, int) and 0 <= seconds < _ENDLESS
+    if not (isinstance(seconds, int) and 0 <= seconds < _ENDLESS):
+        return f"device {health.device!r}: check_timeout: {seconds!r}, which is no number of seconds,"
+    return ""
 
 
 def _is_text(text: object) -> bool:
@@ -108,8 +115,11 @@ class HealthMonitor:
                 self.supported = False
                 self.close()
                 return
-            except Exception:
-                _log.exception("driver %s: health() raised, asking again in %g s", self._driver.name, wait)
+            except DraError as error:
+                _log.error("%s, asking again in %g s", error, wait)
+            except Exception as error:
+                told = raised_by(self._driver, self._driver.health, error)
+                _log.error("%s, asking again in %g s", told, wait)
             self._metrics.background_error("health")
             await asyncio.sleep(wait)
             wait = min(wait * 2, longest)
@@ -136,7 +146,8 @@ class HealthMonitor:
             subscription.wake.set()
 
     async def _read(self) -> None:
-        reports = await opened(self._driver.health, f"{self._driver.name} health()")
+        method = self._driver.health
+        reports = await opened(method, subject_of(self._driver, method), at(defined_at(method)))
         pending: asyncio.Task[Iterable[DeviceHealth] | None] | None = None
         try:
             while True:
@@ -148,7 +159,7 @@ class HealthMonitor:
                 told, pending = pending.result(), None
                 if told is None:
                     return
-                self._take(list(told))
+                self._take(told)
         finally:
             if pending is not None:
                 await end({pending})
@@ -163,11 +174,15 @@ class HealthMonitor:
         except (asyncio.CancelledError, SystemExit) as error:
             if is_being_cancelled():
                 raise
-            raise DriverError(f"driver {self._driver.name}: health() raised {error!r}") from error
+            raise raised_by(self._driver, self._driver.health, error) from error
 
-    def _take(self, told: Sequence[DeviceHealth]) -> None:
-        if wrong := next((health for health in told if not _is_sound(health)), None):
-            raise DriverError(f"driver {self._driver.name}: health() yielded {wrong!r}: a wrong type or value")
+    def _take(self, yielded: Iterable[DeviceHealth]) -> None:
+        if isinstance(yielded, str | Mapping | DeviceHealth) or not isinstance(yielded, Iterable):
+            raise self._wrong(f"{type(yielded).__name__}: a list of DeviceHealth is wanted")
+        told = list(yielded)
+        for index, health in enumerate(told):
+            if mistake := _mistake(health):
+                raise self._wrong(f"{mistake} at index {index}")
         now = self._clock()
         news = {(health.pool or self._node, health.device): Report(health, now) for health in told}
         self._picture |= news
@@ -177,6 +192,10 @@ class HealthMonitor:
         for subscription in self._subscriptions:
             subscription.news |= news
             subscription.wake.set()
+
+    def _wrong(self, told: str) -> DriverError:
+        method = self._driver.health
+        return DriverError(f"{subject_of(self._driver, method)} yielded {told}{at(defined_at(method))}")
 
     def _until_stale(self) -> float | None:
         """Seconds until a report is stale; None when that was told already."""

@@ -80,7 +80,7 @@ def _paths(data_dir: Path) -> list[Path]:
 
 def _read(path: Path) -> Instance:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Instance)
+        return msgspec.json.decode(files.read(path), type=Instance)
     except (OSError, msgspec.MsgspecError) as error:
         raise StateError(f"status of an instance {path} can't be read: {error}") from error
 

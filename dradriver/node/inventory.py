@@ -9,57 +9,106 @@ from typing import Final
 
 import msgspec
 
+from dradriver.driver.code_places import at, raised_at
 from dradriver.errors import DraError, DriverError, InvalidObjectError
-from dradriver.model.codec import from_builtins
+from dradriver.model.codec import encode, from_builtins
+from dradriver.model.counters import CounterSet
 from dradriver.model.device import Device
 from dradriver.model.pool import Pool
 from dradriver.node.exclusivity import CounterSets
 
 __all__ = ["Inventory", "as_pools"]
 
+_SHORT: Final = 80
+"""Characters of a value in a message."""
+
 _SHARED_POOLS: Final = 100
 """So many are kept in mind: each claim's are looked up anew, and names of pools may come and go for ever."""
 
 
-def as_pools(discovered: Iterable[object], node: str | None, what: str) -> list[Pool]:
+def as_pools(discovered: Iterable[object], node: str | None, what: str, place: str = "") -> list[Pool]:
     """What `discover()` or `fallback()` returned, as pools that all have a name.
 
     Args:
         discovered: pools, or the devices of the node's own pool.
         node: the node's name, which names that pool; None in the control plane, where only pools will do.
         what: the method, for messages.
+        place: the method's file and line, for messages.
 
     Raises:
-        DriverError: something else was returned, or both kinds, or values of wrong types.
+        DriverError: something else was returned, or both kinds, or values of wrong types. The message names
+            the device, or the index of what is none, and the field.
     """
+
+    def wrong(told: str) -> DriverError:
+        return DriverError(f"{what} returned {told}{at(place)}")
+
+    if isinstance(discovered, str | bytes | Mapping) or not isinstance(discovered, Iterable):
+        raise wrong(f"{_shown(discovered)}: a list of devices or pools is wanted")
     try:
         items: list[object] = list(discovered)
-    except TypeError:
-        raise DriverError(f"{what} returned {discovered!r}: a list of devices or pools is wanted") from None
-    except Exception as error:  # what is listed is made by the author's code, maybe only now
-        raise DriverError(f"{what} returned devices that can't be listed: {error!r}") from error
+    except Exception as error:  # the author's code makes the items, maybe only now
+        told = f"devices that can't be listed: {type(error).__name__}: {error}{at(raised_at(error))}"
+        raise DriverError(f"{what} returned {told}") from error
+    for index, item in enumerate(items):
+        if not isinstance(item, Pool | Device):
+            raise wrong(f"{_shown(item)} at index {index}: devices or pools are wanted")
     pools = [item for item in items if isinstance(item, Pool)]
     devices = [item for item in items if isinstance(item, Device)]
-    if len(pools) + len(devices) < len(items):
-        strange = next(item for item in items if not isinstance(item, Pool | Device))
-        raise DriverError(f"{what} returned {strange!r} among others: devices or pools are wanted")
     if pools and devices:
-        raise DriverError(f"{what} returned both pools and devices: put the devices into a pool")
+        raise wrong("both pools and devices: put the devices into a pool")
     if node is None and devices:
-        raise DriverError(f"{what} returned devices: without a node, put them into pools that have a name")
+        raise wrong("devices: without a node, put them into pools that have a name")
     # No devices: an empty pool, which tells schedulers that there is nothing, not that nobody looked.
     found = pools or ([] if node is None else [Pool(name=node, devices=tuple(devices))])
     for pool in found:
-        _check_types(pool, what)
+        if mistake := _wrong_type(pool):
+            raise wrong(f"a value of a wrong type: {mistake}")
     return [pool if pool.name or node is None else msgspec.structs.replace(pool, name=node) for pool in found]
 
 
-def _check_types(pool: Pool, what: str) -> None:
-    """Authors' code is not bound to its types, and a wrong one would fail far from here."""
+def _shown(value: object) -> str:
+    """A value for a message: its type, and itself where that is short."""
+    text = " ".join(repr(value).splitlines())
+    kind = type(value).__name__
+    return f"{text} ({kind})" if len(text) <= _SHORT else f"{kind} {text[:_SHORT]}..."
+
+
+def _wrong_type(pool: Pool) -> str:
+    """The first value that is none of its field's; authors' code is not bound to its types.
+
+    A wrong value would fail far from here, on its way to the API server.
+    """
+    if not (mistake := _mistake(Pool, pool)):
+        return ""
+    where = f"pool {pool.name!r}"
+    for field, kind in (("devices", Device), ("counter_sets", CounterSet)):
+        for index, item in enumerate(getattr(pool, field)):
+            name = f"device {item.name!r}" if isinstance(item, Device) else f"{field}[{index}]"
+            if not isinstance(item, kind):
+                return f"{where}: {field}[{index}]: {_shown(item)} is no {kind.__name__}"
+            if found := _mistake(kind, item):
+                return f"{where}: {name}: {found}"
+    return f"{where}: {mistake}"
+
+
+def _mistake(kind: type[Pool | Device | CounterSet], value: Pool | Device | CounterSet) -> str:
     try:
-        from_builtins(Pool, pool, f"pool {pool.name!r}")
-    except (InvalidObjectError, TypeError, ValueError, NotImplementedError) as error:
-        raise DriverError(f"{what} returned a value of a wrong type: {error}") from error
+        from_builtins(kind, value)
+    except InvalidObjectError as error:
+        return "; ".join(map(str, error.problems))
+    except (TypeError, ValueError, NotImplementedError):
+        return next((found for name in kind.__struct_fields__ if (found := _unencodable(value, name))), "")
+    return ""
+
+
+def _unencodable(value: object, field: str) -> str:
+    given = getattr(value, field)
+    try:
+        encode(given)
+    except (TypeError, ValueError, NotImplementedError):
+        return f"{field}: {_shown(given)} has no JSON form"
+    return ""
 
 
 class Inventory:

@@ -9,9 +9,10 @@ import queue
 import threading
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
 from contextlib import suppress
-from inspect import isasyncgenfunction
+from inspect import isasyncgenfunction, iscoroutine
 from typing import Any, TypeAlias, TypeVar, cast
 
+from dradriver.errors import DriverError
 from dradriver.node.background import deliverable
 
 __all__ = ["opened"]
@@ -25,7 +26,9 @@ _ENDED = object()
 _Job: TypeAlias = tuple[Callable[[], Any], "asyncio.Future[Any] | None"]
 
 
-async def opened(method: Callable[[], AsyncIterable[T] | Iterable[T]], name: str) -> AsyncIterator[T]:
+async def opened(
+    method: Callable[[], AsyncIterable[T] | Iterable[T]], name: str, place: str = ""
+) -> AsyncIterator[T]:
     """What the method yields: a plain one runs in a thread, between two items it does nothing.
 
     Closed or cancelled while the thread waits for an item, the iterator is closed in its thread as soon as that
@@ -33,9 +36,11 @@ async def opened(method: Callable[[], AsyncIterable[T] | Iterable[T]], name: str
 
     Args:
         method: a generator function, plain or async, or one that returns an iterable of either kind.
-        name: of the thread.
+        name: of the thread, and of the method in messages.
+        place: file and line of the method, as messages end with it.
 
     Raises:
+        DriverError: the method returned something else.
         Exception: whatever the method raises.
     """
     if isasyncgenfunction(method):
@@ -44,12 +49,21 @@ async def opened(method: Callable[[], AsyncIterable[T] | Iterable[T]], name: str
     try:
         made = await worker.do(method)
         if not isinstance(made, AsyncIterable):
-            return _from_thread(worker, await worker.do(lambda: iter(made)))
+            return _from_thread(worker, await worker.do(lambda: _iterator(made, name, place)))
     except BaseException:
         worker.end(lambda: None)
         raise
     worker.end(lambda: None)
     return aiter(made)
+
+
+def _iterator(made: Iterable[T], name: str, place: str) -> Iterator[T]:
+    """The iterator of what an author's method returned, which is not bound to its type."""
+    if iscoroutine(made):
+        made.close()
+    if not isinstance(made, Iterable):
+        raise DriverError(f"{name} returned {type(made).__name__}: a generator is wanted{place}")
+    return iter(made)
 
 
 async def _from_thread(worker: "_Worker", items: Iterator[T]) -> AsyncIterator[T]:

@@ -5,7 +5,6 @@ version of `metadata.resource.k8s.io`, newest first, so that older readers find 
 container and the fields are those of `k8s.io/dynamic-resource-allocation/api/metadata`.
 """
 
-import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
@@ -137,10 +136,8 @@ class MetadataDirectory:
         """
         for request, text in texts.items():
             path = self._path(uid, request)
-            if path.exists() and path.read_bytes() == text:
-                continue
-            path.parent.mkdir(parents=True, exist_ok=True)
-            files.write_atomically(path, text)
+            if not files.holds(path, text, below=self.directory.parent):
+                files.write_atomically(path, text, below=self.directory.parent)
 
     def remove(self, uid: str) -> None:
         """Removes the claim's files, if there are any.
@@ -148,8 +145,7 @@ class MetadataDirectory:
         Raises:
             OSError: they can't be removed.
         """
-        if (self.directory / uid).exists():
-            shutil.rmtree(self.directory / uid)
+        files.remove_folder(self.directory / uid, below=self.directory.parent)
 
     def uids(self) -> set[str]:
         """The claims of which there are files.
@@ -157,7 +153,7 @@ class MetadataDirectory:
         Raises:
             OSError: the folder can't be read.
         """
-        return {path.name for path in self.directory.iterdir()} if self.directory.is_dir() else set()
+        return set(files.names(self.directory))
 
     def _path(self, uid: str, request: str) -> Path:
         return self.directory / uid / f"{request}.json"

@@ -63,8 +63,8 @@ class MetadataUpdates:
 
     async def _update(self, uid: str, devices: MetadataUpdate) -> None:
         told = f"driver {self._driver}: update_metadata() of claim UID {uid}"
-        if not _is_well_typed(devices):
-            raise DriverError(f"{told}: a mapping from devices to DeviceMetadata is wanted")
+        if mistake := _mistake(devices):
+            raise DriverError(f"{told}: {mistake}: a mapping from devices to DeviceMetadata is wanted")
         locks, state, files = self._stores.locks, self._stores.state, self._stores.files
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS) as patience, locks.hold(uid):
@@ -120,12 +120,16 @@ def _is(device: RecordedDevice, key: AllocatedDevice | tuple[str, str]) -> bool:
     return (device.pool, device.device) == key
 
 
-def _is_well_typed(devices: object) -> bool:
-    """Authors' code is not bound to its types."""
-    return isinstance(devices, Mapping) and all(
-        isinstance(key, AllocatedDevice | tuple) and isinstance(metadata, DeviceMetadata)
-        for key, metadata in devices.items()
-    )
+def _mistake(devices: object) -> str:
+    """What is of a wrong type, empty if nothing is; authors' code is not bound to its types."""
+    if not isinstance(devices, Mapping):
+        return f"it was given {type(devices).__name__}"
+    for key, metadata in devices.items():
+        if not isinstance(key, AllocatedDevice | tuple):
+            return f"it was given {key!r} for a device, neither of the claim nor (pool, name)"
+        if not isinstance(metadata, DeviceMetadata):
+            return f"it was given {type(metadata).__name__} for {_named(key)}"
+    return ""
 
 
 def _named(key: AllocatedDevice | tuple[str, str]) -> str:

@@ -102,6 +102,24 @@ class _Recorded(Collector):
         yield claims
 
 
+class _Stuck(Collector):
+    """Attachments with which a binding driver does not come to an end, counted whenever metrics are read."""
+
+    def __init__(self, driver: str, read: Callable[[], Mapping[str, int]]) -> None:
+        self._driver = driver
+        self._read = read
+
+    def collect(self) -> Iterator[Metric]:
+        stuck = GaugeMetricFamily(
+            "dradriver_stuck_attachments",
+            "Devices whose attach takes too long, or whose detach failed and has to be called again.",
+            labels=["driver", "operation"],
+        )
+        for operation, count in self._read().items():
+            stuck.add_metric([self._driver, operation], count)
+        yield stuck
+
+
 class Metrics:
     """The metrics of one plugin.
 
@@ -245,3 +263,7 @@ class Metrics:
     def show_recorded(self, read: Callable[[], Iterable[PreparedClaimRecord]]) -> None:
         """Asks `read` for the recorded claims whenever the metrics are read; a `StateError` shows none."""
         self.registry.register(_Recorded(self._driver, read))
+
+    def show_stuck(self, read: Callable[[], Mapping[str, int]]) -> None:
+        """Asks `read` for the attachments that are stuck, by operation, whenever the metrics are read."""
+        self.registry.register(_Stuck(self._driver, read))

@@ -10,6 +10,7 @@ import struct
 from pathlib import Path
 from typing import Final
 
+from dradriver.node import files
 from dradriver.node.errors import StateError
 
 __all__ = ["free", "next_locked", "open_lock_file", "take"]
@@ -26,7 +27,7 @@ def open_lock_file(path: Path) -> int:
         StateError: it can't be opened.
     """
     try:
-        return os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        return files.open_lock(path)
     except OSError as error:
         raise StateError(f"lock file {path} can't be opened: {error}") from error
 

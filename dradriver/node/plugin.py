@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from dradriver.driver.base import Driver
+from dradriver.driver.code_places import at, defined_at
 from dradriver.errors import DriverError, UsageError
 from dradriver.model.names import driver_name
 from dradriver.model.pool import Pool
@@ -107,7 +108,8 @@ class Plugin:
         self.metrics = Metrics(driver.name)
         self._driver = driver
         self._client = client
-        self._make_publisher = publisher or publisher_of(client, driver.name, config.node_name)
+        origin = at(defined_at(driver.discover))
+        self._make_publisher = publisher or publisher_of(client, driver.name, config.node_name, origin)
         self._observe = observe
         self._data_dir = config.data_dir(driver.name)
         self._driver_dir = self._data_dir / DRIVER_DIR
@@ -304,6 +306,7 @@ class Plugin:
             self._files,
             self.preparation,
             self.metrics,
+            lambda told: self.announcements.of_node("StateLostClaims", told),
         )
         self.metrics.show_recorded(self.prepared)
 

@@ -41,7 +41,7 @@ def read_pools(data_dir: Path) -> list[KnownPool]:
     """
     path = data_dir / FILE_NAME
     try:
-        return msgspec.json.decode(path.read_bytes(), type=list[KnownPool])
+        return msgspec.json.decode(files.read(path), type=list[KnownPool])
     except FileNotFoundError:
         return []
     except (OSError, msgspec.MsgspecError) as error:

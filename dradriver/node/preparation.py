@@ -30,6 +30,7 @@ import msgspec
 
 from dradriver.driver.base import Driver
 from dradriver.driver.claim import AllocatedDevice, Claim
+from dradriver.driver.code_places import defined_at
 from dradriver.errors import DraError, InvalidObjectError
 from dradriver.model.claim import ResourceClaim
 from dradriver.node.acceptance import Acceptance
@@ -192,6 +193,23 @@ class Preparation:
         async with self._locks.hold(wanted.uid):
             await self._state.write(work)
 
+    async def forget(self, ref: ClaimRef) -> None:
+        """Removes the record and the files of a claim whose devices belong to another one now.
+
+        The driver is not asked to take anything back: it would take it from the other claim. A process that
+        dies in between leaves a record, which the next rebuilding forgets.
+
+        Raises:
+            StateError: they can't be removed.
+        """
+
+        def work(rows: Rows) -> None:
+            if (record := _begin_unprepare(ref, rows)) is not None:
+                _finish_unprepare(record, rows)
+
+        async with self._locks.hold(ref.uid):
+            await self._state.write(work, first=partial(self._files.remove, ref))
+
     async def check_free(self, claim: ResourceClaim) -> None:
         """Looks whether no other claim keeps this one from being prepared now; records nothing.
 
@@ -280,7 +298,8 @@ class Preparation:
                 await self.complete.wait()
         except TimeoutError:
             raise InProgressError(
-                f"{kind} of claim {ref} has to wait: rebuilding the prepared state, waiting for the API server"
+                f"{kind} of claim {ref} has to wait: rebuilding the prepared state, waiting for the API server "
+                "or for the driver's prepared_claims()"
             ) from None
         return until - clock()
 
@@ -324,13 +343,13 @@ class Preparation:
 
     def _begin(self, wanted: ClaimRecord, rows: Rows, *, rebuilding: bool) -> tuple[NextStep, ClaimRecord]:
         """The transaction that begins a prepare."""
+        if not (rebuilding or rows.complete()):
+            raise IncompleteStateError(
+                f"prepared state {self._state.path} was replaced and is checked or rebuilt first; call again"
+            )
         row = rows.get(wanted.uid)
         step = self._next(row, wanted)
         if row is None:
-            if not (rebuilding or rows.complete()):
-                raise IncompleteStateError(
-                    f"prepared state {self._state.path} was replaced and is rebuilt first; call again"
-                )
             self._driver_claim(wanted, strict=True)  # what users sent wrongly must not leave a record
             return step, self._record(self._acceptance.accepted(wanted, rows), rows)
         if step is NextStep.ADOPT:
@@ -351,7 +370,8 @@ class Preparation:
         returned = await self._calls.call(self._driver.prepare, claim, about=f" of claim {record.ref}")
         self._observe(Step.PREPARE_DRIVER_DONE, record.uid)
         try:
-            answers = recorded_answers(self._driver.name, claim, returned)
+            place = defined_at(self._driver.prepare)
+            answers = recorded_answers(self._driver.name, claim, returned, place)
             return await self._finish(record, answers, progress)
         except DraError as error:
             redacted(error, record, returned)

@@ -47,10 +47,22 @@ class PublisherLike(Protocol):
 PublisherMaker: TypeAlias = Callable[[OnDropped, OnStatus], PublisherLike]
 
 
-def publisher_of(client: Api, driver: str, node: str) -> PublisherMaker:
-    """Makes the publisher of a driver on its node; it needs the real client, which can watch."""
+def publisher_of(client: Api, driver: str, node: str, origin: str = "") -> PublisherMaker:
+    """Makes the publisher of a driver on its node; it needs the real client, which can watch.
+
+    Args:
+        client: the API server.
+        driver: the driver's name.
+        node: the node's name.
+        origin: where its pools come from, as `Publisher` takes it.
+    """
     return lambda on_dropped, on_status: Publisher(
-        cast(Client, client), driver, node=NodeRef(node), on_dropped=on_dropped, on_status=on_status
+        cast(Client, client),
+        driver,
+        node=NodeRef(node),
+        on_dropped=on_dropped,
+        on_status=on_status,
+        origin=origin,
     )
 
 

@@ -1,16 +1,21 @@
 """Putting right what nobody calls for: claims that are gone, files that are lost, files that nobody owns.
 
+The state's file is compared with CDI specs and driver when it was opened: a disk may have lost what was written
+last, and SQLite then shows an older state that is whole. A file that knows less than they do is rebuilt, as a
+new one is.
+
 Nothing is collected on a guess: a claim is gone when the API server says so. While it does not answer,
 everything stays.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final, TypeVar
 
+from dradriver.driver.code_places import defined_at
 from dradriver.errors import DraError, InvalidObjectError
 from dradriver.kube.errors import NotFound
 from dradriver.kube.resources import CLAIMS
@@ -19,7 +24,8 @@ from dradriver.node.answers import listed_claims
 from dradriver.node.api import Api
 from dradriver.node.calls import DriverCalls
 from dradriver.node.claim_files import ClaimFiles
-from dradriver.node.claims import runs_on
+from dradriver.node.claim_states import ClaimState
+from dradriver.node.claims import ClaimLookup, runs_on
 from dradriver.node.errors import ClaimError
 from dradriver.node.metrics import Metrics
 from dradriver.node.preparation import Preparation
@@ -36,6 +42,7 @@ T = TypeVar("T")
 
 _RETRY_SECONDS: Final = (1.0, 60.0)
 _NUDGE_SECONDS: Final = 2.0
+_NAMED: Final = 5
 
 
 class Reconciler:
@@ -49,6 +56,7 @@ class Reconciler:
         files: the claims' files.
         preparation: does the work.
         metrics: counts failures.
+        on_lost: is told when the state has lost claims.
     """
 
     def __init__(
@@ -60,8 +68,10 @@ class Reconciler:
         files: ClaimFiles,
         preparation: Preparation,
         metrics: Metrics,
+        on_lost: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._client = client
+        self._lookup = ClaimLookup(client)
         self._calls = calls
         self._driver = calls.driver
         self._node = node
@@ -69,8 +79,10 @@ class Reconciler:
         self._files = files
         self._preparation = preparation
         self._metrics = metrics
+        self._on_lost = on_lost
         self._repeats = Repeats()
         self._nudged = asyncio.Event()
+        self._collects_prepared = False
 
     async def run(self, collect_seconds: float, sweep_seconds: float) -> None:
         """Completes the state first, and whenever its file was replaced; collects and sweeps for ever."""
@@ -78,15 +90,25 @@ class Reconciler:
         next_collection = clock()
         while True:
             await self.complete()
-            if clock() >= next_collection or self._nudged.is_set():
+            if clock() >= next_collection:
+                self.nudge()
+            if self._nudged.is_set():
+                prepared = self._collects_prepared
                 self._nudged.clear()
-                await self.collect()
-                next_collection = clock() + collect_seconds
+                self._collects_prepared = False
+                await self.collect(prepared=prepared)
+                if prepared:
+                    next_collection = clock() + collect_seconds
             await self.sweep()
             await self._pause(sweep_seconds)
 
-    def nudge(self) -> None:
-        """A claim was refused because of another: is that one gone?"""
+    def nudge(self, *, prepared: bool = True) -> None:
+        """A claim was refused because of another: is that one gone?
+
+        Args:
+            prepared: also look at claims that are prepared, whose containers may run.
+        """
+        self._collects_prepared |= prepared
         self._nudged.set()
 
     async def _pause(self, seconds: float) -> None:
@@ -97,16 +119,19 @@ class Reconciler:
                 await self._nudged.wait()
 
     async def complete(self) -> None:
-        """Makes a new state know every claim that may be prepared here; nothing is prepared before.
+        """Makes the state know every claim that may be prepared here; nothing is prepared before.
 
-        A process that dies in between begins again: the state is marked complete at the very end.
+        A process that dies in between begins again: the state is marked complete at the very end, and marked
+        incomplete before anything in it changes.
         """
         wait, longest = _RETRY_SECONDS
         while True:
             try:
                 if not await self._state.read(Rows.complete):
                     self._preparation.complete.clear()
-                    await self._rebuild()
+                    await self._check()
+                    if not await self._state.read(Rows.marked_complete):
+                        await self._rebuild()
                     await self._state.write(Rows.set_complete)
                 break
             except DraError as error:
@@ -117,14 +142,51 @@ class Reconciler:
                 wait = min(wait * 2, longest)
         self._preparation.complete.set()
 
-    async def collect(self) -> None:
-        """Unprepares the claims that are gone, and what nobody knows of any more."""
+    async def _check(self) -> None:
+        """Marks a state incomplete that knows less than CDI specs or driver."""
+        if not await self._state.read(Rows.marked_complete):
+            return
+        lost = await self._unrecorded()
+        if lost:  # or another instance has unprepared the claim meanwhile
+            lost &= await self._unrecorded()
+        if lost:
+            told = (
+                "the prepared state has lost what was written last, and is rebuilt: of claims with UID "
+                f"{_some(lost)} there is a CDI spec, or the driver knows them, but no record"
+            )
+            _log.error("%s", told)
+            self._on_lost(told)
+            await self._state.write(Rows.set_incomplete)
+
+    async def _unrecorded(self) -> set[str]:
+        """The claims that were prepared here, as specs or driver say, and that are not recorded.
+
+        A claim is recorded before there is anything of it, until there is nothing any more: so the record is
+        looked for last.
+        """
+        evidence = await self._evidence()
+        return evidence - {row.uid for row in await self._state.read(Rows.all)}
+
+    async def _evidence(self) -> set[str]:
+        """The claims that were prepared here, as specs or driver say."""
+        return await asyncio.to_thread(self._files.specs) | await self._known_to_driver()
+
+    async def collect(self, *, prepared: bool = True) -> None:
+        """Unprepares the claims that are gone, and what nobody knows of any more.
+
+        Args:
+            prepared: False for claims alone whose prepare was not finished.
+        """
         try:
             rows = await self._state.read(Rows.all)
         except DraError as error:
             self._failed("collect", "claims that are gone can't be looked for", error)
             return
-        await asyncio.gather(*(self._collect(row) for row in rows))
+        await asyncio.gather(
+            *(self._collect(row) for row in rows if prepared or row.state is not ClaimState.PREPARED)
+        )
+        if not prepared:
+            return
         try:
             await self._collect_unknown()
         except DraError as error:
@@ -159,7 +221,7 @@ class Reconciler:
     async def _still_here(self, ref: ClaimRef) -> bool:
         """Whether the API server knows the claim, allocated for this node and this driver."""
         try:
-            claim = await self._client.get(CLAIMS, ref.name, ref.namespace, into=ResourceClaim)
+            claim = await self._lookup.get(ref)
         except NotFound:
             return False
         return claim.metadata.uid == ref.uid and self._is_ours(claim)
@@ -189,7 +251,8 @@ class Reconciler:
         return await self._state.read(lambda rows: rows.get(uid)) is not None
 
     async def _known_to_driver(self) -> set[str]:
-        return listed_claims(self._driver.name, await self._calls.call(self._driver.prepared_claims))
+        method = self._driver.prepared_claims
+        return listed_claims(self._driver.name, await self._calls.call(method), defined_at(method))
 
     async def _our_claims(self) -> tuple[list[ResourceClaim], Mapping[str, DraError]]:
         """The claims with devices of this driver that can be used here, and those that can't be read."""
@@ -204,9 +267,10 @@ class Reconciler:
         Those of which there is a CDI spec, or that the driver knows, were prepared: the driver prepares them
         again, which is how their answers are found out; or takes them back when the claim is gone. Others that
         are reserved and that only this node can use may have been: they keep their devices from other claims
-        until the kubelet says more, or they are gone.
+        until the kubelet says more, or they are gone. What is recorded of a claim that is still allocated like
+        that stays; a record that outlived its claim is ended first.
         """
-        evidence = await asyncio.to_thread(self._files.specs) | await self._known_to_driver()
+        evidence = await self._evidence()
         claims, unreadable = await self._our_claims()
         prepared = [claim for claim in claims if claim.metadata.uid in evidence]
         gone = evidence - {claim.metadata.uid for claim in claims} if not unreadable else set()
@@ -217,6 +281,8 @@ class Reconciler:
                 len(evidence),
                 len(gone),
             )
+        if not unreadable:
+            await self._end_stale(claims, evidence)
         for uid in sorted(gone):
             await self._attempt("rebuild", self._preparation.unprepare(ClaimRef(uid), rebuilding=True), uid)
         for claim in (*prepared, *reserved):
@@ -226,6 +292,32 @@ class Reconciler:
                 self._failed("rebuild", f"claim {claim.ref} is not recorded", error)
         for claim in prepared:
             await self._attempt("rebuild", self._preparation.prepare(claim, rebuilding=True), claim.ref)
+
+    async def _end_stale(self, claims: Sequence[ResourceClaim], evidence: Collection[str]) -> None:
+        """Ends records of which neither API server, specs nor driver knows any more.
+
+        They are those whose end was lost. Their devices may belong to another claim since: then the driver is
+        not asked to take them back.
+        """
+        allocated = {claim.metadata.uid: self._devices(claim) for claim in claims}
+        for row in await self._state.read(Rows.all):
+            held = {(each.pool, each.device, each.share_id, each.admin_access) for each in row.record.devices}
+            if row.uid in evidence or allocated.get(row.uid) == held:
+                continue
+            ref = row.record.ref
+            if any(held & devices for uid, devices in allocated.items() if uid != row.uid):
+                _log.warning("claim %s is gone, and its devices belong to another claim: forgetting it", ref)
+                await self._attempt("rebuild", self._preparation.forget(ref), str(ref))
+            else:
+                await self._attempt("rebuild", self._preparation.unprepare(ref, rebuilding=True), str(ref))
+
+    def _devices(self, claim: ResourceClaim) -> set[tuple[str, str, str, bool]]:
+        """This driver's devices of a claim: pool, name, share, and whether the claim only looks."""
+        return {
+            (result.pool, result.device, result.share_id or "", result.admin_access is True)
+            for result in claim.results
+            if result.driver == self._driver.name
+        }
 
     async def _attempt(self, source: str, work: Awaitable[T], claim: str) -> T | None:
         """Does it if possible, else None: the next call, collection or sweep goes on from there."""
@@ -243,3 +335,8 @@ class Reconciler:
         self._metrics.background_error(source)
         if news := self._repeats.news(f"{source} {what}", f"{what}: {error}"):
             _log.warning("%s", news)
+
+
+def _some(uids: Collection[str]) -> str:
+    first = ", ".join(sorted(uids)[:_NAMED])
+    return f"{first} and {len(uids) - _NAMED} more" if len(uids) > _NAMED else first

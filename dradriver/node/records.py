@@ -62,7 +62,7 @@ class RecordedDevice(Value, frozen=True, kw_only=True):
     admin_access: bool = False
     consumed_capacity: dict[str, Quantity] = {}
     parameters: list[str] = []
-    consumes: list[CounterConsumption] = []
+    consumes: tuple[CounterConsumption, ...] = ()
     consumes_unknown: bool = False
 
     def id(self, driver: str) -> DeviceId:

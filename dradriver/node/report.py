@@ -30,7 +30,6 @@ def node_status(data_dir: Path) -> NodeStatus:
     Raises:
         StateError: there is no state, or it can't be read.
     """
-    set_aside = sorted(
-        path for path in data_dir.glob(f"{FILE_NAME}.corrupt-*") if not path.name.endswith(("-wal", "-shm"))
-    )
+    found = data_dir.glob(f"{FILE_NAME}.corrupt-*")
+    set_aside = sorted(path for path in found if not path.name.endswith(("-wal", "-shm", "-journal")))
     return NodeStatus(data_dir, read_only(data_dir / FILE_NAME), set_aside)

@@ -3,15 +3,18 @@
 import sqlite3
 import time
 from collections.abc import Iterable
-from dataclasses import replace
+from functools import partial
+from typing import Final
 
+from dradriver.errors import DraError
 from dradriver.node.claim_states import ClaimEvent, ClaimState, move
 from dradriver.node.offers import Offers
 from dradriver.node.records import ClaimRecord, PreparedClaimRecord, decode_record, encode_record
+from dradriver.node.state_schema import DamagedError, rows_of, with_digest, without_digest
 
 __all__ = ["Rows"]
 
-_COLUMNS = "record, state, boot_id, since"
+_COLUMNS: Final = "uid, record, state, boot_id, since"
 
 
 class Rows:
@@ -22,11 +25,12 @@ class Rows:
     """
 
     def __init__(self, connection: sqlite3.Connection, boot_id: str) -> None:
-        self._execute = connection.execute
+        self._query = partial(rows_of, connection)
         self._boot_id = boot_id
         self._version: object = None
         self._known: dict[str, PreparedClaimRecord] | None = None
-        self._complete = False
+        self._marked = False
+        self._confirmed = False
         self.offers = Offers(connection)
         """What the driver offers, or did."""
 
@@ -36,7 +40,7 @@ class Rows:
         Raises:
             sqlite3.Error: the file can't be read.
         """
-        version = self._execute("PRAGMA data_version").fetchone()
+        version = self._query("PRAGMA data_version")
         if version != self._version:
             self.forget()
             self._version = version
@@ -44,7 +48,7 @@ class Rows:
     def forget(self) -> None:
         """A transaction was rolled back: what is known may be wrong."""
         self._known = None
-        self._complete = False
+        self._marked = False
         self.offers.forget()
 
     def get(self, uid: str) -> PreparedClaimRecord | None:
@@ -82,18 +86,11 @@ class Rows:
         state = move(current.state if current else ClaimState.ABSENT, event)
         boot_id, now = self._boot_id, time.time()
         if state is ClaimState.ABSENT:
-            self._execute("DELETE FROM claims WHERE uid = ?", (record.uid,))
+            self._query("DELETE FROM claims WHERE uid = ?", (record.uid,))
             self._rows().pop(record.uid, None)
             return PreparedClaimRecord(record, state, boot_id, now)
-        data = encode_record(record)
-        self._execute(
-            "INSERT INTO claims (uid, record, state, boot_id, since) VALUES (?, ?, ?, ?, ?) "
-            "ON CONFLICT (uid) DO UPDATE SET record = excluded.record, state = excluded.state, "
-            "boot_id = excluded.boot_id, since = excluded.since",
-            (record.uid, data, str(state), boot_id, now),
-        )
-        row = self._rows()[record.uid] = PreparedClaimRecord(decode_record(data), state, boot_id, now)
-        return row
+        self._put(record, state, boot_id, now)
+        return self._rows()[record.uid]
 
     def amend(self, record: ClaimRecord) -> None:
         """Changes what is recorded of a claim that has a row; nothing happens to the claim.
@@ -101,20 +98,29 @@ class Rows:
         Raises:
             sqlite3.Error: the file can't be written.
         """
-        data = encode_record(record)
-        self._execute("UPDATE claims SET record = ? WHERE uid = ?", (data, record.uid))
         if row := self.get(record.uid):
-            self._rows()[record.uid] = replace(row, record=decode_record(data))
+            self._put(record, row.state, row.boot_id, row.since)
 
     def complete(self) -> bool:
-        """Whether the file knows every claim that is prepared here: a new one has to be rebuilt first.
+        """Whether the file knows every claim that is prepared here.
+
+        A new one has to be rebuilt first. One that was rebuilt may have lost what was written last: whoever
+        opens it compares it with driver and CDI specs, and confirms it.
 
         Raises:
             sqlite3.Error: the file can't be read.
         """
-        if not self._complete:
-            self._complete = self._execute("SELECT 1 FROM completed").fetchone() is not None
-        return self._complete
+        return self._confirmed and self.marked_complete()
+
+    def marked_complete(self) -> bool:
+        """Whether the file says that it is complete.
+
+        Raises:
+            sqlite3.Error: the file can't be read.
+        """
+        if not self._marked:
+            self._marked = bool(self._query("SELECT 1 FROM completed LIMIT 1"))
+        return self._marked
 
     def set_complete(self) -> None:
         """The file knows every claim from now on.
@@ -122,15 +128,41 @@ class Rows:
         Raises:
             sqlite3.Error: the file can't be written.
         """
-        self._execute("INSERT INTO completed (at) VALUES (?)", (time.time(),))
+        if not self.marked_complete():
+            self._query("INSERT INTO completed (at) VALUES (?)", (time.time(),))
+        self._confirmed = True
+
+    def set_incomplete(self) -> None:
+        """The file has lost claims: whoever reads it rebuilds it first.
+
+        Raises:
+            sqlite3.Error: the file can't be written.
+        """
+        self._query("DELETE FROM completed")
+        self._marked = False
+
+    def _put(self, record: ClaimRecord, state: ClaimState, boot_id: str, since: float) -> None:
+        data = encode_record(record)
+        stored = with_digest(data, record.uid, str(state), boot_id, since)
+        self._query(
+            f"INSERT INTO claims ({_COLUMNS}) VALUES (?, ?, ?, ?, ?) "  # noqa: S608
+            "ON CONFLICT (uid) DO UPDATE SET record = excluded.record, state = excluded.state, "
+            "boot_id = excluded.boot_id, since = excluded.since",
+            (record.uid, stored, str(state), boot_id, since),
+        )
+        self._rows()[record.uid] = PreparedClaimRecord(decode_record(data), state, boot_id, since)
 
     def _rows(self) -> dict[str, PreparedClaimRecord]:
         if self._known is None:
-            rows = self._execute(f"SELECT {_COLUMNS} FROM claims").fetchall()  # noqa: S608
+            rows = self._query(f"SELECT {_COLUMNS} FROM claims")  # noqa: S608
             self._known = {row.uid: row for row in map(_row, rows)}
         return self._known
 
 
-def _row(row: tuple[bytes, str, str, float]) -> PreparedClaimRecord:
-    record, state, boot_id, since = row
-    return PreparedClaimRecord(decode_record(record), ClaimState(state), boot_id, since)
+def _row(row: tuple[str, bytes, str, str, float]) -> PreparedClaimRecord:
+    uid, stored, state, boot_id, since = row
+    try:
+        record = decode_record(without_digest(stored, uid, state, boot_id, since))
+        return PreparedClaimRecord(record, ClaimState(state), boot_id, since)
+    except (DraError, ValueError, DamagedError) as error:
+        raise DamagedError(f"the row of claim UID {uid} is damaged: {error}") from error

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 from dradriver.errors import DraError
 from dradriver.node.cdi import usable_uid
 from dradriver.node.claim_files import DeviceAnswer
-from dradriver.node.claims import Getter, look_up
+from dradriver.node.claims import ClaimLookup, Getter
 from dradriver.node.errors import ClaimError, DeviceInUseError, IncompleteStateError, InProgressError
 from dradriver.node.log_fields import now_about, now_for
 from dradriver.node.metrics import Metrics
@@ -33,11 +33,15 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _MAX_ERROR: Final = 8192
+_MAX_ERRORS: Final = 2**20
 """Characters; a longer answer could exceed what gRPC carries, and take the other claims' answers with it."""
+
+_MOST_CLAIMS: Final = 512
+"""A call has the claims of one pod, which are far fewer."""
 
 
 class MalformedRequestError(DraError):
-    """A request whose claims can't be told apart, so that it can't be answered claim by claim."""
+    """A request that is refused as a whole: its claims can't be told apart, or there are too many."""
 
 
 class ClaimService:
@@ -63,7 +67,7 @@ class ClaimService:
         on_conflict: Callable[[], None],
         traffic: Traffic,
     ) -> None:
-        self._client = client
+        self._lookup = ClaimLookup(client)
         self._preparation = preparation
         self._metrics = metrics
         self._outcomes = outcomes
@@ -75,13 +79,23 @@ class ClaimService:
     async def prepare(self, refs: Sequence[ClaimRef]) -> dict[str, list[DeviceAnswer] | str]:
         """The devices of each claim, or what is wrong, by UID.
 
+        Too many claims are refused with one error: the kubelet fails the whole pod with the first error that it
+        finds, and an error for each of them could exceed what gRPC carries.
+
         Raises:
-            MalformedRequestError: a claim has no UID, or two have the same.
+            MalformedRequestError: a claim has no UID, two have the same, or there are more than 512.
         """
+        if len(refs) > _MOST_CLAIMS:
+            told = f"claims: {len(refs)} in one call, at most {_MOST_CLAIMS} are prepared together"
+            _log.warning("prepare: %s", told)
+            raise MalformedRequestError(told)
         return await self._each("prepare", refs, self._prepare)
 
     async def unprepare(self, refs: Sequence[ClaimRef]) -> dict[str, str | None]:
         """What is wrong with each claim, or None, by UID.
+
+        Any number of claims: the kubelet unprepares those of a pod that it could not prepare too, and a pod
+        ends when that has succeeded. As many as can be prepared together are done at once.
 
         Raises:
             MalformedRequestError: a claim has no UID, or two have the same.
@@ -93,7 +107,7 @@ class ClaimService:
         until = clock() + self._deadline
         try:
             async with asyncio.timeout_at(until):
-                claim = await look_up(self._client, ref)
+                claim = await self._lookup.meant(ref)
         except TimeoutError:
             raise ClaimError(f"claim {ref} can't be looked up: the API server does not answer") from None
         now_for(claim.status.reserved_for)
@@ -124,7 +138,11 @@ class ClaimService:
     ) -> Sequence[T | str]:
         if len(refs) == 1:  # as good as always: a task of its own would only cost time
             return [await self._one(operation, refs[0], work, call)]
-        return await asyncio.gather(*(self._one(operation, ref, work, call) for ref in refs))
+        outcomes: list[T | str] = []
+        for first in range(0, len(refs), _MOST_CLAIMS):
+            some = refs[first : first + _MOST_CLAIMS]
+            outcomes += await asyncio.gather(*(self._one(operation, ref, work, call) for ref in some))
+        return outcomes
 
     async def _one(
         self, operation: str, ref: ClaimRef, work: Callable[[ClaimRef], Awaitable[T]], call: "_Call"
@@ -151,11 +169,11 @@ class ClaimService:
             call.results[ref.uid] = "internal error"
             self._metrics.background_error(operation)
             told = f"{type(error).__name__}; the driver's log says where"
-            return f"{operation} of claim {ref}: internal error: {told}"[:_MAX_ERROR]
+            return f"{operation} of claim {ref}: internal error: {told}"[: call.longest_error]
         call.results[ref.uid] = "in progress" if isinstance(error, InProgressError) else "error"
         if isinstance(error, DeviceInUseError | IncompleteStateError):
             self._on_conflict()
-        return str(error)[:_MAX_ERROR] or type(error).__name__
+        return str(error)[: call.longest_error] or type(error).__name__
 
 
 class _Call:
@@ -164,6 +182,7 @@ class _Call:
     def __init__(self, identifier: str, refs: Sequence[ClaimRef]) -> None:
         self.id = identifier
         self.results: dict[str, str] = {}
+        self.longest_error = min(_MAX_ERROR, _MAX_ERRORS // max(1, len(refs)))
         self._refs = refs
         self._began = time.perf_counter()
 
@@ -176,12 +195,13 @@ class _Call:
 
 
 def _check_told_apart(refs: Sequence[ClaimRef]) -> None:
-    uids = [ref.uid for ref in refs]
-    if not all(uids):
-        raise MalformedRequestError(f"claims[{uids.index('')}].uid: a UID is required")
-    if len(set(uids)) < len(uids):
-        twice = next(uid for uid in uids if uids.count(uid) > 1)
-        raise MalformedRequestError(f"claims: UID {twice} stands there twice")
+    seen: set[str] = set()
+    for place, ref in enumerate(refs):
+        if not ref.uid:
+            raise MalformedRequestError(f"claims[{place}].uid: a UID is required")
+        if ref.uid in seen:
+            raise MalformedRequestError(f"claims: UID {ref.uid} stands there twice")
+        seen.add(ref.uid)
 
 
 def _check(ref: ClaimRef) -> None:

@@ -8,6 +8,7 @@ level up.
 
 import base64
 import hashlib
+import os
 import re
 import socket
 import stat
@@ -108,7 +109,7 @@ def make_room(path: Path) -> None:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
+        if not os.path.lexists(path):  # a symlink is in the way too, wherever it leads
             return
         if not _is_socket(path):
             raise UsageError(f"{path} is in the way: it is no socket")

@@ -27,7 +27,8 @@ from typing import Any, TypeAlias, TypeVar
 from dradriver.node.background import Unstoppable, deliverable
 from dradriver.node.errors import StateError
 from dradriver.node.rows import Rows
-from dradriver.node.state_file import UNREADABLE, Opened, connect, identity, primary_code, staying
+from dradriver.node.state_file import Opened, connect, identity, is_busy, staying
+from dradriver.node.state_schema import is_damage
 
 __all__ = ["State"]
 
@@ -184,6 +185,7 @@ class State:
                 job.error = StateError(f"prepared state {self.path}: {error}")
         except BaseException as error:  # a defect; a thread that has ended would answer nobody ever
             _log.exception("prepared state %s", self.path)
+            self._readable = False  # it may be the file: the next to ask looks
             for job in jobs:
                 job.error = StateError(f"prepared state {self.path}: internal error: {error!r}")
 
@@ -228,7 +230,7 @@ class State:
             try:
                 self._transaction(rows, jobs)
             except sqlite3.Error as error:
-                if primary_code(error) == sqlite3.SQLITE_BUSY:
+                if is_busy(error):
                     for job in jobs:
                         job.error = self._unusable(error)
                     return
@@ -248,7 +250,7 @@ class State:
             job.error = self._unusable(error)
 
     def _unusable(self, error: sqlite3.Error) -> StateError:
-        self._readable = primary_code(error) not in UNREADABLE
+        self._readable = not is_damage(error)
         return StateError(f"prepared state {self.path}: {error}")
 
     @staticmethod

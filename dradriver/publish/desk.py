@@ -1,7 +1,7 @@
 """What the workers of one publisher share."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from dradriver.kube import Client
@@ -11,6 +11,7 @@ from dradriver.publish.features import Features
 from dradriver.publish.holders import Holders
 from dradriver.publish.own_slices import OwnSlices
 from dradriver.publish.owner import SliceOwner
+from dradriver.publish.published_counters import PublishedCounters
 from dradriver.publish.status import PoolStatus
 
 __all__ = ["Desk", "OnDropped"]
@@ -37,6 +38,8 @@ class Desk:
         on_dropped: asked for a fallback.
         wake_all: makes every pool look again.
         report: takes a pool's new status.
+        published: by pool, what was last published of it; it outlives the pool, which may come back.
+        origin: where the pools come from, as the message about one that breaks rules ends.
     """
 
     client: Client
@@ -49,3 +52,5 @@ class Desk:
     on_dropped: OnDropped | None
     wake_all: Callable[[], None]
     report: Callable[[PoolStatus], None]
+    published: dict[str, PublishedCounters] = field(default_factory=dict)
+    origin: str = ""

@@ -1,13 +1,23 @@
 """Changes that have to wait because a claim holds the device.
 
 Counters and compatibility groups of an allocated device are what the scheduler counted with: while a claim
-holds the device they stay as they are published (KEP-5963). So does the counter set that they are taken from,
-and then everything else that is taken from it: what is left of the old amount says nothing about new
-consumption.
+holds the device they stay as they were published (KEP-5963), whatever the slice says now; see
+`published_counters`. So does the counter set that they are taken from, and then everything else that is taken
+from it: what is left of the old amount says nothing about new consumption.
 
 A kept counter set is kept whole. Each published device that consumes from it stays as it is published as long
 as it is wanted or held, with all that it consumes, so the other sets of these devices are kept too. A device
 that would newly consume from a kept set waits. The rest of the pool goes on.
+
+Where the server drops counters, a fallback is published in their place, whose devices share hardware with the
+pool's and do not consume counters (KEP-4815, Rollback). Between the two layouts these rules hold:
+
+- A held device of the fallback is not counted. If the wanted pool has it, the counter sets that it is to
+  consume are kept, and a device that is not published now waits, whatever was published of it before. If not,
+  nobody knows what it shares: it stays, and devices wait that consume from counter sets of which no published
+  device consumes.
+- A fallback that offers each held device was laid out beside them. While a claim holds a device that the
+  fallback leaves out, nothing new is published of the fallback: see `left_out`, `hold_fallback`.
 """
 
 from collections.abc import Collection, Iterable
@@ -18,9 +28,9 @@ from msgspec.structs import replace
 from dradriver.model.counters import CounterSet
 from dradriver.model.device import Device
 from dradriver.model.pool import Pool, problems
-from dradriver.model.slices import ResourceSlice
+from dradriver.publish.published_counters import PublishedCounters
 
-__all__ = ["Hold", "affected_devices", "current_slices", "hold_back"]
+__all__ = ["Hold", "affected_devices", "hold_back", "hold_fallback", "left_out"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,28 +49,21 @@ class Hold:
     waiting: frozenset[str] = frozenset()
 
 
-def current_slices(seen: Iterable[ResourceSlice]) -> list[ResourceSlice]:
-    """The slices of the newest generation, by name."""
-    known = sorted(seen, key=lambda item: item.metadata.name)
-    newest = max((item.spec.pool.generation for item in known), default=0)
-    return [item for item in known if item.spec.pool.generation == newest]
-
-
-def affected_devices(wanted: Pool, seen: Iterable[ResourceSlice]) -> set[str]:
+def affected_devices(wanted: Pool, published: PublishedCounters) -> set[str]:
     """Published devices of which it matters whether a claim holds them, none if nothing could have to wait."""
-    change = _Change(wanted, seen)
+    change = _Change(wanted, published)
     return change.kept(change.old)[0]
 
 
-def hold_back(wanted: Pool, seen: Iterable[ResourceSlice], held: Collection[str]) -> Hold:
+def hold_back(wanted: Pool, published: PublishedCounters, held: Collection[str]) -> Hold:
     """What may be published of the wanted pool while claims hold these devices.
 
     Args:
         wanted: the pool, without problems.
-        seen: its slices on the server.
+        published: what the driver last published of it.
         held: the held ones of `affected_devices`.
     """
-    change = _Change(wanted, seen)
+    change = _Change(wanted, published)
     kept, sets = change.kept(held)
     if not kept:
         return Hold(wanted)
@@ -72,31 +75,74 @@ def hold_back(wanted: Pool, seen: Iterable[ResourceSlice], held: Collection[str]
         for device in wanted.devices
         if device.name not in waiting
     ]
-    devices += [device for name, device in change.old.items() if name in kept and name not in change.new]
+    devices += [device for name, device in change.old.items() if name in kept and change.stays(name)]
     merged = replace(wanted, devices=tuple(devices), counter_sets=tuple(change.sets_with(sets)))
     return Hold(None if problems(merged) else merged, frozenset(kept) & frozenset(held), frozenset(waiting))
+
+
+def left_out(fallback: Pool, wanted: Pool, published: PublishedCounters) -> set[str]:
+    """Devices that have to be free before a fallback is published, because it does not offer them.
+
+    None if all of the fallback is published already. The wanted pool's are among them because a process that
+    was started while the server dropped their counters has not published any.
+    """
+    if all(_is_published(device, published) for device in fallback.devices):
+        return set()
+    names = {device.name for device in wanted.devices} | set(published.devices)
+    return names - {device.name for device in fallback.devices}
+
+
+def hold_fallback(fallback: Pool, published: PublishedCounters, held: Collection[str]) -> Pool:
+    """What may be published of a fallback while claims hold devices that it leaves out.
+
+    These are what is published of it already, and the held devices without counters: a later process has to
+    find them to know of them.
+
+    Args:
+        fallback: the pool, without problems.
+        published: what the driver last published.
+        held: the held ones of `left_out`.
+    """
+    devices = [device for device in fallback.devices if _is_published(device, published)]
+    kept = [
+        device
+        for name, device in published.devices.items()
+        if name in held and name in published.current and not device.consumes_counters
+    ]
+    merged = replace(fallback, devices=(*devices, *kept))
+    return replace(fallback, devices=tuple(devices)) if problems(merged) else merged
+
+
+def _is_published(device: Device, published: PublishedCounters) -> bool:
+    """Whether the device is published now, and consumes the same."""
+    known = published.devices.get(device.name) if device.name in published.current else None
+    return known is not None and known.consumes_counters == device.consumes_counters
 
 
 class _Change:
     """From the published pool to the wanted one."""
 
-    def __init__(self, wanted: Pool, seen: Iterable[ResourceSlice]) -> None:
-        slices = _believed(seen)
-        self.old = {device.name: device for item in slices for device in item.spec.devices}
+    def __init__(self, wanted: Pool, published: PublishedCounters) -> None:
+        self.old = published.devices
         self.new = {device.name: device for device in wanted.devices}
-        self._old_sets = {s.name: s for item in slices for s in item.spec.shared_counters}
+        self._old_sets = published.counter_sets
         self._new_sets = {s.name: s for s in wanted.counter_sets}
         self._still_used = {name for device in wanted.devices for name in _consumed(device)}
+        self._current = published.current
         self._users: dict[str, list[str]] = {}
         for device in self.old.values():
             for name in _consumed(device):
                 self._users.setdefault(name, []).append(device.name)
+        self._unpublished = {
+            name for name in self._still_used if self._current.isdisjoint(self._users.get(name, ()))
+        }
 
     def kept(self, held: Collection[str]) -> tuple[set[str], set[str]]:
         """The devices and the counter sets that stay as they are published while these devices are held."""
         devices: set[str] = set()
         sets: set[str] = set()
         reached = [name for name in held if self._must_wait(name)]
+        uncounted = {used for name in reached for used in self._sets_of(name) - _consumed(self.old[name])}
         while reached:
             name = reached.pop()
             if name in devices:
@@ -105,13 +151,21 @@ class _Change:
             for used in self._sets_of(name) - sets:
                 sets.add(used)
                 users = self._users.get(used, ())
-                reached += (user for user in users if user in self.new or user in held)
+                known = self._current if used in uncounted else self.old
+                reached += (user for user in users if user in held or (user in self.new and user in known))
         return devices, sets
 
+    def stays(self, name: str) -> bool:
+        """Whether a kept device that is not wanted any more is published still, or again to be counted."""
+        return name not in self.new and (name in self._current or bool(_consumed(self.old[name])))
+
     def sets_with(self, kept: Collection[str]) -> Iterable[CounterSet]:
-        """The wanted counter sets, the kept ones as they are published; one that is not published waits."""
+        """The wanted counter sets, the kept ones as they are published; one that is not published waits.
+
+        A set that published devices consume from, but whose published counters are unknown, is the wanted one.
+        """
         for name, counter_set in self._new_sets.items():
-            if name not in kept:
+            if name not in kept or (name in self._users and name not in self._old_sets):
                 yield counter_set
             elif name in self._old_sets:
                 yield self._old_sets[name]
@@ -123,33 +177,25 @@ class _Change:
         """Whether the wanted pool counts otherwise than the scheduler did when this device was allocated.
 
         A device that is not wanted any more goes at once if the counter sets that it consumes go out of use
-        with it. Otherwise it would have to be counted by a scheduler that does not see it.
+        with it. Otherwise it would have to be counted by a scheduler that does not see it. One that consumes
+        none may be a fallback's, and share the hardware of each counter set that newly comes into use.
         """
         old, new = self.old.get(name), self.new.get(name)
         if old is None:
             return False
         if new is None:
-            return bool(_consumed(old) & self._still_used)
+            return bool(_consumed(old) & self._still_used if _consumed(old) else self._unpublished)
         return old.consumes_counters != new.consumes_counters or any(
-            self._old_sets.get(used) != self._new_sets.get(used) for used in _consumed(old)
+            used in self._old_sets and self._old_sets[used] != self._new_sets.get(used)
+            for used in _consumed(old)
         )
 
     def _sets_of(self, name: str) -> set[str]:
-        new = self.new.get(name)
-        return _consumed(self.old[name]) | (_consumed(new) if new is not None else set())
+        old, new = _consumed(self.old[name]), self.new.get(name)
+        if new is None:
+            return old or self._unpublished
+        return old | _consumed(new)
 
 
 def _consumed(device: Device) -> set[str]:
     return {consumption.counter_set for consumption in device.consumes_counters}
-
-
-def _believed(seen: Iterable[ResourceSlice]) -> list[ResourceSlice]:
-    """The slices that allocations were made from, the later ones in the list win.
-
-    While a new generation is incomplete nothing is allocated from it; what it lacks is still in older ones.
-    """
-    known = list(seen)
-    newest = current_slices(known)
-    if newest and len(newest) == newest[0].spec.pool.resource_slice_count:
-        return newest
-    return sorted(known, key=lambda item: (item.spec.pool.generation, item.metadata.name))

@@ -1,8 +1,8 @@
 """A pool cut into slices, within the limits of the API.
 
 Counter sets get slices of their own, before those of the devices. Devices are ordered so that an allocator that
-takes the first one that fits takes what consumes least, whole devices last (KEP-4815): slices are read in the
-order of their names, which is the order of this list.
+takes the first one that fits takes one that is ready at once (KEP-5007, Goals), of these the one that consumes
+least, and whole devices last (KEP-4815). Slices are read in the order of their names, that of this list.
 """
 
 from collections.abc import Iterator, Sequence
@@ -91,9 +91,13 @@ def layout(pool: Pool, driver: str, node: str | None) -> list[ResourceSliceSpec]
 
 
 def ordered(pool: Pool) -> list[Device]:
-    """The devices by what they consume of their counter sets, least first; equals keep the driver's order."""
+    """The devices in the order in which they are published; equals keep the driver's order.
+
+    Devices without binding conditions come first: kube-scheduler prefers whole pools without any, and inside a
+    pool takes the first device that fits. Of both kinds what consumes least of its counter sets comes first.
+    """
     sets = {counter_set.name: counter_set for counter_set in pool.counter_sets}
-    return sorted(pool.devices, key=lambda device: _consumed(device, sets))
+    return sorted(pool.devices, key=lambda device: (bool(device.binding_conditions), _consumed(device, sets)))
 
 
 def _consumed(device: Device, sets: dict[str, CounterSet]) -> int:

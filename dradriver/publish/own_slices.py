@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from dradriver.errors import DraError
 from dradriver.kube import SLICES, Cache, ChangeKind, Client, NotFound
@@ -107,6 +107,18 @@ class OwnSlices:
     def of(self, pool: str) -> list[ResourceSlice]:
         """The slices of one pool."""
         return list(self._pools.get(pool, {}).values())
+
+    async def list_raw(self, pool: str) -> list[dict[str, Any]]:
+        """The slices of one pool as the server has them now, with all metadata.
+
+        Raises:
+            DraError: they can't be listed.
+        """
+        found: list[dict[str, Any]] = []
+        for node in sorted({item.spec.node_name for item in self.of(pool)}, key=str):
+            fields = self.selector(self._driver, node)
+            found += (await self._client.list(SLICES, into=dict, fields=fields)).items
+        return [item for item in found if item["metadata"]["name"] in self._pools.get(pool, {})]
 
     def pools(self) -> set[str]:
         """The names of all pools that have slices."""

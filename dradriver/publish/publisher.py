@@ -40,6 +40,8 @@ class Publisher:
         on_dropped: asked for fallback pools when the server drops fields without which a pool is unsafe.
         holders: who holds a device; by default the allocated claims on the server.
         on_status: called on each change of a pool's status.
+        origin: where the pools come from, such as ` (leds.py:12)`: the message about one that breaks rules ends
+            with it.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class Publisher:
         on_dropped: OnDropped | None = None,
         holders: Holders | None = None,
         on_status: Callable[[PoolStatus], None] | None = None,
+        origin: str = "",
     ) -> None:
         self._client = client
         self._driver = driver
@@ -75,6 +78,7 @@ class Publisher:
             on_dropped=on_dropped,
             wake_all=self._wake_all,
             report=self._report,
+            origin=origin,
         )
 
     @property

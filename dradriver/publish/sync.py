@@ -17,9 +17,10 @@ from dradriver.model.slices import ResourceSlice, ResourceSliceSpec
 from dradriver.publish.desk import Desk
 from dradriver.publish.dropped import TAINTS, DroppedField, fields_of, keeps_claims_away, safe_part, unsafe
 from dradriver.publish.fallback import Choice, FallbackChooser
-from dradriver.publish.holding import Hold, affected_devices, hold_back
+from dradriver.publish.holding import affected_devices, hold_back, hold_fallback, left_out
 from dradriver.publish.layout import layout
 from dradriver.publish.plan import Action, Create, Delete, Update, plan, same_spec
+from dradriver.publish.published_counters import PublishedCounters
 from dradriver.publish.status import PoolState, Writes
 
 __all__ = ["Outcome", "PoolSync"]
@@ -79,7 +80,11 @@ class PoolSync:
         Raises:
             ApiError: a write failed; those before it are done.
         """
+        published = self._recall()
         await self._execute([Delete(item) for item in self._desk.slices.of(self._name)])
+        published.settled(())
+        if not published.uses_counters:
+            del self._desk.published[self._name]
 
     async def publish(self, wanted: Pool) -> Outcome:
         """Publishes a pool that has no problems, as far as the server and the claims let it.
@@ -91,6 +96,7 @@ class PoolSync:
         if not wanted.node_local:
             await self._desk.slices.open_shared()
             await self._desk.slices.synced()
+        self._recall()
         if features.due(fields_of(wanted), self._desk.slices.cuts):
             specs = await self._layout(wanted)
             if await features.probe_again(specs, self._desk.slices.cuts):
@@ -115,9 +121,12 @@ class PoolSync:
         pool: Pool | None = choice.pool
         held_by: tuple[str, ...] = ()
         message = choice.message
-        if not unsafe(choice.dropped):  # to be safe on this server goes before everything else
+        reason = ""
+        if not unsafe(choice.dropped):
             pool, held_by, reason = await self._hold(choice.pool)
-            message = "; ".join(filter(None, (message, reason)))
+        elif choice.state is PoolState.FALLBACK:
+            pool, held_by, reason = await self._hold_fallback(choice.pool, wanted)
+        message = "; ".join(filter(None, (message, reason)))
         if pool is not None and await self._write(wanted, pool):
             return None
         if held_by:
@@ -131,8 +140,10 @@ class PoolSync:
 
     async def _hold(self, pool: Pool) -> tuple[Pool | None, tuple[str, ...], str]:
         """The pool with what is held as it is published (None: all of it waits), by whom, and the words."""
-        seen = self._desk.slices.of(self._name)
-        affected = affected_devices(pool, seen)
+        published = self._recall()
+        if published.adopted and affected_devices(pool, published):
+            await self._look_at_writers(published)
+        affected = affected_devices(pool, published)
         if not affected:
             return pool, (), ""
         try:
@@ -140,11 +151,12 @@ class PoolSync:
                 {DeviceId(self._desk.driver, self._name, device) for device in affected}
             )
         except DraError as error:
-            hold = hold_back(pool, seen, affected)
+            hold = hold_back(pool, published, affected)
             reason = f"it can't be told who holds {_few(hold.held)}: {error}"
-            return self._storable(hold), ("unknown",), reason
+            return self._storable(hold.pool), ("unknown",), reason
         claims = {device.device: claim for device, claim in holders.items()}
-        hold = hold_back(pool, seen, claims)
+        hold = hold_back(pool, published, claims)
+        published.forget(affected - set(claims) - {device.name for device in pool.devices})
         if not hold.held:
             return pool, (), ""
         reason = (
@@ -153,11 +165,56 @@ class PoolSync:
         )
         if hold.waiting:
             reason += f"; not published until then: {_few(hold.waiting)}"
-        return self._storable(hold), tuple(sorted({claims[name] for name in hold.held})), reason
+        return self._storable(hold.pool), tuple(sorted({claims[name] for name in hold.held})), reason
 
-    def _storable(self, hold: Hold) -> Pool | None:
+    async def _hold_fallback(self, fallback: Pool, wanted: Pool) -> tuple[Pool | None, tuple[str, ...], str]:
+        """What may be published of a fallback, which claims the rest waits for, and the words."""
+        published = self._recall()
+        if published.adopted and left_out(fallback, wanted, published):
+            await self._look_at_writers(published)
+        asked = left_out(fallback, wanted, published)
+        if not asked:
+            return fallback, (), ""
+        try:
+            holders = await self._desk.holders(
+                {DeviceId(self._desk.driver, self._name, device) for device in asked}
+            )
+        except DraError as error:
+            reason = f"it can't be told who holds {_few(asked)}: {error}"
+            return self._storable(hold_fallback(fallback, published, asked)), ("unknown",), reason
+        if not holders:
+            return fallback, (), ""
+        held = {device.device for device in holders}
+        reason = (
+            f"the fallback leaves out {_few(held)} and is not published while claims hold what it leaves out"
+        )
+        pool = self._storable(hold_fallback(fallback, published, held))
+        return pool, tuple(sorted(set(holders.values()))), reason
+
+    def _recall(self) -> PublishedCounters:
+        """What was last published; before the first write of this process, by the one before it."""
+        known = self._desk.published.get(self._name)
+        if known is None:
+            known = self._desk.published[self._name] = PublishedCounters(self._desk.slices.of(self._name))
+        return known
+
+    async def _look_at_writers(self, published: PublishedCounters) -> None:
+        """Tells slices of an earlier process from those that somebody else changed after it.
+
+        The caches leave `managedFields` out, and they are needed once at most: so they are listed.
+        """
+        slices = await self._desk.slices.list_raw(self._name)
+        if foreign := published.distrust(slices, self._desk.client.field_manager):
+            _log.warning(
+                "pool %s: slices %s were changed by others while no driver ran, so they do not say what claims "
+                "hold; the driver's own counters are published",
+                self._name,
+                _few(foreign),
+            )
+
+    def _storable(self, pool: Pool | None) -> Pool | None:
         """What is kept may use fields that the server stored once and drops now."""
-        return safe_part(hold.pool, self._desk.features.dropped) if hold.pool is not None else None
+        return safe_part(pool, self._desk.features.dropped) if pool is not None else None
 
     async def _write(self, wanted: Pool, pool: Pool) -> bool:
         """Writes what is different; True when the server dropped something new: then decide again."""
@@ -165,10 +222,14 @@ class PoolSync:
         owner = await self._desk.owner.reference()
         seen = [self._as_sent(item) for item in self._desk.slices.of(self._name)]
         actions = plan(specs, seen, owner=owner, generation=wanted.generation)
-        if all(isinstance(action, Delete) for action in actions):
-            return await self._execute(actions)
+        unwritten = any(not isinstance(action, Delete) for action in actions)
         # Before anything unsafe is stored, not after.
-        return await self._desk.features.probe(specs, self._desk.slices.cuts) or await self._execute(actions)
+        if unwritten and await self._desk.features.probe(specs, self._desk.slices.cuts):
+            return True
+        if await self._execute(actions):
+            return True
+        self._recall().settled(pool.devices)
+        return False
 
     async def _layout(self, pool: Pool) -> list[ResourceSliceSpec]:
         """The slices of a pool. A quarter of a second for 5000 devices, which the loop can't spare."""
@@ -217,6 +278,7 @@ class PoolSync:
         self._echoes.pop(stored.metadata.name, None)
         if self._desk.features.learn(sent.spec, stored.spec):
             return True
+        self._recall().stored(stored.spec)
         if not same_spec(sent.spec, stored.spec):
             # An admission webhook, or a field that is too new: believe the server, or this would never end.
             _log.warning("slice %s: the API server changed it while storing it", stored.metadata.name)

@@ -12,8 +12,8 @@ from dradriver.kube.backoff import Backoff
 from dradriver.model.pool import Pool
 from dradriver.publish.desk import Desk
 from dradriver.publish.dropped import keeps_claims_away
-from dradriver.publish.holding import current_slices
 from dradriver.publish.layout import refusals
+from dradriver.publish.published_counters import current_slices
 from dradriver.publish.status import PoolState, PoolStatus
 from dradriver.publish.sync import Outcome, PoolSync
 
@@ -165,11 +165,11 @@ class PoolWorker:
             await self._sync.remove()
             return Outcome(PoolState.REMOVED)
         if self._objection:
-            return Outcome(PoolState.REFUSED, self._objection)
+            return Outcome(PoolState.REFUSED, self._objection + self._desk.origin)
         wanted = self._wanted
         # Thousands of devices take a while.
         if problems := await asyncio.to_thread(refusals, wanted, self._desk.node):
-            return Outcome(PoolState.REFUSED, "; ".join(map(str, problems)))
+            return Outcome(PoolState.REFUSED, "; ".join(map(str, problems)) + self._desk.origin)
         return await self._sync.publish(wanted)
 
     async def _synced(self) -> None:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dradriver.driver import Driver
+from dradriver.driver.code_places import defined_at
 from dradriver.driver.source import Discovered
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.pool import Pool
-from dradriver.node.calls import DriverCalls
+from dradriver.node.calls import DriverCalls, subject_of
 from dradriver.node.cdi import CdiDirectory, CdiNames
 from dradriver.node.claim_files import ClaimFiles, DeviceAnswer
 from dradriver.node.config import DRIVER_DIR
@@ -91,7 +92,7 @@ class NodeProcess:
         """Asks the driver; what it says is what prepares are checked against from now on."""
         discover: Callable[[], Discovered | Awaitable[Discovered]] = self.driver.discover
         found: Discovered = await self._calls.call(discover)
-        pools = as_pools(found, self.node, "discover()")
+        pools = as_pools(found, self.node, subject_of(self.driver, discover), defined_at(discover))
         self._inventory.set(pools)
         return pools
 

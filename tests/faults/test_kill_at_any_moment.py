@@ -19,6 +19,7 @@ from uuid import uuid4
 import grpc
 import pytest
 
+from dradriver.cli.supervisor import how_it_ended, last_lines
 from dradriver.cluster.apiserver import ApiServer
 from dradriver.kube import CLAIMS, NODES, SLICES, Client, PatchKind
 from dradriver.model.claim import ResourceClaim
@@ -48,6 +49,7 @@ class Node:
         self.kubeconfig = kubeconfig
         self.wanted: dict[str, dra_v1.Claim] = {}  # what a kubelet has prepared, by UID
         self.process: asyncio.subprocess.Process | None = None
+        self.began = 0  # where the log of the process begins
         for name in ("plugins", "registry", "cdi", "hardware"):
             (directory / name).mkdir()
 
@@ -60,6 +62,7 @@ class Node:
     async def start(self) -> None:
         folders = [f"--{name}-dir={self.directory / name}" for name in ("plugins", "registry", "cdi")]
         with (self.directory / "driver.log").open("ab") as log:
+            self.began = log.tell()
             self.process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 str(PROGRAM),
@@ -70,6 +73,10 @@ class Node:
                 stdout=log,
                 stderr=log,
             )
+
+    def log(self) -> str:
+        """What the process that was started last has written, without what its predecessors wrote."""
+        return last_lines(self.directory / "driver.log", 1000, self.began)
 
     async def kill(self) -> None:
         assert self.process is not None
@@ -95,7 +102,8 @@ class Node:
                         await stub.NotifyRegistrationStatus(status, timeout=1)
                         return str(info.endpoint)
             assert self.process is not None
-            assert self.process.returncode is None, (self.directory / "driver.log").read_text()
+            code = self.process.returncode
+            assert code is None, f"the driver {how_it_ended(code)}: {self.log()}"
             await asyncio.sleep(0.01)
 
 

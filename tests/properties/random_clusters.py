@@ -16,13 +16,15 @@ from dradriver.model.claim import ResourceClaim
 from dradriver.model.codec import from_builtins
 from dradriver.model.deviceclass import DeviceClass
 from dradriver.model.slices import ResourceSlice
-from tests.interop.allocator.random_worlds import NODE, random_mig_node, random_world
+from tests.interop.allocator.random_worlds import NODE, random_mig_node, random_rollout, random_world
 
 Json = dict[str, Any]
 
-__all__ = ["Cluster", "by_brute_force"]
+__all__ = ["MAKERS", "Cluster", "by_brute_force"]
 
 MAX_STEPS = 3000
+MAKERS = {"anything": random_world, "partitions": random_mig_node, "rollouts": random_rollout}
+"""Where the hardware and the wishes of a cluster come from; with rollouts nodes may share a pool's name."""
 
 
 @dataclass
@@ -35,7 +37,7 @@ class Cluster:
 
     seed: int
     order: Order
-    partitions: bool = False
+    kind: str = "anything"
     nodes: dict[str, Node] = field(default_factory=dict)
     slices: dict[str, ResourceSlice] = field(default_factory=dict)
     claims: dict[str, ResourceClaim] = field(default_factory=dict)
@@ -44,7 +46,7 @@ class Cluster:
 
     def __post_init__(self) -> None:
         self.chance = Random(self.seed)
-        make = random_mig_node if self.partitions else random_world
+        make = MAKERS[self.kind]
         world = make(self.seed)
         self.features = Features.of_gates(world["gates"])
         self.classes = {each["metadata"]["name"]: from_builtins(DeviceClass, each) for each in world["classes"]}
@@ -139,18 +141,19 @@ class Cluster:
     def _publish(self, node: str, *, fully: bool) -> None:
         """The node's copy of the hardware; what several nodes reach there is once."""
         named = self.chance.random() < 0.5
+        one_pool = self.kind == "rollouts" and self.chance.random() < 0.5
         for raw in self.chance.choice(self.stock):
             if fully or self.chance.random() < 0.3:
-                source = from_builtins(ResourceSlice, self._copied(raw, node, named=named))
+                source = from_builtins(ResourceSlice, self._copied(raw, node, named=named, one_pool=one_pool))
                 self.slices[source.metadata.name] = source
                 self.placer.put_slice(source)
 
-    def _copied(self, raw: Json, node: str, *, named: bool) -> Json:
+    def _copied(self, raw: Json, node: str, *, named: bool, one_pool: bool) -> Json:
         source: Json = json.loads(json.dumps(raw))
         spec = source["spec"]
         if spec.get("nodeName") == NODE:
             spec["nodeName"] = node
-            spec["pool"]["name"] += f"-{node}"
+            spec["pool"]["name"] += "" if one_pool else f"-{node}"
             source["metadata"]["name"] += f"-{node}"
             for device in spec.get("devices", ()) if named else ():
                 _call_otherwise(device, node)
@@ -184,11 +187,10 @@ def by_brute_force(cluster: Cluster, pod: list[ResourceClaim]) -> Placement | st
     for name in sorted(cluster.nodes):
         node = cluster.nodes[name]
         try:
-            supply = Supply(
-                offers_on(node, inventory, in_use, cluster.features),
-                cluster.features,
-                skips_devices=cluster.order.skips_devices,
+            offers = offers_on(
+                node, inventory, in_use, cluster.features, skips_devices=cluster.order.skips_devices
             )
+            supply = Supply(offers, cluster.features)
             found = attempt(
                 wanted, supply, node, cluster.features,
                 order=cluster.order, reporter=Reporter(), max_steps=MAX_STEPS,

@@ -13,14 +13,14 @@ seeds = st.integers(0, 2**32)
 
 
 @given(seeds, st.integers(0, 4))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_the_fast_path_never_differs_from_the_machine(seed: int, depth: int) -> None:
     random = Random(seed)
     verdict(random_expression(random, depth), selector_device(random_device(random)))  # it asserts this law
 
 
 @given(seeds)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_an_evaluation_is_repeatable(seed: int) -> None:
     random = Random(seed)
     expression, device = random_expression(random, 3), selector_device(random_device(random))
@@ -36,13 +36,13 @@ def compiles_or_is_refused(expression: str) -> bool:
 
 
 @given(st.text(max_size=60))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_text_compiles_or_is_refused(text: str) -> None:
     assert compiles_or_is_refused(text)
 
 
 @given(seeds, st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_a_damaged_selector_compiles_or_is_refused(seed: int, data: st.DataObject) -> None:
     expression = random_expression(Random(seed), 3)
     at = data.draw(st.integers(0, len(expression)))

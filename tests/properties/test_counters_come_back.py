@@ -1,6 +1,6 @@
 """Whatever a search takes and gives back, the state is the same as before."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dradriver.allocator import Features, InUse, Inventory, Node
@@ -24,7 +24,6 @@ def snapshot(state: State) -> object:
     )
 
 
-@settings(deadline=None)
 @given(st.one_of(cards("pool"), pools("pool")), st.lists(st.integers(0, 20), max_size=12))
 def test_giving_back_undoes_taking(slices: list[ResourceSlice], tries: list[int]) -> None:
     features = Features(compatibility_groups=True)

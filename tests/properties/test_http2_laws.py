@@ -89,7 +89,7 @@ def heard(data: bytes, pieces: Sequence[int]) -> tuple[list[Event], bytes, bool]
     return events, said, connection.broken
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.one_of(FRAMES, FRAMES, st.binary(max_size=400)), st.lists(st.integers(1, 60), max_size=40))
 def test_no_bytes_break_a_connection_and_its_words_are_bounded_and_the_same_however_they_are_cut(
     data: bytes, pieces: Sequence[int]
@@ -123,7 +123,7 @@ STEPS: Final[Mapping[str, Callable[[Pair, int, int, Random], None]]] = {
 SIZES: Final = st.sampled_from((0, 1, 2, 100, 16_379, 16_384, 70_000, 300_000))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.sampled_from((0, 1, 65_535, 2**20, 2**20)),
     st.lists(SIZES, min_size=1, max_size=4),

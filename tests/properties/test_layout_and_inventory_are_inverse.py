@@ -2,11 +2,14 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from dradriver.allocator.inventory import PoolView
 from dradriver.model.counters import MAX_COUNTER_SETS, MAX_SLICE_COUNTERS, CounterConsumption, CounterSet
 from dradriver.model.device import Device, Taint
+from dradriver.model.meta import ObjectMeta
 from dradriver.model.pool import Pool
-from dradriver.model.slices import MAX_DEVICES, MAX_DEVICES_ADVANCED
+from dradriver.model.slices import MAX_DEVICES, MAX_DEVICES_ADVANCED, ResourceSlice
 from dradriver.publish.layout import MAX_SLICE_BYTES, layout, ordered, refusals
 
 
@@ -20,22 +23,22 @@ def pools(draw: st.DrawFn) -> Pool:
     # Long runs of one kind, so that every limit is met.
     runs = draw(st.lists(st.tuples(st.sampled_from(kinds), st.integers(1, 150)), max_size=4)) if kinds else []
     numbers = [kinds.index(kind) for kind, length in runs for _ in range(length)]
-    devices = [
-        Device(f"d-{i}", kinds[k].attributes, {}, kinds[k].consumes_counters, taints=kinds[k].taints)
-        for i, k in enumerate(numbers)
-    ]
+    devices = [replace(kinds[k], name=f"d-{i}") for i, k in enumerate(numbers)]
     return Pool("p", tuple(devices), tuple(sets))
 
 
 @st.composite
 def _devices(draw: st.DrawFn, sets: list[CounterSet]) -> Device:
     chosen = draw(st.lists(st.sampled_from(sets), max_size=2, unique_by=lambda s: s.name)) if sets else []
+    waits = draw(st.booleans())
     return Device(
         "d",
         {"x": [1, 2]} if draw(st.booleans()) else {"x": 1},
         {},
         [CounterConsumption(s.name, {n: draw(st.integers(0, 9)) for n in s.counters}) for s in chosen],
         taints=[Taint(key="k", effect="NoSchedule")] if draw(st.booleans()) else [],
+        binding_conditions=["attached"] if waits else [],
+        binding_failure_conditions=["failed"] if waits else [],
     )
 
 
@@ -67,11 +70,23 @@ def test_equals_keep_the_drivers_order_and_counter_slices_come_first(pool: Pool)
     specs = layout(pool, "d.example.com", "node")
     kinds = [bool(spec.shared_counters) for spec in specs]
     assert kinds == sorted(kinds, reverse=True)
-    by_consumption: dict[str, list[int]] = {}
+    alike: dict[str, list[int]] = {}
     for device in ordered(pool):
-        key = repr(device.consumes_counters)
-        by_consumption.setdefault(key, []).append(int(device.name.removeprefix("d-")))
-    assert all(numbers == sorted(numbers) for numbers in by_consumption.values())
+        key = repr((device.consumes_counters, device.binding_conditions))
+        alike.setdefault(key, []).append(int(device.name.removeprefix("d-")))
+    assert all(numbers == sorted(numbers) for numbers in alike.values())
+
+
+@given(pools())
+def test_an_allocator_that_takes_the_first_device_takes_one_that_is_ready_while_there_is_one(
+    pool: Pool,
+) -> None:
+    source = [
+        ResourceSlice(metadata=ObjectMeta(name=f"slice-{number:04}"), spec=spec)
+        for number, spec in enumerate(layout(pool, "d.example.com", "node"))
+    ]
+    waits = [bool(device.device.binding_conditions) for device in PoolView(source).devices]
+    assert waits == sorted(waits)
 
 
 @given(st.integers(1, 40))

@@ -18,7 +18,7 @@ from dradriver.allocator.placement import (
     wishes,
 )
 from dradriver.model.claim import ResourceClaim
-from tests.properties.random_clusters import Cluster, by_brute_force
+from tests.properties.random_clusters import MAKERS, Cluster, by_brute_force
 
 CLUSTERS = int(os.environ.get("CLUSTERS", "4"))
 EVENTS = 10
@@ -46,17 +46,17 @@ def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("forgetful")
 def test_after_any_events_with_nothing_remembered() -> None:
-    test_after_any_events(PACKED, partitions=False)
+    test_after_any_events(PACKED, "anything")
 
 
-@pytest.mark.parametrize("partitions", [False, True], ids=["anything", "partitions"])
+@pytest.mark.parametrize("kind", MAKERS)
 @pytest.mark.parametrize("order", [ORDERED, PACKED], ids=lambda order: order.name)
-def test_after_any_events(order: Order, *, partitions: bool) -> None:
+def test_after_any_events(order: Order, kind: str) -> None:
     seed = int(os.environ.get("PLACER_SEED") or SystemRandom().randrange(2**31))
     print(f"PLACER_SEED={seed}")
     answers: Counter[str] = Counter()
     for number in range(CLUSTERS):
-        cluster = Cluster(seed + number, order, partitions)
+        cluster = Cluster(seed + number, order, kind)
         for event in range(EVENTS):
             cluster.happen()
             pod = cluster.pod()

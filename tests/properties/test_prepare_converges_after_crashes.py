@@ -154,7 +154,7 @@ async def live(root: Path, events: list[tuple[str, int]]) -> None:
         await life.die()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(EVENTS, max_size=14))
 def test_every_history_ends_with_all_views_equal(events: list[tuple[str, int]]) -> None:
     with tempfile.TemporaryDirectory() as root:

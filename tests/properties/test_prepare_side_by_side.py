@@ -71,7 +71,7 @@ async def play(root: Path, calls: list[tuple[int, str, int]], pauses: list[int])
         assert len({lamp for lamps in world.hardware.values() for lamp in lamps}) == len(world.hardware)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(CALLS, st.lists(st.integers(0, 5), max_size=12))
 def test_calls_side_by_side_leave_all_views_equal(calls: list[tuple[int, str, int]], pauses: list[int]) -> None:
     with tempfile.TemporaryDirectory() as root:

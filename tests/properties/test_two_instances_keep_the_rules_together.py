@@ -94,7 +94,7 @@ async def play(root: Path, devices: list[list[str]], rounds: list[list[Call]], f
         assert (await two.rows(), world.hardware, world.specs()) == ([], {}, set())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(CLAIMS, st.lists(CALLS, max_size=3), FAILURES)
 def test_no_mix_of_calls_and_failures_breaks_a_rule(
     devices: list[list[str]], rounds: list[list[Call]], failures: list[str]

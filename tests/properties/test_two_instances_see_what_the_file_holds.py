@@ -131,7 +131,7 @@ async def play(path: Path, batches: list[tuple[str, list[Work]]]) -> None:
         await state.close()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(BATCHES)
 def test_memory_and_file_agree_and_no_change_is_lost(batches: list[tuple[str, list[Work]]]) -> None:
     with tempfile.TemporaryDirectory() as root:

@@ -3,12 +3,13 @@
 import json
 from contextlib import suppress
 from copy import deepcopy
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dradriver.allocator import ORDERED, Features, Inventory
@@ -72,7 +73,7 @@ def damaged(draw: st.DrawFn) -> Any:
     return value
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150)
 @given(objects=st.lists(damaged() | st.sampled_from(OBJECTS), min_size=1, max_size=4), as_json=st.booleans())
 def test_a_damaged_object_is_found_wrong_or_right_but_never_fails(objects: list[Any], as_json: bool) -> None:
     with TemporaryDirectory() as folder:
@@ -103,6 +104,8 @@ def test_a_damaged_object_is_found_wrong_or_right_but_never_fails(objects: list[
         "? [a, b]\n: 1",
         "&a [*a]",
         "a: &x {b: *x}",
+        "a: &a [1, 1, 1, 1, 1, 1, 1, 1]\n"
+        + "\n".join(f"{b}: &{b} [{', '.join([f'*{a}'] * 8)}]" for a, b in pairwise("abcdefghi")),
         "\x00",
         "%YAML 9",
         "[" * 5000,

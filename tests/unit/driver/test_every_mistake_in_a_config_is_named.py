@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import dradriver as dra
 from dradriver.driver.config import decode_config
 from dradriver.errors import Problem
+from tests.nesting import LEVELS, TOO_DEEP
 
 
 class TimeSlicing(msgspec.Struct, tag="TimeSlicing", tag_field="strategy"):
@@ -115,10 +116,13 @@ def test_what_is_no_text_is_refused_in_words() -> None:
         decode_config(body, [NetConfig], "config", strict=True)
 
 
-@pytest.mark.usefixtures("usual_recursion_limit")
-def test_parameters_that_are_nested_too_deeply_are_refused_in_words() -> None:
-    body = b'{"apiVersion":"net.example.com/v1","kind":"NetConfig","mtu":' + b"[" * 4000 + b"]" * 4000 + b"}"
-    with pytest.raises(dra.InvalidObjectError, match="nested too deeply"):
+@pytest.mark.parametrize("levels", LEVELS)
+def test_parameters_that_are_nested_too_deeply_are_refused_in_words(levels: int) -> None:
+    body = (
+        b'{"apiVersion":"net.example.com/v1","kind":"NetConfig","mtu":' + b"[" * levels + b"]" * levels + b"}"
+    )
+    words = "nested too deeply" if levels == TOO_DEEP else "nested too deeply|mtu: Expected `int`, got `array`"
+    with pytest.raises(dra.InvalidObjectError, match=words):
         decode_config(body, [NetConfig], "config", strict=True)
 
 

@@ -1,8 +1,10 @@
 """An HTTP server that answers what a test told it to, and remembers what it was asked."""
 
+import asyncio
 import json
 from collections import defaultdict, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -50,6 +52,7 @@ class ScriptedServer:
         self.asked: list[Asked] = []
         self.script: dict[tuple[str, str], deque[Answer]] = defaultdict(deque)
         self.url = ""
+        self.streams: list[asyncio.Future[None]] = []
 
     def on(self, method: str, path: str, *answers: Answer) -> None:
         self.script[method, path].extend(answers)
@@ -74,11 +77,35 @@ class ScriptedServer:
         if answer.stream is not None:
             response = web.StreamResponse()
             await response.prepare(request)
-            await answer.stream(response)
+            stream = asyncio.ensure_future(answer.stream(response))
+            self.streams.append(stream)
+            await asyncio.wait([stream])
+            if not stream.cancelled():
+                stream.result()
             return response
         if isinstance(answer.body, bytes):
             return web.Response(body=answer.body, status=answer.status, headers=answer.headers)
         return web.json_response(answer.body, status=answer.status, headers=answer.headers)
+
+
+@asynccontextmanager
+async def serve() -> AsyncIterator[ScriptedServer]:
+    """Serves a script; at the end, streams that still wait are cut off."""
+    scripted = ScriptedServer()
+    app = web.Application()
+    app.router.add_route("*", "/{tail:.*}", scripted.handle)
+    runner = web.AppRunner(app, shutdown_timeout=5)  # 0 would be no limit
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        port = site._server.sockets[0].getsockname()[1]  # type: ignore[union-attr]
+        scripted.url = f"http://127.0.0.1:{port}"
+        yield scripted
+    finally:
+        for stream in scripted.streams:
+            stream.cancel()
+        await runner.cleanup()
 
 
 def kubeconfig(folder: Path, url: str, **user: str) -> str:

@@ -1,6 +1,7 @@
 """A stop comes to its end, and leaves nothing of ours behind, whatever the driver does meanwhile."""
 
 import asyncio
+import errno
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from dradriver.driver import Claim
 from dradriver.errors import UsageError
-from dradriver.node import background
+from dradriver.node import background, files
 from dradriver.node.errors import StateError
 from dradriver.node.locks import ClaimLocks
 from dradriver.node.steps import Step
@@ -115,9 +116,16 @@ async def test_a_collection_that_a_stop_meets_ends_before_the_state_is_closed(
     assert not [name for name in names if name.startswith("unprepare")]
 
 
-async def test_a_lock_file_that_cannot_be_opened_is_said(node: Node) -> None:
+async def test_a_lock_file_that_cannot_be_opened_is_said(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     plugin = node.plugin()
-    (plugin.config.data_dir("lamp.example.com") / "claims.lock").mkdir(parents=True)
+    open_lock = files.open_lock
+
+    def refused(path: Path) -> int:
+        if path.name == "claims.lock":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return open_lock(path)
+
+    monkeypatch.setattr(files, "open_lock", refused)
     with pytest.raises(StateError, match=r"claims\.lock"):
         await plugin.start()
 

@@ -34,7 +34,7 @@ def test_a_mount_without_a_type_is_written_as_a_bind_mount() -> None:
     found = spec(ContainerEdits(mounts=[Mount("/a", "/b"), Mount("/c", "/d", ["ro"])]))
     assert found is not None
     options = [mount.options for mount in found.devices[0].container_edits.mounts]
-    assert options == [["rbind"], ["rbind", "ro"]]
+    assert options == [("rbind",), ("rbind", "ro")]
 
 
 def test_devices_without_edits_are_left_out_and_keep_their_numbers() -> None:

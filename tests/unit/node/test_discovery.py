@@ -135,7 +135,8 @@ def test_a_pool_without_a_name_is_the_nodes() -> None:
     ("returned", "message"),
     [
         (None, "a list of devices or pools is wanted"),
-        (["gpu-0"], "returned 'gpu-0' among others"),
+        (["gpu-0"], r"returned 'gpu-0' \(str\) at index 0"),
+        ({"gpu-0": 1}, "a list of devices or pools is wanted"),
         ([Device("a"), Pool("p")], "both pools and devices"),
     ],
 )

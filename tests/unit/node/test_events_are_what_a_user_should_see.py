@@ -1,6 +1,8 @@
 """Events of claims and of the Node: few, counted, and never waited for."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import get_args
 
@@ -103,6 +105,18 @@ async def test_state_that_was_set_aside_is_an_event(node: Node) -> None:
     async with node.running():
         event = await node.api.event("StateSetAside")
     assert f"{FILE_NAME}.corrupt-" in event["message"]
+
+
+async def test_state_that_has_lost_a_claim_is_an_event(node: Node) -> None:
+    claim = node.api.add(allocated("claim", "lamp-0"))
+    async with node.running() as running:
+        await prepare(running, claim)
+    with closing(sqlite3.connect(node.config().data_dir(DRIVER) / FILE_NAME)) as connection, connection:
+        connection.execute("DELETE FROM claims")
+    async with node.running():
+        event = await node.api.event("StateLostClaims")
+    assert claim.metadata.uid in event["message"]
+    assert event["involvedObject"]["kind"] == "Node"
 
 
 async def test_statuses_that_the_api_server_refuses_are_one_event(node: Node) -> None:

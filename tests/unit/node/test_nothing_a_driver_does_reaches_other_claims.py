@@ -28,31 +28,35 @@ from dradriver.node.service import ClaimService
 from dradriver.node.traffic import Traffic
 from tests.unit.node.world import DRIVER, NODE, LampDriver, World, allocated, ref
 
-WRONG: dict[str, Any] = {
-    "an object for a condition": PreparedDevice(conditions=cast(Any, (object(),))),
-    "half a condition": PreparedDevice(conditions=cast(Any, ({"type": "Ready"},))),
-    "a text for a time": PreparedDevice(
+WRONG: dict[str, Callable[[], PreparedDevice]] = {
+    "an object for a condition": lambda: PreparedDevice(conditions=cast(Any, (object(),))),
+    "half a condition": lambda: PreparedDevice(conditions=cast(Any, ({"type": "Ready"},))),
+    "a text for a time": lambda: PreparedDevice(
         conditions=(Condition(type="Ready", status="True", last_transition_time=cast(datetime, "now")),)
     ),
-    "one address for a list": PreparedDevice(network=NetworkData(ips=cast(Any, "10.0.0.1/8"))),
-    "a number for a name": PreparedDevice(network=NetworkData(interface_name=cast(str, 5))),
-    "a path that is no text": PreparedDevice(
+    "one address for a list": lambda: PreparedDevice(network=NetworkData(ips=cast(Any, "10.0.0.1/8"))),
+    "a number for a name": lambda: PreparedDevice(network=NetworkData(interface_name=cast(str, 5))),
+    "a path that is no text": lambda: PreparedDevice(
         edits=ContainerEdits(device_nodes=[DeviceNode(cast(str, Path("/dev/lamp")))])
     ),
-    "a text for a device node": PreparedDevice(edits=ContainerEdits(device_nodes=cast(Any, ["/dev/lamp"]))),
-    "no edits": PreparedDevice(edits=cast(ContainerEdits, None)),
-    "a number for a CDI ID": PreparedDevice(cdi_ids=cast(Any, (5,))),
-    "no CDI IDs": PreparedDevice(cdi_ids=cast(Any, None)),
-    "half a character in data": PreparedDevice(data={"serial": "\ud800"}),
-    "half a character in the environment": PreparedDevice(edits=ContainerEdits(env={"LAMP": "\ud800"})),
+    "a text for a device node": lambda: PreparedDevice(
+        edits=ContainerEdits(device_nodes=cast(Any, ["/dev/lamp"]))
+    ),
+    "no edits": lambda: PreparedDevice(edits=cast(ContainerEdits, None)),
+    "a number for a CDI ID": lambda: PreparedDevice(cdi_ids=cast(Any, (5,))),
+    "no CDI IDs": lambda: PreparedDevice(cdi_ids=cast(Any, None)),
+    "half a character in data": lambda: PreparedDevice(data={"serial": "\ud800"}),
+    "half a character in the environment": lambda: PreparedDevice(edits=ContainerEdits(env={"LAMP": "\ud800"})),
 }
 
 
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG.keys())
-async def test_an_answer_of_wrong_types_fails_its_claim_alone(world: World, wrong: PreparedDevice) -> None:
+async def test_an_answer_of_wrong_types_fails_its_claim_alone(
+    world: World, wrong: Callable[[], PreparedDevice]
+) -> None:
     async with world.running() as process:
         good = process.driver.answer
-        process.driver.answer = lambda _: wrong
+        process.driver.answer = lambda _: wrong()
         with pytest.raises(DriverError, match=r"prepare\(\) of claim default/wrong"):
             await process.preparation.prepare(allocated("wrong", "lamp-0"))
         process.driver.answer = good

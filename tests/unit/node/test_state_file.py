@@ -13,13 +13,15 @@ from typing import Any
 
 import pytest
 
+from dradriver.errors import InvalidObjectError
 from dradriver.node import files, state_file
 from dradriver.node.claim_states import ClaimEvent, ClaimState, IllegalMoveError
 from dradriver.node.errors import StateError
-from dradriver.node.records import ClaimRecord
+from dradriver.node.records import ClaimRecord, RecordedDevice, decode_record, encode_record
 from dradriver.node.report import node_status
 from dradriver.node.rows import Rows
 from dradriver.node.state import State
+from dradriver.node.state_schema import DamagedError, with_digest, without_digest
 from tests.unit.node.world import World, allocated
 
 
@@ -29,25 +31,60 @@ async def opened(path: Path) -> State:
     return state
 
 
+def device(name: str) -> RecordedDevice:
+    return RecordedDevice(request="request", pool="node-1", device=name)
+
+
+STATEMENTS = {
+    "newer": "PRAGMA user_version = 1000",
+    "version below zero": "PRAGMA user_version = -1",
+    "no version": "PRAGMA user_version = 0",
+    "older version": "PRAGMA user_version = 1",
+    "foreign": "PRAGMA application_id = 1",
+    "bad row": "UPDATE claims SET record = X'7B'",
+    "bad state": "UPDATE claims SET state = 'lost'",
+    "bad text": "UPDATE claims SET boot_id = CAST(X'FF' AS TEXT)",
+    "other device": "UPDATE claims SET record = CAST(replace(CAST(record AS TEXT), 'p-0', 'p-1') AS BLOB)",
+    "other claim": "UPDATE claims SET uid = 'uid'",
+    "other state": "UPDATE claims SET state = 'unpreparing'",
+    "other offer": "UPDATE offers SET value = CAST(replace(CAST(value AS TEXT), 'lamp-0', 'lamp-1') AS BLOB)",
+    "trigger": "CREATE TRIGGER more AFTER INSERT ON claims BEGIN DELETE FROM claims; END",
+}
+BYTES = {
+    "schema that is no UTF-8": (b"record BLOB", b"record \xffLOB"),
+    "schema without a column": (b"boot_id TEXT", b"bo\x00t_id TEXT"),
+    "schema with another column": (b"boot_id TEXT", b"root_id TEXT"),
+    "header of another format": (b"SQLite format 3", b"SQLite format 4"),
+}
+
+
 def damaged(path: Path, how: str) -> None:
+    data = bytearray(path.read_bytes())
     if how == "garbage":
         path.write_bytes(b"this is no database" * 100)
     elif how == "torn":
-        path.write_bytes(path.read_bytes()[:5000])
+        path.write_bytes(data[:5000])
+    elif how == "header that forbids writing":
+        data[18] = 3
+        path.write_bytes(data)
+    elif how == "index that lacks a row":
+        with closing(sqlite3.connect(path)) as connection:
+            (page,) = connection.execute("SELECT rootpage FROM sqlite_schema WHERE type = 'index'").fetchone()
+        cells = (page - 1) * 4096 + 3
+        data[cells : cells + 2] = bytes(2)
+        path.write_bytes(data)
+    elif how in BYTES:
+        assert BYTES[how][0] in data
+        path.write_bytes(data.replace(*BYTES[how], 1))
     else:
         with closing(sqlite3.connect(path)) as connection, connection:
-            connection.execute(
-                {
-                    "newer": "PRAGMA user_version = 1000",
-                    "foreign": "PRAGMA application_id = 1",
-                    "bad row": "UPDATE claims SET record = X'7B'",
-                    "bad state": "UPDATE claims SET state = 'lost'",
-                    "bad text": "UPDATE claims SET boot_id = CAST(X'FF' AS TEXT)",
-                }[how]
-            )
+            connection.execute(STATEMENTS[how])
 
 
-@pytest.mark.parametrize("how", ["garbage", "torn", "newer", "foreign", "bad row", "bad state", "bad text"])
+DAMAGES = ["garbage", "torn", "header that forbids writing", "index that lacks a row", *BYTES, *STATEMENTS]
+
+
+@pytest.mark.parametrize("how", DAMAGES)
 async def test_an_unreadable_file_is_set_aside_and_rebuilt(world: World, how: str) -> None:
     claim = world.api.add(allocated("claim", "lamp-0"))
     async with world.running() as process:
@@ -64,6 +101,27 @@ async def test_an_unreadable_file_is_set_aside_and_rebuilt(world: World, how: st
     assert aside.name.startswith("state.db.corrupt-")
     assert before
     assert aside.read_bytes() == broken
+
+
+def test_no_byte_of_a_row_changes_unnoticed() -> None:
+    text = encode_record(ClaimRecord(uid="uid-1", name="claim", devices=[device("lamp-0"), device("lamp-1")]))
+    stored = with_digest(text, "uid-1")
+    assert without_digest(stored, "uid-1") == text
+    for place in range(len(stored)):
+        for bit in range(8):
+            changed = bytearray(stored)
+            changed[place] ^= 1 << bit
+            try:
+                read = decode_record(without_digest(bytes(changed), "uid-1"))
+            except (DamagedError, InvalidObjectError):
+                continue
+            assert read == decode_record(text), (place, bit)
+
+
+def test_a_row_of_a_version_without_digests_is_read() -> None:
+    text = encode_record(ClaimRecord(uid="uid-1"))
+    assert without_digest(text, "uid-1") == text
+    assert decode_record(with_digest(text, "uid-1")) == decode_record(text)  # and that version reads ours
 
 
 async def test_nothing_is_prepared_until_the_state_is_rebuilt(world: World) -> None:

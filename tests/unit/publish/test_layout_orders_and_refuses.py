@@ -1,5 +1,7 @@
 """The order that devices are offered in, and what a publisher refuses before it sends anything."""
 
+from functools import partial
+
 import pytest
 
 from dradriver.errors import InvalidObjectError
@@ -26,6 +28,18 @@ def test_what_consumes_least_comes_first_and_the_whole_device_last() -> None:
     counters, slice_ = layout(Pool("p", devices, (GPU,)), "d", "node")
     assert counters.shared_counters == [GPU]
     assert [device.name for device in slice_.devices] == ["small-b", "small-a", "big", "whole"]
+
+
+def test_devices_that_are_ready_come_before_those_with_binding_conditions() -> None:
+    waits = partial(Device, binding_conditions=["attached"], binding_failure_conditions=["failed"])
+    devices = (
+        waits("slow-small", consumes_counters=takes("5Gi", 1)),
+        waits("slow"),
+        Device("ready-whole", consumes_counters=takes("40Gi", 7)),
+        Device("ready-small", consumes_counters=takes("5Gi", 1)),
+    )
+    _, slice_ = layout(Pool("p", devices, (GPU,)), "d", "node")
+    assert [device.name for device in slice_.devices] == ["ready-small", "ready-whole", "slow", "slow-small"]
 
 
 def test_devices_without_counters_keep_the_drivers_order() -> None:

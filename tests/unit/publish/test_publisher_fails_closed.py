@@ -223,7 +223,7 @@ async def test_when_the_gate_goes_off_the_next_write_withdraws(tmp_path: Path) -
         async with world.publisher() as publisher:
             publisher.want([BOUND])
             await publisher.settled(10)
-            assert await world.devices() == ["fabric", "plain"]
+            assert await world.devices() == ["plain", "fabric"]
         await world.regate(DRADeviceBindingConditions=False)
         async with world.publisher() as publisher:
             publisher.want([Pool("gpus", (*BOUND.devices, Device("more")))])

@@ -19,6 +19,7 @@ from dradriver.model.slices import PoolReference, ResourceSlice, ResourceSliceSp
 from dradriver.publish import PoolState, sync
 from dradriver.publish.holders import ClaimsOnServer
 from dradriver.publish.holding import Hold, affected_devices, hold_back
+from dradriver.publish.published_counters import PublishedCounters
 from tests.unit.publish.conftest import DRIVER, Reports, World, a_world
 
 
@@ -31,12 +32,12 @@ OLD = Pool("gpus", (part("a", 1), part("b", 1)), (SET,))
 NEW = Pool("gpus", (part("a", 2), part("b", 2), Device("c")), (SET,))
 
 
-def seen(pool: Pool) -> list[ResourceSlice]:
+def seen(pool: Pool) -> PublishedCounters:
     reference = PoolReference(name="gpus", generation=1, resource_slice_count=1)
     spec = ResourceSliceSpec(
         driver="d", pool=reference, devices=list(pool.devices), shared_counters=list(pool.counter_sets)
     )
-    return [ResourceSlice(metadata=ObjectMeta(name="00000-d"), spec=spec)]
+    return PublishedCounters([ResourceSlice(metadata=ObjectMeta(name="00000-d"), spec=spec)])
 
 
 class Claims:
@@ -116,7 +117,11 @@ def test_what_does_not_fit_together_waits_as_a_whole() -> None:
 
 
 def test_what_an_incomplete_new_generation_lacks_is_taken_from_the_one_before() -> None:
-    (before,) = seen(OLD)
+    reference = PoolReference(name="gpus", generation=1, resource_slice_count=1)
+    spec = ResourceSliceSpec(
+        driver="d", pool=reference, devices=list(OLD.devices), shared_counters=list(OLD.counter_sets)
+    )
+    before = ResourceSlice(metadata=ObjectMeta(name="00000-d"), spec=spec)
     begun = replace(
         before,
         metadata=ObjectMeta(name="00001-d"),
@@ -126,7 +131,7 @@ def test_what_an_incomplete_new_generation_lacks_is_taken_from_the_one_before() 
             devices=[],
         ),
     )
-    pool = hold_back(NEW, [before, begun], {"a"}).pool
+    pool = hold_back(NEW, PublishedCounters([before, begun]), {"a"}).pool
     assert pool is not None
     assert part("a", 1) in pool.devices
 

@@ -98,12 +98,13 @@ async def test_pools_of_an_earlier_life_go_too_but_not_before_anything_is_wanted
 async def test_one_bad_pool_blocks_no_other(world: World) -> None:
     bad = Pool("bad", (Device("A"),))
     twice = Pool("twice")
-    async with world.publisher() as publisher:
+    async with world.publisher(origin=" (leds.py:12)") as publisher:
         publisher.want([bad, twice, twice, PARTS])
         status = await publisher.settled(10)
     assert status["gpus"].state is PoolState.PUBLISHED
     assert status["bad"].state is PoolState.REFUSED
     assert status["bad"].message.startswith("devices[A].name: 'A' is not a DNS label")
+    assert status["bad"].message.endswith(" (leds.py:12)")
     assert "given 2 times" in status["twice"].message
 
 

@@ -63,7 +63,8 @@ async def test_a_slice_that_appears_while_its_pool_is_deleted_goes_too() -> None
     slices = SimpleNamespace(
         of=lambda _pool: list(there), synced=AsyncMock(), deleted=there.remove, problem=None
     )
-    desk: Any = SimpleNamespace(slices=slices, client=SimpleNamespace(delete=delete), report=lambda _: None)
+    client = SimpleNamespace(delete=delete)
+    desk: Any = SimpleNamespace(slices=slices, client=client, report=lambda _: None, published={})
     worker = PoolWorker("gpus", desk)
     worker.want(None)
     await worker.run()

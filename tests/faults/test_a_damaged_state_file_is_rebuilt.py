@@ -1,0 +1,53 @@
+"""Random damage to the files of the prepared state: the driver starts, rebuilds, and gives no device twice.
+
+A process starts on one damaged file after the other; one that crashes or hangs is a failure too. KILLS in the
+environment says how many files (ten times as many), SEED repeats a run.
+"""
+
+import asyncio
+import os
+import random
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+FILES = 10 * int(os.environ.get("KILLS", "12"))
+SEED = int(os.environ.get("SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
+LONGEST_SECONDS = 60
+
+
+@pytest.mark.timeout(60 + FILES)
+async def test_whatever_is_damaged_the_driver_starts_and_gives_no_device_twice(tmp_path: Path) -> None:
+    print(f"SEED={SEED} FILES={FILES}")
+    errors = tmp_path / "errors"
+    with errors.open("wb") as log:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "tests.faults.damaged_states", str(tmp_path), str(SEED), "0", str(FILES)),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=log,
+        )
+    assert process.stdout is not None
+    outcomes: Counter[str] = Counter()
+    try:
+        for _ in range(FILES):
+            case, outcome = [await line_of(process.stdout) for _ in ("case", "outcome")]
+            assert outcome, f"SEED={SEED}: file {case}\n{errors.read_text()}"
+            outcomes[outcome] += 1
+        assert await process.wait() == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    print(dict(outcomes))
+    assert outcomes.keys() == {"set aside", "rebuilt in place", "knew all"}
+
+
+async def line_of(output: asyncio.StreamReader) -> str:
+    """The next line; nothing if there is none, or none comes."""
+    try:
+        async with asyncio.timeout(LONGEST_SECONDS):
+            return (await output.readline()).decode().strip()
+    except TimeoutError:
+        return ""

@@ -1,0 +1,197 @@
+"""While a claim holds a device, its counters are those that the driver last published (KEP-4815, KEP-5963).
+
+What somebody else writes into a slice, deletes, or what a pool lacks for a moment is no reason to count anew.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from dradriver.kube import SLICES, Client, PatchKind
+from dradriver.model.claim import DeviceId
+from dradriver.model.counters import CounterConsumption, CounterSet
+from dradriver.model.device import Device
+from dradriver.model.pool import Pool
+from dradriver.model.slices import ResourceSlice
+from dradriver.publish import PoolState, sync
+from tests.unit.publish.conftest import Reports, World, a_world
+
+
+def part(name: str, memory: int, *groups: str) -> Device:
+    return Device(name, consumes_counters=[CounterConsumption("gpu", {"memory": memory}, list(groups))])
+
+
+MEMORY = CounterSet("gpu", {"memory": 4})
+POOL = Pool("gpus", (part("half", 2, "mig"), part("whole", 4, "mig")), (MEMORY,))
+
+
+class Claims:
+    """The claims that hold devices, until a test releases them."""
+
+    def __init__(self, *held: str) -> None:
+        self.held = set(held)
+
+    async def __call__(self, devices: AbstractSet[DeviceId], /) -> Mapping[DeviceId, str]:
+        return {device: f"ns/{device.device}" for device in devices if device.device in self.held}
+
+
+def published(slices: list[ResourceSlice], pool: Pool) -> bool:
+    devices = {d.name: d for item in slices for d in item.spec.devices}
+    sets = {s.name: s for item in slices for s in item.spec.shared_counters}
+    return devices == {d.name: d for d in pool.devices} and sets == {s.name: s for s in pool.counter_sets}
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with a_world(tmp_path, DRADeviceCompatibilityGroups=True) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sync, "_HELD_SECONDS", (0.02, 0.02))
+
+
+TWO_OF_GPU: dict[str, Any] = {"counterSet": "gpu", "counters": {"memory": {"value": "2"}}}
+FOREIGN: dict[str, Any] = {
+    "a counter set is enlarged": {"sharedCounters": [{"name": "gpu", "counters": {"memory": {"value": "40"}}}]},
+    "a consumption is cleared": {"devices": [{"name": "half"}, {"name": "whole"}]},
+    "a group is added": {
+        "devices": [
+            {
+                "name": name,
+                "consumesCounters": [
+                    {
+                        "counterSet": "gpu",
+                        "counters": {"memory": {"value": "1"}},
+                        "compatibilityGroups": ["other"],
+                    }
+                ],
+            }
+            for name in ("half", "whole")
+        ]
+    },
+}
+
+
+async def patch_by_somebody_else(world: World, spec: Mapping[str, Any]) -> None:
+    """Replaces a field of the slice that has it, as `kubectl edit` would."""
+    (field,) = spec
+    async with await Client.connect(world.kubeconfig, user_agent="kubectl") as client:
+        for item in await world.slices():
+            if item.spec.devices if field == "devices" else item.spec.shared_counters:
+                await client.patch(SLICES, item.metadata.name, "", {"spec": spec}, PatchKind.MERGE, into=dict)
+
+
+@pytest.mark.parametrize("change", FOREIGN.values(), ids=FOREIGN)
+async def test_a_change_by_somebody_else_is_repaired_though_a_claim_holds_the_device(
+    world: World, change: Mapping[str, Any]
+) -> None:
+    async with world.publisher(holders=Claims("half")) as publisher:
+        publisher.want([POOL])
+        await publisher.settled(10)
+        await patch_by_somebody_else(world, change)
+        await world.until(lambda slices: published(slices, POOL))
+        assert (await publisher.settled(10))["gpus"].state is PoolState.PUBLISHED
+
+
+@pytest.mark.parametrize("change", FOREIGN.values(), ids=FOREIGN)
+async def test_a_change_by_somebody_else_while_no_driver_runs_is_repaired_too(
+    world: World, change: Mapping[str, Any]
+) -> None:
+    async with world.publisher() as publisher:
+        publisher.want([POOL])
+        await publisher.settled(10)
+    await patch_by_somebody_else(world, change)
+    async with world.publisher(holders=Claims("half")) as publisher:
+        publisher.want([POOL])
+        assert (await publisher.settled(10))["gpus"].state is PoolState.PUBLISHED
+    assert published(await world.slices(), POOL)
+
+
+async def test_an_enlarged_counter_set_is_repaired_also_where_the_driver_wants_other_consumption(
+    world: World,
+) -> None:
+    async with world.publisher() as publisher:
+        publisher.want([POOL])
+        await publisher.settled(10)
+    await patch_by_somebody_else(world, FOREIGN["a counter set is enlarged"])
+    async with world.publisher(holders=Claims("half")) as publisher:
+        publisher.want([replace(POOL, devices=(part("half", 1, "mig"), POOL.devices[1]))])
+        assert (await publisher.settled(10))["gpus"].state is PoolState.HELD
+    assert published(await world.slices(), POOL)
+
+
+async def test_what_an_earlier_process_published_is_kept_while_a_claim_holds_it(world: World) -> None:
+    async with world.publisher() as publisher:
+        publisher.want([POOL])
+        await publisher.settled(10)
+    async with world.publisher(holders=Claims("half")) as publisher:
+        publisher.want([replace(POOL, devices=(part("half", 1, "mig"), POOL.devices[1]))])
+        assert (await publisher.settled(10))["gpus"].state is PoolState.HELD
+    assert published(await world.slices(), POOL)
+
+
+async def test_a_slice_that_somebody_deletes_comes_back_as_it_was(world: World) -> None:
+    claims, reports = Claims("half"), Reports()
+    async with world.publisher(holders=claims, on_status=reports) as publisher:
+        publisher.want([POOL])
+        await publisher.settled(10)
+        publisher.want([replace(POOL, devices=(part("half", 1, "mig"), POOL.devices[1]))])
+        await reports.until(lambda status: status.state is PoolState.HELD)
+        for item in await world.slices():
+            await world.client.delete(SLICES, item.metadata.name)
+        await world.until(lambda slices: published(slices, POOL))
+
+
+async def test_a_pool_that_vanishes_and_comes_back_counts_what_is_held_as_before(world: World) -> None:
+    claims, reports = Claims("half"), Reports()
+    free = replace(POOL, devices=(Device("half"), POOL.devices[1]))
+    async with world.publisher(holders=claims, on_status=reports) as publisher:
+        publisher.want([POOL])
+        await publisher.settled(10)
+        publisher.want([])
+        await world.until(lambda slices: not slices)
+        publisher.want([free])
+        held = await reports.until(lambda status: status.state is PoolState.HELD)
+        assert held.held_by == ("ns/half",)
+        assert published(await world.slices(), POOL)
+        claims.held.clear()
+        await world.until(lambda slices: published(slices, free))
+
+
+async def test_a_device_that_vanishes_is_counted_again_when_its_counter_set_comes_back(world: World) -> None:
+    claims, reports = Claims("half"), Reports()
+    without = replace(POOL, devices=(POOL.devices[1],))
+    async with world.publisher(holders=claims, on_status=reports) as publisher:
+        publisher.want([POOL])
+        await publisher.settled(10)
+        publisher.want([Pool("gpus", (Device("plain"),))])
+        await world.until(lambda slices: published(slices, Pool("gpus", (Device("plain"),))))
+        publisher.want([without])
+        await reports.until(lambda status: status.state is PoolState.HELD)
+        await world.until(lambda slices: published(slices, POOL))
+        claims.held.clear()
+        await world.until(lambda slices: published(slices, without))
+
+
+async def test_a_device_that_vanished_while_it_was_free_is_forgotten(world: World) -> None:
+    asked: list[set[str]] = []
+
+    async def nobody(devices: AbstractSet[DeviceId], /) -> Mapping[DeviceId, str]:
+        asked.append({device.device for device in devices})
+        return {}
+
+    async with world.publisher(holders=nobody) as publisher:
+        publisher.want([POOL])
+        await publisher.settled(10)
+        for memory in (3, 2, 1):
+            publisher.want([Pool("gpus", (part("whole", memory),), (MEMORY,))])
+            await publisher.settled(10)
+            await asyncio.sleep(0)
+    assert asked == [{"half", "whole"}, {"whole"}, {"whole"}]
