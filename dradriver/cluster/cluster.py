@@ -8,9 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from dradriver.allocator import MAX_STEPS, Features
+from dradriver.allocator import MAX_STEPS, ORDERED, Features, Order
 from dradriver.cluster.apiserver import ApiServer, FeatureGates
-from dradriver.cluster.apiserver.gates import DEFAULTS
 from dradriver.cluster.cel_check import cel_problem
 from dradriver.cluster.folder import DataFolder
 from dradriver.cluster.kubelet import Kubelet
@@ -54,6 +53,7 @@ class Cluster:
         slice_cleanup_seconds: float = 30.0,
         binding_timeout_seconds: float = 600.0,
         max_steps: int = MAX_STEPS,
+        order: Order = ORDERED,
         scoring: ScoringStrategy | None = None,
     ) -> None:
         """Describes a cluster; nothing happens before `start`.
@@ -68,6 +68,7 @@ class Cluster:
             slice_cleanup_seconds: how long a driver may be away before its ResourceSlices are deleted.
             binding_timeout_seconds: how long after its allocation a claim may wait for binding conditions.
             max_steps: after how many tries of a device the allocator gives up on a node.
+            order: which devices of a node the scheduler prefers.
             scoring: which nodes are better for pods with extended resources; by default all are equally good.
 
         Raises:
@@ -84,6 +85,7 @@ class Cluster:
         self._slice_cleanup_seconds = slice_cleanup_seconds
         self._binding_timeout = timedelta(seconds=binding_timeout_seconds)
         self._max_steps = max_steps
+        self._order = order
         self._scoring = scoring
         self._runtime = _NO_NODES
         self._client: Client | None = None
@@ -174,9 +176,10 @@ class Cluster:
             self._client = await stack.enter_async_context(await Client.connect(str(self.kubeconfig_path)))
             self._controllers = Controllers(
                 self._client,
-                features=self._features(),
+                features=Features.of_gates(self._gates.resolved()),
                 binding_timeout=self._binding_timeout,
                 max_steps=self._max_steps,
+                order=self._order,
                 scoring=self._scoring,
                 taint_rules=self._gates.enabled("DRADeviceTaintRules"),
             )
@@ -222,9 +225,6 @@ class Cluster:
 
     def _kubelet_kubeconfig(self, name: str) -> Path:
         return self._folder.node(name) / "kubelet.kubeconfig"
-
-    def _features(self) -> Features:
-        return Features.of_gates({gate: self._gates.enabled(gate) for gate in DEFAULTS})
 
     async def _logs(
         self,

@@ -1,7 +1,7 @@
 """The API server's rules without the server: what a create of one object would be answered."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -22,6 +22,7 @@ from dradriver.errors import Problem
 __all__ = ["KINDS", "known_fields", "pod_resource_problems", "problems"]
 
 _STEP: Final = re.compile(r"[^.\[\]]+")
+_INDEX: Final = re.compile(r"\[([^\]]*)\]")
 
 
 def problems(kind: str, text: bytes, cel_check: CelCheck | None = None) -> Iterator[Problem]:
@@ -35,15 +36,13 @@ def problems(kind: str, text: bytes, cel_check: CelCheck | None = None) -> Itera
     Raises:
         msgspec.DecodeError: the text is not JSON.
     """
-    try:
-        value = parse(text, f"resource.{kind}")
-        if not isinstance(value, dict):
-            yield Problem("", "a JSON object is wanted")
-            return
-        obj, unknown = conform(f"resource.{kind}", value)
-    except TypeMismatchError as error:
-        yield Problem(error.place, str(error).removeprefix("json: "))
+    value = parse(text, f"resource.{kind}")
+    if not isinstance(value, dict):
+        yield Problem("", "a JSON object is wanted")
         return
+    mismatches: list[TypeMismatchError] = []
+    obj, unknown = conform(f"resource.{kind}", value, mismatches=mismatches)
+    yield from _of_types(mismatches)
     for message in unknown:
         path = message.removeprefix('unknown field "').removesuffix('"')
         yield Problem(path, f"{kind} of resource.k8s.io/v1 has no such field")
@@ -51,7 +50,30 @@ def problems(kind: str, text: bytes, cel_check: CelCheck | None = None) -> Itera
     generated = metadata.get("generateName")
     named = metadata if metadata.get("name") or not generated else {**metadata, "name": f"{generated}x"}
     for cause in (*create(named, subdomain), *_RULES[kind](obj, cel_check)):
-        yield Problem(cause.field, cause.message)
+        if not _follows(cause.field, mismatches):
+            yield Problem(cause.field, cause.message)
+
+
+def _of_types(mismatches: Iterable[TypeMismatchError]) -> Iterator[Problem]:
+    for error in mismatches:
+        yield Problem(error.place, str(error).removeprefix("json: "))
+
+
+def _follows(field: str, mismatches: Iterable[TypeMismatchError]) -> bool:
+    """Whether a rule may be broken only because a value of a wrong type was left out.
+
+    That is so where the value was, inside it, and in the object around it.
+    """
+    here = _dotted(field)
+    places = [_dotted(error.place) for error in mismatches]
+    return any(
+        place in {here, f"{here}.{place.rpartition('.')[2]}"} or here.startswith(f"{place}.")
+        for place in places
+    )
+
+
+def _dotted(path: str) -> str:
+    return _INDEX.sub(r".\1", path)
 
 
 def pod_resource_problems(text: bytes) -> Iterator[Problem]:
@@ -60,17 +82,16 @@ def pod_resource_problems(text: bytes) -> Iterator[Problem]:
     Raises:
         msgspec.DecodeError: the text is not a JSON object.
     """
-    try:
-        pod, _ = conform("core.Pod", msgspec.json.decode(text, type=dict[str, object]))
-    except TypeMismatchError as error:
-        yield Problem(error.place, str(error).removeprefix("json: "))
-        return
+    mismatches: list[TypeMismatchError] = []
+    pod, _ = conform("core.Pod", msgspec.json.decode(text, type=dict[str, object]), mismatches=mismatches)
+    yield from _of_types(mismatches)
     spec = pod.get("spec") or {}
     for field in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(field) or ()):
             path = f"spec.{field}[{index}].resources"
             for cause in container_amounts(container.get("resources") or {}, path):
-                yield Problem(cause.field, cause.message)
+                if not _follows(cause.field, mismatches):
+                    yield Problem(cause.field, cause.message)
 
 
 def known_fields(kind: str, path: str) -> list[str]:

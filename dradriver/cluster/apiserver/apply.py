@@ -216,7 +216,8 @@ def _merge(known: Field | None, live: JsonValue, value: JsonValue) -> JsonValue:
         return _merge_members(known.type if known else None, live, value)
     if isinstance(value, list) and isinstance(live, list) and known is not None:
         if known.list_type == "set":
-            return [*live, *(item for item in value if item not in live)]
+            present = {json.dumps(item) for item in live}
+            return [*live, *(item for item in value if json.dumps(item) not in present)]
         if known.list_type == "map":
             return _merge_items(known, live, value)
     return value

@@ -1,7 +1,7 @@
 """pods/binding: the scheduler's word that a pod goes to a node."""
 
 from dradriver.cluster.apiserver.backend import Server
-from dradriver.cluster.apiserver.decoding import read
+from dradriver.cluster.apiserver.decoding import read_options
 from dradriver.cluster.apiserver.requests import Request
 from dradriver.cluster.apiserver.resources import PODS
 from dradriver.cluster.apiserver.status import About, Cause, bad_request, conflict, invalid, not_found
@@ -16,7 +16,7 @@ def bind(server: Server, request: Request) -> None:
         StatusError: 404 without the pod, 409 for a pod that is bound, deleted or gated, 422
             without a node.
     """
-    binding = read(request, "core.Binding")
+    binding = read_options(request.body, request.content_type, "core.Binding")
     name = request.target.name or dig(binding, "metadata", "name") or ""
     node = dig(binding, "target", "name") or ""
     about = request.target.resource.about(name)

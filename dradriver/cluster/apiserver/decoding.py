@@ -1,22 +1,26 @@
 """From a request's body to an object: media type, kind, types, unknown fields."""
 
-import re
+import asyncio
+import contextlib
 from dataclasses import dataclass, field
 
 import msgspec
-import yaml
 
-from dradriver.cluster.apiserver import gojson
+from dradriver.cluster.apiserver import gojson, yamljson
 from dradriver.cluster.apiserver.requests import Request
 from dradriver.cluster.apiserver.resources import Resource
 from dradriver.cluster.apiserver.schema import protobuf
 from dradriver.cluster.apiserver.schema.decode import TypeMismatchError, conform, parse, thaw
-from dradriver.cluster.apiserver.status import StatusError, bad_request, unsupported_media_type
+from dradriver.cluster.apiserver.status import StatusError, bad_request, too_large, unsupported_media_type
 from dradriver.cluster.apiserver.validation.field import invalid as field_error
-from dradriver.cluster.apiserver.values import JsonValue, Object
+from dradriver.cluster.apiserver.values import JsonValue, Object, is_too_deep
 
 _JSON = frozenset({"application/json", "*/*", "", "application/octet-stream"})
 _YAML = frozenset({"application/yaml", "application/vnd.kubernetes.yaml"})
+_APPLY = "application/apply-patch+yaml"
+LARGEST_BODY = 3 * 1024 * 1024
+"""Bytes that the body of a request may have."""
+_QUICK = 16 * 1024
 
 
 @dataclass
@@ -33,39 +37,52 @@ def media_type(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
 
 
-def load(body: bytes, schema: str | None, *, allow_yaml: bool = False) -> JsonValue:
+def load(body: bytes, schema: str | None) -> JsonValue:
     """Parse a body.
 
     Raises:
-        StatusError: 400 for what is neither JSON nor, where allowed, YAML.
+        StatusError: 400 for what is not JSON, or is nested too deep.
     """
     try:
-        return parse(body, schema)
+        value = parse(body, schema)
+        if is_too_deep(value):
+            raise bad_request(_TOO_DEEP)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        if allow_yaml:
-            return _load_yaml(body, schema)
         raise bad_request(f"couldn't get version/kind; json parse error: {error}") from error
+    except RecursionError as error:
+        raise bad_request(_TOO_DEEP) from error
+    return value
 
 
-def _load_yaml(body: bytes, schema: str | None) -> JsonValue:
+_TOO_DEEP = "couldn't get version/kind; json parse error: exceeded max depth"
+
+
+def is_yaml(content_type: str) -> bool:
+    """Whether a body of this media type may be YAML."""
+    return media_type(content_type) in {*_YAML, _APPLY}
+
+
+async def as_json(body: bytes) -> bytes:
+    """A body that may be YAML as JSON. Large ones are read in a thread, so that others are answered meanwhile.
+
+    Raises:
+        StatusError: 400 for what is neither, 413 for what is too large as JSON.
+    """
+    with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        msgspec.json.decode(body)
+        return body
+    if len(body) <= _QUICK:
+        return _as_json(body)
+    return await asyncio.to_thread(_as_json, body)
+
+
+def _as_json(body: bytes) -> bytes:
     try:
-        # BaseLoader would lose types, SafeLoader makes dates of strings: JSON's types are what is wanted.
-        value = yaml.load(body, _JsonLoader)  # noqa: S506 -- a SafeLoader without dates
-    except yaml.YAMLError as error:
-        raise bad_request(f"error decoding YAML: {error}") from error
-    return parse(gojson.encode(value).encode(), schema)
-
-
-class _JsonLoader(yaml.SafeLoader):
-    yaml_implicit_resolvers = {
-        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-
-
-# YAML 1.1 has one-letter booleans, and Go's reader knows them.
-_JsonLoader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("[yYnN]$"), list("yYnN"))
-_JsonLoader.bool_values = {**yaml.SafeLoader.bool_values, "y": True, "n": False}
+        return yamljson.to_json(body, LARGEST_BODY)
+    except yamljson.TooLargeError as error:
+        raise too_large() from error
+    except yamljson.YamlError as error:
+        raise bad_request(f"error converting YAML to JSON: yaml: {error}") from error
 
 
 def decode(request: Request) -> Decoded:
@@ -76,6 +93,22 @@ def decode(request: Request) -> Decoded:
     """
     resource = request.target.resource
     return shape(request, resource, read(request, resource.schema))
+
+
+def read_options(body: bytes, content_type: str, schema: str) -> Object:
+    """A body that is not stored - a review, a binding, options of a request - with the types of its struct.
+
+    Raises:
+        StatusError: 400 or 415.
+    """
+    value = read_body(body, content_type, schema)
+    kind = schema.rpartition(".")[2]
+    if not isinstance(value, dict):
+        raise bad_request("couldn't get version/kind; json parse error: not an object")
+    try:
+        return conform(schema, value)[0]
+    except TypeMismatchError as error:
+        raise bad_request(f'{kind} in version "v1" cannot be handled as a {kind}: {error}') from error
 
 
 def read(request: Request, schema: str | None) -> JsonValue:
@@ -108,7 +141,7 @@ def read_body(body: bytes, content_type: str, schema: str | None) -> JsonValue:
             f"the object provided is unrecognized (must be of type {(schema or '').rpartition('.')[2]}): "
             "couldn't get version/kind; json parse error: unexpected end of JSON input (<empty>)"
         )
-    return load(body or b"{}", schema, allow_yaml=kind in _YAML)
+    return load(body or b"{}", schema)
 
 
 def _read_protobuf(body: bytes, schema: str) -> Object:

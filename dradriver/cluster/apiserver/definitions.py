@@ -22,7 +22,7 @@ class DefinitionController:
         for stored in server.store.all(CRDS):
             server.registry.define(stored.key[1], served(stored.object))
         # At once, within the write: a client may use a kind as soon as its definition was answered.
-        self._stop = server.store.listen(self._notice, CRDS)
+        server.store.listen(self._notice, CRDS)
 
     def _notice(self, change: Change) -> None:
         rows = served(change.after.object) if change.after is not None else ()
@@ -40,7 +40,6 @@ class DefinitionController:
                 await self._wake.wait()
         finally:
             stop()
-            self._stop()
 
     def _object_gone(self, change: Change) -> None:
         if change.after is None:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from dradriver.cluster.apiserver.backend import Server
-from dradriver.cluster.apiserver.decoding import read
+from dradriver.cluster.apiserver.decoding import read_options
 from dradriver.cluster.apiserver.requests import Request
 from dradriver.cluster.apiserver.resources import NAMESPACES, Resource
-from dradriver.cluster.apiserver.status import About, bad_request, conflict, forbidden, invalid
+from dradriver.cluster.apiserver.status import About, conflict, forbidden, invalid
 from dradriver.cluster.apiserver.store import Stored
 from dradriver.cluster.apiserver.strategies import strategy_of
 from dradriver.cluster.apiserver.validation.field import not_supported
@@ -20,6 +20,9 @@ from dradriver.cluster.apiserver.values import Object, copy, dig
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _PROPAGATION = {"Orphan": ORPHAN, "Foreground": FOREGROUND, "Background": ""}
 _PROTECTED = frozenset({"default", "kube-system", "kube-public"})
+
+_LONGEST_GRACE = 1 << 32
+"""Seconds; a longer time has no date."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +48,9 @@ def options_of(request: Request) -> Options:
     """Read the options from body and query.
 
     Raises:
-        StatusError: 400 for options that are none.
+        StatusError: 400 or 422 for options that are none.
     """
-    body = read(request, "meta.DeleteOptions")
-    if not isinstance(body, dict):
-        raise bad_request("couldn't get version/kind; json parse error: not an object")
+    body = read_options(request.body, request.content_type, "meta.DeleteOptions")
     grace = body.get("gracePeriodSeconds")
     if grace is None and request.query.get("gracePeriodSeconds"):
         grace = request.number("gracePeriodSeconds")
@@ -82,7 +83,7 @@ def delete(server: Server, resource: Resource, old: Stored, options: Options) ->
     grace = strategy_of(resource).grace(obj, options.grace)
     pending = metadata.get("deletionTimestamp") is not None
     if not pending or grace < metadata.get("deletionGracePeriodSeconds", 0):
-        at = server.now() + timedelta(seconds=grace)
+        at = server.now() + timedelta(seconds=min(grace, _LONGEST_GRACE))
         metadata["deletionTimestamp"] = at.strftime("%Y-%m-%dT%H:%M:%SZ")
         metadata["deletionGracePeriodSeconds"] = grace
     _propagate(metadata, options.propagation, pending=pending)

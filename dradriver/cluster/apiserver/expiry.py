@@ -1,21 +1,27 @@
-"""Events are kept for an hour, as the real server keeps them."""
+"""Events are kept for an hour, as kube-apiserver keeps them, and of very many only the newest.
+
+kube-apiserver sets no limit to their number. Here they are in memory, in the process that also schedules.
+"""
 
 import asyncio
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from dradriver.cluster.apiserver.backend import Server
 from dradriver.cluster.apiserver.resources import EVENTS
 from dradriver.cluster.apiserver.schema.decode import parse_time
+from dradriver.cluster.apiserver.store import Stored
 
 _LIFETIME = timedelta(hours=1)
-_PERIOD = 60.0
+_PERIOD = 10.0
+MOST_EVENTS = 4096
 
 
 class EventExpiry:
-    """Removes events that have not changed for an hour."""
+    """Removes events that have not changed for an hour, and the oldest of more than `most`."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, most: int = MOST_EVENTS) -> None:
         self._server = server
+        self._most = most
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -25,9 +31,16 @@ class EventExpiry:
 
     def expire(self) -> None:
         """Remove what has expired by now."""
+        store = self._server.store
+        by_age = sorted(((_last_seen(each), each.revision, each) for each in store.all(EVENTS)), reverse=True)
         oldest = self._server.now() - _LIFETIME
-        for stored in self._server.store.all(EVENTS):
-            obj = stored.object
-            seen = obj.get("lastTimestamp") or obj.get("eventTime") or obj["metadata"]["creationTimestamp"]
-            if parse_time(seen) < oldest and parse_time(obj["metadata"]["creationTimestamp"]) < oldest:
-                self._server.store.delete(stored)
+        for number, (seen, _, event) in enumerate(by_age):
+            if number >= self._most or seen < oldest:
+                store.delete(event)
+
+
+def _last_seen(event: Stored) -> datetime:
+    obj = event.object
+    created = parse_time(obj["metadata"]["creationTimestamp"])
+    seen = obj.get("lastTimestamp") or obj.get("eventTime")
+    return max(created, parse_time(seen)) if seen else created

@@ -102,7 +102,11 @@ def repeated(name: str, obj: Object) -> Iterator[Path]:
         kind = known.type if known is not None else None
         if isinstance(value, list) and known is not None and known.list_type == "map":
             keys = [item_key(item, known.keys) for item in value]
-            yield from ((*path, key) for index, key in enumerate(keys) if key in keys[:index])
+            seen: set[str] = set()
+            for key in keys:
+                if key in seen:
+                    yield (*path, key)
+                seen.add(key)
             for key, item in zip(keys, value, strict=True):
                 element = Field(kind.element, omitempty=False) if kind and kind.element else None
                 yield from visit(element, item, (*path, key))

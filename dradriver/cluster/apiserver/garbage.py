@@ -58,7 +58,10 @@ class GarbageCollector:
         for dependent in self._dependents.pop(uid, {}):
             self._queue.put_nowait(dependent)
         for owner in owners(change.last):
-            self._dependents.get(owner["uid"], {}).pop(where, None)
+            dependents = self._dependents.get(owner["uid"], {})
+            dependents.pop(where, None)
+            if not dependents:
+                self._dependents.pop(owner["uid"], None)
             if owner["uid"] in self._uids:
                 self._queue.put_nowait(self._uids[owner["uid"]])
 

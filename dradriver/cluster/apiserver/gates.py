@@ -84,3 +84,7 @@ class FeatureGates:
         if gate in self.settings:
             return self.settings[gate]
         return DEFAULTS[gate] and all(self.enabled(need) for need in REQUIRES.get(gate, ()))
+
+    def resolved(self) -> Mapping[str, bool]:
+        """Every gate and whether it is on, for components that know nothing of defaults and requirements."""
+        return {gate: self.enabled(gate) for gate in DEFAULTS}

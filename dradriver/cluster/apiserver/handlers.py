@@ -3,17 +3,18 @@
 import asyncio
 import contextlib
 import logging
+import unicodedata
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from aiohttp import web
+from aiohttp import http_exceptions, web
 
 from dradriver.cluster.apiserver import discovery, openapi, reads, watching, writes
 from dradriver.cluster.apiserver.authorization import admit_pod, authorize
 from dradriver.cluster.apiserver.backend import Server
 from dradriver.cluster.apiserver.binding import bind
-from dradriver.cluster.apiserver.decoding import read
+from dradriver.cluster.apiserver.decoding import as_json, is_yaml, read_options
 from dradriver.cluster.apiserver.deletion import Deleted, delete, options_of
 from dradriver.cluster.apiserver.faults import Fault, Faults
 from dradriver.cluster.apiserver.identity import Tokens, User
@@ -30,6 +31,7 @@ from dradriver.cluster.apiserver.status import (
     no_such_path,
     not_found,
     success,
+    too_large,
     unauthorized,
 )
 from dradriver.cluster.apiserver.validation.field import invalid as field_error
@@ -48,7 +50,7 @@ _NO_LOG_OPTIONS = {
     "sinceSeconds": "it keeps no times of lines",
     "previous": "only the log of the latest run can be read",
 }
-_SHORTEST_TOKEN = 600  # seconds
+_SHORTEST_TOKEN, _LONGEST_TOKEN = 600, 1 << 32  # seconds
 _OPEN = frozenset({"/healthz", "/livez", "/readyz"})
 
 
@@ -82,7 +84,7 @@ class Handler:
         return self._document(http, path.rstrip("/"))
 
     def _authenticate(self, http: web.BaseRequest) -> User:
-        scheme, _, token = http.headers.get("Authorization", "").partition(" ")
+        scheme, _, token = _header(http, "Authorization").partition(" ")
         user = self.tokens.user(token.strip()) if scheme.lower() == "bearer" else None
         if user is None:
             raise unauthorized()
@@ -91,7 +93,7 @@ class Handler:
     def _document(self, http: web.BaseRequest, path: str) -> web.StreamResponse:
         if http.method not in {"GET", "HEAD"}:
             raise method_not_allowed()
-        registry, accept = self.server.registry, http.headers.get("Accept", "")
+        registry, accept = self.server.registry, _header(http, "Accept")
         if path in {"/api", "/apis"} and discovery.wants_aggregated(accept):
             document = discovery.aggregated(registry, core=path == "/api")
             return _json(encode(document), content_type=discovery.AGGREGATED)
@@ -106,20 +108,15 @@ class Handler:
     async def _resource(self, http: web.BaseRequest, user: User) -> web.StreamResponse:
         _refuse_streams(http.path)
         query = {key: http.query[key] for key in http.query}
-        body = await http.read() if http.can_read_body else b""
+        body, content_type = await _body(http), _header(http, "Content-Type")
+        if is_yaml(content_type) and body:
+            body = await as_json(body)
         if http.path in REVIEWS and http.method == "POST":
-            return _json(encode(review(http.path, user, body, http.headers.get("Content-Type", ""))), 201)
+            return _json(encode(review(http.path, user, body, content_type)), 201)
         watch = query.get("watch", "").lower() in {"1", "true"}
         target = route(http.method, http.path, watch, self.server.registry)
-        headers = http.headers
         request = Request(
-            target,
-            query,
-            user,
-            body,
-            headers.get("Content-Type", ""),
-            headers.get("Accept", ""),
-            headers.get("User-Agent", ""),
+            target, query, user, body, content_type, _header(http, "Accept"), _header(http, "User-Agent")
         )
         self._authorize(request)
         fault = self.faults.take(target.verb, target.what)
@@ -196,12 +193,14 @@ class Handler:
     def _token(self, request: Request) -> web.Response:
         target = request.target
         self.server.existing(request)
-        body = read(request, "authentication.TokenRequest")
+        body = read_options(request.body, request.content_type, "authentication.TokenRequest")
         seconds = dig(body, "spec", "expirationSeconds") or 3600
-        if seconds < _SHORTEST_TOKEN:
-            why = field_error(
-                "spec.expirationSeconds", seconds, "may not specify a duration less than 10 minutes"
+        if not _SHORTEST_TOKEN <= seconds <= _LONGEST_TOKEN:
+            short = seconds < _SHORTEST_TOKEN
+            rule = (
+                f"may not specify a duration {'less than 10 minutes' if short else 'larger than 2^32 seconds'}"
             )
+            why = field_error("spec.expirationSeconds", seconds, rule)
             raise invalid(About("authentication.k8s.io", "TokenRequest"), [why])
         node = self._bound_node(target.namespace, dig(body, "spec", "boundObjectRef") or {})
         token = self.tokens.token(f"sa:{target.namespace}:{target.name}{node and ':' + node}")
@@ -234,8 +233,10 @@ class Handler:
     def _written(self, request: Request, answer: writes.Answer) -> web.Response:
         response = _json(reads.encoder(self.server, request).one(answer.stored), answer.code)
         for warning in answer.warnings:
-            quoted = warning.replace("\\", "\\\\").replace('"', '\\"')
-            response.headers.add("Warning", f'299 - "{quoted}"')
+            # As Go's: a warning that a header can't hold is left out.
+            if not any(unicodedata.category(character) in {"Cc", "Cs"} for character in warning):
+                quoted = warning.replace("\\", "\\\\").replace('"', '\\"')
+                response.headers.add("Warning", f'299 - "{quoted}"')
         return response
 
     def _delete(self, request: Request) -> web.Response:
@@ -289,8 +290,11 @@ class Handler:
                 raise bad_request(f"the embedded cluster does not offer {option} for logs: {meaning}")
         container = query.get("container") or pod["spec"]["containers"][0]["name"]
         if self.pod_logs is None:
-            raise internal("no kubelet serves logs here")
+            raise bad_request("no kubelet serves logs here")
         tail = request.number("tailLines") if query.get("tailLines") else None
+        if tail is not None and tail < 0:
+            why = field_error("tailLines", tail, "must be greater than or equal to 0")
+            raise invalid(About("", "PodLogOptions"), [why])
         target, follow = request.target, request.flag("follow")
         try:
             chunks = await self.pod_logs(target.namespace, target.name, container, follow, tail)
@@ -304,6 +308,18 @@ class Handler:
         return response
 
 
+async def _body(http: web.BaseRequest) -> bytes:
+    try:
+        return await http.read() if http.can_read_body else b""
+    except (web.RequestPayloadError, http_exceptions.HttpProcessingError) as error:
+        raise bad_request(f"the body of the request can't be read: {type(error).__name__}") from error
+
+
+def _header(http: web.BaseRequest, name: str) -> str:
+    """A header as text; bytes that are not UTF-8 are replaced, so that it can be answered and stored."""
+    return http.headers.get(name, "").encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 def _refuse_streams(path: str) -> None:
     parts = path.strip("/").split("/")
     if len(parts) == 7 and parts[4] == "pods" and parts[6] in _STREAMS:
@@ -315,7 +331,7 @@ def _status_of(http: web.BaseRequest, error: Exception) -> StatusError:
     if isinstance(error, StatusError):
         return error
     if isinstance(error, web.HTTPRequestEntityTooLarge):
-        return StatusError(413, "RequestEntityTooLarge", "Request entity too large: limit is 3145728")
+        return too_large()
     _LOG.error("%s %s failed", http.method, http.path, exc_info=error)
     return internal(f"{type(error).__name__}: {error}")
 

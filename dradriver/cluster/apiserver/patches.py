@@ -6,16 +6,22 @@ on the real server.
 """
 
 import json
+import re
 
 import msgspec
 
 from dradriver.cluster.apiserver import gojson
-from dradriver.cluster.apiserver.schema.decode import parse_at, thaw
+from dradriver.cluster.apiserver.schema.decode import parse_at
 from dradriver.cluster.apiserver.schema.types import Field, Type, struct
-from dradriver.cluster.apiserver.status import StatusError, bad_request
-from dradriver.cluster.apiserver.values import JsonValue, Object, copy
+from dradriver.cluster.apiserver.status import StatusError, bad_request, too_large
+from dradriver.cluster.apiserver.values import JsonValue, Object, copy, encode, is_too_deep
 
 _DELETE_ITEMS = "$deleteFromPrimitiveList/"
+_DIGITS = re.compile("[0-9]{1,9}")
+_MOST_OPERATIONS = 10_000
+_LARGEST_COPIES = 3 * 1024 * 1024
+"""Bytes of JSON that the `copy` operations of a patch may add. Thirty copies of an object into itself would
+otherwise be more than any memory holds. Both limits are kube-apiserver's."""
 _DIRECTIVES = ("$patch", "$retainKeys", "$setElementOrder/", _DELETE_ITEMS)
 
 
@@ -57,26 +63,38 @@ def _thaw(value: JsonValue) -> JsonValue:
 def json_patch(target: Object, operations: JsonValue) -> JsonValue:
     """The target after a JSON patch.
 
+    Args:
+        target: the object.
+        operations: the patch.
+
     Raises:
-        StatusError: 400 for a malformed patch, 422 for an operation that can't be carried out.
+        StatusError: 400 for a malformed patch, 413 for one of too many operations, 422 for an operation
+            that can't be carried out.
     """
     if not isinstance(operations, list):
         raise bad_request(
             "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"
         )
-    result: JsonValue = copy(target)
+    if len(operations) > _MOST_OPERATIONS:
+        most = f"The allowed maximum operations in a JSON patch is {_MOST_OPERATIONS}, got {len(operations)}"
+        raise too_large(most)
+    patching = _Patching(copy(target))
     for operation in operations:
         if not isinstance(operation, dict) or not isinstance(operation.get("path"), str):
             raise bad_request("error decoding patch: each operation needs an op and a path")
         try:
-            result = _operate(result, operation)
-        except (KeyError, IndexError, ValueError, TypeError) as error:
-            message = (
-                "the server rejected our request due to an error in our request: "
-                f"{operation.get('op')} {operation['path']}: {error}"
-            )
-            raise StatusError(422, "Invalid", message) from error
-    return result
+            patching.operate(operation)
+        except (KeyError, IndexError, ValueError, TypeError, RecursionError) as error:
+            why = "exceeded max depth" if isinstance(error, RecursionError) else str(error)
+            raise _rejected(f"{operation.get('op')} {operation['path']}: {why}") from error
+    if is_too_deep(patching.root):
+        raise _rejected("exceeded max depth")
+    return patching.root
+
+
+def _rejected(why: str) -> StatusError:
+    message = f"the server rejected our request due to an error in our request: {why}"
+    return StatusError(422, "Invalid", message)
 
 
 def typed(name: str | None, operations: JsonValue, body: bytes) -> JsonValue:
@@ -101,28 +119,64 @@ def typed(name: str | None, operations: JsonValue, body: bytes) -> JsonValue:
     ]  # fmt: skip
 
 
-def _operate(root: JsonValue, operation: Object) -> JsonValue:
-    op, path = operation.get("op"), _pointer(operation["path"])
-    if op == "test":
-        if thaw(_get(root, path)) != thaw(operation.get("value")):
-            raise ValueError("testing value failed")
-        return root
-    if op in {"move", "copy"}:
-        source = _pointer(operation["from"])
-        value = copy(_get(root, source))
-        root = _remove(root, source) if op == "move" else root
-        return _add(root, path, value)
-    if op == "add":
-        return _add(root, path, operation["value"])
-    if op == "replace":
-        _get(root, path)
-        return _add(_remove(root, path) if path else root, path, operation["value"])
-    if op == "remove":
-        return _remove(root, path)
-    raise ValueError(f"unexpected kind: {op}")
+class _Patching:
+    """An object between two operations of a patch.
+
+    Attributes:
+        root: the object as it is by now.
+    """
+
+    def __init__(self, root: JsonValue) -> None:
+        self.root = root
+        self._copied = 0
+
+    def operate(self, operation: Object) -> None:
+        """Carry one operation out."""
+        op, path, root = operation.get("op"), _pointer(operation["path"]), self.root
+        if op == "test":
+            if not _equal(_get(root, path), operation.get("value")):
+                raise ValueError("testing value failed")
+        elif op == "copy":
+            self.root = _add(root, path, self._copy(_get(root, _pointer(operation["from"]))))
+        elif op == "move":
+            source = _pointer(operation["from"])
+            if path[: len(source)] == source and path != source:
+                raise ValueError("unable to move a value into itself")
+            value = _get(root, source)
+            self.root = _add(_remove(root, source), path, value)
+        elif op == "add":
+            self.root = _add(root, path, operation["value"])
+        elif op == "replace":
+            _get(root, path)
+            self.root = _add(_remove(root, path) if path else root, path, operation["value"])
+        elif op == "remove":
+            self.root = _remove(root, path)
+        else:
+            raise ValueError(f"unexpected kind: {op}")
+
+    def _copy(self, value: JsonValue) -> JsonValue:
+        self._copied += len(encode(value))
+        if self._copied > _LARGEST_COPIES:
+            raise ValueError(
+                f"Unable to complete the copy, the accumulated size increase of copy is {self._copied}, "
+                f"exceeding the limit {_LARGEST_COPIES}"
+            )
+        return copy(value)
 
 
-def _pointer(text: str) -> list[str]:
+def _equal(present: JsonValue, wanted: JsonValue) -> bool:
+    """Whether two values are the same; it stops at the first difference, so a large value costs nothing."""
+    present, wanted = _thaw(present), _thaw(wanted)
+    if isinstance(present, dict) and isinstance(wanted, dict):
+        return present.keys() == wanted.keys() and all(_equal(present[key], wanted[key]) for key in wanted)
+    if isinstance(present, list) and isinstance(wanted, list):
+        return len(present) == len(wanted) and all(map(_equal, present, wanted))
+    return bool(present == wanted)
+
+
+def _pointer(text: JsonValue) -> list[str]:
+    if not isinstance(text, str):
+        raise TypeError("a JSON pointer is a string")
     if text and not text.startswith("/"):
         raise ValueError("a JSON pointer starts with /")
     return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:]]
@@ -131,14 +185,15 @@ def _pointer(text: str) -> list[str]:
 def _step(node: JsonValue, part: str) -> JsonValue:
     if isinstance(node, list):
         return node[_index(part, len(node) - 1)]
+    if not isinstance(node, dict):
+        raise TypeError(f"{part!r}: what is there is neither an object nor a list")
     return node[part]
 
 
 def _index(part: str, last: int) -> int:
-    index = int(part)
-    if not 0 <= index <= last:
+    if not _DIGITS.fullmatch(part) or not int(part) <= last:
         raise IndexError("index out of range")
-    return index
+    return int(part)
 
 
 def _get(node: JsonValue, path: list[str]) -> JsonValue:
@@ -168,6 +223,8 @@ def _add(root: JsonValue, path: list[str], value: JsonValue) -> JsonValue:
 
 
 def _remove(root: JsonValue, path: list[str]) -> JsonValue:
+    if not path:
+        raise ValueError("unable to remove the whole object")
     node, last = _parent(root, path), path[-1]
     if isinstance(node, list):
         del node[_index(last, len(node) - 1)]
@@ -196,11 +253,14 @@ def _strategic(kind: Type | None, target: Object, patch: Object) -> Object | Non
     fields = struct(kind.struct).fields if kind is not None and kind.kind == "struct" else {}
     element = Field(kind.element, omitempty=False) if kind is not None and kind.element is not None else None
     if "$retainKeys" in patch:
-        result = {key: value for key, value in result.items() if key in patch["$retainKeys"]}
+        kept = set(_listed(patch, "$retainKeys"))
+        result = {key: value for key, value in result.items() if key in kept}
     for key, value in patch.items():
         if key.startswith(_DELETE_ITEMS):
-            name = key.removeprefix(_DELETE_ITEMS)
-            result[name] = [item for item in result.get(name) or () if item not in value]
+            name, gone = key.removeprefix(_DELETE_ITEMS), set(map(_identity, _listed(patch, key)))
+            present = result.get(name)
+            if isinstance(present, list):
+                result[name] = [item for item in present if _identity(item) not in gone]
         elif not key.startswith(_DIRECTIVES):
             _strategic_member(fields.get(key, element), result, key, value)
     return result
@@ -224,23 +284,33 @@ def _strategic_member(known: Field | None, result: Object, key: str, value: Json
 
 def _strategic_list(known: Field, present: list[JsonValue], patch: list[JsonValue]) -> list[JsonValue]:
     if not known.merge_key:
-        return [*present, *(item for item in patch if item not in present)]
+        known_items = set(map(_identity, present))
+        return [*present, *(item for item in patch if _identity(item) not in known_items)]
     merge_key = known.merge_key
     if any(isinstance(item, dict) and item.get("$patch") == "replace" for item in patch):
         return [item for item in patch if isinstance(item, dict) and "$patch" not in item]
-    result = list(present)
+    merged = {_identity(each.get(merge_key)): each for each in present}
     for item in patch:
         if not isinstance(item, dict) or merge_key not in item:
             raise bad_request(f"map: {item} does not contain declared merge key: {merge_key}")
-        position = next((i for i, each in enumerate(result) if each.get(merge_key) == item[merge_key]), None)
+        name = _identity(item[merge_key])
         if item.get("$patch") == "delete":
-            if position is not None:
-                del result[position]
-        elif position is None:
-            result.append(_strategic(known.type.element, {}, item))
+            merged.pop(name, None)
         else:
-            result[position] = _strategic(known.type.element, result[position], item)
-    return _in_order(merge_key, result, present, patch)
+            merged[name] = _strategic(known.type.element, merged.get(name, {}), item) or {}
+    return _in_order(merge_key, list(merged.values()), present, patch)
+
+
+def _listed(patch: Object, directive: str) -> list[JsonValue]:
+    listed = patch[directive]
+    if not isinstance(listed, list):
+        raise bad_request(f"invalid patch format: {directive} must be a list")
+    return listed
+
+
+def _identity(value: JsonValue) -> str:
+    """What tells values of lists apart, for sets."""
+    return json.dumps(value, sort_keys=True)
 
 
 def _in_order(
@@ -251,9 +321,16 @@ def _in_order(
     wanted = [str(item[key]) for item in patch]
     found = {str(item.get(key)): item for item in merged}
     ours = [found[name] for name in dict.fromkeys(wanted) if name in found]
-    others = [item for item in merged if str(item.get(key)) not in wanted]
+    patched = set(wanted)
+    others = [item for item in merged if str(item.get(key)) not in patched]
     result: list[JsonValue] = []
-    while ours and others:
-        left, right = was.get(str(ours[0].get(key)), -1), was[str(others[0].get(key))]
-        result.append(ours.pop(0) if left < right else others.pop(0))
-    return [*result, *ours, *others]
+    mine, rest = 0, 0
+    while mine < len(ours) and rest < len(others):
+        left, right = was.get(str(ours[mine].get(key)), -1), was[str(others[rest].get(key))]
+        if left < right:
+            result.append(ours[mine])
+            mine += 1
+        else:
+            result.append(others[rest])
+            rest += 1
+    return [*result, *ours[mine:], *others[rest:]]

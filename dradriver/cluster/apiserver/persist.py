@@ -3,10 +3,16 @@
 A write is one small transaction in the write-ahead log, made on the event loop before the write is
 acknowledged or seen by anybody: tens of microseconds, no fsync (`synchronous=NORMAL`), so a killed
 process loses nothing that it answered. A power failure may lose the last moments, which a laptop's
-cluster can bear. Checkpoints, which do sync, run in a thread.
+cluster can bear.
+
+A checkpoint has two steps. A thread copies the log into the database and syncs both; writes go on
+meanwhile, so the log has new frames when the thread is done, and SQLite does not start it anew. The
+loop then copies those few frames, with no write in between, and truncates the log. If the process
+dies between or in the steps, the log is still complete and the next start reads it.
 """
 
 import asyncio
+import concurrent.futures
 import contextlib
 import sqlite3
 from collections.abc import Iterator
@@ -23,7 +29,8 @@ CREATE TABLE IF NOT EXISTS objects (
 CREATE TABLE IF NOT EXISTS counter (id INTEGER PRIMARY KEY CHECK (id = 0), revision INTEGER NOT NULL);
 INSERT OR IGNORE INTO counter VALUES (0, 1);
 """
-_WRITES_A_CHECKPOINT = 2000
+LARGEST_WAL = 8 * 1024 * 1024
+_BUSY_SECONDS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,22 +45,35 @@ class Row:
 
 
 class Database:
-    """The file. Opened and closed in a thread, written on the loop."""
+    """The file. Opened and closed in a thread, written on the loop.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        path: the file.
+        largest_wal: bytes of the write-ahead log from which on it is checkpointed. When it has twice as many,
+            because the disk is slower than the writers, writes wait for the checkpoint.
+    """
+
+    def __init__(self, path: Path, largest_wal: int = LARGEST_WAL) -> None:
         self._path = path
+        self._largest_wal = largest_wal
+        self._wal = path.with_name(path.name + "-wal")
         self._connection: sqlite3.Connection | None = None
-        self._unsaved = 0
+        self._checkpoint_at = largest_wal
+        self._thread: concurrent.futures.Executor | None = None
+        self._copying: concurrent.futures.Future[None] | None = None
         self._checkpoint: asyncio.Task[None] | None = None
 
     def open(self) -> None:
         """Open or create the file. Blocking."""
-        connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(
+            self._path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
         connection.execute("PRAGMA wal_autocheckpoint=0")
         connection.executescript(_SCHEMA)
         self._connection = connection
+        self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
 
     def load(self) -> tuple[int, list[Row]]:
         """The last revision given out and all objects. Blocking."""
@@ -65,6 +85,9 @@ class Database:
         """Wait for a running checkpoint and close the file."""
         if self._checkpoint is not None:
             await self._checkpoint
+        if self._thread is not None:
+            self._thread.shutdown()
+            self._thread = None
         if self._connection is not None:
             await asyncio.to_thread(self._connection.close)
             self._connection = None
@@ -108,21 +131,39 @@ class Database:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise internal(f"state.db: {error}") from error
-        self._count_write()
+        self._bound_wal()
 
-    def _count_write(self) -> None:
-        self._unsaved += 1
-        if self._unsaved >= _WRITES_A_CHECKPOINT and (self._checkpoint is None or self._checkpoint.done()):
-            self._unsaved = 0
-            self._checkpoint = asyncio.get_running_loop().create_task(self._run_checkpoint())
+    def _bound_wal(self) -> None:
+        size = self._wal.stat().st_size
+        if size < self._checkpoint_at or self._thread is None:
+            return
+        if self._copying is None:
+            self._copying = self._thread.submit(self._copy_wal)
+            self._checkpoint = asyncio.get_running_loop().create_task(self._finish(self._copying))
+        elif size >= self._checkpoint_at + self._largest_wal:
+            concurrent.futures.wait([self._copying], _BUSY_SECONDS)
+            self._truncate(self._copying)
 
-    async def _run_checkpoint(self) -> None:
-        await asyncio.to_thread(self._checkpoint_now)
+    async def _finish(self, copying: concurrent.futures.Future[None]) -> None:
+        await asyncio.wrap_future(copying)
+        self._truncate(copying)
 
-    def _checkpoint_now(self) -> None:
+    def _copy_wal(self) -> None:
         # A connection of its own: the loop's one stays free to write meanwhile.
         with contextlib.closing(sqlite3.connect(self._path)) as connection, contextlib.suppress(sqlite3.Error):
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+    def _truncate(self, copied: concurrent.futures.Future[None]) -> None:
+        if self._copying is not copied or not copied.done():
+            return
+        self._copying = None
+        connection = self._open()
+        # A program that reads the file keeps the log from being truncated; nobody waits for that program.
+        connection.execute("PRAGMA busy_timeout=0")
+        with contextlib.suppress(sqlite3.Error):
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        connection.execute(f"PRAGMA busy_timeout={_BUSY_SECONDS * 1000}")
+        self._checkpoint_at = self._wal.stat().st_size + self._largest_wal
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:

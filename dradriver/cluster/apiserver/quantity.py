@@ -10,6 +10,7 @@ from fractions import Fraction
 from math import ceil
 
 NANO = 10**9
+_LONGEST = 400  # characters; no amount needs them, and Python reads no number of 4,300 digits
 _NUMBER = re.compile(r"^([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(.*)$")
 _BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -22,7 +23,7 @@ ERROR = r"quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumk
 
 def _split(text: str) -> tuple[Fraction, str]:
     match = _NUMBER.match(text)
-    if match is None:
+    if match is None or len(text) > _LONGEST:
         raise ValueError(ERROR)
     sign, digits, suffix = match.groups()
     value = Fraction(digits if not digits.endswith(".") else digits[:-1])

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -75,11 +76,16 @@ def revision_of(request: Request) -> int:
         StatusError: 400 for text that is no number.
     """
     text = request.query.get("resourceVersion", "")
-    try:
-        return int(text or 0)
-    except ValueError:
-        why = f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
-        raise bad_request(f"invalid resource version: resourceVersion: {why}") from None
+    if not text:
+        return 0
+    if _DIGITS.fullmatch(text):
+        return int(text)
+    problem = "value out of range" if text.isascii() and text.isdigit() else "invalid syntax"
+    why = f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": {problem}'
+    raise bad_request(f"invalid resource version: resourceVersion: {why}")
+
+
+_DIGITS = re.compile("[0-9]{1,19}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +124,7 @@ def list_page(server: Server, request: Request) -> Page:
             yet.
     """
     wanted = selection(request)
-    limit = request.number("limit")
+    limit = max(0, request.number("limit"))
     if request.query.get("continue"):
         token = _read_token(request.query["continue"])
         (stored, revision), after = _continued(server, request, token), token.start

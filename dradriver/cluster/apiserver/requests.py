@@ -4,6 +4,7 @@
 does it.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -18,12 +19,16 @@ from dradriver.cluster.apiserver.status import (
     method_not_allowed,
     no_such_path,
 )
+from dradriver.cluster.apiserver.validation.field import invalid as field_error
 from dradriver.cluster.apiserver.validation.field import not_supported, too_long
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get", "HEAD": "get"}
 _CLUSTER_SUBRESOURCES = frozenset({"status", "finalize"})
+_SHORTEST_PATH = {"api": 3, "apis": 4}
 _CREATED = frozenset({"binding", "token"})
 _LONGEST_MANAGER = 128
+_NUMBER = re.compile("[+-]?[0-9]+")
+_DIGITS, _INT64 = 100, 1 << 63
 FIELD_VALIDATIONS = ("Ignore", "Strict", "Warn")
 
 
@@ -66,11 +71,11 @@ class Request:
             StatusError: 400 for text that is no number.
         """
         text = self.query.get(name) or "0"
-        try:
-            return int(text)
-        except ValueError:
-            message = f'strconv.ParseInt: parsing "{text}": invalid syntax'
-            raise bad_request(message) from None
+        if not _NUMBER.fullmatch(text):
+            raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+        if len(text) > _DIGITS or not -_INT64 <= int(text) < _INT64:
+            raise bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
+        return int(text)
 
     @property
     def dry_run(self) -> bool:
@@ -94,9 +99,15 @@ class Request:
     @property
     def manager(self) -> str:
         """Who is noted as the owner of the fields that are written."""
-        if len(self.query.get("fieldManager", "").encode()) > _LONGEST_MANAGER:
+        named = self.query.get("fieldManager", "")
+        if len(named.encode()) > _LONGEST_MANAGER:
             raise self._wrong_option(too_long("fieldManager", _LONGEST_MANAGER))
-        return self.query.get("fieldManager") or self.user_agent.partition("/")[0] or "unknown"
+        for position, character in enumerate(named):
+            if not character.isprintable():
+                why = f"invalid character U+{ord(character):04X} (at position {position})"
+                raise self._wrong_option(field_error("fieldManager", named, why))
+        client = "".join(filter(str.isprintable, self.user_agent.partition("/")[0]))
+        return named or client.encode()[:_LONGEST_MANAGER].decode(errors="ignore") or "unknown"
 
 
 def route(method: str, path: str, watch: bool, registry: Registry) -> Target:  # noqa: FBT001 -- the query decides it
@@ -106,6 +117,8 @@ def route(method: str, path: str, watch: bool, registry: Registry) -> Target:  #
         StatusError: 404 for a path that is not served, 405 for a method that it does not have.
     """
     parts = [part for part in path.split("/") if part]
+    if len(parts) < _SHORTEST_PATH[parts[0]]:
+        raise no_such_path()
     group, version, rest = ("", parts[1], parts[2:]) if parts[0] == "api" else (parts[1], parts[2], parts[3:])
     namespace = ""
     if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in _CLUSTER_SUBRESOURCES:

@@ -1,8 +1,7 @@
 """What a client may ask about itself: may I, and who am I. Nothing is stored."""
 
-from dradriver.cluster.apiserver.decoding import read_body
+from dradriver.cluster.apiserver.decoding import read_options
 from dradriver.cluster.apiserver.identity import User
-from dradriver.cluster.apiserver.status import bad_request
 from dradriver.cluster.apiserver.values import Object, dig
 
 _ACCESS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -16,9 +15,7 @@ def review(path: str, user: User, body: bytes, content_type: str) -> Object:
     Raises:
         StatusError: 400 or 415 for a body that can't be read.
     """
-    asked = read_body(body, content_type, REVIEWS[path])
-    if not isinstance(asked, dict):
-        raise bad_request("couldn't get version/kind; json parse error: not an object")
+    asked = read_options(body, content_type, REVIEWS[path])
     return _access(user, asked) if path == _ACCESS else _who(user)
 
 

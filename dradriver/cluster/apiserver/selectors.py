@@ -12,6 +12,8 @@ _REQUIREMENT = re.compile(
     r"|(?P<key>[^\s,=!()<>]+)\s*(?:(?P<op>==|=|!=)\s*(?P<value>[^\s,=!()]*)"
     r"|\s+(?P<setop>in|notin)\s*\((?P<values>[^)]*)\))?)\s*$"
 )
+_CLAUSE = re.compile(r"(?:\([^)]*\)?|[^,(])+")
+_SPACES = re.compile(r"\s+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class FieldRequirement:
 
 def _clauses(text: str) -> list[str]:
     # Commas separate clauses, except inside the parentheses of a set.
-    return [part for part in re.split(r",(?![^(]*\))", text) if part.strip()]
+    return [part for part in _CLAUSE.findall(text) if part.strip()]
 
 
 def parse_labels(text: str) -> tuple[LabelRequirement, ...]:
@@ -58,7 +60,8 @@ def parse_labels(text: str) -> tuple[LabelRequirement, ...]:
 
 
 def _label(clause: str) -> LabelRequirement:
-    match = _REQUIREMENT.match(clause)
+    # Many spaces are as good as one, and the pattern would try every way to share them out.
+    match = _REQUIREMENT.match(_SPACES.sub(" ", clause))
     if match is None:
         raise bad_request(f"unable to parse requirement: found {clause!r}, expected: identifier")
     if match["absent"]:

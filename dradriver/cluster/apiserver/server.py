@@ -6,20 +6,23 @@ import contextlib
 import errno
 import fcntl
 import json
+import logging
 import os
 import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 from aiohttp import StreamReader, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import RawRequestMessage
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import RequestHandler
 
 from dradriver.cluster.apiserver import identity, namespaces
 from dradriver.cluster.apiserver.backend import Server
+from dradriver.cluster.apiserver.decoding import LARGEST_BODY
 from dradriver.cluster.apiserver.definitions import DefinitionController
 from dradriver.cluster.apiserver.expiry import EventExpiry
 from dradriver.cluster.apiserver.faults import Faults
@@ -36,7 +39,14 @@ from dradriver.errors import UsageError
 
 __all__ = ["ApiServer", "PodLogs"]
 
-_LARGEST_BODY = 3 * 1024 * 1024
+
+_LOG = logging.getLogger(__name__)
+_HTTP_LOG = logging.getLogger("dradriver.cluster.apiserver.http")
+# aiohttp logs a traceback for bytes that are no request. They are answered 400, and no news for the operator.
+_HTTP_LOG.addFilter(
+    lambda record: not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+)
+_PAUSE = 1.0
 
 
 def _request(
@@ -45,7 +55,24 @@ def _request(
 ) -> web.BaseRequest:  # fmt: skip
     # As aiohttp's own, with Kubernetes' limit on bodies.
     loop = asyncio.get_running_loop()
-    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=_LARGEST_BODY)
+    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=LARGEST_BODY)
+
+
+class Controller(Protocol):
+    """What runs beside the requests."""
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+
+
+async def _keep(controller: Controller) -> None:
+    """Runs a controller; one that fails starts again from the state, so that no object stops it for good."""
+    while True:
+        try:
+            await controller.run()
+        except Exception:
+            _LOG.exception("%s failed, starting it again", type(controller).__name__)
+        await asyncio.sleep(_PAUSE)
 
 
 class ApiServer:
@@ -144,7 +171,7 @@ class ApiServer:
             server, self._credentials.tokens, self.faults, self._bookmark_seconds, self._pod_logs
         )
         await self._listen(self._handler, self._credentials)
-        self._tasks = [asyncio.create_task(each.run(), name=type(each).__name__) for each in controllers]
+        self._tasks = [asyncio.create_task(_keep(each), name=type(each).__name__) for each in controllers]
 
     def _prepare(self) -> identity.Credentials:
         self._data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -171,7 +198,15 @@ class ApiServer:
     async def _listen(self, handler: Handler, credentials: identity.Credentials) -> None:
         # Cancelling a handler whose client has gone ends its watch at once; writes have no await
         # to be cancelled at.
-        server = web.Server(handler, request_factory=_request, handler_cancellation=True, access_log=None)
+        # Bodies are never compressed, as with the real server: a small one can't become a large one.
+        server = web.Server(
+            handler,
+            request_factory=_request,
+            handler_cancellation=True,
+            access_log=None,
+            auto_decompress=False,
+            logger=_HTTP_LOG,
+        )
         self._runner = web.ServerRunner(server, shutdown_timeout=0.1)
         await self._runner.setup()
         port = self._port or await asyncio.to_thread(self._last_port)

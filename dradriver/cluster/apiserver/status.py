@@ -134,6 +134,11 @@ def not_acceptable(supported: str) -> StatusError:
     return StatusError(406, "NotAcceptable", message)
 
 
+def too_large(why: str = "limit is 3145728") -> StatusError:
+    """413: the request, or what it would store, is too large."""
+    return StatusError(413, "RequestEntityTooLarge", f"Request entity too large: {why}")
+
+
 def unsupported_media_type(supported: str) -> StatusError:
     """415: the body's media type is not understood."""
     message = f"the body of the request was in an unknown format - accepted media types include: {supported}"

@@ -2,13 +2,12 @@
 
 One counter numbers every write of every kind, as etcd's does. An object that is stored is never
 changed again: a write stores a new one. The past of each kind is kept for a bounded number of
-writes; what is older answers 410.
+writes and bytes; what is older answers 410.
 """
 
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from dradriver.cluster.apiserver.persist import Database, Row
 from dradriver.cluster.apiserver.schema.decode import parse, wire
@@ -20,37 +19,70 @@ Key = tuple[str, str]
 """Namespace ("" for cluster-wide objects) and name."""
 
 
-@dataclass(frozen=True)
 class Stored:
     """One object at one revision; it is never changed.
 
     Attributes:
         storage: `group/plural`, where objects of its kind are kept.
         revision: the write that made it.
-        object: the object, resourceVersion included.
         schema: its struct, None for custom resources.
     """
 
-    storage: str
-    revision: int
-    object: Object
-    schema: str | None
+    __slots__ = ("_body", "_key", "_object", "_raw", "revision", "schema", "storage")
+
+    def __init__(self, storage: str, revision: int, obj: Object, schema: str | None) -> None:
+        self.storage = storage
+        self.revision = revision
+        self.schema = schema
+        metadata = obj["metadata"]
+        self._key: Key = (metadata.get("namespace", ""), metadata["name"])
+        self._object: Object | None = obj
+        self._raw: bytes | None = None
+        self._body: bytes | None = None
 
     @property
     def key(self) -> Key:
         """Namespace and name."""
-        metadata = self.object["metadata"]
-        return metadata.get("namespace", ""), metadata["name"]
+        return self._key
+
+    @property
+    def object(self) -> Object:
+        """The object, resourceVersion included."""
+        if self._object is None:
+            decoded: Object = parse(self.raw, self.schema)
+            return decoded
+        return self._object
+
+    @property
+    def raw(self) -> bytes:
+        """The object as it is on the disk: JSON in which raw fields are as they were sent."""
+        if self._raw is None:
+            self._raw = encode(self._object)
+        return self._raw
 
     @property
     def view(self) -> Object:
         """The object as clients see it: raw bytes compacted."""
-        return wire(self.object) if self.schema is not None and keeps_bytes(self.schema) else self.object
+        return wire(self.object) if self._keeps_bytes else self.object
 
-    @cached_property
+    @property
     def body(self) -> bytes:
         """JSON of the view."""
-        return encode(self.view)
+        if self._body is None:
+            body = encode(self.view) if self._keeps_bytes else self.raw
+            if self._object is None:
+                return body
+            self._body = body
+        return self._body
+
+    @property
+    def _keeps_bytes(self) -> bool:
+        return self.schema is not None and keeps_bytes(self.schema)
+
+    def pack(self) -> None:
+        """Keep the bytes only, a sixth of the memory. The object is decoded each time that it is asked for."""
+        self._raw = self.raw
+        self._object = self._body = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +100,11 @@ class Change:
 
 Listener = Callable[[Change], None]
 
+_PAST_BYTES = 8 * 1024 * 1024
+"""Bytes of JSON that the past of one kind may have."""
+_DECODED = 64
+"""How many changes of a kind are kept decoded, for watches that have not read them yet."""
+
 
 @dataclass
 class _Shelf:
@@ -75,8 +112,26 @@ class _Shelf:
 
     objects: dict[Key, Stored] = field(default_factory=dict)
     past: deque[Change] = field(default_factory=deque)
+    past_bytes: int = 0
     forgotten: int = 0
     listeners: list[Listener] = field(default_factory=list)
+
+    def remember(self, change: Change, most: int) -> None:
+        """Keep a change, as many as `most` and `_PAST_BYTES` allow; the oldest ones are forgotten.
+
+        What watches have read by now is kept as bytes.
+        """
+        self.past.append(change)
+        self.past_bytes += len(change.last.raw)
+        if len(self.past) > _DECODED:
+            read = self.past[-1 - _DECODED]
+            for each in (read.before, None if read.after else read.last):
+                if each is not None:
+                    each.pack()
+        while len(self.past) > most or self.past_bytes > _PAST_BYTES:
+            oldest = self.past.popleft()
+            self.past_bytes -= len(oldest.last.raw)
+            self.forgotten = oldest.revision
 
 
 class Store:
@@ -149,8 +204,13 @@ class Store:
             raise too_old(revision, shelf.forgotten)
         return [change for change in shelf.past if change.revision > revision]
 
-    def put(self, storage: str, obj: Object) -> Stored:
+    def put(self, storage: str, obj: Object, check: Callable[[Stored], None] = lambda _: None) -> Stored:
         """Store an object; the store sets its resourceVersion and owns it from now on.
+
+        Args:
+            storage: where objects of its kind are kept.
+            obj: the object.
+            check: raises a StatusError for what must not be stored; nothing has changed then.
 
         Raises:
             StatusError: 500 when the disk refuses; nothing has changed then.
@@ -158,7 +218,8 @@ class Store:
         revision = self.revision + 1
         obj["metadata"]["resourceVersion"] = str(revision)
         stored = Stored(storage, revision, obj, self._schema_of(storage))
-        self._database.put(Row(storage, *stored.key, revision, encode(obj)))
+        check(stored)
+        self._database.put(Row(storage, *stored.key, revision, stored.raw))
         shelf = self._shelf(storage)
         before = shelf.objects.get(stored.key)
         shelf.objects[stored.key] = stored
@@ -182,9 +243,7 @@ class Store:
 
     def _publish(self, shelf: _Shelf, change: Change) -> None:
         self.revision = change.revision
-        shelf.past.append(change)
-        if len(shelf.past) > self._history:
-            shelf.forgotten = shelf.past.popleft().revision
+        shelf.remember(change, self._history)
         for listener in (*shelf.listeners, *self._everything):
             listener(change)
 
@@ -193,6 +252,7 @@ class Store:
         self._oldest = self.revision
         for shelf in self._shelves.values():
             shelf.past.clear()
+            shelf.past_bytes = 0
             shelf.forgotten = self.revision
 
     def listen(self, listener: Listener, storage: str | None = None) -> Callable[[], None]:

@@ -5,6 +5,7 @@ only. Two rules hold everywhere: an object that was stored is never changed agai
 change), and bytes that must be kept as sent are `msgspec.Raw` leaves.
 """
 
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import msgspec
@@ -14,6 +15,31 @@ JsonValue: TypeAlias = Any
 
 Object: TypeAlias = dict[str, Any]
 """A decoded Kubernetes object, or any JSON object in it."""
+
+MAX_DEPTH = 128
+"""How deep lists and maps may be nested. Functions here call themselves for each level. Go's decoder allows
+10,000 levels; no kind of Kubernetes has a tenth of these."""
+
+
+def is_too_deep(value: JsonValue) -> bool:
+    """Whether lists and maps, those in `Raw` leaves too, are nested deeper than `MAX_DEPTH`."""
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [inner for each in level for inner in _inner(each) if isinstance(inner, _NESTING)]
+        if not level:
+            return False
+    return True
+
+
+_NESTING = (dict, list, msgspec.Raw)
+
+
+def _inner(value: JsonValue) -> Iterable[JsonValue]:
+    if isinstance(value, msgspec.Raw):
+        value = msgspec.json.decode(value)
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def copy(value: JsonValue) -> JsonValue:

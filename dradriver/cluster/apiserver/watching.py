@@ -100,7 +100,8 @@ async def _follow(
             async with asyncio.timeout(min(end, next_bookmark) - now):
                 change = await queue.get()
         except TimeoutError:
-            if watch.bookmarks:
+            # A change may have come in the same moment. A bookmark before it would say that it was sent.
+            if watch.bookmarks and queue.empty():
                 yield writer.bookmark(server.store.revision, initial_end=False)
                 next_bookmark = loop.time() + bookmark_seconds
             continue

@@ -31,6 +31,7 @@ from dradriver.cluster.apiserver.status import (
     invalid,
     not_found,
     stale,
+    too_large,
     unsupported_media_type,
 )
 from dradriver.cluster.apiserver.store import Stored
@@ -53,6 +54,8 @@ _SET_BY_SERVER = (
     "managedFields",
 )
 _NAME_TRIES = 8
+_LARGEST_OBJECT = 1536 * 1024
+"""Bytes of JSON: etcd's default. Writes of controllers, which add little, have no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +209,7 @@ def _apply(server: Server, request: Request) -> Answer:
             About("meta.k8s.io", "PatchOptions"),
             [Cause("FieldValueRequired", "Required value: is required for apply patch", "fieldManager")],
         )
-    config = load(request.body, None, allow_yaml=True)
+    config = load(request.body, None)
     if isinstance(config, dict) and dig(config, "metadata", "managedFields"):
         raise bad_request("metadata.managedFields must be nil")
     partial = shape(request, resource, config, complete=False)
@@ -341,9 +344,16 @@ def _finished(obj: Object) -> bool:
 
 def _store(server: Server, request: Request, obj: Object) -> Stored:
     resource = request.target.resource
-    if request.dry_run:
-        return Stored(resource.storage, server.store.revision, obj, resource.schema)
-    return server.store.put(resource.storage, obj)
+
+    def check(stored: Stored) -> None:
+        if len(stored.raw) > _LARGEST_OBJECT:
+            raise too_large(f"an object may have {_LARGEST_OBJECT} bytes")
+
+    if not request.dry_run:
+        return server.store.put(resource.storage, obj, check)
+    candidate = Stored(resource.storage, server.store.revision, obj, resource.schema)
+    check(candidate)
+    return candidate
 
 
 def system_update(server: Server, old: Stored, change: Callable[[Object], None]) -> Stored:

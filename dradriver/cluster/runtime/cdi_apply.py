@@ -126,10 +126,10 @@ def _rule(device: dict[str, Any], access: str) -> dict[str, Any]:
 
 def _mount(mount: Mount) -> dict[str, Any]:
     entry: dict[str, Any] = {"destination": mount.container_path, "source": mount.host_path}
-    wanted = {"type": mount.type, "options": mount.options}
+    wanted = {"type": mount.type, "options": list(mount.options)}
     return entry | {key: value for key, value in wanted.items() if value}
 
 
 def _hook(hook: Hook) -> dict[str, Any]:
-    entry = {"path": hook.path, "args": hook.args, "env": hook.env, "timeout": hook.timeout}
+    entry = {"path": hook.path, "args": list(hook.args), "env": list(hook.env), "timeout": hook.timeout}
     return {key: value for key, value in entry.items() if value not in (None, [])}

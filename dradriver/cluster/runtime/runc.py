@@ -24,9 +24,10 @@ _STATE: Final = Path("/run/dradriver-runc")
 """Where runc keeps the state of running containers, one folder for each owner."""
 
 # The overlay lives in a mount namespace that ends with the container: nothing has to be unmounted. Its upper
-# layer is a tmpfs, because an upper layer can't be on an overlay, and the host's root may be one.
+# layer is a tmpfs, because an upper layer can't be on an overlay, and the host's root may be one. `cd -P`
+# resolves symbolic links: runc joins $PWD and the root's path, and rejects the result if it contains a link.
 _RUN: Final = """set -e
-cd "$1"
+cd -P "$1"
 mkdir -p rootfs
 mount -t tmpfs -o mode=755 tmpfs rootfs
 mkdir rootfs/upper rootfs/work rootfs/root

@@ -1,14 +1,13 @@
 """One question, two answers: what Kubernetes' allocator says, and what ours does.
 
 Ours is brought into the form of Kubernetes' answer. Left out are what only one of them has: the timestamp, the
-entry that records compatibility groups, and the value of share IDs, which are random there.
+recorded compatibility groups, and the value of share IDs, which are random there.
 """
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 from dradriver.allocator import Features, InUse, Inventory, Node, Refusal, allocate
-from dradriver.allocator.snapshot import SNAPSHOT_DRIVER
 from dradriver.model.claim import Allocation, ResourceClaim
 from dradriver.model.codec import builtins, from_builtins
 from dradriver.model.deviceclass import DeviceClass
@@ -65,11 +64,7 @@ def _comparable(allocation: Mapping[str, Any]) -> Json:
     devices = allocation.get("devices", {})
     return {
         "results": [_result(result) for result in devices.get("results", [])],
-        "config": [
-            {**entry, "requests": entry.get("requests") or []}
-            for entry in devices.get("config", [])
-            if entry.get("opaque", {}).get("driver") != SNAPSHOT_DRIVER
-        ],
+        "config": [{**entry, "requests": entry.get("requests") or []} for entry in devices.get("config", [])],
         "nodeSelector": allocation.get("nodeSelector"),
     }
 
@@ -77,8 +72,9 @@ def _comparable(allocation: Mapping[str, Any]) -> Json:
 def _result(result: Mapping[str, Any]) -> Json:
     consumed = {name: Quantity(amount).nano for name, amount in result.get("consumedCapacity", {}).items()}
     tolerations = [{"operator": "Equal", **each} for each in result.get("tolerations", [])]
+    told = {name: value for name, value in result.items() if name != "compatibilityGroups"}
     return {
-        **result, "tolerations": tolerations, "shareID": "shareID" in result, "consumedCapacity": consumed,
+        **told, "tolerations": tolerations, "shareID": "shareID" in result, "consumedCapacity": consumed,
     }  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """Random clusters and pods for two allocators to agree about. Equal seeds make equal worlds."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -72,7 +73,7 @@ class _World:
         every = (
             "taints", "capacity", "shares", "binding", "lists", "selectors of nodes", "counters", "groups",
             "broken pools", "skipped operations", "admin", "all", "first available", "constraints", "derived",
-            "failing selectors",
+            "failing selectors", "generations", "mixed slices",
         )  # fmt: skip
         self.flavors = self.chance.sample(every, self.chance.randint(2, 8))
         if not self.gates["DRADerivedAttributes"] and self.chance.random() < 0.95:
@@ -107,7 +108,43 @@ class _World:
         self._place(slices)
         for each in slices:
             each["spec"]["pool"]["resourceSliceCount"] = len(slices)
+        if self.has("mixed slices", 0.5):
+            self._mix(slices)
+        if self.has("generations", 0.7):
+            slices += self._other_generation(slices)
         return self._broken(slices) if self.has("broken pools", 0.25) else slices
+
+    def _mix(self, slices: Sequence[Json]) -> None:
+        """Puts devices beside counter sets, as files can; the API server refuses such a slice."""
+        for each in slices:
+            if "sharedCounters" in each["spec"]:
+                given = self.chance.choice(slices)["spec"].get("devices", ())
+                here = [device for device in given if "nodeName" not in device and "allNodes" not in device]
+                each["spec"]["devices"] = [{**device, "name": f"mixed-{device['name']}"} for device in here]
+
+    def _other_generation(self, slices: list[Json]) -> list[Json]:
+        """Slices that an update has not removed yet, or has written already, on whatever nodes."""
+        chance = self.chance
+        other: list[Json] = json.loads(json.dumps(chance.sample(slices, chance.randint(1, len(slices)))))
+        generation, count = chance.choice((2, 4)), chance.choice((len(other), len(other), len(slices), 1))
+        for each in other:
+            each["metadata"]["name"] += f"-{generation}"
+            each["spec"]["pool"].update(generation=generation, resourceSliceCount=count)
+        if all("nodeName" in each["spec"] for each in slices) and chance.random() < 0.7:
+            for members in (slices, other):
+                self._scatter(members)
+        return other
+
+    def _scatter(self, slices: Sequence[Json]) -> None:
+        """Gives each slice to one of two nodes; those of a node say the same of their number."""
+        chance = self.chance
+        for each in slices:
+            each["spec"]["nodeName"] = chance.choice((NODE, NODE, "node-2"))
+        for node in (NODE, "node-2"):
+            here = [each for each in slices if each["spec"]["nodeName"] == node]
+            count = chance.choice((len(here), len(slices), len(slices) + 1))
+            for each in here:
+                each["spec"]["pool"]["resourceSliceCount"] = count
 
     def _slice(self, driver: str, pool: str, name: str, spec: Json) -> Json:
         reference = {"name": pool, "generation": 3, "resourceSliceCount": 1}
@@ -430,6 +467,37 @@ def random_mig_node(seed: int) -> Json:
         "classes": [{"metadata": {"name": "any"}, "spec": {}}],
         "held": [world.claim_with(number, *each) for number, each in enumerate(holders)],
         "claims": [_mig_claim(chance, f"claim-{number}") for number in range(chance.choice((1, 1, 2)))],
+    }
+
+
+def random_rollout(seed: int) -> Json:
+    """Pools of which several generations are published, on two nodes, and a pod that asks for little else."""
+    chance = Random(seed)
+    gates = {**GATES, "DRADeviceCompatibilityGroups": chance.random() < 0.6}
+    gates["DRAPartitionableDevices"] = gates["DRADeviceCompatibilityGroups"] or chance.random() < 0.8
+    world = _World(chance, gates)
+    sometimes = [
+        flavor for flavor in ("counters", "groups", "mixed slices", "binding") if chance.random() < 0.4
+    ]
+    world.flavors = ["generations", *sometimes]
+    slices = [each for number in range(chance.choice((1, 1, 2))) for each in world.pool(number)]
+    chance.shuffle(slices)
+    wish: Json = {
+        "deviceClassName": "any",
+        "allocationMode": chance.choice(("All", "ExactCount", "ExactCount")),
+    }
+    if wish["allocationMode"] == "ExactCount":
+        wish["count"] = chance.choice((1, 1, 2, 3))
+    devices = {"requests": [{"name": "r", "exactly": wish}]}
+    return {
+        "gates": gates,
+        "node": {"metadata": {"name": NODE, "labels": {}}, "status": {"declaredFeatures": []}},
+        "slices": slices,
+        "classes": [{"metadata": {"name": "any"}, "spec": {}}],
+        "held": world.held(slices),
+        "claims": [
+            {"metadata": {"name": "c", "namespace": "default", "uid": "c"}, "spec": {"devices": devices}}
+        ],
     }
 
 

@@ -9,12 +9,13 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
-from tests.interop.allocator.random_worlds import random_world
+from tests.interop.allocator.random_worlds import random_rollout, random_world
 from tests.interop.oracle import ask, build
 
 TARGET: Final = Path(__file__).parents[2] / "conformance/allocator_answers.json"
 SEED: Final = 20_261_121
 COUNT: Final = 250
+ROLLOUTS: Final = 80
 _LARGEST: Final = 5_000
 """Characters of a question; small ones tell as much and are easier to read."""
 
@@ -31,6 +32,7 @@ def _steady(answer: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     """Writes the file: a case a line."""
     questions = [random_world(SEED + number) for number in range(COUNT)]
+    questions += [random_rollout(SEED + number) for number in range(ROLLOUTS)]
     questions = [question for question in questions if len(json.dumps(question)) < _LARGEST]
     with tempfile.TemporaryDirectory() as folder:
         answers = ask(build(Path(__file__).parent, Path(folder)), questions)

@@ -8,11 +8,12 @@ from random import SystemRandom
 import pytest
 
 from tests.interop.allocator.agreement import UNANSWERED, Json, agree, our_answer
-from tests.interop.allocator.random_worlds import random_mig_node, random_world
+from tests.interop.allocator.random_worlds import random_mig_node, random_rollout, random_world
 from tests.interop.oracle import GO, ask, build
 
 COUNT = 4000
 PARTITIONED = 150
+ROLLOUTS = 2000
 
 pytestmark = [
     pytest.mark.skipif(GO is None, reason="Go is not installed"),
@@ -45,6 +46,18 @@ def test_random_pods_get_the_same_partitions(oracle: Path) -> None:
     verdicts = Counter(answer["verdict"] for answer in answers)
     print(verdicts)
     assert verdicts["allocated"] > len(questions) // 10
+    _compare(questions, answers, seed)
+
+
+def test_random_pods_get_the_same_devices_while_pools_are_replaced(oracle: Path) -> None:
+    """Generations, what reaches the node, and how many slices there should be, in all combinations."""
+    seed = int(os.environ.get("ALLOCATOR_SEED") or SystemRandom().randrange(2**32))
+    print(f"ALLOCATOR_SEED={seed}")
+    questions = [random_rollout(seed + number) for number in range(ROLLOUTS)]
+    answers = ask(oracle, questions)
+    verdicts = Counter(answer["verdict"] for answer in answers)
+    print(verdicts)
+    assert min(verdicts["allocated"], verdicts["node"], verdicts["claim"]) > len(questions) // 50
     _compare(questions, answers, seed)
 
 

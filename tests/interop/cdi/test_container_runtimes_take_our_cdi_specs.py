@@ -246,7 +246,7 @@ EDITS = st.builds(
 )
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(edits=st.lists(EDITS, min_size=1, max_size=3), uid=st.sampled_from([LETTER, DIGIT]))
 def test_whatever_our_rules_allow_is_accepted_and_means_the_same(
     reader: Path, tmp_path: Path, edits: list[ContainerEdits], uid: str

@@ -134,6 +134,6 @@ def test_every_container_gets_the_same_nodes_and_files(theirs: dict[str, Any], o
 
 def test_the_hooks_that_every_toolkit_has_are_the_same(theirs: dict[str, Any], ours: GpuContainers) -> None:
     known = {"create-symlinks", "update-ldcache"}
-    hooks = [(h["hookName"], h["path"], h["args"]) for h in theirs["containerEdits"]["hooks"]]
+    hooks = [(h["hookName"], h["path"], tuple(h["args"])) for h in theirs["containerEdits"]["hooks"]]
     edits = ours.common(System(DRIVER_VERSION, "13.0"))
     assert [(h.hook_name, h.path, h.args) for h in edits.hooks] == [h for h in hooks if h[2][1] in known]

@@ -7,6 +7,7 @@ form, nulls and empty optional values left out.
 
 import base64
 import binascii
+import contextlib
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -102,7 +103,13 @@ def wire(value: JsonValue) -> JsonValue:
     return value
 
 
-def conform(name: str, value: Object, *, complete: bool = False) -> tuple[Object, list[str]]:
+def conform(
+    name: str,
+    value: Object,
+    *,
+    complete: bool = False,
+    mismatches: list[TypeMismatchError] | None = None,
+) -> tuple[Object, list[str]]:
     """The object as its type has it, and the fields that the type does not know.
 
     Args:
@@ -110,20 +117,23 @@ def conform(name: str, value: Object, *, complete: bool = False) -> tuple[Object
         value: the decoded JSON.
         complete: write also what Go writes for fields that nobody set. Go clients send those,
             others do not; with them, both mean the same object.
+        mismatches: gets every value of a wrong type, which the new object then lacks (an item of a list
+            becomes an empty one); None raises the first, as Go does.
 
     Returns:
         a new object, and messages such as `unknown field "spec.foo"`.
 
     Raises:
-        TypeMismatchError: a value has the wrong type.
+        TypeMismatchError: a value has the wrong type, and there is no list for it.
     """
-    conformer = _Conformer(complete=complete)
+    conformer = _Conformer(complete=complete, mismatches=mismatches)
     return conformer.object(name, value, ""), conformer.unknown
 
 
 class _Conformer:
-    def __init__(self, *, complete: bool) -> None:
+    def __init__(self, *, complete: bool, mismatches: list[TypeMismatchError] | None) -> None:
         self.complete = complete
+        self.mismatches = mismatches
         self.unknown: list[str] = []
         # Where the walk is, as Go's decoder says it: the structs around a value, and the fields down to it.
         self.inside: list[str] = []
@@ -139,12 +149,22 @@ class _Conformer:
                 self.unknown.append(f'unknown field "{path}{key}"')
             elif item is not None:
                 self.fields.append(key)
-                kept = self.value(known.type, item, f"{path}{key}")
+                kept = self.kept(known.type, item, f"{path}{key}")
                 self.fields.pop()
-                if not (known.omitempty and _empty(known, kept)):
+                if kept is not _WRONG and not (known.omitempty and _empty(known, kept)):
                     result[key] = kept
         self.inside.pop()
         return result
+
+    def kept(self, kind: Type, value: JsonValue, path: str) -> JsonValue:
+        """The value; `_WRONG` where it is of a wrong type and all of these are wanted."""
+        try:
+            return self.value(kind, value, path)
+        except TypeMismatchError as error:
+            if self.mismatches is None:
+                raise
+            self.mismatches.append(error)
+            return _WRONG
 
     def value(self, kind: Type, value: JsonValue, path: str) -> JsonValue:
         if kind.kind == "struct":
@@ -156,30 +176,34 @@ class _Conformer:
         if kind.kind == "map" and kind.element is not None:
             if not isinstance(value, dict):
                 raise self.mismatch(value, path, f"map[string]{_go_type(kind.element)}")
-            return {
-                key: self.value(kind.element, item, f"{path}.{key}")
+            items = {
+                key: self.kept(kind.element, item, f"{path}.{key}")
                 for key, item in value.items()
                 if item is not None
             }
+            return {key: item for key, item in items.items() if item is not _WRONG}
         return self.primitive(kind, value, path)
 
     def list(self, element: Type, value: JsonValue, path: str) -> list[JsonValue]:
         if not isinstance(value, list):
             raise self.mismatch(value, path, "[]" + _go_type(element))
-        if element.kind == "string":
+        if element.kind == "string" and self.mismatches is None:
             if not all(isinstance(item, str) for item in value):
                 raise self.mismatch(next(item for item in value if not isinstance(item, str)), path, "string")
             return list(value)
         # A null item decodes to Go's zero value.
-        return [
-            self.value(element, {} if item is None else item, f"{path}[{index}]")
+        items = [
+            self.kept(element, {} if item is None else item, f"{path}[{index}]")
             for index, item in enumerate(value)
         ]
+        return [({} if element.kind == "struct" else "") if item is _WRONG else item for item in items]
 
     def primitive(self, kind: Type, value: JsonValue, path: str) -> JsonValue:
         accepted = _ACCEPTED.get(kind.kind)
         if accepted is not None:
             if not isinstance(value, accepted) or (isinstance(value, bool) and kind.kind != "bool"):
+                raise self.mismatch(value, path, kind.kind)
+            if isinstance(value, int) and not _fits(value, _BITS.get(kind.kind)):
                 raise self.mismatch(value, path, kind.kind)
             return value
         convert = _CONVERTED[kind.kind]
@@ -192,6 +216,10 @@ class _Conformer:
         field = ".".join((self.inside[-1].rpartition(".")[2], *self.fields))
         message = f"json: cannot unmarshal {_go_name(value)} into Go struct field {field} of type {wanted}"
         return TypeMismatchError(message, path)
+
+
+_WRONG: JsonValue = msgspec.Raw()
+"""Stands for a value of a wrong type."""
 
 
 def _empty(known: Field, value: JsonValue) -> bool:
@@ -211,9 +239,15 @@ def _go_type(kind: Type) -> str:
     return kind.kind
 
 
+def _fits(value: int, bits: int | None) -> bool:
+    return bits is None or -(1 << bits - 1) <= value < 1 << bits - 1
+
+
 def _go_name(value: JsonValue) -> str:
     if isinstance(value, bool):
         return "bool"
+    if isinstance(value, int) and abs(value) >= 1 << 31:
+        return f"number {value}"
     return {str: "string", int: "number", float: "number", list: "array"}.get(type(value), "object")
 
 
@@ -232,21 +266,19 @@ def parse_time(value: JsonValue) -> datetime:
         ValueError: it is not one; the message is Go's.
     """
     if isinstance(value, str) and "T" in value:
-        try:
+        with contextlib.suppress(ValueError, OverflowError):
             parsed = datetime.fromisoformat(value)
-        except ValueError:
-            parsed = None
-        if parsed is not None and parsed.tzinfo is not None:
-            return parsed.astimezone(UTC)
+            if parsed.tzinfo is not None:
+                return parsed.astimezone(UTC)
     raise ValueError(f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse "{value}"')
 
 
 def _time(value: JsonValue) -> str:
-    return parse_time(value).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return parse_time(value).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
 
 
 def _microtime(value: JsonValue) -> str:
-    return parse_time(value).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return parse_time(value).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def _bytes(value: JsonValue) -> str:
@@ -275,6 +307,7 @@ def _raw(value: JsonValue) -> msgspec.Raw:
 _ACCEPTED: dict[str, type | tuple[type, ...]] = {
     "string": str, "bool": bool, "int32": int, "int64": int, "float": (int, float), "byte": int,
 }  # fmt: skip
+_BITS = {"int32": 32, "int64": 64}
 _CONVERTED: dict[str, Callable[[JsonValue], JsonValue]] = {
     "quantity": _quantity, "time": _time, "microtime": _microtime, "bytes": _bytes, "raw": _raw,
     "intorstring": _int_or_string, "any": lambda value: value,

@@ -89,7 +89,7 @@ def _field(text: str) -> Field:
 # Fields of the KEPs that Kubernetes 1.37 does not have, served when their gate is on (dropped otherwise).
 _KEP_FIELDS = {
     # KEP-5963, "Design Details": the groups in force when the device was allocated.
-    "resource.DeviceRequestAllocationResult": {"compatibilityGroups": "[]string o list=atomic"},
+    "resource.DeviceRequestAllocationResult": {"compatibilityGroups": "{}[]string o"},
 }
 
 

@@ -30,8 +30,11 @@ class NamespaceStrategy(Strategy):
 
     @staticmethod
     def _label(obj: Object) -> None:
-        labels = obj["metadata"].get("labels") or {}
-        obj["metadata"]["labels"] = {**labels, "kubernetes.io/metadata.name": obj["metadata"]["name"]}
+        metadata = obj["metadata"]
+        if metadata.get("name"):  # without, validation refuses it
+            metadata["labels"] = {
+                **(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata["name"]
+            }  # fmt: skip
 
 
 class NodeStrategy(Strategy):

@@ -128,8 +128,8 @@ _CAPACITY_STATUS = Guard(
 _STATUS = (
     Guard(_BINDING, ((_results, ("bindingConditions", "bindingFailureConditions")),)),
     Guard(("DRAOptionalNodeOperations",), ((_results, ("skipNodeOperations",)),)),
-    # KEP-5963's own field, which Kubernetes 1.37 does not serve: the groups in force when a device
-    # was allocated.
+    # KEP-5963's own field, which Kubernetes 1.37 does not serve: by counter set the groups in force when a
+    # device was allocated.
     Guard(("DRADeviceCompatibilityGroups",), ((_results, ("compatibilityGroups",)),)),
 )
 _CLASS = Guard(("DRAExtendedResource",), ((_itself, ("extendedResourceName",)),))

@@ -42,6 +42,7 @@ from dradriver.cluster.apiserver.validation.names import (
     uuid,
 )
 from dradriver.cluster.apiserver.validation.nodeselector import node_selector
+from dradriver.cluster.apiserver.validation.slices import MAX_COUNTER_CONSUMPTIONS, MAX_GROUPS
 from dradriver.cluster.apiserver.values import Object, dig
 
 RESULTS_LIMIT = 32
@@ -240,7 +241,19 @@ def _result(result: Object, path: str, names: Requests) -> Causes:
     causes += each(result.get("tolerations"), -1, toleration, f"{path}.tolerations")
     if "shareID" in result:
         causes += uuid(result["shareID"], f"{path}.shareID")
+    causes += _recorded_groups(result.get("compatibilityGroups") or {}, f"{path}.compatibilityGroups")
     return causes + skip_node_operations(result.get("skipNodeOperations"), f"{path}.skipNodeOperations")
+
+
+def _recorded_groups(recorded: Object, path: str) -> Causes:
+    """As what is recorded: a device's counter sets, and the groups that it declared for each (KEP-5963)."""
+    causes: Causes = []
+    if len(recorded) > MAX_COUNTER_CONSUMPTIONS:
+        causes.append(too_many(path, len(recorded), MAX_COUNTER_CONSUMPTIONS))
+    for counter_set, groups in recorded.items():
+        causes += dns_label(counter_set, path)
+        causes += unique(groups, MAX_GROUPS, dns_label, lambda group: group, f"{path}[{counter_set}]")
+    return causes
 
 
 def _device_status(device: Object, path: str, allocated: set[tuple[str, str, str, str]]) -> Causes:

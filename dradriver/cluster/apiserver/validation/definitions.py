@@ -21,7 +21,7 @@ def definition(obj: Object) -> Causes:
     group, names = spec["group"], spec["names"]
     causes = checked(subdomain, group, "spec.group") if group else [required("spec.group")]
     causes += [required(f"spec.names.{field}") for field in ("plural", "kind") if not names[field]]
-    name = obj["metadata"]["name"]
+    name = obj["metadata"].get("name", "")
     if name != f"{names['plural']}.{group}":
         causes.append(invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
     if not spec["scope"]:

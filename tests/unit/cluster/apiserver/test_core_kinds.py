@@ -1,5 +1,6 @@
 """Pods, nodes, events, leases, secrets: what is special about each."""
 
+from collections.abc import AsyncIterator, Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -46,23 +47,45 @@ async def test_an_event_lives_in_the_namespace_of_its_object(api: Api) -> None:
     assert "does not match event.namespace" in answer.json["message"]
 
 
-async def test_events_go_after_an_hour(tmp_path: Path) -> None:
-    database = Database(tmp_path / "state.db")
-    database.open()
-    now = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
-    server = Server(Store(database, 10, schema_of), Registry(), FeatureGates(), None, lambda: now)
-    for minutes in (59, 61):
-        made = (now - timedelta(minutes=minutes)).strftime("%Y-%m-%dT%H:%M:%SZ")
-        metadata = {
-            "name": f"e{minutes}",
-            "namespace": "default",
-            "uid": str(minutes),
-            "creationTimestamp": made,
-        }
+NOON = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
+
+
+def server_with_events(database: Database, minutes: Iterable[int]) -> Server:
+    """A server at noon, with events that were made so many minutes before."""
+    server = Server(Store(database, 10, schema_of), Registry(), FeatureGates(), None, lambda: NOON)
+    for each in minutes:
+        made = (NOON - timedelta(minutes=each)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        metadata = {"name": f"e{each}", "namespace": "default", "uid": str(each), "creationTimestamp": made}
         server.store.put(EVENTS, {**EVENT, "metadata": metadata})
+    return server
+
+
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[Database]:
+    opened = Database(tmp_path / "state.db")
+    opened.open()
+    yield opened
+    await opened.close()
+
+
+async def test_events_go_after_an_hour(database: Database) -> None:
+    server = server_with_events(database, (59, 61))
     EventExpiry(server).expire()
     assert [each.key[1] for each in server.store.all(EVENTS)] == ["e59"]
-    await database.close()
+
+
+async def test_of_too_many_events_the_newest_are_kept(database: Database) -> None:
+    server = server_with_events(database, (5, 1, 40, 3, 2))
+    EventExpiry(server, 3).expire()
+    assert [each.key[1] for each in server.store.all(EVENTS)] == ["e1", "e2", "e3"]
+
+
+async def test_an_event_that_happened_again_is_new(database: Database) -> None:
+    server = server_with_events(database, (61, 62, 30))
+    again = server.store.all(EVENTS)[1].object
+    server.store.put(EVENTS, {**again, "lastTimestamp": "2026-01-01T11:59:00Z"})
+    EventExpiry(server, 1).expire()
+    assert [each.key[1] for each in server.store.all(EVENTS)] == ["e61"]
 
 
 async def test_the_times_of_a_lease_keep_their_microseconds(api: Api) -> None:

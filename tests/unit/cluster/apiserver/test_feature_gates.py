@@ -7,6 +7,7 @@ import pytest
 
 from dradriver.cluster.apiserver import FeatureGates
 from dradriver.errors import UsageError
+from dradriver.model.codec import encode
 from tests.conformance.apiserver_suite import DRA, MERGE, Api, allocation, claim, resource_slice
 from tests.unit.cluster.apiserver.conftest import Connect, StartServer
 
@@ -99,16 +100,55 @@ async def test_a_slice_that_uses_a_field_keeps_it_when_the_gate_goes_off(
     )
 
 
+async def put_groups(api: Api, name: str, groups: bytes) -> Any:
+    """The answer to an allocation of a new claim whose result has these compatibility groups."""
+    await api.make(CLAIMS, claim(name))
+    result = b'"device":"dev-0","compatibilityGroups":' + groups
+    body = b'{"status":{"allocation":' + allocation().replace(b'"device":"dev-0"', result) + b"}}"
+    return (await api.call("PATCH", f"{CLAIMS}/{name}/status", body, content_type=MERGE)).json
+
+
 @pytest.mark.parametrize("on", [True, False])
 async def test_the_keps_snapshot_of_groups_is_served_when_its_gate_is_on(
     start_server: StartServer, connect: Connect, on: bool
 ) -> None:
+    """By counter set, as KEP-5963 has it: map[string][]string."""
     api = connect(await start_server(feature_gates={"DRADeviceCompatibilityGroups": on}))
-    await api.make(CLAIMS, claim("a"))
-    result = b'"device":"dev-0","compatibilityGroups":["mig"]'
-    body = b'{"status":{"allocation":' + allocation().replace(b'"device":"dev-0"', result) + b"}}"
+    groups = {"gpu-0-counters": ["mig"], "gpu-1-counters": []}
+    status = (await put_groups(api, "a", encode(groups)))["status"]
+    assert status["allocation"]["devices"]["results"][0].get("compatibilityGroups") == (groups if on else None)
+
+
+@pytest.mark.parametrize(
+    ("groups", "words"),
+    [
+        (b'["mig"]', "cannot unmarshal array into Go struct field"),
+        (b'{"set": "mig"}', "cannot unmarshal string into Go struct field"),
+        (b'{"Set": ["mig"]}', 'compatibilityGroups: Invalid value: "Set"'),
+        (b'{"set": ["a", "b", "c"]}', "compatibilityGroups[set]: Too many: 3: must have at most 2 items"),
+        (b'{"set": ["a", "a"]}', 'compatibilityGroups[set][1]: Duplicate value: "a"'),
+        (b'{"set": ["A"]}', 'compatibilityGroups[set][0]: Invalid value: "A"'),
+        (b'{"a": [], "b": [], "c": []}', "compatibilityGroups: Too many: 3: must have at most 2 items"),
+    ],
+)
+async def test_the_snapshot_of_groups_is_validated(
+    start_server: StartServer, connect: Connect, groups: bytes, words: str
+) -> None:
+    api = connect(await start_server(feature_gates={"DRADeviceCompatibilityGroups": True}))
+    assert words in (await put_groups(api, "a", groups))["message"]
+
+
+async def test_a_snapshot_of_groups_stays_when_its_gate_goes_off(
+    start_server: StartServer, connect: Connect
+) -> None:
+    """An allocation can't be changed, so a reservation must not lose part of it."""
+    server = await start_server(feature_gates={"DRADeviceCompatibilityGroups": True})
+    await put_groups(connect(server), "a", b'{"set":["mig"]}')
+    await server.stop()
+    api = connect(await start_server())
+    body = b'{"status":{"reservedFor":[{"resource":"pods","name":"p","uid":"u"}]}}'
     status = (await api.call("PATCH", f"{CLAIMS}/a/status", body, content_type=MERGE)).json["status"]
-    assert status["allocation"]["devices"]["results"][0].get("compatibilityGroups") == (["mig"] if on else None)
+    assert status["allocation"]["devices"]["results"][0]["compatibilityGroups"] == {"set": ["mig"]}
 
 
 async def test_admin_access_needs_a_labelled_namespace(api: Api) -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dradriver.cluster.apiserver.apply import Applied, Manager, apply, record_apply, record_update, set_entries
@@ -37,7 +37,6 @@ def containers(*items: Json) -> Json:
 EMPTY: Json = {"metadata": {}}
 
 
-@settings(deadline=None)
 @given(PATHS)
 def test_a_set_survives_its_written_form(paths: set[tuple[str, ...]]) -> None:
     # A path that others go on from is written as a member of its own only with a dot.
@@ -135,7 +134,6 @@ def test_what_a_writer_could_not_write_is_not_its_own() -> None:
     assert [from_tree(each["fieldsV1"]) for each in entries] == [{("f:spec", "f:nodeName")}]
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["one", "two"]), st.sets(st.sampled_from("abc"))), max_size=6))
 def test_after_any_applies_each_entry_is_there_exactly_when_somebody_wants_it(
     applies: list[tuple[str, set[str]]],

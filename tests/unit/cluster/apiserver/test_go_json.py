@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dradriver.cluster.apiserver.gojson import canonical, compact, number
@@ -33,7 +33,6 @@ def test_canonical_json_is_sorted_and_has_gos_numbers() -> None:
     assert canonical(b'{"b": 1.0, "a": {"d": 1e3, "c": "<"}}') == b'{"a":{"c":"\\u003c","d":1000},"b":1}'
 
 
-@settings(deadline=None)
 @given(JSON)
 def test_both_forms_hold_the_same_value(value: object) -> None:
     sent = json.dumps(value, indent=1).encode()

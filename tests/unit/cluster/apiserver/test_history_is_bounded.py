@@ -4,7 +4,7 @@ import asyncio
 import json
 
 from dradriver.cluster.apiserver import ApiServer, Fault
-from tests.conformance.apiserver_suite import MERGE, Api, config_map
+from tests.conformance.apiserver_suite import DRA, MERGE, Api, claim, config_map
 from tests.unit.cluster.apiserver.conftest import Connect, StartServer
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -33,6 +33,31 @@ async def test_a_page_of_a_forgotten_revision_is_410(start_server: StartServer, 
     assert (answer.status, answer.json["reason"]) == (410, "Expired")
     rest = await api.call("GET", MAPS, params={"continue": answer.json["metadata"]["continue"]})
     assert [each["metadata"]["name"] for each in rest.json["items"]] == ["m1", "m2"]
+
+
+async def test_the_past_is_bounded_in_bytes_too(api: Api) -> None:
+    first = (await api.make(MAPS, config_map("a")))["metadata"]["resourceVersion"]
+    for index in range(12):
+        big = {"data": {"a": "x" * 900_000 + str(index)}}
+        assert (await api.call("PATCH", f"{MAPS}/a", big, content_type=MERGE)).status == 200
+    (event,) = await api.watch(MAPS, 1, resourceVersion=first)
+    assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
+
+
+async def test_a_past_that_is_kept_packed_is_what_it_was(api: Api) -> None:
+    claims = f"{DRA}/namespaces/default/resourceclaims"
+    made = await api.make(claims, claim("a", b'{"b":1.0,"a":"x"}'))
+    for index in range(100):
+        changed = {"metadata": {"labels": {"index": str(index)}}}
+        assert (await api.call("PATCH", f"{claims}/a", changed, content_type=MERGE)).status == 200
+    params = {"resourceVersion": made["metadata"]["resourceVersion"], "resourceVersionMatch": "Exact"}
+    (then,) = (await api.call("GET", claims, params=params)).json["items"]
+    assert then == made
+    events = await api.watch(claims, 100, resourceVersion=made["metadata"]["resourceVersion"])
+    assert [each["object"]["metadata"]["labels"]["index"] for each in events] == [str(i) for i in range(100)]
+    labeled = {"resourceVersion": made["metadata"]["resourceVersion"], "labelSelector": "index=3"}
+    events = await api.watch(claims, 2, **labeled)
+    assert [each["type"] for each in events] == ["ADDED", "DELETED"]
 
 
 async def test_a_broken_continue_token_is_a_bad_request(api: Api) -> None:

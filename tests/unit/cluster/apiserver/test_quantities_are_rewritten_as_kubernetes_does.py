@@ -1,7 +1,7 @@
 """Quantities come back in the form that Go prints."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dradriver.cluster.apiserver.quantity import amount, canonical
@@ -28,7 +28,6 @@ def test_what_is_no_quantity_is_refused(text: str) -> None:
         canonical(text)
 
 
-@settings(deadline=None)
 @given(
     st.integers(-(10**15), 10**15), st.sampled_from(["", "n", "u", "m", "k", "M", "G", "Ki", "Mi", "Gi", "e3"])
 )

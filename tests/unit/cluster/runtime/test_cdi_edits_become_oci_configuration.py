@@ -90,7 +90,7 @@ def test_edits_of_the_spec_come_once_and_first(tmp_path: Path) -> None:
         "{name: one, containerEdits: {env: [ONE=1]}}, {name: two, containerEdits: {env: [TWO=1]}}]}"
     )
     edits = edits_for(tmp_path, ["example.com/card=two", "example.com/card=one", "example.com/card=two"])
-    assert edits.env == ["ALL=1", "TWO=1", "ONE=1"]
+    assert edits.env == ("ALL=1", "TWO=1", "ONE=1")
 
 
 def test_a_broken_spec_hides_no_other_and_is_named_when_a_device_is_missing(tmp_path: Path) -> None:

@@ -121,6 +121,21 @@ async def test_cdi_edits_reach_the_container(
     assert '"status"' in (tmp_path / "hook").read_text()
 
 
+async def test_a_folder_may_be_behind_a_symbolic_link_and_have_a_space_in_its_name(
+    runtime: Runtime, make_spec: MakeSpec, device: str, tmp_path: Path
+) -> None:
+    there = tmp_path / "a b"
+    there.mkdir()
+    (there / "folder").mkdir()
+    (tmp_path / "cdi").rename(there / "cdi")
+    link = tmp_path / "li nk"
+    link.symlink_to(there)
+    more = {"folder": link / "folder", "cdi_folder": link / "cdi", "log": link / "log"}
+    spec = make_spec("sh", "-c", "echo $CARD", cdi_devices=(device,), **more)
+    assert await (await runtime.start(spec)).wait() == 0
+    assert output(runtime, spec) == "7\n"
+
+
 async def test_an_unknown_cdi_device_is_an_error_that_names_it(runtime: Runtime, make_spec: MakeSpec) -> None:
     with pytest.raises(ContainerStartError, match="card=none") as caught:
         await runtime.start(make_spec("true", cdi_devices=("example.com/card=none",)))

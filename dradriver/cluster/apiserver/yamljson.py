@@ -1,0 +1,269 @@
+"""A YAML document as JSON, within limits: a few hundred bytes of YAML can mean gigabytes of JSON.
+
+libyaml reads the document as a stream of events, and no function here calls itself. So depth and size are
+known before anything is made of them, and neither a deep document nor one that contains itself can exhaust
+the stack.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Final
+
+import yaml
+from yaml.constructor import ConstructorError, SafeConstructor
+from yaml.resolver import Resolver
+
+from dradriver.cluster.apiserver import gojson
+from dradriver.cluster.apiserver.values import MAX_DEPTH, JsonValue, Object
+
+__all__ = ["TooLargeError", "YamlError", "to_json"]
+
+_TAG: Final = "tag:yaml.org,2002:"
+_INT64: Final = 1 << 63
+_UINT64: Final = 1 << 64
+
+
+class YamlError(ValueError):
+    """It is not YAML, or YAML that has no equal in JSON; the message says why, as Go's library does."""
+
+
+class TooLargeError(ValueError):
+    """The JSON would be larger than a request may be."""
+
+
+def to_json(document: bytes, largest: int) -> bytes:
+    """The JSON of one YAML document. Blocking for up to a second for each MiB.
+
+    Args:
+        document: the YAML.
+        largest: bytes that the JSON may have.
+
+    Raises:
+        YamlError: it can't be read.
+        TooLargeError: the JSON would have more bytes.
+    """
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    reader = _Reader(largest)
+    try:
+        for event in yaml.parse(document, loader):
+            reader.take(event)
+    except yaml.YAMLError as error:
+        raise YamlError(str(error)) from error
+    return gojson.encode(reader.document).encode()
+
+
+class _Scalars(Resolver, SafeConstructor):
+    """Scalars as Go's reader of YAML 1.1 has them: dates are strings, `y` and `n` are booleans."""
+
+    yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in resolvers if tag not in {f"{_TAG}timestamp", f"{_TAG}value"}]
+        for first, resolvers in Resolver.yaml_implicit_resolvers.items()
+    }
+
+    def __init__(self) -> None:
+        Resolver.__init__(self)
+        SafeConstructor.__init__(self)
+
+    def value(self, event: yaml.ScalarEvent) -> JsonValue:
+        """The value of a scalar, or `_MERGE`."""
+        text = str(event.value)
+        tag = event.tag
+        if tag is None or tag == "!":
+            if event.implicit[0] and text in _LETTERS:
+                return _LETTERS[text]
+            tag = self.resolve(yaml.ScalarNode, text, event.implicit)  # type: ignore[no-untyped-call]
+        kind = tag.removeprefix(_TAG)
+        if kind in {"str", "timestamp"}:
+            return text
+        if kind == "merge":
+            return _MERGE
+        if kind == "null":
+            return None
+        if kind in {"int", "float"}:
+            return self._number(kind, yaml.ScalarNode(tag, text))
+        if kind in {"bool", "binary"}:
+            return self._other(kind, yaml.ScalarNode(tag, text))
+        raise YamlError(f"could not determine a constructor for the tag {tag!r}")
+
+    def _other(self, kind: str, node: yaml.ScalarNode) -> JsonValue:
+        try:
+            if kind == "bool":
+                return self.construct_yaml_bool(node)
+            return self.construct_yaml_binary(node).decode(errors="replace")
+        except (ConstructorError, KeyError) as error:
+            raise YamlError(f"cannot decode {kind} {node.value[:40]!r}") from error
+
+    def _number(self, kind: str, node: yaml.ScalarNode) -> JsonValue:
+        # Go reads a whole number that no integer holds as a float, and one that no float holds as a string. It
+        # does not know numbers to the base of 60.
+        text = str(node.value)
+        if ":" in text:
+            return text
+        try:
+            made: float = self.construct_yaml_int(node) if kind == "int" else self.construct_yaml_float(node)
+            if isinstance(made, int) and not -_INT64 <= made < _UINT64:
+                made = float(made)
+        except (ValueError, OverflowError):
+            return text
+        if math.isfinite(made):
+            return made
+        if text.lstrip("+-").lower() in {".inf", ".nan"}:
+            raise YamlError(f"json: unsupported value: {text}")
+        return text
+
+
+_MERGE: Final = object()
+_LETTERS: Final = {"y": True, "Y": True, "n": False, "N": False}
+
+
+@dataclass(slots=True)
+class _Anchored:
+    """A value with a name: how many values and bytes it is of, and how deep it goes. None while it is read."""
+
+    value: JsonValue = None
+    count: int = 0
+    size: int = 0
+    height: int = 0
+    complete: bool = False
+
+
+@dataclass(slots=True)
+class _Open:
+    """A list or map that is being read."""
+
+    value: list[JsonValue] | Object
+    anchor: str | None
+    count: int
+    size: int
+    height: int = 0
+    key: object = None
+    has_key: bool = False
+    merged: list[Object] = field(default_factory=list)
+
+
+class _Reader:
+    """Takes the events of one document.
+
+    Attributes:
+        document: what was read.
+    """
+
+    def __init__(self, largest: int) -> None:
+        self.document: JsonValue = None
+        self._largest = largest
+        self._scalars = _Scalars()
+        self._open: list[_Open] = []
+        self._anchors: dict[str, _Anchored] = {}
+        self._documents = 0
+        self._count = 0
+        self._aliased = 0
+        self._size = 0
+
+    def take(self, event: yaml.Event) -> None:
+        """The next event of the stream."""
+        if isinstance(event, yaml.DocumentStartEvent):
+            self._documents += 1
+            if self._documents > 1:
+                raise YamlError("expected a single document in the stream")
+        elif isinstance(event, yaml.ScalarEvent):
+            self._scalar(event)
+        elif isinstance(event, yaml.AliasEvent):
+            self._alias(event.anchor)
+        elif isinstance(event, yaml.CollectionStartEvent):
+            self._start(event)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            self._end()
+
+    def _grow(self, count: int, size: int) -> None:
+        self._count += count
+        self._size += size
+        if self._size > self._largest:
+            raise TooLargeError
+
+    def _scalar(self, event: yaml.ScalarEvent) -> None:
+        value = self._scalars.value(event)
+        size = len(event.value) + 1
+        self._grow(1, size)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = _Anchored(value, 1, size, 0, complete=True)
+        self._put(value, 0)
+
+    def _alias(self, name: str | None) -> None:
+        found = self._anchors.get(name or "")
+        if found is None:
+            raise YamlError(f"unknown anchor '{name}' referenced")
+        if not found.complete:
+            raise YamlError(f"anchor '{name}' value contains itself")
+        self._aliased += found.count
+        self._grow(found.count, found.size)
+        if self._aliased > 100 and self._count > 1000 and self._aliased > _allowed(self._count) * self._count:
+            raise YamlError("document contains excessive aliasing")
+        if len(self._open) + found.height > MAX_DEPTH:
+            raise YamlError(f"exceeded max depth of {MAX_DEPTH}")
+        self._put(found.value, found.height)
+
+    def _start(self, event: yaml.CollectionStartEvent) -> None:
+        if len(self._open) >= MAX_DEPTH:
+            raise YamlError(f"exceeded max depth of {MAX_DEPTH}")
+        above = self._open[-1] if self._open else None
+        if above is not None and isinstance(above.value, dict) and not above.has_key:
+            raise YamlError("unsupported map key: a key must be a scalar")
+        if event.anchor is not None:
+            self._anchors[event.anchor] = _Anchored()
+        value: list[JsonValue] | Object = [] if isinstance(event, yaml.SequenceStartEvent) else {}
+        self._open.append(_Open(value, event.anchor, self._count, self._size))
+        self._grow(1, 2)
+
+    def _end(self) -> None:
+        done = self._open.pop()
+        if isinstance(done.value, dict):
+            for merged in done.merged:
+                for key, value in merged.items():
+                    done.value.setdefault(key, value)
+        if done.anchor is not None:
+            count, size = self._count - done.count, self._size - done.size
+            self._anchors[done.anchor] = _Anchored(done.value, count, size, done.height + 1, complete=True)
+        self._put(done.value, done.height + 1)
+
+    def _put(self, value: JsonValue, height: int) -> None:
+        """Hand a complete value to what is around it."""
+        if not self._open:
+            if value is _MERGE:
+                value = "<<"
+            self.document = value
+            return
+        around = self._open[-1]
+        around.height = max(around.height, height)
+        if isinstance(around.value, list):
+            around.value.append("<<" if value is _MERGE else value)
+        elif not around.has_key:
+            around.key, around.has_key = value if value is _MERGE else _key(value), True
+        else:
+            around.has_key = False
+            if around.key is _MERGE:
+                around.merged += _maps(value)
+            else:
+                around.value[str(around.key)] = "<<" if value is _MERGE else value
+
+
+def _key(value: JsonValue) -> str:
+    if isinstance(value, str):
+        return value
+    if value is None or isinstance(value, (list, dict)):
+        raise YamlError(f"unsupported map key: {value!r}")
+    return gojson.encode(value)
+
+
+def _maps(value: JsonValue) -> list[Object]:
+    listed = value if isinstance(value, list) else [value]
+    if not all(isinstance(each, dict) for each in listed):
+        raise YamlError("map merge requires map or sequence of maps as the value")
+    return listed
+
+
+def _allowed(count: int) -> float:
+    """The share of values that may come from aliases: less in large documents, as in Go's library."""
+    low, high = 400_000, 4_000_000
+    if count <= low:
+        return 0.99
+    return 0.10 if count >= high else 0.99 - 0.89 * (count - low) / (high - low)
