@@ -1,14 +1,21 @@
 """`dradriver node`: what a node itself knows, without a cluster."""
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from dradriver.cli.node_folders import NodeFolders, folders_of_up, kubelets_folders
 from dradriver.cli.output import age, document, output_option, table
-from dradriver.errors import DraError, NotFoundError
+from dradriver.cli.up import default_data
+from dradriver.errors import DraError, NotFoundError, UsageError
 from dradriver.model.codec import rfc3339
+
+if TYPE_CHECKING:
+    from dradriver.node.records import RecordedAnswer
 
 __all__ = ["node"]
 
@@ -27,41 +34,97 @@ def node() -> None:
     "--plugins-dir",
     envvar="DRADRIVER_PLUGINS_DIR",
     type=click.Path(path_type=Path, file_okay=False),
-    default=Path("/var/lib/kubelet/plugins"),
-    show_default=True,
-    help="The kubelet's folder of plugins.",
+    help="Look at this folder of plugins only.  [default: the kubelet's, and those of `dradriver up`]",
 )
 @click.option(
     "--cdi-dir",
     envvar="DRADRIVER_CDI_DIR",
     type=click.Path(path_type=Path, file_okay=False),
-    default=Path("/var/run/cdi"),
-    show_default=True,
-    help="The folder of CDI specs.",
+    help="The folder of its CDI specs.  [default: /var/run/cdi; of a --plugins-dir the folder cdi beside it]",
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Look at the nodes of the cluster in this data folder of `dradriver up` only.",
 )
 @click.option("--driver", help="Only claims of the driver of this name (loop.example.com).")
 @output_option
-def status(plugins_dir: Path, cdi_dir: Path, driver: str | None, output: str) -> None:
+def status(
+    plugins_dir: Path | None, cdi_dir: Path | None, data: Path | None, driver: str | None, output: str
+) -> None:
     """Show the claims that are prepared on this node, its pools, and whether its drivers are ready.
 
-    Reads the state files of dradriver's drivers; they may be running or not. Needs the rights to read them.
+    Reads the state files of dradriver's drivers, of this machine's kubelet and of the nodes of `dradriver up`;
+    drivers may be running or not. Needs the rights to read the files.
     """
-    data_dirs = _data_dirs(plugins_dir, driver)
-    rows = [row for data_dir in data_dirs for row in _claims(data_dir, cdi_dir)]
-    pools = [row for data_dir in data_dirs for row in _pools(data_dir)]
-    instances = [row for data_dir in data_dirs for row in _instances(data_dir)]
+    found = _found(_looked_at(plugins_dir, cdi_dir, data), driver)
     if output != "table":
         head = {"apiVersion": "dradriver/v1", "kind": "NodeStatus"}
-        document({**head, "items": rows, "pools": pools, "instances": instances}, output)
+        tables = [_rows(folders, data_dirs) for folders, data_dirs in found]
+        sections = {name: [row for each in tables for row in each[name]] for name in _SECTIONS}
+        document({**head, **sections}, output)
         return
     now = datetime.now(UTC)
-    _show_claims(rows, now)
-    if pools:
+    named = len(found) > 1 or found[0][0].cluster is not None
+    for number, (folders, data_dirs) in enumerate(found):
+        if named:
+            click.echo(("\n" if number else "") + f"{folders.title}:")
+        _show_node(_rows(folders, data_dirs), now)
+
+
+_SECTIONS = ("items", "pools", "instances")
+
+
+def _looked_at(plugins_dir: Path | None, cdi_dir: Path | None, data: Path | None) -> Sequence[NodeFolders]:
+    if data is not None:
+        if plugins_dir is not None:
+            raise UsageError("--data and --plugins-dir name different folders: give one of them")
+        return list(folders_of_up(data))
+    own = kubelets_folders(plugins_dir, cdi_dir)
+    return [own] if plugins_dir is not None else [own, *folders_of_up(default_data())]
+
+
+def _found(looked_at: Sequence[NodeFolders], driver: str | None) -> list[tuple[NodeFolders, list[Path]]]:
+    """The folders that hold a driver's state, with the drivers' data directories.
+
+    Raises:
+        NotFoundError: none does.
+    """
+    # The node side is slow to import (gRPC).
+    from dradriver.node.state_file import FILE_NAME  # noqa: PLC0415
+
+    every = [
+        (folders, sorted(path.parent for path in folders.plugins.glob(f"{driver or '*'}/{FILE_NAME}")))
+        for folders in looked_at
+    ]
+    found = [(folders, paths) for folders, paths in every if paths]
+    if not found:
+        wanted = f"of driver {driver} " if driver else ""
+        where = ", ".join(str(each.plugins) for each in looked_at) or "the data folder: it holds no nodes"
+        raise NotFoundError(
+            f"no prepared state {wanted}in {where}: no driver has run there, or you may not read it; "
+            "--plugins-dir, or --data of `dradriver up`, names another"
+        )
+    return found
+
+
+def _rows(folders: NodeFolders, data_dirs: Sequence[Path]) -> Mapping[str, list[dict[str, object]]]:
+    whose = {"cluster": str(folders.cluster) if folders.cluster else None, "node": folders.node or None}
+    return {
+        "items": [row | whose for data_dir in data_dirs for row in _claims(data_dir, folders.cdi)],
+        "pools": [row | whose for data_dir in data_dirs for row in _pools(data_dir)],
+        "instances": [row | whose for data_dir in data_dirs for row in _instances(data_dir)],
+    }
+
+
+def _show_node(rows: Mapping[str, list[dict[str, object]]], now: datetime) -> None:
+    _show_claims(rows["items"], now)
+    if rows["pools"]:
         click.echo()
-        _show(POOL_COLUMNS, pools, now)
-    if instances:
+        _show(POOL_COLUMNS, rows["pools"], now)
+    if rows["instances"]:
         click.echo()
-        _show(INSTANCE_COLUMNS, instances, now)
+        _show(INSTANCE_COLUMNS, rows["instances"], now)
 
 
 def _show_claims(rows: Iterable[Mapping[str, object]], now: datetime) -> None:
@@ -73,7 +136,7 @@ def _show_claims(rows: Iterable[Mapping[str, object]], now: datetime) -> None:
             str(row["state"]),
             ",".join(str(each) for each in _devices(row)),
             age(datetime.fromisoformat(str(row["since"])), now),
-            "present" if row["cdiSpec"] else "absent",
+            str(row["cdiSpecState"]),
         ]
         for row in rows
     )
@@ -98,21 +161,7 @@ def _show(columns: Sequence[str], rows: Iterable[Mapping[str, object]], now: dat
     table(columns, shown, empty="")
 
 
-def _data_dirs(plugins_dir: Path, driver: str | None) -> list[Path]:
-    # The node side is slow to import (gRPC).
-    from dradriver.node.state_file import FILE_NAME  # noqa: PLC0415
-
-    found = sorted(path.parent for path in plugins_dir.glob(f"{driver or '*'}/{FILE_NAME}"))
-    if not found:
-        wanted = f"of driver {driver} " if driver else ""
-        raise NotFoundError(
-            f"no prepared state {wanted}in {plugins_dir}: no driver has run with this --plugins-dir, "
-            "or you may not read it"
-        )
-    return found
-
-
-def _claims(data_dir: Path, cdi_dir: Path) -> Iterator[dict[str, object]]:
+def _claims(data_dir: Path, cdi_dir: Path | None) -> Iterator[dict[str, object]]:
     from dradriver.node import node_status  # noqa: PLC0415
     from dradriver.node.cdi import CdiNames  # noqa: PLC0415
 
@@ -130,7 +179,7 @@ def _claims(data_dir: Path, cdi_dir: Path) -> Iterator[dict[str, object]]:
             "state": str(row.state),
             "devices": [f"{each.pool}/{each.device}" for each in record.devices],
             "since": rfc3339(datetime.fromtimestamp(row.since, UTC)),
-            "cdiSpec": _spec(cdi_dir / names.file(record.uid)),
+            **_spec(cdi_dir, names.file(record.uid), wanted=any(map(_edits, record.answers))),
         }
 
 
@@ -177,5 +226,21 @@ def _instances(data_dir: Path) -> Iterator[dict[str, object]]:
         }
 
 
-def _spec(path: Path) -> str | None:
-    return str(path) if path.exists() else None
+def _edits(answer: "RecordedAnswer") -> bool:
+    """Whether a container gets something by a CDI spec of ours."""
+    return answer.edits != type(answer.edits)()
+
+
+def _spec(cdi_dir: Path | None, name: str, *, wanted: bool) -> dict[str, object]:
+    """Whether a claim's CDI spec is there, and its path."""
+    if cdi_dir is None or not _can_look(cdi_dir):
+        return {"cdiSpec": None, "cdiSpecState": "not looked at"}
+    path = cdi_dir / name
+    if path.exists():
+        return {"cdiSpec": str(path), "cdiSpecState": "present"}
+    return {"cdiSpec": None, "cdiSpecState": "absent" if wanted else "not needed"}
+
+
+def _can_look(folder: Path) -> bool:
+    """Whether what is in a folder, or that it is not there, can be seen."""
+    return os.access(folder, os.X_OK) or (not folder.exists() and os.access(folder.parent, os.X_OK))

@@ -1,6 +1,7 @@
 """Tables for people, JSON and YAML for programs."""
 
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
@@ -9,10 +10,20 @@ from typing import Final, TypeVar
 import click
 import yaml
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-__all__ = ["age", "console", "document", "output_option", "progress_console", "table"]
+from dradriver.cli.layout import table_lines, wrapped
+
+__all__ = [
+    "age",
+    "console",
+    "document",
+    "output_option",
+    "progress_console",
+    "prose",
+    "table",
+    "terminal_width",
+    "wide_output_option",
+]
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -21,12 +32,31 @@ _PIPE_WIDTH: Final = 1_000_000
 
 
 def output_option(command: F) -> F:
-    """The option `-o/--output`."""
-    choice = click.Choice(["table", "json", "yaml"])
-    help_text = "Form of the answer; json and yaml are documents for programs."
-    return click.option("-o", "--output", type=choice, default="table", show_default=True, help=help_text)(
-        command
+    """The option `-o/--output`: `table`, `json` or `yaml`."""
+    return _output(command, ["table", "json", "yaml"], "json and yaml are documents for programs.")
+
+
+def wide_output_option(command: F) -> F:
+    """The same, with `wide` for a table that has all columns."""
+    forms = ["table", "wide", "json", "yaml"]
+    return _output(command, forms, "wide has all columns, json and yaml are documents for programs.")
+
+
+def _output(command: F, forms: Sequence[str], help_text: str) -> F:
+    option = click.option(
+        "-o",
+        "--output",
+        type=click.Choice(forms),
+        default="table",
+        show_default=True,
+        help=f"Form of the answer; {help_text}",
     )
+    return option(command)
+
+
+def terminal_width() -> int:
+    """Characters in a line of the terminal; into a pipe or file nothing is wrapped."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else _PIPE_WIDTH
 
 
 def console() -> Console:
@@ -45,13 +75,18 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, empty: str) 
     if not rows:
         click.echo(empty, err=True)
         return
-    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False, header_style="bold")
-    for column in columns:
-        grid.add_column(column.upper(), overflow="fold")
-    for row in rows:
-        # Text: names may hold what rich would take for markup.
-        grid.add_row(*(Text(cell) for cell in row))
-    console().print(grid)
+    head, *lines = table_lines(columns, rows, terminal_width())
+    click.secho(head, bold=True)
+    for line in lines:
+        click.echo(line)
+
+
+def prose(lines: Iterable[str]) -> None:
+    """Prints lines of text; those that are longer than the terminal's are broken between words."""
+    width = terminal_width()
+    for line in lines:
+        for part in wrapped(line, width):
+            click.echo(part)
 
 
 def document(value: object, form: str) -> None:

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import click
 
-from dradriver.runner import OPTIONS, driver_names, launch, load_any
+from dradriver.runner import OPTIONS, driver_names, launch
 
 __all__ = ["run"]
 
@@ -39,4 +39,4 @@ def run(ctx: click.Context, /, name: str, **given: str | None) -> None:
     A pool driver runs anywhere, once in the cluster, and takes none of the kubelet's options. Drivers are found
     by the entry-point group dradriver.drivers. Exit codes: 0 stopped as asked, 1 failed, 2 used wrongly.
     """
-    ctx.exit(launch(load_any(name), given))
+    ctx.exit(launch(name, given))

@@ -1,4 +1,9 @@
-"""Drivers as child processes: started for each node, started again when they die."""
+"""Drivers as child processes: started for each node, started again when they die.
+
+A death is reported with its cause: the signal, or the exit code with the last line that this process wrote.
+After SIGKILL no line is quoted: the process could not say why, and what it wrote before is about other things.
+When the next process is ready, that is reported too.
+"""
 
 import asyncio
 import os
@@ -6,6 +11,7 @@ import re
 import shutil
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -13,14 +19,17 @@ from pathlib import Path
 from typing import Final
 
 from dradriver.cli.errors import USAGE
+from dradriver.errors import DraError
 
-__all__ = ["DriverProcess", "Supervisor", "last_lines"]
+__all__ = ["DriverProcess", "Supervisor", "how_it_ended", "last_lines"]
 
 _PAUSES: Final = (0.5, 30.0)
 """Seconds before the first and at most before a later restart; they double while the process keeps dying."""
 _SETTLED: Final = 60.0
 """Seconds after which a process counts as healthy, so that the next restart is quick again."""
 _GRACE: Final = 30.0
+_LOOK: Final = 0.2
+"""Seconds between two looks whether a driver is ready again."""
 _LOGGED: Final = re.compile(r"\d{4}-\d\d-\d\d \S+ (DEBUG|INFO) ")
 
 
@@ -34,6 +43,7 @@ class DriverProcess:
         kubeconfig: the identity that it has on that node.
         directory: the node's folder, with `plugins`, `plugins_registry` and `cdi`; where the log goes.
         simulate: what `$DRADRIVER_SIMULATE` is unless the environment has it.
+        name: the driver's name in the cluster, under which a driver on a node keeps its files.
     """
 
     driver: str
@@ -41,6 +51,7 @@ class DriverProcess:
     kubeconfig: Path
     directory: Path
     simulate: str = field(default="auto", kw_only=True)
+    name: str = field(default="", kw_only=True)
 
     @property
     def where(self) -> str:
@@ -66,13 +77,28 @@ class DriverProcess:
             f"--cdi-dir={self.directory / 'cdi'}",
         )
 
+    def ready_since(self) -> float | None:
+        """Since when the process has been ready, in seconds since the epoch; blocks on the disk.
+
+        Returns:
+            None while it is not, and for a pool driver, which keeps no files.
+        """
+        from dradriver.node.instance_file import read_instances  # noqa: PLC0415 - slow to import (gRPC)
+
+        if not (self.name and self.node):
+            return None
+        with suppress(DraError):
+            found = read_instances(self.directory / "plugins" / self.name)
+            return max((each.since for each in found if not each.missing and each.runs), default=None)
+        return None
+
 
 class Supervisor:
     """Keeps driver processes running: `async with Supervisor(processes, say)`.
 
     Args:
         processes: what to run.
-        say: is told in one line when a process dies.
+        say: is told in one line when a process dies, and when it is back.
     """
 
     def __init__(self, processes: Sequence[DriverProcess], say: Callable[[str], None]) -> None:
@@ -95,10 +121,12 @@ class Supervisor:
     async def _keep(self, wanted: DriverProcess) -> None:
         clock = asyncio.get_running_loop().time
         pause, longest = _PAUSES
+        died: float | None = None
         while True:
             began = clock()
-            code = await _run(wanted)
-            told = f"driver {wanted.driver} {wanted.where} ended with {_ended(code)}{_reason(wanted.log)}"
+            code, words = await self._run(wanted, died)
+            died = time.time()
+            told = f"driver {wanted.driver} {wanted.where} {how_it_ended(code)}{words}"
             if code == USAGE:
                 self._say(f"{told}; not started again, the log is {wanted.log}")
                 return
@@ -107,12 +135,48 @@ class Supervisor:
             await asyncio.sleep(pause)
             pause = min(pause * 2, longest)
 
+    async def _run(self, wanted: DriverProcess, died: float | None) -> tuple[int, str]:
+        """Runs the process to its end; ends it gracefully when cancelled.
 
-async def _run(wanted: DriverProcess) -> int:
-    """Runs the process to its end; ends it gracefully when cancelled."""
+        Args:
+            wanted: the process.
+            died: when the one before it died, in seconds since the epoch.
+
+        Returns:
+            The exit code, and the process's last words as the end of a message.
+        """
+        begin = _size(wanted.log)
+        process = await _start(wanted)
+        returning = asyncio.create_task(self._tell_return(wanted, died), name=f"return of {wanted.driver}")
+        try:
+            code = await process.wait()
+        except asyncio.CancelledError:
+            await _end(process)
+            raise
+        finally:
+            returning.cancel()
+            await asyncio.gather(returning, return_exceptions=True)
+        return code, "" if code == -signal.SIGKILL else _reason(wanted.log, begin)
+
+    async def _tell_return(self, wanted: DriverProcess, died: float | None) -> None:
+        """Says when the driver is back after it died."""
+        if died is None:
+            return
+        if not (wanted.name and wanted.node):
+            self._say(f"driver {wanted.driver} {wanted.where} was started again {_after(died, time.time())}")
+            return
+        while True:
+            since = await asyncio.to_thread(wanted.ready_since)
+            if since is not None and since >= died:
+                break
+            await asyncio.sleep(_LOOK)
+        self._say(f"driver {wanted.driver} {wanted.where} is back: ready {_after(died, since)}")
+
+
+async def _start(wanted: DriverProcess) -> asyncio.subprocess.Process:
     wanted.log.parent.mkdir(parents=True, exist_ok=True)
     with wanted.log.open("ab") as log:
-        process = await asyncio.create_subprocess_exec(
+        return await asyncio.create_subprocess_exec(
             *_dying_with_us(),
             *wanted.command,
             # A laptop has no accelerators: drivers that can simulate them do, unless the user says otherwise.
@@ -123,11 +187,11 @@ async def _run(wanted: DriverProcess) -> int:
             # Ctrl-C in the terminal is for us; we end our children in order.
             start_new_session=True,
         )
-    try:
-        return await process.wait()
-    except asyncio.CancelledError:
-        await _end(process)
-        raise
+
+
+def _after(died: float, moment: float) -> str:
+    """When something was, and how long after a death."""
+    return f"at {time.strftime('%H:%M:%S', time.localtime(moment))}, {moment - died:.1f} s after it died"
 
 
 def _dying_with_us() -> Sequence[str]:
@@ -147,19 +211,40 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         await process.wait()
 
 
-def _ended(code: int) -> str:
-    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+def how_it_ended(code: int) -> str:
+    """How a process ended, given the code with which Python reports it: a signal's number is negative."""
+    return f"was killed by signal {-code} ({_signal(-code)})" if code < 0 else f"ended with exit code {code}"
 
 
-def _reason(log: Path) -> str:
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "a real-time signal"
+
+
+def _reason(log: Path, begin: int) -> str:
     """The last words of a process that died; what it logged while all was well is none."""
-    last = last_lines(log, 1)
+    last = last_lines(log, 1, begin)
     return "" if not last or _LOGGED.match(last) else f": {last}"
 
 
-def last_lines(log: Path, count: int) -> str:
-    """The last lines of a log, for a message; empty when there is none."""
+def _size(log: Path) -> int:
     try:
-        return "\n".join(log.read_text(errors="replace").splitlines()[-count:])
+        return log.stat().st_size
+    except OSError:
+        return 0
+
+
+def last_lines(log: Path, count: int, begin: int = 0) -> str:
+    """The last lines of a log, for a message; empty when there is none.
+
+    Args:
+        log: the file.
+        count: how many lines at most.
+        begin: bytes that are skipped: an earlier process wrote them.
+    """
+    try:
+        return "\n".join(log.read_bytes()[begin:].decode(errors="replace").splitlines()[-count:])
     except OSError:
         return ""

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Final
 import click
 import yaml
 
-from dradriver.allocator import MAX_STEPS
+from dradriver.allocator import MAX_STEPS, ORDERED, ORDERS
 from dradriver.cli.output import progress_console
 from dradriver.cli.supervisor import DriverProcess, Supervisor
 from dradriver.control.extended import ScoringStrategy
 from dradriver.driver import PoolDriver
+from dradriver.driver.named import name_of
 from dradriver.errors import DraError, UsageError
 from dradriver.kube import CLAIMS
 from dradriver.model.claim import ResourceClaim
@@ -44,10 +45,12 @@ class _Wanted:
     metrics_port: int
     binding_timeout: float
     max_steps: int
+    order: str
     scoring: ScoringStrategy | None
 
 
-def _default_data() -> Path:
+def default_data() -> Path:
+    """The data folder of `dradriver up` unless the user names another."""
     return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "dradriver"
 
 
@@ -92,6 +95,13 @@ def _default_data() -> Path:
     help="Tries of a device after which the allocator gives up on a node.",
 )
 @click.option(
+    "--order",
+    type=click.Choice(list(ORDERS)),
+    default=ORDERED.name,
+    show_default=True,
+    help="Allocate on a node as Kubernetes would, or so that large partitions stay whole.",
+)
+@click.option(
     "--scoring",
     metavar="STRATEGY:RESOURCES",
     default="",
@@ -114,6 +124,7 @@ def up(  # noqa: PLR0913, PLR0917 - one argument an option
     runtime: str | None,
     binding_timeout: float,
     max_steps: int,
+    order: str,
     scoring: str,
     metrics_port: int,
 ) -> None:
@@ -125,7 +136,7 @@ def up(  # noqa: PLR0913, PLR0917 - one argument an option
     for name in drivers:
         load_any(name)  # a name that is not installed is said before anything is started
     wanted = _Wanted(
-        data=data or _default_data(),
+        data=data or default_data(),
         kubeconfig=kubeconfig,
         nodes=nodes,
         drivers=drivers,
@@ -135,6 +146,7 @@ def up(  # noqa: PLR0913, PLR0917 - one argument an option
         metrics_port=metrics_port,
         binding_timeout=binding_timeout,
         max_steps=max_steps,
+        order=order,
         scoring=ScoringStrategy.parse(scoring) if scoring else None,
     )
     asyncio.run(_up(wanted))
@@ -163,6 +175,7 @@ async def _up(wanted: _Wanted) -> None:
                     runtime=wanted.runtime,
                     binding_timeout_seconds=wanted.binding_timeout,
                     max_steps=wanted.max_steps,
+                    order=ORDERS[wanted.order],
                     scoring=wanted.scoring,
                 )
             )
@@ -181,11 +194,14 @@ def driver_processes(cluster: "Cluster", drivers: Sequence[str]) -> list[DriverP
     """Each driver on each node, with that node's folders and identity; pool drivers once, as administrators."""
     processes: list[DriverProcess] = []
     for driver in drivers:
-        if issubclass(load_any(driver), PoolDriver):
+        kind = load_any(driver)
+        if issubclass(kind, PoolDriver):
             processes.append(DriverProcess(driver, "", cluster.kubeconfig_path, cluster.directory))
             continue
         processes += (
-            DriverProcess(driver, node, cluster.node_kubeconfig(node), cluster.node_dir(node))
+            DriverProcess(
+                driver, node, cluster.node_kubeconfig(node), cluster.node_dir(node), name=name_of(kind)
+            )
             for node in cluster.nodes
         )
     return processes

@@ -3,7 +3,7 @@
 Law of this package: it asks, with the scheduler's own filters and the allocator as it is, and decides nothing.
 """
 
-from dradriver.cli.attempt.extended import ExtendedResources
+from dradriver.cli.attempt.extended import ExtendedResources, serving_classes, special_claims
 from dradriver.cli.attempt.filters import Filters
 from dradriver.cli.attempt.nodes import anonymous, named_nodes
 from dradriver.cli.attempt.options import Settings, settings_options
@@ -16,5 +16,7 @@ __all__ = [
     "anonymous",
     "named_nodes",
     "placer_of",
+    "serving_classes",
     "settings_options",
+    "special_claims",
 ]

@@ -1,9 +1,10 @@
 """The extended resources of pods (KEP-5004): what device plugins serve, and what is asked of devices."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from dradriver.allocator import Features
 from dradriver.cli.world import World
 from dradriver.control.extended import (
     ClassesByResource,
@@ -18,7 +19,18 @@ from dradriver.control.snapshot import holds
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.workload import Pod
 
-__all__ = ["ExtendedResources", "SpecialClaim"]
+__all__ = ["ExtendedResources", "SpecialClaim", "serving_classes", "special_claims"]
+
+
+def serving_classes(world: World, features: Features) -> ClassesByResource:
+    """The classes by the extended resources that they serve; none while DRAExtendedResource is off."""
+    return ClassesByResource.of(world.classes.values() if features.extended_resources else ())
+
+
+def special_claims(world: World, pod: Pod, features: Features) -> Sequence[ResourceClaim]:
+    """The claims that a scheduler has made for the pod; none while DRAExtendedResource is off."""
+    found = world.claims.values() if features.extended_resources else ()
+    return [claim for claim in found if is_special_for(claim, pod)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +49,13 @@ class SpecialClaim:
 class ExtendedResources:
     """Who serves extended resources on which node, while pods find their nodes one after the other."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, features: Features) -> None:
         self._nodes = world.places()
-        self._classes = ClassesByResource.of(world.classes.values())
+        self._classes = serving_classes(world, features)
         self._left = {
             pod.ref: claim
             for claim in world.claims.values()
-            if claim.metadata.owner_references
+            if features.extended_resources and claim.metadata.owner_references
             for pod in _owners(world, claim)
         }
         self._names: Collection[str] = world.claims

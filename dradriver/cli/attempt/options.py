@@ -3,16 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
-from typing import Final, TypeVar, cast
+from typing import TypeVar, cast
 
 import click
 
-from dradriver.allocator import MAX_STEPS, ORDERED, PACKED, Features, Order
+from dradriver.allocator import MAX_STEPS, ORDERED, ORDERS, Features, Order
 
 __all__ = ["Settings", "settings_options"]
 
 F = TypeVar("F", bound=Callable[..., object])
-_ORDERS: Final = {order.name: order for order in (ORDERED, PACKED)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +22,13 @@ class Settings:
         order: in which order nodes and devices are preferred.
         features: what is switched on.
         max_steps: how often a device may be tried on one node before the answer is "undecided".
+        taint_rules: whether there are DeviceTaintRules (DRADeviceTaintRules).
     """
 
     order: Order
     features: Features
     max_steps: int
+    taint_rules: bool = True
 
     @classmethod
     def of(cls, order: str, feature_gates: str, max_steps: int) -> "Settings":
@@ -36,12 +37,17 @@ class Settings:
         Raises:
             UsageError: a feature gate is unknown, or needs another one that is off.
         """
-        features = Features()
-        if feature_gates:
-            from dradriver.cluster.apiserver.gates import FeatureGates  # noqa: PLC0415 - slow to import
+        if not feature_gates:
+            return cls(ORDERS[order], Features(), max_steps)
+        from dradriver.cluster.apiserver.gates import FeatureGates  # noqa: PLC0415 - slow to import
 
-            features = Features.of_gates(FeatureGates.parse(feature_gates).settings)
-        return cls(_ORDERS[order], features, max_steps)
+        gates = FeatureGates.parse(feature_gates)
+        return cls(
+            ORDERS[order],
+            Features.of_gates(gates.resolved()),
+            max_steps,
+            taint_rules=gates.enabled("DRADeviceTaintRules"),
+        )
 
 
 def settings_options(command: F) -> F:
@@ -53,7 +59,7 @@ def settings_options(command: F) -> F:
 
     order = click.option(
         "--order",
-        type=click.Choice(list(_ORDERS)),
+        type=click.Choice(list(ORDERS)),
         default=ORDERED.name,
         show_default=True,
         help="As Kubernetes would, or so that large partitions stay whole.",

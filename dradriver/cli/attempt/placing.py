@@ -11,8 +11,9 @@ __all__ = ["placer_of"]
 def placer_of(world: World, settings: Settings) -> Placer:
     """A placer that knows the world."""
     placer = Placer(order=settings.order, features=settings.features, max_steps=settings.max_steps)
+    rules = world.taint_rules if settings.taint_rules else []
     for source in world.slices:
-        placer.put_slice(with_rules(source, world.taint_rules) if world.taint_rules else source)
+        placer.put_slice(with_rules(source, rules) if rules else source)
     for device_class in world.classes.values():
         placer.put_class(device_class)
     for claim in world.claims.values():

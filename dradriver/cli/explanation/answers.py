@@ -1,18 +1,20 @@
 """From a world to an explanation."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from dradriver.cli.attempt import ExtendedResources, Filters, Settings, placer_of
+from dradriver.allocator import Features
+from dradriver.cli.attempt import ExtendedResources, Filters, Settings, placer_of, special_claims
 from dradriver.cli.explanation.claims import ClaimState, SaidConditions, claim_state, said_conditions
 from dradriver.cli.explanation.extended import extended_remarks
 from dradriver.cli.explanation.nodes import Asked, NodeGroup, node_groups
+from dradriver.cli.explanation.prepares import prepare_failure, with_failure
 from dradriver.cli.explanation.report import Explanation
 from dradriver.cli.get.why import why_pending
 from dradriver.cli.progress import Progress
 from dradriver.cli.world import Need, World, pod_need
 from dradriver.control.conditions import Patience
-from dradriver.control.extended import amounts_of, completed, is_special_for
+from dradriver.control.extended import amounts_of, completed
 from dradriver.errors import NotFoundError
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.workload import Pod
@@ -36,6 +38,11 @@ class Question:
     patience: Patience
     node: str = ""
 
+    @property
+    def features(self) -> Features:
+        """What is switched on."""
+        return self.settings.features
+
 
 def explain_pod(question: Question, ref: str) -> Explanation:
     """Why the pod `namespace/name` is as it is.
@@ -47,22 +54,22 @@ def explain_pod(question: Question, ref: str) -> Explanation:
     pod = world.pods.get(ref)
     if pod is None:
         raise _unknown("pod", ref)
-    states = _states(world, pod, question.patience)
+    states = _states(question, pod)
     if pod.spec.node_name or pod.finished:
         where = f"is on node {pod.spec.node_name}" if pod.spec.node_name else "is finished"
         return Explanation("Pod", ref, _said(pod, where), states)
     nominated = pod.status.nominated_node_name
     message = f"pod {ref} waits to be bound to node {nominated}" if nominated else _said(pod, "has no node")
     need = pod_need(world, pod)
-    open_claims = any(claim.allocation is None for claim in need.claims) or _asks_devices(world, pod)
+    open_claims = any(claim.allocation is None for claim in need.claims) or _asks_devices(question, pod)
     look = not need.missing and (open_claims or bool(question.node)) and (not nominated or bool(question.node))
     nodes = _nodes(question, need) if look else ()
-    return Explanation("Pod", ref, message, states, extended_remarks(world, pod), nodes)
+    return Explanation("Pod", ref, message, states, extended_remarks(world, pod, question.features), nodes)
 
 
-def _asks_devices(world: World, pod: Pod) -> bool:
+def _asks_devices(question: Question, pod: Pod) -> bool:
     """Whether the pod's extended resources are still to be asked of somebody."""
-    specials = [claim for claim in world.claims.values() if is_special_for(claim, pod)]
+    specials = special_claims(question.world, pod, question.features)
     return bool(amounts_of(completed(pod))) and not any(claim.allocation for claim in specials)
 
 
@@ -80,6 +87,9 @@ def explain_claim(question: Question, ref: str) -> Explanation:
     users = [
         pod.ref for pod in world.pods.values() if ref in {each.ref for each in pod_need(world, pod).claims}
     ]
+    told = [each for user in users for each in _states(question, world.pods[user])]
+    if failing := next((each for each in told if each.claim == ref and each.state == "not-prepared"), None):
+        state = replace(failing, name="")
     remarks = _remarks(claim, users)
     nodes = _nodes(question, Need([claim])) if claim.allocation is None or question.node else ()
     message = next(iter(state.lines()))
@@ -112,7 +122,8 @@ def _unknown(kind: str, ref: str) -> NotFoundError:
     return NotFoundError(f"there is no {kind} {name} in the namespace {namespace}")
 
 
-def _states(world: World, pod: Pod, patience: Patience) -> tuple[ClaimState, ...]:
+def _states(question: Question, pod: Pod) -> tuple[ClaimState, ...]:
+    world, patience = question.world, question.patience
     said: SaidConditions = said_conditions(world.claims.values())
     made = {claim.ref: claim for claim in pod_need(world, pod).claims}
     found = []
@@ -122,10 +133,10 @@ def _states(world: World, pod: Pod, patience: Patience) -> tuple[ClaimState, ...
         found.append(claim_state(wanted.name, ref, made.get(ref), said, patience))
     found += [
         claim_state("extended resources", claim.ref, claim, said, patience)
-        for claim in world.claims.values()
-        if is_special_for(claim, pod)
+        for claim in special_claims(world, pod, question.features)
     ]
-    return tuple(found)
+    event = prepare_failure(world, pod)
+    return tuple(found) if event is None else with_failure(found, event, patience.now)
 
 
 def _nodes(question: Question, need: Need) -> tuple[NodeGroup, ...]:
@@ -135,6 +146,6 @@ def _nodes(question: Question, need: Need) -> tuple[NodeGroup, ...]:
     names = [question.node] if question.node else sorted(places)
     world = question.world
     filters = Filters(places, list(world.pods.values()))
-    asked = Asked(placer_of(world, question.settings), filters, ExtendedResources(world))
+    asked = Asked(placer_of(world, question.settings), filters, ExtendedResources(world, question.features))
     with Progress(len(names), "nodes") as progress:
         return tuple(node_groups(need, asked, names, progress.step))

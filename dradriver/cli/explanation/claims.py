@@ -12,7 +12,7 @@ from dradriver.model.codec import rfc3339
 
 __all__ = ["ClaimState", "DeviceState", "SaidConditions", "State", "claim_state", "said_conditions"]
 
-State: TypeAlias = Literal["missing", "pending", "ready", "waiting", "failed", "timed-out"]
+State: TypeAlias = Literal["missing", "pending", "ready", "waiting", "failed", "timed-out", "not-prepared"]
 SaidConditions: TypeAlias = frozenset[tuple[str, str]]
 """Driver and type of each condition that somebody has set on some claim of the cluster."""
 
@@ -29,6 +29,7 @@ _WORDS: Final[Mapping[State, str]] = {
     "waiting": "waits for conditions",
     "failed": "failed",
     "timed-out": "took too long",
+    "not-prepared": "is allocated, but its node fails to prepare it",
 }
 
 
@@ -64,6 +65,8 @@ class ClaimState:
         until: when the scheduler gives it up; None when nobody knows, or when it is ready.
         now: the time of the answer.
         devices: those that are not ready.
+        failure: what the kubelet said of a prepare that failed.
+        failed_at: when it last said so.
     """
 
     name: str
@@ -74,6 +77,8 @@ class ClaimState:
     until: datetime | None = None
     now: datetime | None = None
     devices: tuple[DeviceState, ...] = ()
+    failure: str = ""
+    failed_at: datetime | None = None
 
     def lines(self) -> Iterable[str]:
         """The answer for people."""
@@ -82,6 +87,8 @@ class ClaimState:
             yield f"{name}its claim is not made from its template yet"
             return
         yield f"{name}claim {self.claim} {_WORDS[self.state]}{self._times()}"
+        if self.failure:
+            yield f"  the kubelet said {age(self.failed_at, self.now)} ago: {self.failure}"
         for each in self.devices:
             yield f"  {each.text}"
             if each.unserved:
@@ -105,6 +112,7 @@ class ClaimState:
             "results": [str(device) for device in self.results],
             "since": rfc3339(self.since) if self.since else None,
             "until": rfc3339(self.until) if self.until else None,
+            "failure": self.failure or None,
             "devices": [
                 {
                     "device": str(each.device),

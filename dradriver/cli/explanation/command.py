@@ -10,7 +10,7 @@ import click
 from dradriver.cli.attempt import Settings, settings_options
 from dradriver.cli.explanation.answers import Question, explain_claim, explain_pod
 from dradriver.cli.explanation.report import Explanation
-from dradriver.cli.output import document, output_option
+from dradriver.cli.output import document, output_option, prose
 from dradriver.cli.world import WorldSource, world_options
 from dradriver.control.conditions import BINDING_TIMEOUT, Patience
 
@@ -37,7 +37,11 @@ def _options(command: F) -> F:
         source: WorldSource,
         **rest: object,
     ) -> object:
-        patience = Patience(datetime.now(UTC), timedelta(seconds=binding_timeout))
+        patience = Patience(
+            datetime.now(UTC),
+            timedelta(seconds=binding_timeout),
+            enabled=settings.features.binding_conditions,
+        )
         return command(*args, question=Question(source.read(), settings, patience, node), **rest)
 
     timeout = click.option(
@@ -71,5 +75,4 @@ def _say(found: Explanation, output: str) -> None:
     if output != "table":
         document(found.document(), output)
         return
-    for line in found.lines():
-        click.echo(line)
+    prose(found.lines())

@@ -8,13 +8,12 @@ line of the object that lacks it.
 import json
 import re
 from bisect import bisect_right
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
 import yaml
 
-from dradriver.cli.files.yaml_text import compose_yaml
+from dradriver.cli.files.yaml_text import Broken, compose_yaml, each_document
 
 __all__ = ["FieldPlaces", "json_places", "yaml_places"]
 
@@ -49,27 +48,32 @@ class FieldPlaces:
 
 
 def yaml_places(content: bytes) -> list[FieldPlaces]:
-    """Of each document of a YAML file that holds something; ends at the first that can't be read."""
-    found: list[FieldPlaces] = []
-    with suppress(yaml.YAMLError, RecursionError, ValueError):
-        # One by one: what stands before the error counts.
-        for node in filter(_holds_something, compose_yaml(content)):
-            found.append(_of_node(node, node.start_mark.line + 1))  # noqa: PERF401
-    return found
+    """Of each document of a YAML file that holds something; nothing is known of one that can't be read."""
+    return [
+        FieldPlaces(found.mark.line + 1 if found.mark else 1)
+        if isinstance(found, Broken)
+        else _of_node(found, found.start_mark.line + 1, {})
+        for found in each_document(content, compose_yaml)
+    ]
 
 
-def _holds_something(node: yaml.Node) -> bool:
-    return not (isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:null")
+def _of_node(node: yaml.Node, line: int, known: dict[int, FieldPlaces]) -> FieldPlaces:
+    """The places of a node; an alias shares those of its anchor, which may contain the alias itself.
 
-
-def _of_node(node: yaml.Node, line: int) -> FieldPlaces:
-    here = FieldPlaces(line)
+    Args:
+        node: the node.
+        line: its line, or that of the key before it.
+        known: the places of the nodes seen so far, by `id`.
+    """
+    if (anchor := known.get(id(node))) is not None:
+        return FieldPlaces(line, anchor.inside, anchor.names)
+    here = known[id(node)] = FieldPlaces(line)
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
-            here.inside[str(key.value)] = _of_node(value, key.start_mark.line + 1)
+            here.inside[str(key.value)] = _of_node(value, key.start_mark.line + 1, known)
     elif isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):
-            inside = here.inside[str(index)] = _of_node(item, item.start_mark.line + 1)
+            inside = here.inside[str(index)] = _of_node(item, item.start_mark.line + 1, known)
             for key, value in item.value if isinstance(item, yaml.MappingNode) else ():
                 if key.value == "name":
                     here.names[str(value.value)] = inside

@@ -11,7 +11,7 @@ import msgspec
 import yaml
 
 from dradriver.cli.files.documents import Document, Source
-from dradriver.cli.files.yaml_text import load_yaml
+from dradriver.cli.files.yaml_text import Broken, each_document, load_yaml
 from dradriver.errors import InvalidObjectError, NotFoundError, Problem
 
 __all__ = ["Reading", "UnreadError", "read_files", "read_sound_files"]
@@ -84,11 +84,34 @@ def _read(file: str, content: bytes, reading: Reading) -> None:
         _add(Document(Source(file, content, is_json=True), 1, content), reading)
         return
     source = Source(file, content, is_json=False)
-    for index, found in enumerate(_split(content), 1):
-        if isinstance(found, _Broken):
-            reading.errors.append(UnreadError(file, index, found.rule, found.line))
-        else:
-            _add(Document(source, index, found), reading)
+    for index, found in enumerate(each_document(content, load_yaml), 1):
+        if isinstance(found, Broken):
+            line = found.mark.line + 1 if found.mark else None
+            reading.errors.append(UnreadError(file, index, _why_not(found), line))
+            continue
+        for key, line in found.repeated:
+            reading.errors.append(UnreadError(file, index, f"key {key!r} is written twice", line))
+        try:
+            _add(Document(source, index, _converted(found.body)), reading)
+        except (TypeError, ValueError) as error:
+            places = source.places
+            line = places[index - 1].first if index <= len(places) else None
+            reading.errors.append(UnreadError(file, index, str(error), line))
+
+
+def _converted(body: object) -> bytes:
+    """The JSON text of a document.
+
+    Raises:
+        TypeError, ValueError: it has none, or is no object; the message says so.
+    """
+    try:
+        compact = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"not YAML of JSON's types: {error}") from error
+    if not isinstance(body, dict):
+        raise TypeError(_no_object(compact))
+    return compact
 
 
 def _add(document: Document, reading: Reading) -> None:
@@ -130,66 +153,18 @@ class _Skipped(msgspec.Struct):
     """An object of which nothing is wanted."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Broken:
-    """A document that can't be read: why, and from which line on."""
-
-    rule: str
-    line: int | None = None
-
-
-def _split(content: bytes) -> Iterator[bytes | _Broken]:
-    """The JSON text of each document of a YAML file; of one that can't be read, why."""
-    start = 0
-    while start >= 0:
-        # Line numbers in messages are those of the file.
-        rest = b"\n" * start + b"".join(content.splitlines(keepends=True)[start:]) if start else content
-        try:
-            yield from (_converted(body) for body in load_yaml(rest) if body is not None)
-        except _UNREADABLE as error:
-            start = _after(content, error, start)
-            mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
-            rest_lost = _MORE if start < 0 and mark is None else ""
-            yield _Broken(_why_not(error) + rest_lost, mark.line + 1 if mark else None)
-        else:
-            return
-
-
-_UNREADABLE: Final = (yaml.YAMLError, RecursionError, ValueError)  # UnicodeDecodeError is a ValueError
-_MORE: Final = "; the rest of the file is not read"
-
-
-def _why_not(error: Exception) -> str:
+def _why_not(broken: Broken) -> str:
+    error = broken.error
     if isinstance(error, yaml.MarkedYAMLError):
         at = error.context_mark
         where = f" that begins on line {at.line + 1}" if at and error.context else ""
         context = f" {error.context}{where}" if error.context else ""
         return f"not YAML: {error.problem}{context}"
+    rest_lost = "; the rest of the file is not read" if broken.is_last else ""
     if isinstance(error, yaml.YAMLError):
-        return f"not YAML: {' '.join(str(error).split())}"
-    return "nested too deeply" if isinstance(error, RecursionError) else f"not YAML of JSON's types: {error}"
-
-
-def _after(content: bytes, error: Exception, start: int) -> int:
-    """The line on which the document after the broken one begins; -1 when there is none, or none is found."""
-    mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
-    if mark is None:
-        return -1
-    lines = content.splitlines()
-    for number in range(max(mark.line, start + 1), len(lines)):
-        # At the beginning of a line it ends a document whatever stands before it. With more on its line, and
-        # the error there too, it is the broken document's own.
-        if lines[number].startswith(b"---") and (number > mark.line or lines[number].strip() == b"---"):
-            return number
-    return -1
-
-
-def _converted(body: object) -> bytes | _Broken:
-    try:
-        compact = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
-    except (TypeError, ValueError) as error:
-        return _Broken(f"not YAML of JSON's types: {error}")
-    return compact if isinstance(body, dict) else _Broken(_no_object(compact))
+        return f"not YAML: {' '.join(str(error).split())}{rest_lost}"
+    told = "nested too deeply" if isinstance(error, RecursionError) else f"not YAML of JSON's types: {error}"
+    return told + rest_lost
 
 
 def _no_object(text: bytes | msgspec.Raw) -> str:

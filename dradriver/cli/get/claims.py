@@ -18,7 +18,7 @@ from dradriver.model.workload import Pod
 
 __all__ = ["claim_state", "claims"]
 
-COLUMNS = ("namespace", "name", "state", "devices", "nodes", "reserved for", "why", "age")
+COLUMNS = ("namespace", "name", "state", "age", "nodes", "devices", "reserved for", "why")
 
 
 @click.command(short_help="Show ResourceClaims: state, devices, why one is pending.")
@@ -71,11 +71,11 @@ def _row(users: Mapping[str, str] | None, claim: ResourceClaim, now: datetime) -
         claim.metadata.namespace,
         claim.metadata.name,
         claim_state(claim),
-        ",".join(map(str, (result.id for result in claim.results))) or "-",
+        age(claim.metadata.creation_timestamp, now),
         _nodes(claim.allocation),
+        ",".join(map(str, (result.id for result in claim.results))) or "-",
         ",".join(f"{ref.resource}/{ref.name}" for ref in claim.status.reserved_for) or "-",
         _why(users, claim),
-        age(claim.metadata.creation_timestamp, now),
     ]
 
 

@@ -8,7 +8,7 @@ from dradriver.allocator import InUse, Inventory
 from dradriver.cli.cluster_access import Access, cluster_options, with_client
 from dradriver.cli.get.pools import nodes_of
 from dradriver.cli.get.show import show_rows
-from dradriver.cli.output import output_option
+from dradriver.cli.output import wide_output_option
 from dradriver.cli.world import list_if_allowed, list_typed
 from dradriver.kube import CLAIMS, SLICES, TAINT_RULES, Client
 from dradriver.model.claim import ResourceClaim
@@ -18,18 +18,19 @@ from dradriver.model.taint_rule import DeviceTaintRule, with_rules
 
 __all__ = ["device_rows", "devices"]
 
-COLUMNS = ("name", "driver", "pool", "node", "allocated to", "taints", "attributes")
+COLUMNS = ("name", "driver", "pool", "node", "allocated to", "taints")
+WIDE = (*COLUMNS, "attributes")
 
 
-@click.command()
+@click.command(short_help="Show devices: where they are, who holds them, taints.")
 @click.option("--driver", help="Only devices of this driver.")
 @click.option("--pool", help="Only devices of this pool.")
 @cluster_options
-@output_option
+@wide_output_option
 def devices(
     driver: str | None, pool: str | None, kubeconfig: str | None, context: str | None, output: str
 ) -> None:
-    """Show devices: where they are, who holds them, attributes.
+    """Show devices: where they are, who holds them; attributes and capacities with -o wide.
 
     Taints are those of their drivers and of DeviceTaintRules.
     """
@@ -46,27 +47,28 @@ def devices(
         for row in device_rows(slices, claims)
         if (driver is None or row["driver"] == driver) and (pool is None or row["pool"] == pool)
     ]
-    show_rows("DeviceList", COLUMNS, rows, output, empty="No devices.")
+    columns = WIDE if output == "wide" else COLUMNS
+    show_rows("DeviceList", columns, rows, "table" if output == "wide" else output, empty="No devices.")
 
 
 def device_rows(
     slices: Iterable[ResourceSlice], claims: Iterable[ResourceClaim]
 ) -> Iterator[Mapping[str, object]]:
-    """One row a device of the newest generation of its pool."""
+    """One row a device of the generation of its pool that its node sees."""
     in_use = InUse.of(claims)
-    for key, pool in Inventory.of(slices).pools.items():
+    for key, pool in Inventory.of(slices).published.items():
+        driver, name = key
         held = in_use.of_pool(key)
-        nodes = nodes_of(pool)
-        for pooled in pool.devices:
+        for pooled in pool.devices():
             device = pooled.device
             yield {
                 "name": device.name,
-                "driver": pool.driver,
-                "pool": pool.name,
-                "node": device.node_name or pooled.source.spec.node_name or nodes,
+                "driver": driver,
+                "pool": name,
+                "node": device.node_name or nodes_of([pooled.source]),
                 "allocatedTo": list(held.get(device.name, ())),
                 "taints": [str(taint) for taint in device.taints],
-                "attributes": _attributes(device, pool.driver),
+                "attributes": _attributes(device, driver),
             }
 
 

@@ -6,7 +6,7 @@ import click
 
 from dradriver.allocator import Inventory
 from dradriver.allocator import Node as AllocationNode
-from dradriver.cli.output import document, output_option
+from dradriver.cli.output import document, output_option, prose
 from dradriver.cli.partitions import CounterSetUse, counter_set_uses, drawing
 from dradriver.cli.world import World, WorldSource, allocation_node, world_options
 from dradriver.errors import NotFoundError
@@ -31,8 +31,7 @@ def partitions(node: str | None, source: WorldSource, output: str) -> None:
         return
     if not uses:
         click.echo("No counter sets: no pool that can be used has devices that are parts of others.", err=True)
-    for line in drawing(uses):
-        click.echo(line)
+    prose(drawing(uses))
 
 
 def _node(world: World, name: str | None) -> AllocationNode | None:

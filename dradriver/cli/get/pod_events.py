@@ -1,31 +1,16 @@
 """What the events of pods say, where their status knows no reason."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
 from dradriver.cli.get.why import knows_no_reason
+from dradriver.cli.world import PodEvent
 from dradriver.errors import DraError
 from dradriver.kube import EVENTS, Client
-from dradriver.model.codec import Value
-from dradriver.model.meta import ObjectMeta, ObjectReference
 from dradriver.model.workload import Pod
 
 __all__ = ["with_events"]
-
-_LONG_AGO = datetime.min.replace(tzinfo=UTC)
-
-
-class _Event(Value, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
-    involved_object: ObjectReference = ObjectReference()
-    message: str = ""
-    last_timestamp: datetime | None = None
-
-    @property
-    def when(self) -> datetime:
-        return self.last_timestamp or self.metadata.creation_timestamp or _LONG_AGO
 
 
 async def with_events(client: Client, pods: Sequence[Pod]) -> list[Pod]:
@@ -50,7 +35,7 @@ async def _last_warnings(client: Client, pods: Sequence[Pod]) -> dict[str, str]:
         fields += f",involvedObject.uid={pods[0].metadata.uid}"
     try:
         namespace = namespaces.pop() if len(namespaces) == 1 else ""
-        events = (await client.list(EVENTS, namespace, into=_Event, fields=fields)).items
+        events = (await client.list(EVENTS, namespace, into=PodEvent, fields=fields)).items
     except DraError:
         return {}
     return {event.involved_object.uid: event.message for event in sorted(events, key=lambda each: each.when)}

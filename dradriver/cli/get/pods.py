@@ -6,6 +6,7 @@ import click
 
 from dradriver.cli.cluster_access import Access, cluster_options
 from dradriver.cli.get.pod_events import with_events
+from dradriver.cli.get.pod_summary import pod_summary
 from dradriver.cli.get.show import View, namespace_options
 from dradriver.cli.get.why import why_pending
 from dradriver.cli.output import age, output_option
@@ -14,10 +15,10 @@ from dradriver.model.workload import Pod
 
 __all__ = ["pods"]
 
-COLUMNS = ("namespace", "name", "phase", "node", "claims", "why", "age")
+COLUMNS = ("namespace", "name", "ready", "status", "age", "node", "claims", "why")
 
 
-@click.command()
+@click.command(short_help="Show pods: status, node, claims, why one is not ready.")
 @namespace_options
 @cluster_options
 @output_option
@@ -28,22 +29,24 @@ def pods(
     context: str | None,
     output: str,
 ) -> None:
-    """Show pods: phase, node, claims, and why one does not run."""
+    """Show pods: readiness and status as kubectl prints them, node, claims, and why one is not ready."""
     VIEW.show(Access(kubeconfig, context), output, "" if all_namespaces else namespace)
 
 
 def _row(pod: Pod, now: datetime) -> list[str]:
+    summary = pod_summary(pod)
     claims = [f"{each.name}={pod.claim_name(each) or '?'}" for each in pod.spec.resource_claims]
     if (special := pod.status.extended_resource_claim_status) is not None:
         claims.append(f"extended resources={special.resource_claim_name}")
     return [
         pod.metadata.namespace,
         pod.metadata.name,
-        pod.status.phase or "-",
+        summary.ready,
+        summary.status or "-",
+        age(pod.metadata.creation_timestamp, now),
         pod.spec.node_name or "-",
         ",".join(claims) or "-",
         why_pending(pod),
-        age(pod.metadata.creation_timestamp, now),
     ]
 
 

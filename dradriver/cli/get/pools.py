@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping
 import click
 
 from dradriver.allocator import InUse, Inventory
-from dradriver.allocator.inventory import PoolView
 from dradriver.cli.cluster_access import Access, cluster_options, with_client
 from dradriver.cli.get.show import show_rows
 from dradriver.cli.output import output_option
@@ -45,7 +44,7 @@ def pool_rows(
         yield {
             "driver": pool.driver,
             "pool": pool.name,
-            "nodes": nodes_of(pool),
+            "nodes": nodes_of(pool.slices),
             "generation": pool.generation,
             "slices": len(pool.slices),
             "resourceSliceCount": expected,
@@ -55,10 +54,10 @@ def pool_rows(
         }
 
 
-def nodes_of(pool: PoolView) -> str:
-    """From where the pool's devices can be reached."""
+def nodes_of(slices: Iterable[ResourceSlice]) -> str:
+    """From where the devices of slices can be reached."""
     found: dict[str, None] = {}
-    for source in pool.slices:
+    for source in slices:
         spec = source.spec
         found[
             spec.node_name

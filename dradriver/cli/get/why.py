@@ -13,10 +13,10 @@ NO_SANDBOX: Final = (
 
 
 def why_pending(pod: Pod) -> str:
-    """What keeps the pod from running, in the words of its status: its containers know more than the pod."""
+    """What keeps the pod from being ready, in its status's words: its containers know more than the pod."""
     if pod.metadata.deletion_timestamp:
         return DELETED
-    if pod.status.phase in {"Running", "Succeeded"}:
+    if pod.status.phase == "Succeeded" or _is_ready(pod):
         return "-"
     waiting = (each.get("state", {}).get("waiting") or {} for each in pod.status.container_statuses)
     if message := next((state["message"] for state in waiting if state.get("message")), ""):
@@ -26,6 +26,11 @@ def why_pending(pod: Pod) -> str:
     if unmet.pop("PodReadyToStartContainers", None) and pod.status.phase == "Pending":
         return pod.status.message or NO_SANDBOX
     return pod.status.message or next((said for said in unmet.values() if said), "-")
+
+
+def _is_ready(pod: Pod) -> bool:
+    ready = next((each.status for each in pod.status.conditions if each.type == "Ready"), "True")
+    return pod.status.phase == "Running" and ready == "True"
 
 
 def knows_no_reason(pod: Pod) -> bool:

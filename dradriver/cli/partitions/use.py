@@ -1,10 +1,10 @@
 """The counter sets of pools and the devices that draw from them (KEP-4815)."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dradriver.allocator import Features, InUse, Inventory, Node, PooledDevice, PoolView
-from dradriver.allocator.compatibility import ANY
+from dradriver.allocator.supply import taken_of
 from dradriver.allocator.use import PoolUse
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.quantity import Quantity
@@ -88,9 +88,18 @@ def counter_set_uses(
         for claim in claims
         if claim.allocation is not None
     }
-    for key, pool in inventory.pools.items():
-        if pool.problem is None and (node is None or pool.visible_on(node, Features())):
-            yield from _of_pool(pool, in_use.pool(key), pods)
+    for pool in _usable(inventory, node):
+        yield from _of_pool(pool, in_use.pool(pool.key), pods)
+
+
+def _usable(inventory: Inventory, node: Node | None) -> Sequence[PoolView]:
+    """The pools that can be used, in order; those of which the node reaches devices if there is one."""
+    if node is None:
+        return [pool for pool in inventory.pools.values() if pool.problem is None]
+    seen = inventory.on(node, Features(compatibility_groups=True))
+    return sorted(
+        (each.view for each in seen if each.devices and each.problem is None), key=lambda pool: pool.key
+    )
 
 
 def _of_pool(pool: PoolView, use: PoolUse, pods: Mapping[str, tuple[str, ...]]) -> Iterator[CounterSetUse]:
@@ -142,19 +151,9 @@ class _Left:
     """What is left of a pool's counters and groups."""
 
     def __init__(self, pool: PoolView, use: PoolUse) -> None:
-        table = pool.counters
+        taken, self._joined = taken_of(pool, use)
         self._held = use.claims
-        self._left = list(table.amounts)
-        self._joined = [ANY] * len(table.sets)
-        for device in pool.devices if use.claims else ():
-            if (name := device.id.device) not in use.claims:
-                continue
-            recorded = use.groups.get(name, {})
-            for at, nano in device.consumption.counters:
-                self._left[at] -= nano
-            for at, bits in device.consumption.groups:
-                groups = recorded.get(table.sets[at])
-                self._joined[at] &= bits if groups is None else table.groups.named(groups)
+        self._left = [amount - nano for amount, nano in zip(pool.counters.amounts, taken, strict=True)]
 
     def fits(self, device: PooledDevice) -> bool:
         taken = device.consumption

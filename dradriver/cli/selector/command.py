@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import click
 
 from dradriver.allocator import Inventory
-from dradriver.cel import CelError, CompileError, Selector
-from dradriver.cel.cost import LIMIT
+from dradriver.cel import CelError, CompileError, Selector, cost, steps
 from dradriver.cli.cluster_access import Access, cluster_options, with_client
 from dradriver.cli.errors import FAILED
 from dradriver.cli.files import file_options, read_sound_files
@@ -48,7 +47,7 @@ def cel(
         _refused(error, output)
         ctx.exit(FAILED)
     slices = read_world(read_sound_files(files)).slices if files else _live(Access(kubeconfig, context))
-    devices = [device for pool in Inventory.of(slices).pools.values() for device in pool.devices]
+    devices = [device for pool in Inventory.of(slices).published.values() for device in pool.devices()]
     if not devices:
         where = "in the files" if files else "on the cluster"
         raise NotFoundError(f"there is no device to try it on: no ResourceSlice {where} has any")
@@ -83,8 +82,12 @@ def _say(trial: Trial) -> None:
         more = f" and {len(failure.devices) - _NAMED} more" if len(failure.devices) > _NAMED else ""
         click.echo(f"It fails on {names}{more}: " + "\n".join(pointed(failure.error, failure.hint)), err=True)
     failed = sum(len(failure.devices) for failure in trial.failures)
-    cost = f"; costs at most {trial.cost} of {LIMIT}" if trial.cost else ""
-    click.echo(f"{len(trial.matches)} of {trial.devices} devices match, {failed} fail{cost}", err=True)
+    took = (
+        f"; costs at most {trial.cost} of {cost.LIMIT}, takes at most {trial.steps} of {steps.LIMIT} steps"
+        if trial.cost
+        else ""
+    )
+    click.echo(f"{len(trial.matches)} of {trial.devices} devices match, {failed} fail{took}", err=True)
 
 
 def _document(expression: str, trial: Trial) -> dict[str, object]:
@@ -99,6 +102,7 @@ def _document(expression: str, trial: Trial) -> dict[str, object]:
         ],
         "devices": trial.devices,
         "cost": trial.cost,
+        "steps": trial.steps,
     }
 
 

@@ -33,13 +33,15 @@ class Trial:
         matches: the devices that the selector selects.
         failures: errors, those that read the same together.
         devices: how many devices there are.
-        cost: what the dearest evaluation cost, in CEL's units.
+        cost: of the most expensive evaluation, in CEL's units.
+        steps: of the longest evaluation.
     """
 
     matches: list[DeviceId] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     devices: int = 0
     cost: int = 0
+    steps: int = 0
 
 
 def try_on(selector: Selector, devices: Iterable[PooledDevice]) -> Trial:
@@ -49,12 +51,13 @@ def try_on(selector: Selector, devices: Iterable[PooledDevice]) -> Trial:
     for device in devices:
         trial.devices += 1
         try:
-            matches, cost = selector.evaluate(selector_view(device))
+            matches, cost, steps = selector.evaluate(selector_view(device))
         except EvaluationError as error:
             failure = failures.setdefault(str(error), Failure(error, _hint(error, device)))
             failure.devices.append(device.id)
             continue
         trial.cost = max(trial.cost, cost)
+        trial.steps = max(trial.steps, steps)
         if matches:
             trial.matches.append(device.id)
     trial.failures = list(failures.values())

@@ -9,7 +9,7 @@ from dradriver.allocator import Inventory
 from dradriver.cli.attempt import Settings, settings_options
 from dradriver.cli.errors import FAILED
 from dradriver.cli.files import file_options, read_sound_files
-from dradriver.cli.output import document, output_option
+from dradriver.cli.output import document, output_option, prose
 from dradriver.cli.partitions import counter_set_uses, drawing
 from dradriver.cli.progress import Progress
 from dradriver.cli.simulation.report import Report
@@ -53,10 +53,8 @@ def simulate(ctx: click.Context, files: Sequence[str], settings: Settings, draw:
             progress.step()
     report = Report(outcomes, loaded)
     if output == "table":
-        for line in report.lines():
-            click.echo(line)
-        for line in _drawn(world, simulation) if draw else ():
-            click.echo(line)
+        prose(report.lines())
+        prose(_drawn(world, simulation) if draw else ())
         click.echo(report.summary(), err=True)
     else:
         document(report.document(), output)

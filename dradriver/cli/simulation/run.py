@@ -55,7 +55,7 @@ class Simulation:
     def __init__(self, world: World, settings: Settings) -> None:
         self._nodes = world.places()
         self._filters = Filters(self._nodes, list(world.pods.values()))
-        self._extended = ExtendedResources(world)
+        self._extended = ExtendedResources(world, settings.features)
         self._placer = placer_of(world, settings)
         self.claims = dict(world.claims)
         with suppress(NoNodeFits):

@@ -1,9 +1,10 @@
 """A CDI spec against the CDI specification."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from dradriver.cli.files import Document
+from dradriver.driver.mistakes import mistakes
 from dradriver.errors import InvalidObjectError, Problem
 from dradriver.model.cdi import CdiSpec, cdi_problems, is_bind_mount, minimum_version
 from dradriver.model.codec import from_builtins
@@ -21,13 +22,34 @@ def check_cdi(document: Document) -> Iterator[Problem]:
     for path in unknown_fields(CdiSpec, document.body):
         if path.rpartition(".")[2] not in _NOT_MODELED:
             yield Problem(path, "a CDI spec has no such field")
+    wrong = mistakes(CdiSpec, document.body)
+    yield from wrong
+    lacks = [_field_of(problem.path) for problem in wrong]
     try:
-        spec = from_builtins(CdiSpec, document.body)
-    except InvalidObjectError as error:
-        yield from error.problems
-        return
-    yield from cdi_problems(spec)
-    yield from _mounts(spec)
+        spec = from_builtins(CdiSpec, _without(document.body, lacks))
+    except InvalidObjectError:
+        return  # something that is required is missing or of a wrong type, which is told
+    for problem in (*cdi_problems(spec), *_mounts(spec), *_version(spec)):
+        if not any(field.startswith(problem.path) for field in lacks):
+            yield problem
+
+
+def _field_of(path: str) -> str:
+    """The field of an object that a path leads to, or that holds the list of which it is an item."""
+    return path.partition(" ")[0].rstrip("]0123456789").rstrip("[") if path.endswith("]") else path
+
+
+def _without(value: object, fields: Collection[str], path: str = "") -> object:
+    """The decoded JSON without these fields."""
+    if isinstance(value, dict):
+        inside = {key: (f"{path}.{key}" if path else str(key), item) for key, item in value.items()}
+        return {key: _without(item, fields, at) for key, (at, item) in inside.items() if at not in fields}
+    if isinstance(value, list):
+        return [_without(item, fields, f"{path}[{number}]") for number, item in enumerate(value)]
+    return value
+
+
+def _version(spec: CdiSpec) -> Iterator[Problem]:
     if spec.cdi_version not in VERSIONS:
         yield Problem("cdiVersion", f"{spec.cdi_version!r} is not one of {', '.join(VERSIONS)}")
     elif VERSIONS.index(spec.cdi_version) < VERSIONS.index(needed := minimum_version(spec)):

@@ -37,20 +37,22 @@ def check(document: Document) -> Checked:
     # The embedded API server is slow to import, and of all the CLI only this and `up` need it.
     from dradriver.cluster.rules import problems  # noqa: PLC0415
 
+    found: list[Problem] = []
     group, _, version = (document.api_version or "").partition("/")
     versions = _VERSIONS.get(document.kind, VERSIONS)
     if group != GROUP or version not in versions:
         known = ", ".join(f"{GROUP}/{known}" for known in versions)
         given = document.api_version
         rule = f"is missing: one of {known}" if given is None else f"{given!r} is not one of {known}"
-        return Checked([Problem("apiVersion", rule)], None)
+        found.append(Problem("apiVersion", rule))
     try:
-        text = document.as_v1()
-        return Checked(list(problems(document.kind, text, _cel_refusal)), text)
+        text = document.as_v1()  # of a version that is not known as if it were v1
+        found += problems(document.kind, text, _cel_refusal)
     except InvalidObjectError as error:
-        return Checked(list(error.problems), None)
+        return Checked([*found, *error.problems], None)
     except msgspec.DecodeError as error:
-        return Checked([Problem("", str(error))], None)
+        return Checked([*found, Problem("", str(error))], None)
+    return Checked(found, text)
 
 
 def check_pod(document: Document) -> list[Problem]:

@@ -3,6 +3,7 @@
 Law of this package: it collects and decodes, and says what can't be read or seen; it decides nothing.
 """
 
+from dradriver.cli.world.events import PREPARE_FAILED, PodEvent
 from dradriver.cli.world.live import list_if_allowed, list_typed, list_world
 from dradriver.cli.world.loading import loading
 from dradriver.cli.world.needs import Need, needs, pod_need
@@ -11,7 +12,9 @@ from dradriver.cli.world.world import DEFAULT_NAMESPACE, World, allocation_node,
 
 __all__ = [
     "DEFAULT_NAMESPACE",
+    "PREPARE_FAILED",
     "Need",
+    "PodEvent",
     "World",
     "WorldSource",
     "allocation_node",

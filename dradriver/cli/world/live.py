@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import click
 
+from dradriver.cli.world.events import list_prepare_failures
 from dradriver.cli.world.world import World
 from dradriver.kube import (
     CLAIMS,
@@ -51,8 +52,9 @@ async def list_world(client: Client) -> World:
         list_if_allowed(client, PODS, Pod),
         list_if_allowed(client, NODES, Node),
         list_if_allowed(client, TAINT_RULES, DeviceTaintRule),
+        list_prepare_failures(client),
     )
-    (slices, classes, claims), (templates, pods, nodes, rules) = await asyncio.gather(needed, helpful)
+    (slices, classes, claims), (templates, pods, nodes, rules, events) = await asyncio.gather(needed, helpful)
     return World(
         slices=slices,
         classes=_by_name(classes),
@@ -61,6 +63,7 @@ async def list_world(client: Client) -> World:
         pods=_by_ref(pods),
         nodes=_by_name(nodes),
         taint_rules=rules,
+        events=events,
         namespace=client.namespace,
     )
 

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from dradriver.allocator import Node as AllocationNode
 from dradriver.cli.files import Document
+from dradriver.cli.world.events import PodEvent
 from dradriver.errors import DraError, InvalidObjectError, Problem
 from dradriver.model.claim import ResourceClaim, ResourceClaimTemplate
 from dradriver.model.codec import decode
@@ -22,7 +23,9 @@ __all__ = ["DEFAULT_NAMESPACE", "World", "allocation_node", "read_world"]
 
 T = TypeVar("T")
 Namespaced = TypeVar("Namespaced", ResourceClaim, ResourceClaimTemplate, Pod)
-Named = TypeVar("Named", ResourceClaim, ResourceClaimTemplate, Pod, DeviceClass, Node)
+Named = TypeVar(
+    "Named", ResourceClaim, ResourceClaimTemplate, Pod, DeviceClass, Node, ResourceSlice, DeviceTaintRule
+)
 DEFAULT_NAMESPACE: Final = "default"
 
 
@@ -36,6 +39,7 @@ class World:
         claims, templates, pods: by `namespace/name`.
         nodes: by name; may be empty, see `places`.
         taint_rules: taints that an administrator puts on devices.
+        events: warnings about pods; of a cluster those about prepares that failed.
         namespace: the one that is meant where none is said.
     """
 
@@ -46,6 +50,7 @@ class World:
     pods: dict[str, Pod] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
     taint_rules: list[DeviceTaintRule] = field(default_factory=list)
+    events: list[PodEvent] = field(default_factory=list)
     namespace: str = DEFAULT_NAMESPACE
 
     def places(self) -> Mapping[str, Node]:
@@ -71,15 +76,21 @@ def read_world(documents: Iterable[Document]) -> World:
     Raises:
         DraError: an object can't be read, has no name, or is there twice; the message names its place.
     """
-    world, slices = World(), SliceReader()
+    reader, slices, rules = SliceReader(), dict[str, ResourceSlice](), dict[str, DeviceTaintRule]()
+    world = World()
     for document in documents:
         try:
-            if document.kind == "ResourceSlice":
-                world.slices.append(slices.read(document.as_v1(), document.place))
-            else:
-                _add(world, document)
+            match document.kind:
+                case "ResourceSlice":
+                    source = reader.read(document.as_v1(), document.place)
+                    _put(slices, source, document, namespaced=False)
+                case "DeviceTaintRule":
+                    _put(rules, _value(DeviceTaintRule, document), document, namespaced=False)
+                case _:
+                    _add(world, document)
         except InvalidObjectError as error:
             raise DraError(f"{document.place}: {'; '.join(map(str, error.problems))}") from None
+    world.slices, world.taint_rules = list(slices.values()), list(rules.values())
     return world
 
 
@@ -95,8 +106,8 @@ def _add(world: World, document: Document) -> None:
             _put(world.pods, _in_namespace(_value(Pod, document)), document)
         case "Node":
             _put(world.nodes, _value(Node, document), document, namespaced=False)
-        case "DeviceTaintRule":
-            world.taint_rules.append(_value(DeviceTaintRule, document))
+        case "Event":
+            world.events.append(_value(PodEvent, document))
         case _:
             pass
 

@@ -25,7 +25,18 @@ def test_it_lists_the_devices_that_match(dradriver: Command) -> None:
         ["DRIVER", "POOL", "DEVICE"],
         [DRIVER, "node-1", "big"],
     ]
-    assert result.stderr == "1 of 2 devices match, 0 fail; costs at most 5 of 1000000\n"
+    assert (
+        result.stderr
+        == "1 of 2 devices match, 0 fail; costs at most 5 of 1000000, takes at most 15 of 200000 steps\n"
+    )
+
+
+def test_it_is_tried_on_what_each_node_sees_of_a_pool(dradriver: Command) -> None:
+    old = slice_(device("old"), node_name="node-1", pool="gpus", name="gpus-1")
+    gone = slice_(device("gone"), node_name="node-2", pool="gpus", name="gpus-2-old")
+    new = slice_(device("new"), node_name="node-2", pool="gpus", name="gpus-2", generation=2)
+    result = dradriver("cel", "true", "-f", "-", stdin=listed(old, gone, new))
+    assert [line.split()[-1] for line in result.stdout.splitlines()[1:]] == ["new", "old"]
 
 
 def test_that_none_matches_is_no_failure(dradriver: Command) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -354,3 +355,35 @@ def test_it_says_how_far_the_claim_for_extended_resources_is(dradriver: Command)
     special = replace(made, api_version="resource.k8s.io/v1", kind="ResourceClaim")
     lines = explained(dradriver, "pod", "pod-1", objects=[gpu_class(), special, asking])
     assert f"extended resources: claim {special.ref} is not allocated" in lines
+
+
+def test_it_says_that_devices_serve_no_extended_resource_while_the_gate_is_off(dradriver: Command) -> None:
+    """KEP-5004: the scheduler looks neither at classes nor at special claims then."""
+    asking = extended_pod(gpu=1)
+    made = special_for(asking, requests_of(asking, {GPU: DRIVER}), ())
+    special = replace(made, api_version="resource.k8s.io/v1", kind="ResourceClaim")
+    objects = [gpu_class(), slice_(device()), node("node-1"), special, asking]
+    gates = ("--feature-gates", "DRAExtendedResource=false")
+    lines = explained(dradriver, "pod", "pod-1", *gates, objects=objects)
+    assert lines[1:] == [
+        f"{GPU}: 1, from nobody: no node has it, and no class serves it",
+        "DRAExtendedResource is off: device classes serve no extended resource",
+        f"node-1: Insufficient {GPU}",
+    ]
+
+
+@pytest.mark.parametrize("gate", ["DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus"])
+def test_conditions_are_not_waited_for_while_the_gate_is_off(dradriver: Command, gate: str) -> None:
+    """KEP-5007: what is allocated is bound at once, however long ago that was."""
+    result = DeviceResult(
+        request="device", driver=DRIVER, pool="node-1", device="gpu-0", binding_conditions=["attached"]
+    )
+    mine = allocated(claim(name="mine"), result)
+    assert mine.allocation is not None
+    stamped = replace(mine.allocation, allocation_timestamp=datetime(2026, 1, 1, tzinfo=UTC))
+    mine = replace(mine, status=replace(mine.status, allocation=stamped))
+    objects = [device_class(), mine, pod("mine")]
+    first = explained(dradriver, "pod", "pod-1", objects=objects)
+    assert any("claim default/mine took too long" in line for line in first)
+    lines = explained(dradriver, "pod", "pod-1", "--feature-gates", f"{gate}=false", objects=objects)
+    assert f"claim-0: claim default/mine is ready: {DRIVER}/node-1/gpu-0" in lines

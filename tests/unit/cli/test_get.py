@@ -73,10 +73,21 @@ async def test_devices_say_who_has_them(get: Get, client: Client) -> None:
     await populate(client)
     result = await get("devices", "--pool", "node-1")
     assert row(result, "gpu-0")[4] == "default/mine"
-    assert row(result, "gpu-0")[-1] == "model=a"
+    assert row(await get("devices", "--pool", "node-1", "-o", "wide"), "gpu-0")[-1] == "model=a"
+    assert "model" not in result.stdout
     assert row(result, "gpu-1")[4] == "-"
     items = yaml.safe_load((await get("devices", "-o", "yaml")).stdout)["items"]
     assert {item["name"]: item["allocatedTo"] for item in items}["gpu-0"] == ["default/mine"]
+
+
+async def test_devices_are_those_that_each_node_sees(get: Get, client: Client) -> None:
+    """Of a pool that several nodes have slices of, each node sees the newest generation among its own."""
+    for number, name, generation in (("1", "old", 1), ("2", "gone", 1), ("2", "new", 2)):
+        node = f"node-{number}"
+        each = slice_(device(name), node_name=node, pool="gpus", name=name, generation=generation)
+        await client.create(SLICES, each, into=dict)
+    items = json.loads((await get("devices", "-o", "json")).stdout)["items"]
+    assert [(item["name"], item["node"]) for item in items] == [("new", "node-2"), ("old", "node-1")]
 
 
 async def test_devices_have_the_taints_of_rules_too(get: Get, client: Client) -> None:
@@ -94,19 +105,21 @@ async def test_devices_have_the_taints_of_rules_too(get: Get, client: Client) ->
 async def test_a_row_is_one_line_for_other_programs(get: Get, client: Client) -> None:
     values = {f"label_{number}": "x" * 60 for number in range(9)}
     await client.create(SLICES, slice_(device("gpu-0", values)), into=dict)
-    assert row(await get("devices"), "gpu-0")[-1].count("x" * 60) == 9
+    assert row(await get("devices", "-o", "wide"), "gpu-0")[-1].count("x" * 60) == 9
 
 
 async def test_claims_say_their_state(get: Get, client: Client) -> None:
     await populate(client)
     cells = row(await get("claims"), "mine")
-    assert cells[:5] == ["default", "mine", "allocated", "driver.example.com/node-1/gpu-0", "node-1"]
+    assert cells[:3] == ["default", "mine", "allocated"]
+    assert cells[4:6] == ["node-1", "driver.example.com/node-1/gpu-0"]
 
 
 async def test_pods_say_their_claims(get: Get, client: Client) -> None:
     await populate(client)
     cells = row(await get("pods", "-A"), "pod-1")
-    assert cells[:5] == ["default", "pod-1", "Pending", "-", "claim-0=mine"]
+    assert cells[:4] == ["default", "pod-1", "0/1", "Pending"]
+    assert cells[5:7] == ["-", "claim-0=mine"]
 
 
 async def test_pods_say_what_their_containers_wait_for(get: Get, client: Client) -> None:
@@ -119,7 +132,25 @@ async def test_pods_say_what_their_containers_wait_for(get: Get, client: Client)
     await client.patch(
         PODS, "pod-1", "default", {"status": status}, PatchKind.MERGE, into=dict, subresource="status"
     )
-    assert waiting["message"] in (await get("pods")).stdout
+    shown = await get("pods")
+    assert row(shown, "pod-1")[2:4] == ["0/1", "ContainerCreating"]
+    assert waiting["message"] in shown.stdout
+
+
+async def test_a_pod_that_runs_and_is_not_ready_says_so_as_kubectl_does(get: Get, client: Client) -> None:
+    await populate(client)
+    waiting = {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting failed container"}
+    status = {
+        "phase": "Running",
+        "conditions": [{"type": "Ready", "status": "False", "message": "containers with unready status: [c]"}],
+        "containerStatuses": [{"name": "c", "ready": False, "state": {"waiting": waiting}}],
+    }
+    await client.patch(
+        PODS, "pod-1", "default", {"status": status}, PatchKind.MERGE, into=dict, subresource="status"
+    )
+    shown = row(await get("pods"), "pod-1")
+    assert shown[2:4] == ["0/1", "CrashLoopBackOff"]
+    assert "back-off 10s restarting failed container" in " ".join(shown)
 
 
 NO_SANDBOX = {"type": "PodReadyToStartContainers", "status": "False", "message": "no pod sandbox exists"}
@@ -175,9 +206,9 @@ async def test_claims_and_pods_say_what_the_scheduler_said(get: Get, client: Cli
     await client.patch(PODS, "pod-2", "default", status, PatchKind.MERGE, into=dict, subresource="status")
     assert message in (await get("pods")).stdout
     found = await get("claims")
-    assert " ".join(row(found, "waits")[6:-1]) == message
-    assert " ".join(row(found, "unused")[6:-1]) == "no pod uses it"
-    assert row(found, "mine")[6] == "-"
+    assert " ".join(row(found, "waits")[7:]) == message
+    assert " ".join(row(found, "unused")[7:]) == "no pod uses it"
+    assert row(found, "mine")[7] == "-"
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ def test_its_tests_pass(dradriver: Command, tmp_path: Path) -> None:
     assert "warning" not in (outcome.stdout + outcome.stderr).lower()
 
 
+@pytest.mark.timeout(300)  # mypy without a cache reads all of dradriver
 def test_its_code_passes_mypy_strict(dradriver: Command, tmp_path: Path) -> None:
     pytest.importorskip("mypy", reason="mypy is not installed")
     target = project(dradriver, tmp_path)

@@ -10,6 +10,7 @@ import pytest
 from click.testing import Result
 
 import dradriver as dra
+from dradriver.cluster.folder import DataFolder
 from dradriver.node.instance_file import Instance
 from dradriver.node.pool_file import FILE_NAME, KnownPool, write_pools
 from dradriver.publish import PoolState, PoolStatus
@@ -100,3 +101,60 @@ def test_a_node_without_state_says_what_may_be_wrong(dradriver: Command, tmp_pat
     result = dradriver("node", "status", "--plugins-dir", str(tmp_path))
     assert result.exit_code == 1
     assert result.stderr.startswith(f"Error: no prepared state in {tmp_path}")
+
+
+def claims_of(result: Result) -> list[dict[str, object]]:
+    assert result.exit_code == 0, result.output
+    items: list[dict[str, object]] = json.loads(result.stdout)["items"]
+    return items
+
+
+def test_the_nodes_of_dradriver_up_are_found_with_their_cluster(
+    dradriver: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    data = tmp_path / "dradriver"
+    for node in ("node-1", "node-2"):
+        with Harness(Led, data / "nodes" / node) as harness:
+            harness.prepare(harness.allocate(name=f"claim-of-{node}"))
+    found = claims_of(dradriver("node", "status", "-o", "json"))
+    assert {(each["cluster"], each["node"], each["name"], each["cdiSpecState"]) for each in found} == {
+        (str(data), "node-1", "claim-of-node-1", "present"),
+        (str(data), "node-2", "claim-of-node-2", "present"),
+    }
+    shown = dradriver("node", "status").stdout
+    assert f"node node-2 of the cluster in {data}, which does not run:" in shown
+    elsewhere = tmp_path / "elsewhere"
+    data.rename(elsewhere)
+    assert dradriver("node", "status").exit_code == 1
+    assert claims_of(dradriver("node", "status", "--data", str(elsewhere), "-o", "json"))
+    folder = DataFolder(elsewhere)
+    folder.lock()
+    assert f"in {elsewhere}, which runs:" in dradriver("node", "status", "--data", str(elsewhere)).stdout
+    folder.unlock()
+
+
+def test_a_spec_in_a_folder_that_was_not_looked_at_is_not_absent(dradriver: Command, tmp_path: Path) -> None:
+    with Harness(Led, tmp_path) as harness:
+        harness.prepare(harness.allocate())
+    where = ("node", "status", "--plugins-dir", str(tmp_path / "plugins"))
+    assert [each["cdiSpecState"] for each in claims_of(dradriver(*where, "-o", "json"))] == ["present"]
+    (tmp_path / "cdi").rename(tmp_path / "specs")
+    assert [each["cdiSpecState"] for each in claims_of(dradriver(*where, "-o", "json"))] == ["not looked at"]
+    assert "not looked at" in dradriver(*where).stdout
+    there = claims_of(dradriver(*where, "--cdi-dir", str(tmp_path / "specs"), "-o", "json"))
+    assert [each["cdiSpecState"] for each in there] == ["present"]
+    (tmp_path / "empty").mkdir()
+    gone = claims_of(dradriver(*where, "--cdi-dir", str(tmp_path / "empty"), "-o", "json"))
+    assert [each["cdiSpecState"] for each in gone] == ["absent"]
+
+
+def test_a_claim_that_adds_nothing_to_containers_needs_no_spec(dradriver: Command, tmp_path: Path) -> None:
+    class Bare(Led):
+        def prepare(self, claim: dra.Claim) -> Mapping[dra.AllocatedDevice, dra.ContainerEdits]:
+            return {device: dra.ContainerEdits() for device in claim.devices}
+
+    with Harness(Bare, tmp_path) as harness:
+        harness.prepare(harness.allocate())
+    found = claims_of(dradriver("node", "status", "--plugins-dir", str(tmp_path / "plugins"), "-o", "json"))
+    assert [each["cdiSpecState"] for each in found] == ["not needed"]

@@ -8,6 +8,9 @@ import pytest
 from click.testing import Result
 from msgspec.structs import replace
 
+from dradriver.allocator import Features
+from dradriver.cli.attempt import Settings
+from dradriver.cluster.apiserver.gates import DEFAULTS, FeatureGates
 from dradriver.model.claim import (
     ClaimSpec,
     DeviceConstraint,
@@ -19,7 +22,7 @@ from dradriver.model.counters import CounterConsumption, CounterSet
 from dradriver.model.device import Device
 from dradriver.model.meta import ObjectMeta
 from dradriver.model.quantity import Quantity
-from dradriver.model.workload import Container, ContainerResources, NodeSpec, NodeStatus, PodSpec
+from dradriver.model.workload import Container, ContainerResources, NodeSpec, NodeStatus, Pod, PodSpec
 from dradriver.model.workload import Taint as NodeTaint
 from dradriver.testing.builders import (
     allocated,
@@ -38,6 +41,17 @@ Command = Callable[..., Result]
 POOL = slice_(device("gpu-0"), device("gpu-1"))
 CLASS = device_class()
 MIG = device_class("gpu.nvidia.com")
+RESOURCE = "example.com/gpu"
+SERVING = replace(CLASS, spec=replace(CLASS.spec, extended_resource_name=RESOURCE))
+TAINTED = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "DeviceTaintRule",
+    "metadata": {"name": "rule"},
+    "spec": {
+        "deviceSelector": {"device": "gpu-0"},
+        "taint": {"key": "broken", "effect": "NoSchedule"},
+    },
+}
 
 
 def simulated(dradriver: Command, *objects: object, words: Sequence[str] = ()) -> dict[str, Any]:
@@ -54,6 +68,12 @@ def devices(document: dict[str, Any]) -> dict[str, list[str]]:
         name: [result["device"] for claim in each["claims"].values() for result in claim["devices"]["results"]]
         for name, each in document["placements"].items()
     }
+
+
+def asking(name: str) -> Pod:
+    """A pod that asks for one of the extended resource."""
+    resources = ContainerResources(requests={RESOURCE: Quantity("1")})
+    return replace(pod(name=name), spec=PodSpec(containers=[Container(name="main", resources=resources)]))
 
 
 def pairs(count: int) -> list[object]:
@@ -179,31 +199,19 @@ def test_taints_of_nodes_keep_pods_away(dradriver: Command) -> None:
 
 
 def test_taint_rules_keep_claims_from_devices(dradriver: Command) -> None:
-    taint = {"key": "broken", "effect": "NoSchedule"}
-    spec = {"deviceSelector": {"device": "gpu-0"}, "taint": taint}
-    rule = {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "DeviceTaintRule",
-        "metadata": {"name": "rule"},
-        "spec": spec,
-    }
-    assert devices(simulated(dradriver, POOL, CLASS, rule, *pairs(1))) == {"pod-0": ["gpu-1"]}
+    assert devices(simulated(dradriver, POOL, CLASS, TAINTED, *pairs(1))) == {"pod-0": ["gpu-1"]}
 
 
 def test_extended_resources_are_served_by_device_plugins_and_by_devices(dradriver: Command) -> None:
-    resource = "example.com/gpu"
-    plugin = replace(node("node-2"), status=NodeStatus(allocatable={resource: Quantity("1")}))
-    served = replace(CLASS, spec=replace(CLASS.spec, extended_resource_name=resource))
-    asking = Container(name="main", resources=ContainerResources(requests={resource: Quantity("1")}))
-    pods = [replace(pod(name=name), spec=PodSpec(containers=[asking])) for name in "abcd"]
-    found = simulated(dradriver, node("node-1"), plugin, POOL, served, *pods)
+    plugin = replace(node("node-2"), status=NodeStatus(allocatable={RESOURCE: Quantity("1")}))
+    found = simulated(dradriver, node("node-1"), plugin, POOL, SERVING, *map(asking, "abcd"))
     assert {name: each["node"] for name, each in found["placements"].items()} == {
         "a": "node-1",
         "b": "node-1",
         "c": "node-2",
     }
     assert devices(found) == {"a": ["gpu-0"], "b": ["gpu-1"], "c": []}
-    assert "node-2: Insufficient example.com/gpu" in found["unschedulable"]["d"]
+    assert f"node-2: Insufficient {RESOURCE}" in found["unschedulable"]["d"]
 
 
 def test_nodes_that_answer_alike_are_told_together(dradriver: Command) -> None:
@@ -227,6 +235,38 @@ def test_feature_gates_decide_what_may_be_used(dradriver: Command) -> None:
     assert devices(simulated(dradriver, *objects)) == {}
     gates = ("--feature-gates", "DRADeviceCompatibilityGroups=true")
     assert devices(simulated(dradriver, *objects, words=gates)) == {"pod-0": ["gpu-0"]}
+
+
+def test_a_gate_that_is_off_takes_those_that_need_it_with_it(dradriver: Command) -> None:
+    """As for the API server and the scheduler of `dradriver up`."""
+    waits = Device("gpu-0", binding_conditions=["attached"], binding_failure_conditions=["failed"])
+    objects = (slice_(waits), CLASS, *pairs(1))
+    assert devices(simulated(dradriver, *objects)) == {"pod-0": ["gpu-0"]}
+    gates = ("--feature-gates", "DRAResourceClaimDeviceStatus=false")
+    assert devices(simulated(dradriver, *objects, words=gates)) == {}
+
+
+@pytest.mark.parametrize("gate", DEFAULTS)
+def test_a_gate_switches_the_same_as_in_the_scheduler_of_up(gate: str) -> None:
+    gates = FeatureGates({gate: False})
+    chosen = Settings.of("ordered", f"{gate}=false", 1)
+    assert chosen.features == Features.of_gates({each: gates.enabled(each) for each in DEFAULTS})
+    assert chosen.taint_rules is gates.enabled("DRADeviceTaintRules")
+
+
+@pytest.mark.parametrize("gates", ["DRADeviceTaintRules=false", "DRADeviceTaints=false"])
+def test_taint_rules_that_are_switched_off_keep_nothing_away(dradriver: Command, gates: str) -> None:
+    words = ("--feature-gates", gates)
+    assert devices(simulated(dradriver, POOL, CLASS, TAINTED, *pairs(1), words=words)) == {"pod-0": ["gpu-0"]}
+
+
+def test_devices_serve_no_extended_resource_while_the_gate_is_off(dradriver: Command) -> None:
+    """KEP-5004: node-2 has a device plugin, whose resource is not a matter of the gate."""
+    plugin = replace(node("node-2"), status=NodeStatus(allocatable={RESOURCE: Quantity("1")}))
+    objects = (node("node-1"), plugin, POOL, SERVING, asking("a"), asking("b"))
+    found = simulated(dradriver, *objects, words=("--feature-gates", "DRAExtendedResource=false"))
+    assert {name: each["node"] for name, each in found["placements"].items()} == {"a": "node-2"}
+    assert found["unschedulable"] == {"b": [f"node-1, node-2: Insufficient {RESOURCE}"]}
 
 
 def test_after_its_last_step_the_search_is_undecided(dradriver: Command) -> None:
@@ -284,6 +324,30 @@ def test_mistakes_are_one_line(
     assert (result.exit_code, result.stdout) == (code, "")
     assert result.stderr.startswith(error)
     assert result.stderr.count("\n") == 1
+
+
+RULE = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "DeviceTaintRule",
+    "metadata": {"name": "node-1-gpu.example.com"},
+    "spec": {"taint": {"key": "broken", "effect": "NoSchedule"}},
+}
+
+
+@pytest.mark.parametrize("given", [POOL, RULE, CLASS, node("node-1"), claim(name="claim-1")])
+def test_two_objects_of_one_kind_and_name_are_refused(dradriver: Command, given: object) -> None:
+    """The second would silently replace the first: a slice the devices, a rule the taint."""
+    result = dradriver("simulate", "-f", "-", stdin=listed(given, *pairs(1)[1:], given))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.endswith(" is there twice\n")
+
+
+@pytest.mark.parametrize("given", [POOL, CLASS])
+def test_an_object_without_a_name_is_refused(dradriver: Command, given: Any) -> None:
+    nameless = replace(given, metadata=ObjectMeta())
+    result = dradriver("simulate", "-f", "-", stdin=listed(nameless, *pairs(1)))
+    assert result.exit_code == 1
+    assert result.stderr.endswith(": metadata.name: is missing\n")
 
 
 def test_a_file_that_is_not_there_is_one_line(dradriver: Command) -> None:

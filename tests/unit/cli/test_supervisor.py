@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import shutil
 import sys
 from collections.abc import Sequence
@@ -34,25 +35,73 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_a_process_that_dies_is_started_again_and_its_last_words_are_told(tmp_path: Path) -> None:
     said: asyncio.Queue[str] = asyncio.Queue()
-    script = "import os, sys; print('out of memory', file=sys.stderr, flush=True); os.kill(os.getpid(), 9)"
+    script = "import sys; print('out of memory', file=sys.stderr, flush=True); sys.exit(1)"
     process = Script("loop", "node-1", tmp_path / "kubeconfig", tmp_path, script)
     async with Supervisor([process], said.put_nowait):
-        lines = [await said.get(), await said.get()]
-    for line in lines:
-        assert line.startswith(
-            "driver loop on node-1 ended with signal SIGKILL: out of memory; starting it again"
-        )
+        lines = [await said.get(), await said.get(), await said.get()]
+    died = [line for line in lines if "ended" in line]
+    assert len(died) == 2
+    for line in died:
+        assert line.startswith("driver loop on node-1 ended with exit code 1: out of memory; starting it again")
+
+
+async def test_kill_9_is_told_as_such_without_a_line_of_the_log(tmp_path: Path) -> None:
+    said: asyncio.Queue[str] = asyncio.Queue()
+    script = (
+        "import os, sys; print('2026-11-21 10:10:01,400 WARNING pool x: held', file=sys.stderr, flush=True); "
+        "os.kill(os.getpid(), 9)"
+    )
+    process = Script("loop", "node-1", tmp_path / "kubeconfig", tmp_path, script)
+    async with Supervisor([process], said.put_nowait):
+        line = await said.get()
+    assert line.startswith("driver loop on node-1 was killed by signal 9 (SIGKILL); starting it again")
+
+
+async def test_what_an_earlier_process_wrote_is_no_reason(tmp_path: Path) -> None:
+    said: asyncio.Queue[str] = asyncio.Queue()
+    process = Script("loop", "node-1", tmp_path / "kubeconfig", tmp_path, "import sys; sys.exit(1)")
+    process.log.write_text("Error: something of last week\n")
+    async with Supervisor([process], said.put_nowait):
+        assert (await said.get()).startswith("driver loop on node-1 ended with exit code 1; starting it again")
+
+
+SERVED = """
+import json, os, pathlib, signal, socket, sys, time
+folder = pathlib.Path(sys.argv[1]) / "plugins" / "loop.example.com"
+folder.mkdir(parents=True, exist_ok=True)
+path = folder / f"{os.getpid()}.sock"
+served = socket.socket(socket.AF_UNIX)
+served.bind(str(path))
+served.listen()
+told = json.dumps({"service": str(path), "missing": "", "since": time.time()})
+(folder / "new").write_text(told)
+(folder / "new").rename(folder / "dra.instance.json")
+(pathlib.Path(sys.argv[1]) / "pids").open("w").write(str(os.getpid()))
+signal.pause()
+"""
+
+
+async def test_when_a_killed_driver_is_ready_again_that_is_told(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pids")
+    said: asyncio.Queue[str] = asyncio.Queue()
+    process = Script("loop", "node-1", tmp_path / "kubeconfig", tmp_path, SERVED, name="loop.example.com")
+    async with Supervisor([process], said.put_nowait):
+        os.kill(int(await asyncio.to_thread((tmp_path / "pids").read_text)), 9)
+        assert "was killed by signal 9 (SIGKILL)" in await said.get()
+        await asyncio.to_thread((tmp_path / "pids").read_text)
+        back = await said.get()
+    assert re.fullmatch(
+        r"driver loop on node-1 is back: ready at \d\d:\d\d:\d\d, \d+\.\d s after it died", back
+    )
 
 
 async def test_what_was_logged_while_all_was_well_is_no_reason(tmp_path: Path) -> None:
     said: asyncio.Queue[str] = asyncio.Queue()
-    script = (
-        "import os, sys; os.write(2, b'2026-11-21 10:10:01,400 INFO    registered\\n'); os.kill(os.getpid(), 9)"
-    )
+    script = "import os, sys; os.write(2, b'2026-11-21 10:10:01,400 INFO  up\\n'); os.kill(os.getpid(), 15)"
     process = Script("loop", "node-1", tmp_path / "kubeconfig", tmp_path, script)
     async with Supervisor([process], said.put_nowait):
         assert (await said.get()).startswith(
-            "driver loop on node-1 ended with signal SIGKILL; starting it again"
+            "driver loop on node-1 was killed by signal 15 (SIGTERM); starting it again"
         )
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from dradriver.allocator import ORDERED, PACKED, Order
 from dradriver.cli.up import _copy_kubeconfig, missing_drivers
 from dradriver.errors import UsageError
 
@@ -21,6 +22,7 @@ Command = Callable[..., Result]
         (("--nodes", "0"), 2, "--nodes"),
         (("--runtime", "docker"), 2, "--runtime"),
         (("--max-steps", "0"), 2, "--max-steps"),
+        (("--order", "random"), 2, "'random' is not one of 'ordered', 'packed'"),
         (("--scoring", "Fullest:example.com/gpu"), 2, "LeastAllocated or MostAllocated"),
         (("--scoring", "MostAllocated"), 2, "LeastAllocated or MostAllocated"),
         (("--scoring", "MostAllocated:cpu=1"), 2, "'cpu=1' is no extended resource"),
@@ -35,6 +37,21 @@ def test_a_wrong_option_is_said_and_nothing_is_made(
     assert result.exit_code == code, result.output
     assert said in result.stderr
     assert not (tmp_path / "data").exists()
+
+
+def test_the_order_that_is_asked_for_is_the_schedulers(
+    dradriver: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders: list[Order] = []
+
+    def cluster(*_: object, order: Order, **__: object) -> None:
+        orders.append(order)
+        raise UsageError("no cluster here")
+
+    monkeypatch.setattr("dradriver.cluster.Cluster", cluster)
+    for words in ((), ("--order", "ordered"), ("--order", "packed")):
+        assert "no cluster here" in dradriver("up", "--data", str(tmp_path / "data"), *words).stderr
+    assert orders == [ORDERED, ORDERED, PACKED]
 
 
 def test_the_kubeconfig_of_another_cluster_is_never_overwritten(tmp_path: Path) -> None:

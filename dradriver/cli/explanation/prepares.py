@@ -1,0 +1,64 @@
+"""Claims that are allocated and ready as far as the cluster is concerned, but that a node fails to prepare."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from dradriver.cli.explanation.claims import ClaimState
+from dradriver.cli.world import PREPARE_FAILED, PodEvent, World
+from dradriver.model.workload import Pod
+
+__all__ = ["prepare_failure", "with_failure"]
+
+
+def prepare_failure(world: World, pod: Pod) -> PodEvent | None:
+    """The kubelet's last word about a prepare of the pod's claims that failed.
+
+    Returns:
+        The event; None once the pod's sandbox is there, because claims are prepared before it is made.
+    """
+    if pod.status.phase not in {"", "Pending"} or not pod.spec.node_name or _has_sandbox(pod):
+        return None
+    about = [event for event in world.events if event.reason == PREPARE_FAILED and _is_about(event, pod)]
+    return max(about, key=lambda event: event.when, default=None)
+
+
+def with_failure(states: Sequence[ClaimState], event: PodEvent, now: datetime | None) -> tuple[ClaimState, ...]:
+    """The states of a pod's claims, with the kubelet's words at those that it fails to prepare.
+
+    Args:
+        states: how far all claims of the pod are, as far as the API server knows.
+        event: the kubelet's event. It names a claim, or a driver that all of its claims need; if neither, any
+            of the claims may be meant, because the kubelet prepares a pod's claims together.
+        now: the time of the answer.
+    """
+    ready = [state for state in states if state.state == "ready"]
+    named = [state for state in ready if _names(event.message, state.claim.partition("/")[2])]
+    named = named or [
+        state for state in ready if any(_names(event.message, each.driver) for each in state.results)
+    ]
+    named = named or ready
+    return tuple(
+        replace(state, state="not-prepared", failure=event.message, failed_at=event.when, now=now)
+        if state in named
+        else state
+        for state in states
+    )
+
+
+def _has_sandbox(pod: Pod) -> bool:
+    return any(c.type == "PodReadyToStartContainers" and c.status == "True" for c in pod.status.conditions)
+
+
+def _is_about(event: PodEvent, pod: Pod) -> bool:
+    involved = event.involved_object
+    if involved.kind != "Pod":
+        return False
+    if involved.uid and pod.metadata.uid:
+        return involved.uid == pod.metadata.uid
+    return (involved.namespace, involved.name) == (pod.metadata.namespace, pod.metadata.name)
+
+
+def _names(message: str, name: str) -> bool:
+    return re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", message) is not None

@@ -1,0 +1,72 @@
+"""Where a node's drivers keep their files: under a kubelet, and under the nodes of `dradriver up`."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+__all__ = ["CDI_DIR", "PLUGINS_DIR", "NodeFolders", "folders_of_up", "kubelets_folders"]
+
+PLUGINS_DIR: Final = Path("/var/lib/kubelet/plugins")
+CDI_DIR: Final = Path("/var/run/cdi")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFolders:
+    """The folders of one node.
+
+    Attributes:
+        plugins: the folder of plugins, with a data directory for each driver.
+        cdi: the folder of CDI specs; None where it is not known.
+        node: the node's name in a cluster of `dradriver up`; empty for the kubelet of this machine.
+        cluster: the data folder of that cluster; None for the kubelet's.
+        runs: whether that cluster runs.
+    """
+
+    plugins: Path
+    cdi: Path | None
+    node: str = ""
+    cluster: Path | None = None
+    runs: bool = False
+
+    @property
+    def title(self) -> str:
+        """Whose folders they are, for people."""
+        if self.cluster is None:
+            return f"kubelet of this machine ({self.plugins})"
+        state = "runs" if self.runs else "does not run"
+        return f"node {self.node} of the cluster in {self.cluster}, which {state}"
+
+
+def kubelets_folders(plugins: Path | None, cdi: Path | None) -> NodeFolders:
+    """The folders that the user named, else those of the kubelet of this machine.
+
+    The CDI specs of a folder of plugins that the user named are looked for beside it only, unless the user
+    named their folder too: those in `/var/run/cdi` may be another node's.
+    """
+    if plugins is None or cdi is not None:
+        return NodeFolders(plugins or PLUGINS_DIR, cdi or CDI_DIR)
+    if plugins.absolute() == PLUGINS_DIR:
+        return NodeFolders(plugins, CDI_DIR)
+    beside = plugins.absolute().parent / "cdi"
+    return NodeFolders(plugins, beside if beside.is_dir() else None)
+
+
+def folders_of_up(data: Path) -> Iterator[NodeFolders]:
+    """The folders of each node of the cluster that `dradriver up` keeps in this data folder."""
+    runs = _is_locked(data / "lock")
+    for node in sorted(data.glob("nodes/*")):
+        yield NodeFolders(node / "plugins", node / "cdi", node.name, data, runs)
+
+
+def _is_locked(lock: Path) -> bool:
+    """Whether the process that wrote its number into the lock of a data folder holds it.
+
+    The lock is not tried: a cluster that starts at this moment would find it taken.
+    """
+    try:
+        holder, inode = lock.read_text().strip(), lock.stat().st_ino
+        held = [line.split() for line in Path("/proc/locks").read_text().splitlines() if " FLOCK " in line]
+    except OSError:
+        return False
+    return any(len(each) > 5 and each[4] == holder and each[5].endswith(f":{inode}") for each in held)

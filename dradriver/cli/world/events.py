@@ -1,0 +1,40 @@
+"""Warnings about pods: what the kubelet says of a prepare that failed stands nowhere else."""
+
+from datetime import UTC, datetime
+from typing import Final
+
+from dradriver.errors import DraError
+from dradriver.kube import EVENTS, Client
+from dradriver.model.codec import Value
+from dradriver.model.meta import ObjectMeta, ObjectReference
+
+__all__ = ["PREPARE_FAILED", "PodEvent", "list_prepare_failures"]
+
+PREPARE_FAILED: Final = "FailedPrepareDynamicResources"
+"""The reason of the kubelet's events about a prepare that failed."""
+
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+
+
+class PodEvent(Value, frozen=True, kw_only=True):
+    """`v1` Event, as far as people need it."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    involved_object: ObjectReference = ObjectReference()
+    reason: str = ""
+    message: str = ""
+    last_timestamp: datetime | None = None
+
+    @property
+    def when(self) -> datetime:
+        """When it happened last."""
+        return self.last_timestamp or self.metadata.creation_timestamp or _LONG_AGO
+
+
+async def list_prepare_failures(client: Client) -> list[PodEvent]:
+    """The kubelets' events about prepares that failed; none for a user who may not read events."""
+    fields = f"type=Warning,involvedObject.kind=Pod,reason={PREPARE_FAILED}"
+    try:
+        return (await client.list(EVENTS, into=PodEvent, fields=fields)).items
+    except DraError:
+        return []
