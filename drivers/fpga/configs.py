@@ -3,12 +3,12 @@
 import re
 from pathlib import PurePosixPath
 from typing import Final
-from urllib.parse import urlsplit
 
 import msgspec
 
 import dradriver as dra
 from drivers.fpga.card import normal_id
+from drivers.fpga.urls import parse_url
 
 __all__ = ["Bitstream", "ConfigMapKey", "FpgaConfig"]
 
@@ -87,10 +87,7 @@ def _is_plain(name: str) -> bool:
 
 def _url_problem(url: str) -> str:
     try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
+        parse_url(url)
     except ValueError as error:
-        return f"can't be read: {error}"
-    if parts.scheme not in {"http", "https"} or not host:
-        return "must begin with http:// or https:// and a host"
-    return "must have no user or password: claims are readable" if parts.username or parts.password else ""
+        return str(error)
+    return ""

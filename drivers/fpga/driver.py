@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Final
 
 import dradriver as dra
-from drivers.fpga.bitstreams import BitstreamError, Cache, Sources
+from drivers.fpga.bitstreams import BitstreamError, Cache, FailedBitstreams, Sources
 from drivers.fpga.card import CardError, Cards, Hardware
 from drivers.fpga.configs import Bitstream, FpgaConfig
 from drivers.fpga.containers import prepared
 from drivers.fpga.failures import attach_error
 from drivers.fpga.node import Inventory
-from drivers.fpga.offer import DRIVER
+from drivers.fpga.offer import DRIVER, Kind
 from drivers.fpga.opening import choose
 from drivers.fpga.programming import Programmer
 from drivers.fpga.settings import VARIABLE, read_settings
@@ -94,7 +94,10 @@ class FpgaDriver(dra.NodeBindingDriver):
     async def _prepare(self, claim: dra.Claim, device: dra.AllocatedDevice) -> dra.PreparedDevice:
         programmer = (await self._opened()).programmer
         if device.admin_access:
-            return prepared(await programmer.find(device.name))
+            offer = await programmer.find(device.name)
+            if offer.kind is Kind.MANAGEMENT:
+                raise dra.DraError(f"{device.name} is given with no admin access: others may use the card")
+            return prepared(offer)
         return prepared(await programmer.ensure(device.name, _wanted(device), claim.namespace))
 
     async def _opened(self) -> _Opened:
@@ -112,7 +115,8 @@ class FpgaDriver(dra.NodeBindingDriver):
         cards = await self._stack.enter_async_context(Cards(hardware, rescan=settings.rescan_seconds))
         sources = Sources(settings.bitstreams, self.read_config_map)
         cache = Cache(self.data_dir / "bitstreams", settings.bitstreams, sources)
-        programmer = Programmer(cards, cache, settings)
+        failed = FailedBitstreams(self.data_dir / "failed-bitstreams.json")
+        programmer = Programmer(cards, cache, failed, settings)
         self._stack.push_async_callback(programmer.close)
         inventory = Inventory(settings)
         inventory.learn(await cards.read())

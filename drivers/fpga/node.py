@@ -69,7 +69,11 @@ class Inventory:
         return [self._report(offer) for each in self._offered() for offer in each]
 
     def _offered(self) -> list[list[Offer]]:
-        return [offers(card, self.settings.shells) for card in self._cards.values()]
+        found = (
+            offers(card, self.settings.shells, management=self.settings.management_devices)
+            for card in self._cards.values()
+        )
+        return [each for each in found if each]
 
     def _report(self, offer: Offer) -> dra.DeviceHealth:
         wrong = "; ".join(self._wrong(offer))

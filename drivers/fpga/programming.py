@@ -6,19 +6,23 @@ leaves a region of which nobody knows what it holds, and the next one programs i
 
 import asyncio
 import logging
+import time
 from collections import defaultdict
 from collections.abc import Coroutine
 from functools import partial
 from typing import Final
 
-from drivers.fpga.bitstreams import BitstreamError, Cache, require_signature
+from drivers.fpga.bitstreams import BitstreamError, Cache, FailedBitstreams, require_signature
 from drivers.fpga.card import (
     Bitstream,
     BusyError,
     CardError,
     Cards,
     IncompatibleError,
+    ManagerFailedError,
+    ProgrammingTimedOutError,
     TargetNotFoundError,
+    ToolFailedError,
     normal_id,
 )
 from drivers.fpga.configs import Bitstream as Wanted
@@ -40,14 +44,17 @@ class Programmer:
     Args:
         cards: the cards.
         cache: the bitstreams.
+        failed: those that cards did not take.
         settings: the operator's choices.
     """
 
-    def __init__(self, cards: Cards, cache: Cache, settings: Settings) -> None:
+    def __init__(self, cards: Cards, cache: Cache, failed: FailedBitstreams, settings: Settings) -> None:
         self._cards = cards
         self._cache = cache
+        self._failed = failed
         self._settings = settings
         self._keys = settings.public_keys()
+        self._shells = [shell.bitstream for shell in settings.shells]
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._running: dict[tuple[str, str], asyncio.Task[None]] = {}
 
@@ -58,7 +65,8 @@ class Programmer:
             TargetNotFoundError: it is not there.
         """
         for card in await self._cards.read():
-            for offer in offers(card, self._settings.shells, unknown_too=True):
+            shells, management = self._settings.shells, self._settings.management_devices
+            for offer in offers(card, shells, management=management, unknown_too=True):
                 if offer.name == name:
                     return offer
         raise TargetNotFoundError(f"{name} is not there any more")
@@ -82,6 +90,8 @@ class Programmer:
             require_signature(wanted, self._keys)
         for _ in range(_STEPS):
             offer = await self.find(name)
+            if offer.kind is Kind.MANAGEMENT:
+                return await self._given_away(offer, wanted)
             step = next_step(offer, digest)
             if step is Step.NOTHING:
                 return offer
@@ -89,9 +99,27 @@ class Programmer:
                 await self._joined(offer.card.id, offer, offer.shell.bitstream, namespace)
             elif wanted is not None:
                 _require_fit(offer, wanted)
+                await self._require_no_failures(wanted)
                 target = offer.region.id if offer.region else offer.card.id
-                await self._joined(target, offer, wanted, namespace)
+                try:
+                    await self._joined(target, offer, wanted, namespace)
+                except CardError as error:
+                    if _may_be_the_bitstreams(error):
+                        await self._require_no_failures(wanted)
+                    raise
         raise CardError(f"{name} was programmed {_STEPS} times and does not hold what it should")
+
+    async def _given_away(self, offer: Offer, wanted: Wanted | None) -> Offer:
+        """A card's management engine, whose holder programs what it likes: nothing is certain of the card then.
+
+        Dies after it was forgotten: the next prepare forgets it again, and regions are programmed once more.
+        """
+        if wanted is not None:
+            raise BitstreamError(
+                f"{offer.name} takes no bitstream: its holder programs the card", "NotSupported"
+            )
+        await self._cards.forget(offer.card.id)
+        return offer
 
     async def close(self) -> None:
         """Leaves what is under way to the card."""
@@ -99,6 +127,15 @@ class Programmer:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _require_no_failures(self, wanted: Wanted) -> None:
+        """Lets only a bitstream pass that did not fail twice.
+
+        Raises:
+            BitstreamError: it did, so it is at fault, and no card.
+        """
+        if refusal := await asyncio.to_thread(self._failed.refusal, wanted.digest, time.time()):
+            raise BitstreamError(f"{wanted.where}: {refusal}", "FailedTwice")
 
     async def _joined(self, target: str, offer: Offer, wanted: Wanted, namespace: str) -> None:
         """A task of its own, which outlives those who wait for it."""
@@ -120,7 +157,13 @@ class Programmer:
         async with self._cache.file(wanted, namespace) as path, self._locks[card]:
             bitstream = Bitstream(path, wanted.digest, normal_id(wanted.interface_id))
             _log.info("programming %s with %s (sha256 %s)", target, wanted.where, wanted.digest)
-            await self._patiently(target, bitstream)
+            try:
+                await self._patiently(target, bitstream)
+            except CardError as error:
+                if _may_be_the_bitstreams(error) and wanted not in self._shells:
+                    await asyncio.to_thread(self._failed.add, wanted.digest, str(error), time.time())
+                raise
+            await asyncio.to_thread(self._failed.remove, wanted.digest, time.time())
             _log.info("%s is programmed", target)
 
     async def _patiently(self, target: str, bitstream: Bitstream) -> None:
@@ -136,6 +179,12 @@ class Programmer:
                 await asyncio.sleep(_BUSY_SECONDS)
             else:
                 return
+
+
+def _may_be_the_bitstreams(error: CardError) -> bool:
+    """Whether a failure tells of what was written: the card was there, could be written to, and ended badly."""
+    ended_badly = isinstance(error, ManagerFailedError | ProgrammingTimedOutError | ToolFailedError)
+    return ended_badly or type(error) is CardError
 
 
 def _require_fit(offer: Offer, wanted: Wanted) -> None:

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 import dradriver as dra
 from drivers.fpga.card import normal_id
 from drivers.fpga.configs import Bitstream
+from drivers.fpga.urls import parse_url
 
 __all__ = ["VARIABLE", "BitstreamRules", "Host", "Settings", "Shell", "Simulator", "Tools", "read_settings"]
 
@@ -105,6 +106,8 @@ class Settings(_Strict, frozen=True):
     Attributes:
         bitstreams: where they may come from.
         shells: what whole cards may be programmed to.
+        management_devices: whether the management engines of cards are offered, too. The holder of one writes
+            anything into the card: no digest, key or rule about sources is asked then.
         program_seconds: how long one programming may take.
         removed_seconds: how long a card that was pulled stays published, tainted, for its pods to be evicted.
         rescan_seconds: between two looks at the cards while the kernel tells nothing.
@@ -114,6 +117,7 @@ class Settings(_Strict, frozen=True):
 
     bitstreams: BitstreamRules = BitstreamRules()
     shells: tuple[Shell, ...] = ()
+    management_devices: bool = False
     program_seconds: _Positive = 600.0
     removed_seconds: Annotated[float, msgspec.Meta(ge=0)] = 5.0
     rescan_seconds: _Positive = 30.0
@@ -143,6 +147,13 @@ def read_settings(text: str) -> Settings:
         settings.public_keys()
     except (msgspec.ValidationError, ValueError) as error:
         raise dra.UsageError(f"${VARIABLE}: {error}") from error
+    for number, prefix in enumerate(settings.bitstreams.urls):
+        try:
+            query = parse_url(prefix).query
+        except ValueError as error:
+            raise dra.UsageError(f"${VARIABLE}: bitstreams.urls[{number}]: {prefix} {error}") from error
+        if query:
+            raise dra.UsageError(f"${VARIABLE}: bitstreams.urls[{number}]: {prefix} must have no query")
     for number, shell in enumerate(settings.shells):
         if shell.bitstream.config_map is not None:
             raise dra.UsageError(f"${VARIABLE}: shells[{number}].bitstream: a shell is a file or a url")

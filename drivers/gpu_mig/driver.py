@@ -102,6 +102,9 @@ class GpuDriver(dra.Driver):
                     event = await asyncio.wait_for(news.get(), _REPORT_SECONDS)
                     if await node.hear(event):
                         self.rediscover()
+                        continue
+                if node.unsure:
+                    self.rediscover()
         finally:
             listening.cancel()
             await asyncio.gather(listening, return_exceptions=True)

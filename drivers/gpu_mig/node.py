@@ -4,28 +4,31 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
 
 import dradriver as dra
-from drivers.gpu_mig.card import CardError, Cards, Event, EventKind, Hardware
+from drivers.gpu_mig.card import CardError, Cards, Event, EventKind, Hardware, ResetRequiredError
 from drivers.gpu_mig.health import (
+    LOOKS,
     Finding,
+    count_losses,
     found_in,
     gone,
     lost,
     read_notes,
     reports,
     reset_required,
+    says_lost,
     still_true,
     taints,
     with_news,
     write_notes,
 )
 from drivers.gpu_mig.instances import Ledger, Maker, Place, Record, State
-from drivers.gpu_mig.offer import Marks, Offer, named, offers, pool
+from drivers.gpu_mig.offer import Marks, Offer, ambiguous, named, offers, pool
 from drivers.gpu_mig.settings import Mode, Settings
 from drivers.gpu_mig.survey import Card, Instance, Survey, look, look_at
 
@@ -56,7 +59,8 @@ class Node:
         self._gone: list[Finding] = []
         self._known: dict[str, Card] = {}
         self._offered: dict[str, Offer] = {}
-        self._lost: set[str] = set()
+        self._losses: dict[str, int] = {}
+        self._refusals: Mapping[str, CardError] = {}
         self._writing = asyncio.Lock()
         self._stack = AsyncExitStack()
 
@@ -74,10 +78,12 @@ class Node:
         Raises:
             CardError: its GPU is there and can't be looked at.
         """
-        survey = await self.cards.call(look)
-        known = self._offered.get(device)
-        if known is not None and known.card.gpu.uuid in survey.refusals:
-            raise survey.refusals[known.card.gpu.uuid]
+        known = self._known
+        survey = await self.cards.call(lambda hardware: look(hardware, known))
+        offered = self._offered.get(device)
+        refusal = survey.refusals.get(offered.card.gpu.uuid) if offered is not None else None
+        if refusal is not None and not says_lost(refusal):
+            raise refusal
         there = (offer for card in survey.cards.values() for offer in self._offers(card))
         return next((offer for offer in there if offer.name == device), None)
 
@@ -85,7 +91,8 @@ class Node:
         """Looks at everything, takes back what was left half done, and says what is offered now."""
         await self.maker.recover()
         before = await asyncio.to_thread(self.ledger.all)
-        survey = await self.cards.call(look)
+        known = self._known
+        survey = await self.cards.call(lambda hardware: look(hardware, known))
         after = await asyncio.to_thread(self.ledger.all)
         await self._learn(survey)
         # A record that comes or goes meanwhile is neither somebody else's instance nor one that is gone.
@@ -127,13 +134,18 @@ class Node:
         if known is None or event.gpu_instance is None:
             return known
         try:
-            return await self.cards.call(lambda hardware: look_at(hardware, known.gpu))
+            return await self.cards.call(lambda hardware: look_at(hardware, known.gpu, known))
         except CardError:
-            return known  # it is lost: that says more than its errors
+            return known  # it does not answer; the next look says why
 
     def reports(self) -> Sequence[dra.DeviceHealth]:
         """The health of everything that was offered last."""
-        return reports(self._wrong(), self._offered.values())
+        return reports(self._wrong(), self._offered.values(), self._refusals)
+
+    @property
+    def unsure(self) -> bool:
+        """Whether a GPU was found lost and another look has to confirm it."""
+        return any(count < LOOKS for count in self._losses.values())
 
     def _missed(self, held: Iterable[Record], survey: Survey) -> Iterator[tuple[Offer, Finding]]:
         """Devices that claims have and that are there no more: published on, for the taint to show."""
@@ -148,23 +160,48 @@ class Node:
         return offers(card, self._mode, self.settings.mig_switching)
 
     def _wrong(self) -> list[Finding]:
-        sick = (reset_required(uuid) for uuid, card in self._known.items() if card.needs_reset)
-        return [*self._findings, *self._gone, *sick, *(lost(gpu) for gpu in sorted(self._lost))]
+        sick = {uuid for uuid, card in self._known.items() if card.needs_reset}
+        sick |= {uuid for uuid, error in self._refusals.items() if isinstance(error, ResetRequiredError)}
+        return [*self._findings, *self._gone, *map(reset_required, sorted(sick)), *map(lost, self._lost)]
+
+    @property
+    def _lost(self) -> list[str]:
+        return sorted(gpu for gpu, count in self._losses.items() if count == LOOKS)
 
     async def _learn(self, survey: Survey) -> None:
-        """A GPU that was there and is not any more stays published, tainted, so that its pods are evicted."""
-        away = self._known.keys() - survey.cards.keys() - survey.refusals.keys()
-        for gpu, refusal in survey.refusals.items():
-            _log.warning("%s can't be looked at, it is taken to be as it was: %s", gpu, refusal)
-        away |= self._lost & survey.refusals.keys()
-        back = self._lost - away
-        for gpu in sorted(away - self._lost):
-            _log.error("%s is lost", gpu)
+        """A GPU that does not answer stays published as it was; one that is lost is tainted as such."""
+        before = self._lost
+        self._losses = count_losses(self._losses, survey)
+        self._tell(survey)
+        for gpu in self._lost:
+            if gpu not in before:
+                _log.error("%s is lost", gpu)
+        back = set(before).difference(self._lost)
         for gpu in sorted(back):
             _log.warning("%s is back: what was wrong with it is over", gpu)
-        self._lost = set(away)
-        self._known |= survey.cards
+        self._known = {**self._known, **survey.cards}
         await self._keep(still_true(self._findings, back, survey.cards, self.settings, time.time()))
+
+    def _tell(self, survey: Survey) -> None:
+        """Logs which GPUs don't answer, and which do again: each once, however often they are looked at."""
+        for gpu, error in survey.refusals.items():
+            told = self._refusals.get(gpu)
+            if told is None or (type(told), told.code) != (type(error), error.code):
+                _log.warning("%s can't be looked at, it is taken to be as it was: %s", gpu, error)
+        for gpu in sorted(self._refusals.keys() & survey.cards.keys()):
+            _log.warning("%s answers again", gpu)
+        self._refusals = survey.refusals
+        for gpu, card in survey.cards.items():
+            if card.profiles == (self._known[gpu].profiles if gpu in self._known else ()):
+                continue
+            for label, numbers in ambiguous(card).items():
+                ids = ", ".join(map(str, numbers))
+                _log.error(
+                    "%s: profiles %s are not offered: devices of all of them would be called %s",
+                    gpu,
+                    ids,
+                    label,
+                )
 
     async def _keep(self, findings: list[Finding]) -> None:
         if findings != self._findings:

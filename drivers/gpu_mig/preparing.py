@@ -16,7 +16,6 @@ import msgspec
 import dradriver as dra
 from drivers.gpu_mig.card import (
     CardError,
-    Gpu,
     GpuLostError,
     Hardware,
     InvalidArgumentError,
@@ -107,7 +106,8 @@ class Preparing:
         self, offer: Offer, mig: MigDevice | None, shared: dra.ContainerEdits
     ) -> dra.PreparedDevice:
         uuid = offer.card.gpu.uuid
-        system, gpu = await self._node.cards.call(lambda hardware: (hardware.system(), _gpu(hardware, uuid)))
+        # As it is now: its minor number may change when MIG is switched.
+        system, gpu = await self._node.cards.call(lambda hardware: (hardware.system(), hardware.gpu(uuid)))
 
         def edits() -> dra.ContainerEdits:
             own = self._containers.mig(gpu, mig) if mig else self._containers.gpu(gpu)
@@ -170,14 +170,6 @@ def _place(offer: Offer) -> Place | None:
 # On the thread of the hardware.
 
 
-def _gpu(hardware: Hardware, uuid: str) -> Gpu:
-    """The GPU as it is now: its minor number may change when MIG is switched."""
-    for gpu in hardware.gpus():
-        if gpu.uuid == uuid:
-            return gpu
-    raise GpuLostError(f"{uuid} does not answer any more")
-
-
 def _switch(hardware: Hardware, uuid: str, others: Sequence[str], *, divided: bool) -> None:
     """Switches MIG on a GPU that nobody uses; asked in one go, so that nothing comes between.
 
@@ -188,7 +180,7 @@ def _switch(hardware: Hardware, uuid: str, others: Sequence[str], *, divided: bo
         divided: whether MIG is to be on.
     """
     word = "on" if divided else "off"
-    mig = _gpu(hardware, uuid).mig
+    mig = hardware.gpu(uuid).mig
     if mig is not None and mig.current is divided:
         return  # another claim has switched it since the look
     if others:

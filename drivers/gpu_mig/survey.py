@@ -1,7 +1,12 @@
-"""One look at all cards: what they are and what lives on them, taken in one go."""
+"""One look at all cards: what they are and what lives on them, taken in one go.
+
+An error says nothing about what a card is: the look keeps it (`Survey.refusals`), and the card is taken to be
+as it was before.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from drivers.gpu_mig.card import (
     CardError,
@@ -9,13 +14,11 @@ from drivers.gpu_mig.card import (
     DriverNotLoadedError,
     Gpu,
     GpuInstance,
-    GpuLostError,
     Hardware,
     InstanceNotFoundError,
     MigDevice,
     Placement,
     Profile,
-    ResetRequiredError,
     System,
     VersionMismatchError,
 )
@@ -77,7 +80,7 @@ class Survey:
     Attributes:
         system: the driver.
         cards: what they are.
-        refusals: of those that are there, and that could not be looked at this time.
+        refusals: why the others that were known, or are listed, could not be looked at this time.
     """
 
     system: System
@@ -85,36 +88,79 @@ class Survey:
     refusals: Mapping[str, CardError] = field(default_factory=dict)
 
 
-def look(hardware: Hardware) -> Survey:
-    """Looks at everything. A GPU that is lost, or does nothing before it is reset, is left out. Blocking.
+_NOTHING_KNOWN: Final[Mapping[str, Card]] = {}
+
+
+def look(hardware: Hardware, known: Mapping[str, Card] = _NOTHING_KNOWN) -> Survey:
+    """Looks at everything. Blocking.
+
+    Args:
+        hardware: the cards.
+        known: what was seen before, by UUID: those cards are asked even when NVML does not list them.
 
     Raises:
         CardError: the driver does not answer.
     """
     system = hardware.system()
+    listed = {gpu.uuid: gpu for gpu in hardware.gpus()}
     cards: dict[str, Card] = {}
     refusals: dict[str, CardError] = {}
-    for gpu in hardware.gpus():
+    for uuid in dict.fromkeys([*listed, *known]):
         try:
-            cards[gpu.uuid] = look_at(hardware, gpu)
-        except (GpuLostError, ResetRequiredError):
-            continue
+            gpu = listed.get(uuid) or hardware.gpu(uuid)
+            cards[uuid] = look_at(hardware, gpu, known.get(uuid))
         except (DriverNotLoadedError, VersionMismatchError):
             raise
         except CardError as error:  # it keeps nobody from the others
-            refusals[gpu.uuid] = error
+            refusals[uuid] = error
     return Survey(system, cards, refusals)
 
 
-def look_at(hardware: Hardware, gpu: Gpu) -> Card:
-    """Looks at one GPU. Blocking."""
+def look_at(hardware: Hardware, gpu: Gpu, before: Card | None = None) -> Card:
+    """Looks at one GPU. Blocking.
+
+    Args:
+        hardware: the cards.
+        gpu: which.
+        before: what it was like when it was seen last.
+
+    Raises:
+        CardError: it does not answer, or its answers contradict each other: an instance came or went
+            meanwhile, or one of the questions failed without saying so.
+    """
     devices = hardware.mig_devices(gpu.uuid)
     instances = []
     for gpu_instance in hardware.gpu_instances(gpu.uuid):
         try:
             compute = hardware.compute_instances(gpu.uuid, gpu_instance.id)
-        except InstanceNotFoundError:
-            continue  # destroyed by somebody else since it was listed
+        except InstanceNotFoundError as error:
+            raise _contradiction(gpu, gpu_instance) from error
         inside = tuple(device for device in devices if device.gpu_instance == gpu_instance.id)
+        if {each.id for each in compute} != {each.compute_instance for each in inside}:
+            raise _contradiction(gpu, gpu_instance)
         instances.append(Instance(gpu_instance, compute, inside))
-    return Card(gpu, hardware.profiles(gpu.uuid), tuple(instances), hardware.needs_reset(gpu.uuid))
+    needs_reset = hardware.needs_reset(gpu.uuid)
+    if before is not None:
+        gpu = _completed(gpu, before.gpu)
+        needs_reset = before.needs_reset if needs_reset is None else needs_reset
+    return Card(gpu, hardware.profiles(gpu.uuid), tuple(instances), needs_reset)
+
+
+def _completed(gpu: Gpu, before: Gpu) -> Gpu:
+    """A GPU with what it said before where it says nothing now: no GPU forgets such things."""
+    return replace(
+        gpu,
+        minor=before.minor if gpu.minor is None else gpu.minor,
+        brand=gpu.brand or before.brand,
+        architecture=gpu.architecture or before.architecture,
+        memory=gpu.memory or before.memory,
+        mig=before.mig if gpu.mig is None else gpu.mig,
+        pcie_root=gpu.pcie_root or before.pcie_root,
+        numa_node=before.numa_node if gpu.numa_node is None else gpu.numa_node,
+    )
+
+
+def _contradiction(gpu: Gpu, instance: GpuInstance) -> CardError:
+    return CardError(
+        f"{gpu.uuid} is inconsistent about its GPU instance {instance.id}: it changes, or a call failed"
+    )

@@ -35,7 +35,10 @@ class TpuPools(dra.PoolDriver):
         ]
 
     def fallback(self, dropped: Collection[str]) -> Sequence[dra.Pool]:  # noqa: ARG002
-        """Without counters or nodes of their own partitions would overlap: offer the slice as a whole."""
+        """Without counters or nodes of their own partitions would overlap: offer the slice as a whole.
+
+        The SDK publishes it once no claim holds a partition.
+        """
         whole = dra.Device("tpu-4x4-1", {"topology": "4x4"}, {"tpus": TPUS * len(HOSTS)})
         return [dra.Pool(POOL, devices=(whole,), node_selector=any_of(HOSTS))]
 

@@ -6,7 +6,8 @@ makes it read or ask what the operator's settings do not allow.
 
 from drivers.fpga.bitstreams.cache import Cache
 from drivers.fpga.bitstreams.errors import BitstreamError
+from drivers.fpga.bitstreams.failed import FailedBitstreams
 from drivers.fpga.bitstreams.signatures import require_signature
 from drivers.fpga.bitstreams.sources import ConfigMapReader, Sources
 
-__all__ = ["BitstreamError", "Cache", "ConfigMapReader", "Sources", "require_signature"]
+__all__ = ["BitstreamError", "Cache", "ConfigMapReader", "FailedBitstreams", "Sources", "require_signature"]

@@ -2,9 +2,10 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from typing import Final
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
 from drivers.fpga.bitstreams.errors import BitstreamError
+from drivers.fpga.urls import parse_url
 
 __all__ = ["download", "is_allowed"]
 
@@ -14,17 +15,15 @@ _SILENCE_SECONDS: Final = 30.0
 
 
 def is_allowed(url: str, prefixes: Sequence[str]) -> bool:
-    """Whether a URL is below one of the prefixes: same scheme, host and port, and a path below theirs."""
-    parts = urlsplit(url)
-    if parts.username or parts.password or "/.." in parts.path or "%2e" in parts.path.lower():
+    """Whether a URL is below one of the prefixes: same scheme, host and port, and a path below theirs.
+
+    A URL that can be read in two ways is not.
+    """
+    try:
+        parsed = parse_url(url)
+    except ValueError:
         return False
-    for prefix in prefixes:
-        allowed = urlsplit(prefix)
-        folder = allowed.path if allowed.path.endswith("/") else f"{allowed.path}/"
-        same = (parts.scheme, parts.netloc.lower()) == (allowed.scheme, allowed.netloc.lower())
-        if same and (parts.path == allowed.path or f"{parts.path}/".startswith(folder)):
-            return True
-    return False
+    return any(parsed.is_below(parse_url(prefix)) for prefix in prefixes)
 
 
 async def download(url: str, prefixes: Sequence[str]) -> AsyncGenerator[bytes, None]:
@@ -34,6 +33,7 @@ async def download(url: str, prefixes: Sequence[str]) -> AsyncGenerator[bytes, N
         BitstreamError: it can't be had.
     """
     import aiohttp  # noqa: PLC0415 - slow to import, and most nodes download nothing
+    from yarl import URL  # noqa: PLC0415 - comes with it
 
     timeout = aiohttp.ClientTimeout(total=None, connect=_SILENCE_SECONDS, sock_read=_SILENCE_SECONDS)
     try:
@@ -42,7 +42,8 @@ async def download(url: str, prefixes: Sequence[str]) -> AsyncGenerator[bytes, N
             for _ in range(_REDIRECTS):
                 if not is_allowed(where, prefixes):
                     raise BitstreamError(f"url {where}: the settings of this node don't allow it", "Refused")
-                async with session.get(where, allow_redirects=False) as answer:
+                # `encoded`: the server gets what was compared, letter for letter.
+                async with session.get(URL(where, encoded=True), allow_redirects=False) as answer:
                     if answer.status in {301, 302, 303, 307, 308}:
                         where = urljoin(where, answer.headers.get("Location", ""))
                         continue

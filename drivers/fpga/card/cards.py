@@ -71,6 +71,15 @@ class Cards:
         """
         return await asyncio.to_thread(self._hardware.cards)
 
+    async def forget(self, card: str) -> None:
+        """What a card holds is not known for certain any more, see `Hardware.forget`; `changes` tells of it.
+
+        Raises:
+            CardError: see `Hardware.forget`.
+        """
+        await asyncio.to_thread(self._hardware.forget, card)
+        self._programmed.set()
+
     async def program(self, target: str, bitstream: Bitstream, *, timeout: float) -> None:
         """Writes a bitstream into a region or a card, see `Hardware.program`, and has `changes` tell of it.
 

@@ -45,6 +45,19 @@ class Hardware(Protocol):
             ProgrammingTimedOutError: it took too long.
         """
 
+    def forget(self, card: str) -> None:
+        """Somebody else may have programmed the card: what it and its regions hold is not known for certain.
+
+        Durable when it returns: a process that dies after it finds nothing certain either.
+
+        Args:
+            card: its ID.
+
+        Raises:
+            TargetNotFoundError: there is no such card.
+            CardError: that can't be kept.
+        """
+
     def wait_change(self, timeout: float) -> bool:
         """Whether something may have become of the cards since the last call; waits `timeout` seconds for it.
 

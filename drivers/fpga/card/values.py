@@ -189,7 +189,8 @@ class Card:
         numa_node: the memory that is near; None when unknown.
         mechanism: how the whole card (its shell) is programmed; None when this node can't.
         regions, managers, bridges: its parts.
-        nodes: what a container gets of the whole card, apart from its regions' and slots' nodes.
+        management: the nodes of its management engine. Whoever may write to them changes every region, whatever
+            the operator's rules about bitstreams are.
     """
 
     id: str
@@ -207,7 +208,7 @@ class Card:
     regions: tuple[Region, ...]
     managers: tuple[Manager, ...] = ()
     bridges: tuple[Bridge, ...] = ()
-    nodes: tuple[DeviceNode, ...] = ()
+    management: tuple[DeviceNode, ...] = ()
 
     def region(self, region: str) -> Region | None:
         """Its region of an ID."""

@@ -16,6 +16,7 @@ class Kind(enum.Enum):
     SLOT = "slot"
     REGION = "region"
     CARD = "card"
+    MANAGEMENT = "management"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class Offer:
         name: the device's name.
         kind: what it is.
         card: the card that it is, or is a part of.
-        region: its region; None of a whole card.
+        region: its region; None of a whole card and of its management.
         slot: its port; None of regions, and where a region has no ports.
         interface_id: what bitstreams for it must be made for, once the card has its shell; "" if unknown.
         shell: what the card must be programmed to first; None where it is already what it must be.
@@ -46,7 +47,7 @@ class Offer:
     def units(self) -> tuple[str, ...]:
         """The parts of the card that it takes, as counters are called."""
         if self.region is None:
-            return tuple(unit for region in self.card.regions for unit in _units(region))
+            return tuple(unit for region in self.card.regions for unit in _units(region)) or ("card",)
         if self.slot is not None:
             return (_unit(self.region, self.slot.number),)
         return _units(self.region)
@@ -67,18 +68,19 @@ class Offer:
 
     @property
     def programmable(self) -> bool:
-        """Whether this node can program it."""
-        return (self.region or self.card).mechanism is not None
+        """Whether this node can program it. The holder of a card's management programs it by itself."""
+        return self.kind is not Kind.MANAGEMENT and (self.region or self.card).mechanism is not None
 
     @property
     def nodes(self) -> tuple[DeviceNode, ...]:
-        """What a container gets; of a card that has no nodes for its parts, those of the card."""
+        """What a container gets. What programs the card is in none but its management."""
         card, region = self.card, self.region
         if region is None:
-            return (*card.nodes, *(node for each in card.regions for node in _nodes(each)))
+            parts = tuple(node for each in card.regions for node in _nodes(each))
+            return (*card.management, *parts) if self.kind is Kind.MANAGEMENT else parts
         if self.slot is not None and self.slot.nodes:
             return self.slot.nodes
-        return _nodes(region) or (card.nodes if len(card.regions) == 1 else ())
+        return _nodes(region)
 
 
 class Step(enum.Enum):
@@ -104,14 +106,19 @@ def next_step(offer: Offer, digest: str) -> Step:
     return Step.CARD if offer.kind is Kind.CARD else Step.REGION
 
 
-def offers(card: Card, shells: Sequence[Shell], *, unknown_too: bool = False) -> list[Offer]:
+def offers(
+    card: Card, shells: Sequence[Shell], *, management: bool = False, unknown_too: bool = False
+) -> list[Offer]:
     """The devices of one card, smallest first.
 
     Slots are what they hold now, of the present shell; regions are there once a shell that the card may have.
+    What has no device node and can't be programmed is of no use and left out: a region whose ports a virtual
+    function has, or a manager that the kernel lets nobody write to.
 
     Args:
         card: the card.
         shells: what the operator lets be written into whole cards.
+        management: also the device that gives the card's management engine away.
         unknown_too: also slots that are not offered now because nobody knows what they hold.
     """
     other = [
@@ -125,7 +132,11 @@ def offers(card: Card, shells: Sequence[Shell], *, unknown_too: bool = False) ->
     found = [*_slots(card, group, unknown_too=unknown_too), *_regions(card, None, group)]
     for shell in other if several else ():
         found += _regions(card, shell, _group(normal_id(shell.interface_id)))
-    return [*found, Offer(card.name, Kind.CARD, card, interface_id=card.interface_id)]
+    found.append(Offer(card.name, Kind.CARD, card, interface_id=card.interface_id))
+    if management and card.management:
+        name = f"{card.name}-management"
+        found.append(Offer(name, Kind.MANAGEMENT, card, interface_id=card.interface_id))
+    return [offer for offer in found if offer.nodes or offer.programmable]
 
 
 def _slots(card: Card, group: str, *, unknown_too: bool) -> Iterator[Offer]:

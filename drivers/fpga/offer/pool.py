@@ -113,7 +113,11 @@ def _attributes(offer: Offer) -> dict[str, str | int | bool]:
         "resource.kubernetes.io/pciBusID": card.pci_address,
         "resource.kubernetes.io/pcieRoot": card.pcie_root,
     }
-    told: dict[str, str | int | bool] = {"type": offer.kind.value, "programmable": offer.programmable}
+    told: dict[str, str | int | bool] = {
+        "type": offer.kind.value,
+        "programmable": offer.programmable,
+        "deviceNodes": len(offer.nodes),
+    }
     told |= {name: text[:_TEXT] for name, text in own.items()}
     told |= {name: text for name, text in standard.items() if text}
     if card.numa_node is not None and card.numa_node >= 0:

@@ -1,5 +1,8 @@
 """What hardware answers instead of doing what it was asked. A class for each answer that callers tell apart."""
 
+from collections.abc import Mapping
+from typing import Final
+
 import dradriver as dra
 
 __all__ = [
@@ -7,6 +10,7 @@ __all__ = [
     "DriverNotLoadedError",
     "FunctionNotFoundError",
     "GpuLostError",
+    "GpuNotFoundError",
     "InUseError",
     "InstanceNotFoundError",
     "InsufficientResourcesError",
@@ -16,6 +20,7 @@ __all__ = [
     "NotSupportedError",
     "ResetRequiredError",
     "VersionMismatchError",
+    "error_of",
 ]
 
 
@@ -35,6 +40,10 @@ class CardError(dra.DraError):
 
 class InvalidArgumentError(CardError):
     """There is no such GPU, profile or placement."""
+
+
+class GpuNotFoundError(InvalidArgumentError):
+    """NVML knows no GPU with this UUID, or no longer."""
 
 
 class NotSupportedError(CardError):
@@ -62,7 +71,7 @@ class InUseError(CardError):
 
 
 class GpuLostError(CardError):
-    """The GPU fell off the bus or does not answer."""
+    """The GPU fell off the bus."""
 
 
 class ResetRequiredError(CardError):
@@ -79,3 +88,32 @@ class DriverNotLoadedError(CardError):
 
 class VersionMismatchError(CardError):
     """The driver was replaced: a process that loaded the old library has to start again."""
+
+
+_CLASSES: Final[Mapping[int, type[CardError]]] = {
+    1: DriverNotLoadedError,
+    2: InvalidArgumentError,
+    3: NotSupportedError,
+    4: NoPermissionError,
+    6: InstanceNotFoundError,
+    9: DriverNotLoadedError,
+    12: LibraryNotFoundError,
+    13: FunctionNotFoundError,
+    15: GpuLostError,
+    16: ResetRequiredError,
+    18: VersionMismatchError,
+    19: InUseError,
+    23: InsufficientResourcesError,
+}
+"""By the numbers of `nvmlReturn_t` (nvml.h); every other number is a `CardError`."""
+
+
+def error_of(code: int, call: str, text: str) -> CardError:
+    """The error that a return code of NVML means.
+
+    Args:
+        code: `nvmlReturn_t`.
+        call: the call that answered with it.
+        text: NVML's words for the code.
+    """
+    return _CLASSES.get(code, CardError)(f"NVML answers {text!r} ({code})", call, code)

@@ -47,7 +47,16 @@ class Hardware(Protocol):
         """The node's driver."""
 
     def gpus(self) -> tuple[Gpu, ...]:
-        """The GPUs that answer, by PCI address; a lost one is not among them."""
+        """The GPUs that answer, by PCI address. One that is missing may be lost, or not answer this time."""
+
+    def gpu(self, gpu: str) -> Gpu:
+        """One GPU as it is now.
+
+        Raises:
+            GpuNotFoundError: there is no such GPU, or no longer.
+            GpuLostError: it fell off the bus.
+            CardError: it does not answer this time.
+        """
 
     def profiles(self, gpu: str) -> tuple[Profile, ...]:
         """What the GPU offers, smallest first; empty on one that can't be divided."""

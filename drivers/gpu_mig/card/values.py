@@ -106,7 +106,8 @@ class Profile:
         slices: compute slices; those of all instances are limited apart from memory.
         engines: what the instance gets.
         max_instances: of this profile, on an empty GPU.
-        placements: where an instance of it may lie, whatever lies there now; in order of their start.
+        placements: where an instance of it may lie, whatever lies there now; in order of their start. Empty
+            where the GPU refuses to tell.
     """
 
     id: int

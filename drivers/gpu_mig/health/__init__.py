@@ -17,16 +17,20 @@ from drivers.gpu_mig.health.findings import (
     with_news,
 )
 from drivers.gpu_mig.health.notes import read_notes, write_notes
+from drivers.gpu_mig.health.presence import LOOKS, count_losses, says_lost
 
 __all__ = [
+    "LOOKS",
     "Finding",
     "Where",
+    "count_losses",
     "found_in",
     "gone",
     "lost",
     "read_notes",
     "reports",
     "reset_required",
+    "says_lost",
     "still_true",
     "taints",
     "with_news",

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 import dradriver as dra
-from drivers.gpu_mig.card import Event, EventKind
+from drivers.gpu_mig.card import CardError, Event, EventKind
 from drivers.gpu_mig.instances import Place
 from drivers.gpu_mig.offer import DRIVER, Offer
 from drivers.gpu_mig.settings import Effect, Settings
@@ -122,8 +122,8 @@ def with_news(findings: Iterable[Finding], news: Finding) -> list[Finding]:
 
 
 def lost(gpu: str) -> Finding:
-    """A GPU that was there does not answer any more."""
-    message = f"{gpu} does not answer: it fell off the bus, or has to be reset"
+    """A GPU that was there is not any more."""
+    message = f"{gpu} is lost: it fell off the bus, or has to be reset"
     return Finding(where=Where(gpu), key="gpu-lost", effect="NoExecute", message=message)
 
 
@@ -206,11 +206,22 @@ def _of(findings: Iterable[Finding], offer: Offer) -> dict[str, Finding]:
     return {finding.key: finding for finding in ordered}
 
 
-def reports(findings: Sequence[Finding], offers: Iterable[Offer]) -> list[dra.DeviceHealth]:
-    """What the kubelet is told of every device; what only informs leaves a device healthy."""
+def reports(
+    findings: Sequence[Finding], offers: Iterable[Offer], refusals: Mapping[str, CardError]
+) -> list[dra.DeviceHealth]:
+    """What the kubelet is told of every device; what only informs leaves a device healthy.
+
+    Args:
+        findings: what is wrong.
+        offers: the devices.
+        refusals: by UUID, why a GPU could not be looked at last time: nobody knows how its devices are.
+    """
     told = []
     for offer in offers:
         messages = [each.message for each in _of(findings, offer).values() if _ORDER[each.effect] > 1]
         health = dra.Health.UNHEALTHY if messages else dra.Health.HEALTHY
+        refusal = refusals.get(offer.card.gpu.uuid)
+        if refusal is not None and not messages:
+            health, messages = dra.Health.UNKNOWN, [f"its GPU can't be looked at: {refusal}"]
         told.append(dra.DeviceHealth(offer.name, health, "; ".join(messages)))
     return told

@@ -4,7 +4,7 @@ Law of this package: no I/O and no clock. What is offered follows from the cards
 is recorded; every number comes from the card.
 """
 
-from drivers.gpu_mig.offer.offers import Kind, Offer, named, offers
+from drivers.gpu_mig.offer.offers import Kind, Offer, ambiguous, named, offers
 from drivers.gpu_mig.offer.pool import DRIVER, Marks, non_overlapping, pool
 
-__all__ = ["DRIVER", "Kind", "Marks", "Offer", "named", "non_overlapping", "offers", "pool"]
+__all__ = ["DRIVER", "Kind", "Marks", "Offer", "ambiguous", "named", "non_overlapping", "offers", "pool"]

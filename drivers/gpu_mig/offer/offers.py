@@ -1,7 +1,9 @@
 """Which devices a GPU offers in which mode, and what they are called."""
 
 import enum
-from collections.abc import Iterator
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -9,10 +11,16 @@ from drivers.gpu_mig.card import Gpu, MigDevice, Placement, Profile
 from drivers.gpu_mig.settings import Mode, Switching
 from drivers.gpu_mig.survey import Card
 
-__all__ = ["Kind", "Offer", "gpu_name", "named", "offers", "switchable"]
+__all__ = ["Kind", "Offer", "ambiguous", "gpu_name", "named", "offers", "switchable"]
 
 _SWITCHES_WITHOUT_RESET: Final = (9, 0)
 """CUDA compute capability of Hopper: from there on MIG is switched at once; before, by the next reset."""
+
+
+_PLAIN: Final = re.compile(r"[0-9]+g\.[0-9]+gb(\+[a-z]+(\.[a-z]+)*)?")
+"""Names of profiles that differ still when their signs become a minus: `1g.5gb+me`, `1g.24gb+me.all`."""
+_LONGEST: Final = 24
+"""Characters of a profile in a device's name, which has at most 63."""
 
 
 class Kind(enum.Enum):
@@ -88,15 +96,17 @@ def _mig(card: Card, mode: Mode, switching: Switching) -> Iterator[Offer]:
 
 
 def _found(card: Card) -> Iterator[Offer]:
+    refused = {number for numbers in ambiguous(card).values() for number in numbers}
     for instance in card.instances:
         profile, placement = card.profile(instance.gpu_instance.profile_id), instance.gpu_instance.placement
-        if profile is not None and instance.whole is not None:
+        if profile is not None and profile.id not in refused and instance.whole is not None:
             yield Offer(_name(card, profile, placement), card, Kind.FOUND, profile, placement, instance.whole)
 
 
 def _places(card: Card) -> Iterator[Offer]:
+    refused = {number for numbers in ambiguous(card).values() for number in numbers}
     for profile in card.profiles:
-        for placement in profile.placements:
+        for placement in profile.placements if profile.id not in refused else ():
             yield Offer(_name(card, profile, placement), card, Kind.PLACE, profile, placement)
 
 
@@ -106,7 +116,32 @@ def _size(offer: Offer) -> tuple[int, int, int, int]:
     return (offer.placement.size, offer.profile.slices, -offer.profile.max_instances, offer.placement.start)
 
 
+def ambiguous(card: Card) -> Mapping[str, Sequence[int]]:
+    """The IDs of profiles that would have the same devices' names, by the label that they share.
+
+    None of them is offered: a claim for the one could get the other. NVML calls no two profiles of a GPU alike;
+    this is for a driver that does.
+    """
+    labels = Counter(_label(profile) for profile in card.profiles)
+    return {
+        label: sorted(profile.id for profile in card.profiles if _label(profile) == label)
+        for label, count in labels.items()
+        if count > 1
+    }
+
+
 def _name(card: Card, profile: Profile, placement: Placement) -> str:
-    """`gpu-0000-07-00-0-mig-1g-5gb-me-3`: a name of Kubernetes has neither dot nor plus."""
-    label = "".join(letter if letter.isalnum() else "-" for letter in profile.name.lower())
-    return f"{gpu_name(card.gpu)}-mig-{label}-{placement.start}"
+    return f"{gpu_name(card.gpu)}-mig-{_label(profile)}-{placement.start}"
+
+
+def _label(profile: Profile) -> str:
+    """The profile as a part of a device's name: `1g-5gb-me` of `1g.5gb+me`, `1g-24gb-me-67` of `1g.24gb-me`.
+
+    A name of Kubernetes has neither dot nor plus, so both become a minus. A profile whose own name has a minus,
+    or is formed otherwise, carries its ID, which tells it from those that read alike. That follows from the
+    profile alone: no device in use gets another name when a driver brings a new profile.
+    """
+    if len(profile.name) <= _LONGEST and _PLAIN.fullmatch(profile.name):
+        return profile.name.replace(".", "-").replace("+", "-")
+    label = re.sub("[^a-z0-9]+", "-", profile.name.lower())[:_LONGEST].strip("-")
+    return f"{label}-{profile.id}".strip("-")

@@ -26,7 +26,7 @@ class TestContract(DriverContract):
 def test_a_container_gets_the_node_of_its_device_and_learns_its_path() -> None:
     with Harness(LoopDriver) as harness:
         edits = harness.prepare(harness.allocate_blindly(("node-1", "loop-3"))).edits
-    assert edits.env == ["LOOP_DEVICE=/dev/loop3"]
+    assert edits.env == ("LOOP_DEVICE=/dev/loop3",)
     assert [(node.path, node.permissions) for node in edits.device_nodes] == [("/dev/loop3", "rw")]
 
 

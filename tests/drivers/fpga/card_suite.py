@@ -118,7 +118,7 @@ class DiscoverySuite:
             "/dev/dfl-port.0",
             "/dev/dfl-port.1",
         ]
-        assert [node.path for node in pac.nodes] == ["/dev/dfl-fme.0"]
+        assert [node.path for node in pac.management] == ["/dev/dfl-fme.0"]
         assert [node.path for node in alveo.regions[0].nodes] == ["/dev/dri/renderD129"]
 
     @pytest.mark.parametrize("models", [("pac", "alveo"), ("zynq", "zynq")], ids="-".join)
@@ -145,6 +145,19 @@ class ProgrammingSuite:
         assert region(bench).bitstream == bitstream.sha256
         assert region(bench).state is ManagerState.OPERATING
         assert region(bench).afu_id == (AFU if CATALOG[model].afu else "")
+
+    @pytest.mark.parametrize("model", CATALOG)
+    def test_what_others_may_have_programmed_is_forgotten(
+        self, benches: Benches, files: Bitstreams, model: str
+    ) -> None:
+        bench = benches(model)
+        bench.hardware.program(region(bench).id, files.fitting(model), timeout=LONG)
+        (card,) = bench.hardware.cards()
+        bench.hardware.forget(card.id)
+        (card,) = bench.another().cards()
+        assert {card.bitstream, *(each.bitstream for each in card.regions)} == {""}
+        with pytest.raises(TargetNotFoundError):
+            bench.hardware.forget("0000:ff:00.0")
 
     @pytest.mark.parametrize("model", CATALOG)
     def test_others_see_what_a_region_holds(self, benches: Benches, files: Bitstreams, model: str) -> None:

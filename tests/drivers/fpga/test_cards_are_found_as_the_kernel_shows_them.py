@@ -50,7 +50,7 @@ def test_sysfs_is_read_as_the_simulator_tells(tmp_path: Path, model: str) -> Non
     if real.mechanism is None:  # a PAC's shell is for an operator's own program
         assert model == "pac"
     fields = ("id", "name", "kind", "vendor", "device", "shell", "interface_id", "pcie_root", "numa_node")
-    for field in (*fields, "regions", "managers", "bridges", "nodes"):
+    for field in (*fields, "regions", "managers", "bridges", "management"):
         assert getattr(real, field) == getattr(simulated, field), field
 
 

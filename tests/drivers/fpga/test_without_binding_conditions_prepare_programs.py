@@ -42,7 +42,7 @@ def test_a_container_gets_the_ports_of_what_was_programmed(node: Node) -> None:
         prepared = harness.prepare(harness.allocate(request, config=wanting(node)))
         assert [each.path for each in prepared.edits.device_nodes] == ["/dev/dfl-port.0"]
         digest = node.hand.cards()[0].regions[0].bitstream
-        assert prepared.edits.env == [f"FPGA_PCI_0000_3B_00_0_REGION_0={digest}"]
+        assert prepared.edits.env == (f"FPGA_PCI_0000_3B_00_0_REGION_0={digest}",)
         assert digest
 
 

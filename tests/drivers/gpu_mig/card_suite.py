@@ -16,6 +16,7 @@ from drivers.gpu_mig.card import (
     Gpu,
     GpuInstance,
     GpuLostError,
+    GpuNotFoundError,
     Hardware,
     InstanceNotFoundError,
     InsufficientResourcesError,
@@ -104,6 +105,9 @@ class Bench(Protocol):
     def lose(self, gpu: int) -> None: ...
     def reset(self, gpu: int) -> None: ...
     def use(self, gpu: int, processes: Sequence[Process]) -> None: ...
+    def remove(self, gpu: int) -> None: ...
+    def refuse(self, gpu: int, code: int) -> None: ...
+    def refuse_placements(self, gpu: int, profile: int, code: int) -> None: ...
 
 
 Benches = Callable[..., Bench]
@@ -313,6 +317,61 @@ class CardSuite:
             bench.hardware.gpu_instances(lost.uuid)
         bench.reset(0)
         assert bench.hardware.gpus() == (lost, left)
+
+    def test_a_gpu_is_asked_by_its_uuid(self, benches: Benches) -> None:
+        hardware = benches("a100-40", "a30").hardware
+        for gpu in hardware.gpus():
+            assert hardware.gpu(gpu.uuid) == gpu
+        with pytest.raises(GpuNotFoundError):
+            hardware.gpu("GPU-11111111-2222-3333-4444-555555555555")
+
+    def test_a_gpu_that_was_taken_away_is_not_found(self, benches: Benches) -> None:
+        bench = benches("a100-40", "a30")
+        gone, left = bench.hardware.gpus()
+        bench.remove(0)
+        assert [gpu.uuid for gpu in bench.hardware.gpus()] == [left.uuid]
+        with pytest.raises(GpuNotFoundError):
+            bench.hardware.gpu(gone.uuid)
+
+    def test_a_gpu_says_why_it_does_not_answer(self, benches: Benches) -> None:
+        bench = benches("a100-40", "a30")
+        silent, left = bench.hardware.gpus()
+        for code in (2, 3, 4, 6, 7, 10, 13, 15, 16, 23, 27, 28, 29, 999):
+            bench.refuse(0, code)
+            assert bench.hardware.gpus() == (left,)
+            with pytest.raises(CardError) as told:
+                bench.hardware.gpu(silent.uuid)
+            assert told.value.code == code
+            assert isinstance(told.value, GpuLostError | GpuNotFoundError) is (code in {6, 15})
+        bench.refuse(0, 0)
+        assert bench.hardware.gpus() == (silent, left)
+
+    @pytest.mark.parametrize("code", [2, 3, 4, 6, 7, 10, 13, 23, 25, 999])
+    def test_a_profile_without_placements_hides_no_other(self, benches: Benches, code: int) -> None:
+        bench = benches("a100-40")
+        (gpu,) = bench.hardware.gpus()
+        bench.refuse_placements(0, 15, code)
+        found = {profile.id: profile.placements for profile in bench.hardware.profiles(gpu.uuid)}
+        assert {number for number, places in found.items() if not places} == {15}
+        assert len(found) == 7
+        made = make(bench, gpu.uuid, "1g.5gb", 0)
+        assert bench.hardware.gpu_instances(gpu.uuid) == (made,)
+
+    def test_placements_that_were_refused_for_a_while_are_there_afterwards(self, benches: Benches) -> None:
+        bench = benches("a100-40")
+        (gpu,) = bench.hardware.gpus()
+        bench.refuse_placements(0, 15, 10)
+        assert not all(profile.placements for profile in bench.hardware.profiles(gpu.uuid))
+        bench.refuse_placements(0, 15, 0)
+        assert all(profile.placements for profile in bench.hardware.profiles(gpu.uuid))
+
+    def test_errors_are_heard_of_a_gpu_that_does_not_answer_for_a_while(self, benches: Benches) -> None:
+        bench = benches("a100-40", "a30")
+        silent, _ = bench.hardware.gpus()
+        bench.refuse(0, 999)
+        bench.hardware.gpus()
+        bench.fail(0, EventKind.XID, xid=79)
+        assert bench.hardware.wait_event(1) == Event(EventKind.XID, silent.uuid, 79)
 
     def test_errors_of_the_others_are_told_after_one_is_lost(self, benches: Benches) -> None:
         bench = benches("a100-40", "a30")

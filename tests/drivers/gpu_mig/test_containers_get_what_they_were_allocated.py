@@ -145,14 +145,14 @@ def test_with_the_toolkits_hook_links_are_its_work(node: NodeFiles) -> None:
     edits = GpuContainers(host).common(SYSTEM)
     assert f"{LIBRARIES}/libcuda.so.1" not in places(edits)
     links, cache = edits.hooks
-    assert links.args[:2] == ["nvidia-cdi-hook", "create-symlinks"]
+    assert links.args[:2] == ("nvidia-cdi-hook", "create-symlinks")
     assert f"libcuda.so.{DRIVER_VERSION}::{LIBRARIES}/libcuda.so.1" in links.args
     assert f"libcuda.so.1::{LIBRARIES}/libcuda.so" in links.args
-    assert cache.args[1:] == ["update-ldcache", "--folder", LIBRARIES, "--folder", f"{LIBRARIES}/vdpau"]
+    assert cache.args[1:] == ("update-ldcache", "--folder", LIBRARIES, "--folder", f"{LIBRARIES}/vdpau")
 
 
 def test_no_runtime_of_the_toolkit_adds_devices(node: NodeFiles) -> None:
-    assert GpuContainers(node.host).common(SYSTEM).env == ["NVIDIA_VISIBLE_DEVICES=void"]
+    assert GpuContainers(node.host).common(SYSTEM).env == ("NVIDIA_VISIBLE_DEVICES=void",)
 
 
 def write_toolkit_spec(node: NodeFiles, version: str) -> None:
@@ -177,7 +177,7 @@ def write_toolkit_spec(node: NodeFiles, version: str) -> None:
 def test_what_the_toolkit_found_is_taken(node: NodeFiles) -> None:
     write_toolkit_spec(node, DRIVER_VERSION)
     edits = GpuContainers(node.host).common(SYSTEM)
-    assert edits.env == ["NVIDIA_VISIBLE_DEVICES=void", "FROM=toolkit"]
+    assert edits.env == ("NVIDIA_VISIBLE_DEVICES=void", "FROM=toolkit")
     assert [each.path for each in edits.device_nodes] == ["/dev/nvidiactl"]
     assert [hook.path for hook in edits.hooks] == ["/usr/bin/nvidia-cdi-hook"]
 

@@ -94,7 +94,7 @@ def test_an_error_that_is_told_again_counts_once_from_then_on(card: Card) -> Non
 def test_what_only_informs_leaves_a_device_healthy(card: Card) -> None:
     told = offers(card, Mode.DYNAMIC, Switching.NEVER)
     finding = Finding(where=Where(card.gpu.uuid), key="xid", value="63", effect="None", message="an XID")
-    assert {each.health for each in reports([finding], told)} == {dra.Health.HEALTHY}
+    assert {each.health for each in reports([finding], told, {})} == {dra.Health.HEALTHY}
 
 
 def test_an_error_is_over_when_its_gpu_is_back_or_after_the_operators_patience() -> None:
@@ -137,7 +137,7 @@ def test_a_lost_gpu_stays_published_until_its_pods_are_gone_and_comes_back(tmp_p
     with Cards(tmp_path, "a100-40", "a100-40") as node:
         before = list(node.devices)
         lose(node)
-        assert list(node.devices) == before
+        assert list(node.devices) == before  # the first of the two looks that it takes
         assert set(node.taints()) == {name for name in before if "0000-07" in name}
         assert node.taints()[DEVICE] == {("gpu.nvidia.com/gpu-lost", "", "NoExecute")}
         with pytest.raises(dra.DraError, match="is not there any more"):

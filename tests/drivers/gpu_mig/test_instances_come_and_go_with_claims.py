@@ -36,7 +36,7 @@ def test_whoever_may_only_look_makes_nothing(tmp_path: Path) -> None:
         claim = node.take(DEVICE)
         for result in claim.results:
             force_setattr(result, "admin_access", True)
-        assert node.prepare(claim).edits.env == []
+        assert node.prepare(claim).edits.env == ()
         assert node.there == []
         assert node.records() == []
 

@@ -28,6 +28,15 @@ class ShimBench:
     def reset(self, gpu: int) -> None:
         self._hand.reset(gpu)
 
+    def remove(self, gpu: int) -> None:
+        self._hand.remove(gpu)
+
+    def refuse(self, gpu: int, code: int) -> None:
+        self._hand.refuse(gpu, code)
+
+    def refuse_placements(self, gpu: int, profile: int, code: int) -> None:
+        self._hand.refuse_placements(gpu, profile, code)
+
     def use(self, gpu: int, processes: Sequence[Process]) -> None:
         self._hand.use(gpu, processes)
 

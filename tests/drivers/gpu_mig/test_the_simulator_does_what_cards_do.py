@@ -26,6 +26,15 @@ class SimulatedBench:
     def reset(self, gpu: int) -> None:
         self.hardware.reset(self._uuids[gpu])
 
+    def remove(self, gpu: int) -> None:
+        self.hardware.remove(self._uuids[gpu])
+
+    def refuse(self, gpu: int, code: int) -> None:
+        self.hardware.refuse(self._uuids[gpu], code)
+
+    def refuse_placements(self, gpu: int, profile: int, code: int) -> None:
+        self.hardware.refuse_placements(self._uuids[gpu], profile, code)
+
     def use(self, gpu: int, processes: Sequence[Process]) -> None:
         self.hardware.use(self._uuids[gpu], processes)
 

@@ -17,12 +17,23 @@ def write_program(root: Path, script: str) -> None:
 
 
 def test_it_is_told_the_gpu_and_how_long(tmp_path: Path) -> None:
-    write_program(tmp_path, f'echo "$@" "$LD_LIBRARY_PATH" > {tmp_path}/said')
-    NvmlHardware(Path("/opt/lib/libnvidia-ml.so.1"), driver_root=tmp_path).set_time_slice(
-        "GPU-1", TimeSlice.LONG
-    )
-    said = (tmp_path / "said").read_text()
-    assert said.startswith("compute-policy -i GPU-1 --set-timeslice 3 /opt/lib:")
+    write_program(tmp_path, f'echo "$@" > {tmp_path}/said')
+    NvmlHardware(driver_root=tmp_path).set_time_slice("GPU-1", TimeSlice.LONG)
+    assert (tmp_path / "said").read_text() == "compute-policy -i GPU-1 --set-timeslice 3\n"
+
+
+def test_it_finds_the_drivers_library_and_no_other_of_the_same_folder(
+    tmp_path: Path, shim_library: Path
+) -> None:
+    """The host's folder of libraries has the host's libc in it, and a program can't run with two of them."""
+    library = tmp_path / "lib64" / "libnvidia-ml.so.1"
+    library.parent.mkdir()
+    library.write_bytes(shim_library.read_bytes())
+    for foreign in ("libc.so.6", "libpthread.so.0", "libdl.so.2", "libm.so.6"):
+        (library.parent / foreign).write_bytes(b"another distribution's")
+    write_program(tmp_path, f"grep -o '[^/]*/libnvidia-ml.so.1$' /proc/self/maps | sort -u > {tmp_path}/maps")
+    NvmlHardware(library, driver_root=tmp_path).set_time_slice("GPU-1", TimeSlice.LONG)
+    assert (tmp_path / "maps").read_text() == "lib64/libnvidia-ml.so.1\n"
 
 
 def test_what_it_refuses_with_is_told(tmp_path: Path) -> None:

@@ -1,13 +1,21 @@
 """From the cards to the pool: KEP-4815's table and example, other cards, modes of a node, and fallbacks."""
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dradriver import Device, Quantity
 from dradriver.testing import device_request
 from drivers.gpu_mig import GpuDriver
-from drivers.gpu_mig.card import Placement
+from drivers.gpu_mig.card import Placement, Profile
+from drivers.gpu_mig.card.simulator import CATALOG, SimulatedHardware
+from drivers.gpu_mig.offer import offers
+from drivers.gpu_mig.settings import Mode, Switching
+from drivers.gpu_mig.survey import look
 from tests.drivers.gpu_mig.nodes import DRIVER, Cards
 
 # Memory, memory slices, multiprocessors, copy engines, decoders, encoders, JPEG and OFA engines.
@@ -141,6 +149,85 @@ def test_names_do_not_depend_on_the_order_of_gpus(tmp_path: Path) -> None:
         after = {device.attribute("parentUUID"): name for name, device in node.devices.items()}
     assert after.items() <= before.items()
     assert len(after) == 1
+
+
+def test_every_place_of_every_profile_has_a_name_of_its_own_that_makes_that_profile(tmp_path: Path) -> None:
+    """The RTX PRO 6000 has `1g.24gb+me` and `1g.24gb-me`, and a name of Kubernetes has no plus."""
+    with Cards(tmp_path, "rtx-pro-6000") as node:
+        devices = node.devices
+        profiles = node.cards.profiles(node.gpu)
+        assert len(devices) == sum(len(profile.placements) for profile in profiles)
+        for name in ("1g.24gb+me", "1g.24gb-me", "2g.48gb-me", "2g.48gb+me.all"):
+            chosen = next(device for device in devices.values() if profile(device) == name)
+            claim = node.take(chosen.name)
+            node.prepare(claim)
+            assert [each[0] for each in node.there] == [name]
+            node.unprepare(claim)
+
+
+def test_names_of_profiles_without_a_minus_are_as_they_always_were() -> None:
+    for key, model in CATALOG.items():
+        hardware = SimulatedHardware([key])
+        hardware.open()
+        (card,) = look(hardware).cards.values()
+        for offer in offers(card, Mode.DYNAMIC, Switching.NEVER):
+            if offer.profile is not None and offer.placement is not None and "-" not in offer.profile.name:
+                label = offer.profile.name.replace(".", "-").replace("+", "-")
+                assert offer.name == f"gpu-0000-07-00-0-mig-{label}-{offer.placement.start}", model.name
+
+
+@given(
+    st.lists(
+        st.builds(
+            "{}g.{}gb{}".format,
+            st.integers(1, 9),
+            st.integers(1, 999),
+            st.text("+-.aem", max_size=6),
+        )
+        | st.text("+-.1gb M\u00e4", min_size=1, max_size=8),
+        min_size=1,
+        max_size=12,
+        unique=True,
+    )
+)
+def test_no_two_profiles_share_a_name(profiles: list[str]) -> None:
+    hardware = SimulatedHardware(["h100-80"])
+    hardware.open()
+    (card,) = look(hardware).cards.values()
+    one = card.profiles[0]
+    named = tuple(replace(one, id=number, name=name) for number, name in enumerate(profiles))
+    found = offers(replace(card, profiles=named), Mode.DYNAMIC, Switching.NEVER)
+    assert len({offer.name for offer in found}) == len(found) == len(profiles) * len(one.placements)
+    assert all(re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", offer.name) for offer in found)
+
+
+async def test_profiles_of_one_name_are_refused_and_the_others_offered(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Ambiguous(SimulatedHardware):
+        def profiles(self, gpu: str) -> tuple[Profile, ...]:
+            return tuple(
+                replace(each, name="1g.5gb") if each.id == 15 else each for each in super().profiles(gpu)
+            )
+
+    driver = GpuDriver("mode: dynamic", Ambiguous())
+    driver.node_name, driver.data_dir = "node-1", tmp_path
+    await driver.discover()
+    (pool,) = await driver.discover()
+    await driver.shutdown()
+    assert {profile(device) for device in pool.devices} == set(KEP_4815) - {"1g.5gb", "1g.10gb"}
+    (told,) = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+    assert told.endswith(" 1g-5gb")
+    assert "15, 19" in told
+
+
+@pytest.mark.parametrize("code", [2, 3, 999])
+def test_a_profile_whose_placements_are_refused_is_left_out_alone(tmp_path: Path, code: int) -> None:
+    with Cards(tmp_path) as node:
+        node.cards.refuse_placements(node.gpu, 15, code)
+        assert {profile(device) for device in node.devices.values()} == set(KEP_4815) - {"1g.10gb"}
+        node.prepare(node.ask("1g.5gb"))
+        assert [each[0] for each in node.there] == ["1g.5gb"]
 
 
 # --- the modes of a node ---------------------------------------------------------------------------

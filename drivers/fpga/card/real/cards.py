@@ -71,7 +71,7 @@ class Reader:
             regions=regions,
             managers=managers,
             bridges=tuple(map(_bridge, parts.bridges)),
-            nodes=tuple(node for engine in parts.engines for node in engine.node()),
+            management=tuple(node for engine in parts.engines for node in engine.node()),
         )
 
     def folder(self, name: str, parts: Parts, region: int | None = None) -> Path:

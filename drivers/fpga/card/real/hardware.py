@@ -119,6 +119,10 @@ class RealHardware:
         self._follow(found, Writing(write, lock.release), end)
         self._confirm(found, bitstream, image)
 
+    def forget(self, card: str) -> None:
+        """See `Hardware`."""
+        self._records.forget(self._find(card).card.id)
+
     def wait_change(self, timeout: float) -> bool:
         """See `Hardware`."""
         if isinstance(self._uevents, NotSupportedError):

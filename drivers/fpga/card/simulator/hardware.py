@@ -103,6 +103,11 @@ class SimulatedHardware:
             else:
                 card.regions[number].bitstream = bitstream.sha256.lower()
 
+    def forget(self, card: str) -> None:
+        """See `Hardware`."""
+        with self._call("forget") as state:
+            _forget(present_card(state, card), card)
+
     def wait_change(self, timeout: float) -> bool:
         """See `Hardware`."""
         end = time.monotonic() + timeout

@@ -86,7 +86,7 @@ def card_of(card: CardState, order: int) -> Card:
         regions=tuple(_regions(card, model, order)),
         managers=(Manager(f"fpga{order}", model.manager, card.manager),),
         bridges=tuple(_bridges(card, order)),
-        nodes=(_node(f"dfl-fme.{order}"),) if model.kind == "DFL" else (),
+        management=(_node(f"dfl-fme.{order}"),) if model.kind == "DFL" else (),
     )
 
 

@@ -1,26 +1,13 @@
 """NVML's return codes as errors of `card`."""
 
 import functools
-from collections.abc import Callable, Mapping
-from typing import Concatenate, Final, ParamSpec, TypeVar
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec, TypeVar
 
 import pynvml
 
-from drivers.gpu_mig.card.errors import (
-    CardError,
-    DriverNotLoadedError,
-    FunctionNotFoundError,
-    GpuLostError,
-    InstanceNotFoundError,
-    InsufficientResourcesError,
-    InUseError,
-    InvalidArgumentError,
-    LibraryNotFoundError,
-    NoPermissionError,
-    NotSupportedError,
-    ResetRequiredError,
-    VersionMismatchError,
-)
+from drivers.gpu_mig.card import errors
+from drivers.gpu_mig.card.errors import CardError
 
 __all__ = ["answers", "error_of", "known"]
 
@@ -28,28 +15,10 @@ P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")
 
-_CLASSES: Final[Mapping[int, type[CardError]]] = {
-    pynvml.NVML_ERROR_INVALID_ARGUMENT: InvalidArgumentError,
-    pynvml.NVML_ERROR_NOT_SUPPORTED: NotSupportedError,
-    pynvml.NVML_ERROR_NO_PERMISSION: NoPermissionError,
-    pynvml.NVML_ERROR_NOT_FOUND: InstanceNotFoundError,
-    pynvml.NVML_ERROR_DRIVER_NOT_LOADED: DriverNotLoadedError,
-    pynvml.NVML_ERROR_UNINITIALIZED: DriverNotLoadedError,
-    pynvml.NVML_ERROR_LIBRARY_NOT_FOUND: LibraryNotFoundError,
-    pynvml.NVML_ERROR_FUNCTION_NOT_FOUND: FunctionNotFoundError,
-    pynvml.NVML_ERROR_GPU_IS_LOST: GpuLostError,
-    pynvml.NVML_ERROR_GPU_NOT_FOUND: GpuLostError,
-    pynvml.NVML_ERROR_RESET_REQUIRED: ResetRequiredError,
-    pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: VersionMismatchError,
-    pynvml.NVML_ERROR_IN_USE: InUseError,
-    pynvml.NVML_ERROR_INSUFFICIENT_RESOURCES: InsufficientResourcesError,
-}
-
 
 def error_of(code: int, call: str) -> CardError:
     """The error that a return code means."""
-    text = str(pynvml.NVMLError(code))
-    return _CLASSES.get(code, CardError)(f"NVML answers {text!r} ({code})", call, code)
+    return errors.error_of(code, call, str(pynvml.NVMLError(code)))
 
 
 def answers(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:

@@ -22,6 +22,17 @@ _ANY: Final = 0xFFFFFFFF
 _MOST_SLOTS: Final = 64
 """Where asking for profiles ends on a card that has none and calls no slot invalid."""
 
+_OF_THE_WHOLE_GPU: Final = frozenset(
+    {
+        pynvml.NVML_ERROR_UNINITIALIZED,
+        pynvml.NVML_ERROR_DRIVER_NOT_LOADED,
+        pynvml.NVML_ERROR_GPU_IS_LOST,
+        pynvml.NVML_ERROR_RESET_REQUIRED,
+        pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH,
+    }
+)
+"""Answers that say nothing about the profile that was asked about."""
+
 _BRANDS: Final[Mapping[int, str]] = {
     pynvml.NVML_BRAND_QUADRO: "Quadro",
     pynvml.NVML_BRAND_TESLA: "Tesla",
@@ -107,12 +118,15 @@ def read_mig_mode(handle: Handle) -> MigMode | None:
     return None if modes is None else MigMode(*(mode == pynvml.NVML_DEVICE_MIG_ENABLE for mode in modes))
 
 
-def read_profiles(handle: Handle) -> tuple[Profile, ...]:
-    """What the GPU offers, smallest first."""
-    found = {profile.id: profile for profile in _profiles(handle)}
-    return tuple(
-        sorted(found.values(), key=lambda each: (each.memory_slices, each.slices, -each.max_instances))
-    )
+def read_profiles(handle: Handle) -> tuple[tuple[Profile, ...], Mapping[int, int]]:
+    """What the GPU offers, smallest first, and by ID the answers for profiles whose placements it refuses.
+
+    Such a profile has no placements: it hides no other. The answers are `nvmlReturn_t`.
+    """
+    refused: dict[int, int] = {}
+    found = {profile.id: profile for profile in _profiles(handle, refused)}
+    ordered = sorted(found.values(), key=lambda each: (each.memory_slices, each.slices, -each.max_instances))
+    return tuple(ordered), refused
 
 
 def _place(address: str, sysfs: Path) -> tuple[str, int | None]:
@@ -124,7 +138,7 @@ def _place(address: str, sysfs: Path) -> tuple[str, int | None]:
     return root if isinstance(root, str) else "", node if isinstance(node, int) else None
 
 
-def _profiles(handle: Handle) -> Iterator[Profile]:
+def _profiles(handle: Handle, refused: dict[int, int]) -> Iterator[Profile]:
     for slot in range(_MOST_SLOTS):
         try:
             info = _profile_info(handle, slot)
@@ -151,7 +165,7 @@ def _profiles(handle: Handle) -> Iterator[Profile]:
                 info.ofaCount,
             ),
             max_instances=info.instanceCount,
-            placements=_placements(handle, info.id),
+            placements=_placements(handle, info.id, refused),
         )
 
 
@@ -171,9 +185,15 @@ def _name(info: pynvml.c_nvmlGpuInstanceProfileInfo_v2_t, slot: int, handle: Han
     return f"{info.sliceCount}g.{(eighths * -(-total // _GIB) + 4) // 8}gb{_EXTRAS.get(slot, '')}"
 
 
-def _placements(handle: Handle, profile: int) -> tuple[Placement, ...]:
+def _placements(handle: Handle, profile: int, refused: dict[int, int]) -> tuple[Placement, ...]:
     count = c_uint()
-    pynvml.nvmlDeviceGetGpuInstancePossiblePlacements(handle, profile, None, byref(count))
-    found = (pynvml.c_nvmlGpuInstancePlacement_t * count.value)()
-    pynvml.nvmlDeviceGetGpuInstancePossiblePlacements(handle, profile, found, byref(count))
+    try:
+        pynvml.nvmlDeviceGetGpuInstancePossiblePlacements(handle, profile, None, byref(count))
+        found = (pynvml.c_nvmlGpuInstancePlacement_t * count.value)()
+        pynvml.nvmlDeviceGetGpuInstancePossiblePlacements(handle, profile, found, byref(count))
+    except pynvml.NVMLError as error:
+        if error.value in _OF_THE_WHOLE_GPU:
+            raise
+        refused[profile] = error.value
+        return ()
     return tuple(sorted(Placement(each.start, each.size) for each in found[: count.value]))

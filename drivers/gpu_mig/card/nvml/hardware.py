@@ -2,13 +2,14 @@
 
 import logging
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import pynvml
 
-from drivers.gpu_mig.card.errors import LibraryNotFoundError, NotSupportedError
+from drivers.gpu_mig.card.errors import GpuNotFoundError, LibraryNotFoundError, NotSupportedError
 from drivers.gpu_mig.card.nvml.answers import answers, error_of, known
 from drivers.gpu_mig.card.nvml.discovery import (
     Handle,
@@ -47,6 +48,10 @@ from drivers.gpu_mig.card.values import (
 __all__ = ["NvmlHardware"]
 
 _log: Final = logging.getLogger(__name__)
+_FINAL: Final = frozenset(
+    {pynvml.NVML_ERROR_INVALID_ARGUMENT, pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_FUNCTION_NOT_FOUND}
+)
+"""Refusals of placements that asking again does not change."""
 _NO_GPUS: Final = 1
 """NVML_INIT_FLAG_NO_GPUS: a node may have none, or get them later."""
 
@@ -75,7 +80,11 @@ class NvmlHardware:
         self._driver_root = driver_root
         self._sysfs = sysfs
         self._handles: dict[str, Handle] = {}
+        self._indices: dict[str, int] = {}
+        self._failed: dict[int, int] = {}
+        self._cuda = 0
         self._profiles: dict[str, tuple[Profile, ...]] = {}
+        self._placeless: dict[str, Mapping[int, int]] = {}
         self._watch: Watch | None = None
         self._watching = threading.Lock()
         self._reset = False
@@ -104,14 +113,14 @@ class NvmlHardware:
             if self._watch is not None:
                 self._watch.close()
             self._watch = None
-        self._handles = {}
-        self._profiles = {}
+        self._handles, self._indices, self._failed = {}, {}, {}
+        self._profiles, self._placeless = {}, {}
         pynvml.nvmlShutdown()
 
     @answers
     def system(self) -> System:
         """See `Hardware`."""
-        cuda = known(pynvml.nvmlSystemGetCudaDriverVersion_v2, 0)
+        cuda = self._cuda = known(pynvml.nvmlSystemGetCudaDriverVersion_v2, self._cuda)
         version = f"{cuda // 1000}.{cuda % 1000 // 10}" if cuda else ""
         return System(text(pynvml.nvmlSystemGetDriverVersion()), version)
 
@@ -119,25 +128,54 @@ class NvmlHardware:
     def gpus(self) -> tuple[Gpu, ...]:
         """See `Hardware`."""
         found: dict[str, tuple[Gpu, Handle]] = {}
+        failed: dict[int, int] = {}
         for index in range(pynvml.nvmlDeviceGetCount()):
             try:
                 handle = pynvml.nvmlDeviceGetHandleByIndex(index)
                 gpu = read_gpu(index, handle, self._sysfs)
             except pynvml.NVMLError as error:
-                # One that does not answer keeps nobody from the others.
-                _log.warning("GPU %d is left out: NVML answers %s", index, error)
+                failed[index] = error.value  # it keeps nobody from the others
+                if index not in self._indices.values() and self._failed.get(index) != error.value:
+                    _log.warning("GPU %d is left out, nobody knows which it is: NVML answers %s", index, error)
             else:
                 found[gpu.uuid] = gpu, handle
-        self._handles = {uuid: handle for uuid, (_, handle) in found.items()}
+        self._failed = failed
+        # One that does not answer this time goes on telling its events, unless it is lost.
+        silent = {index for index, code in failed.items() if code != pynvml.NVML_ERROR_GPU_IS_LOST}
+        kept = {
+            uuid: index for uuid, index in self._indices.items() if index in silent and uuid in self._handles
+        }
+        self._indices = {**kept, **{gpu.uuid: gpu.index for gpu, _ in found.values()}}
+        self._handles = {
+            **{uuid: self._handles[uuid] for uuid in kept},
+            **{uuid: handle for uuid, (_, handle) in found.items()},
+        }
         return tuple(sorted((gpu for gpu, _ in found.values()), key=lambda gpu: gpu.pci_address))
+
+    @answers
+    def gpu(self, gpu: str) -> Gpu:
+        """See `Hardware`."""
+        handle = _find(gpu)
+        return read_gpu(pynvml.nvmlDeviceGetIndex(handle), handle, self._sysfs)
 
     @answers
     def profiles(self, gpu: str) -> tuple[Profile, ...]:
         """See `Hardware`."""
         # They do not change before the driver does, and each costs four calls.
-        if gpu not in self._profiles:
-            self._profiles[gpu] = read_profiles(self._handle(gpu))
-        return self._profiles[gpu]
+        if gpu in self._profiles:
+            return self._profiles[gpu]
+        profiles, refused = read_profiles(self._handle(gpu))
+        if refused != self._placeless.get(gpu, {}):
+            self._placeless[gpu] = refused
+            _log.warning(
+                "%s: profiles are not offered because NVML refuses their placements: %s",
+                gpu,
+                ", ".join(f"ID {profile} ({pynvml.NVMLError(code)})" for profile, code in refused.items())
+                or "none",
+            )
+        if _FINAL.issuperset(refused.values()):
+            self._profiles[gpu] = profiles
+        return profiles
 
     @answers
     def gpu_instances(self, gpu: str) -> tuple[GpuInstance, ...]:
@@ -252,12 +290,21 @@ class NvmlHardware:
 
     def _handle(self, gpu: str) -> Handle:
         if gpu not in self._handles:
-            try:
-                self._handles[gpu] = pynvml.nvmlDeviceGetHandleByUUID(gpu)
-            except pynvml.NVMLError_NotFound as error:
-                # NVML documents both answers; the other one would read as an instance that is gone.
-                raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT) from error
+            self._handles[gpu] = _find(gpu)
         return self._handles[gpu]
 
     def _instance(self, gpu: str, gpu_instance: int) -> InstanceHandle:
         return pynvml.nvmlDeviceGetGpuInstanceById(self._handle(gpu), gpu_instance)
+
+
+def _find(gpu: str) -> Handle:
+    """The handle of a UUID, as NVML knows it now.
+
+    Raises:
+        GpuNotFoundError: NVML knows no such GPU. Of other calls, NOT_FOUND is about an instance.
+        NVMLError: NVML answers something else.
+    """
+    try:
+        return pynvml.nvmlDeviceGetHandleByUUID(gpu)
+    except pynvml.NVMLError_NotFound as error:
+        raise GpuNotFoundError(f"there is no GPU {gpu}", "nvmlDeviceGetHandleByUUID", error.value) from error

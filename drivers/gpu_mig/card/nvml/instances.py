@@ -31,7 +31,9 @@ def read_gpu_instances(handle: Handle, profiles: tuple[Profile, ...]) -> tuple[G
         try:
             pynvml.nvmlDeviceGetGpuInstances(handle, profile.id, buffer, byref(count))
         except pynvml.NVMLError_NotSupported:
-            return ()  # MIG is off
+            if _is_divided(handle):
+                raise  # it is not because MIG is off
+            return ()
         found += map(_gpu_instance, buffer[: count.value])
     return tuple(sorted(found, key=lambda each: each.id))
 
@@ -72,6 +74,12 @@ def create_compute_instance(instance: InstanceHandle, slices: int) -> MigDevice:
     # Its own handle tells the UUID at once; a walk over all MIG devices takes seconds on a busy node.
     gpu_instance = pynvml.nvmlGpuInstanceGetInfo(info.gpuInstance).id
     return MigDevice(text(pynvml.nvmlDeviceGetUUID(info.device)), gpu_instance, info.id)
+
+
+def _is_divided(handle: Handle) -> bool:
+    """Whether MIG is on; a GPU that can't be asked about it can't be divided."""
+    modes: list[int] | None = known(lambda: pynvml.nvmlDeviceGetMigMode(handle), None)
+    return modes is not None and modes[0] == pynvml.NVML_DEVICE_MIG_ENABLE
 
 
 def _gpu_instance(instance: InstanceHandle) -> GpuInstance:

@@ -28,7 +28,8 @@ def set_time_slice(gpu: str, time_slice: TimeSlice, driver_root: Path, library: 
         raise NotSupportedError(f"time slices are set by nvidia-smi, which is not below {driver_root}")
     environment = dict(os.environ)
     if library is not None:
-        environment["LD_LIBRARY_PATH"] = f"{library.parent}:{environment.get('LD_LIBRARY_PATH', '')}"
+        # This one file: its folder may be the host's, whose libc is not this container's.
+        environment["LD_PRELOAD"] = f"{library}:{environment.get('LD_PRELOAD', '')}"
     command = [str(program), "compute-policy", "-i", gpu, "--set-timeslice", str(time_slice.value)]
     try:
         done = subprocess.run(  # noqa: S603 - the driver's own program

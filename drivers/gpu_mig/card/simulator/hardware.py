@@ -3,16 +3,19 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
 from drivers.gpu_mig.card.errors import (
     DriverNotLoadedError,
     GpuLostError,
+    GpuNotFoundError,
     InstanceNotFoundError,
     InsufficientResourcesError,
     InUseError,
     InvalidArgumentError,
     NotSupportedError,
+    error_of,
 )
 from drivers.gpu_mig.card.simulator.catalog import CATALOG, CardModel
 from drivers.gpu_mig.card.simulator.nouns import (
@@ -58,6 +61,7 @@ Moment: TypeAlias = Literal["before", "after"]
 Hook: TypeAlias = Callable[[str, Moment], None]
 """Called with the name of each call before it takes effect, and after: what it raises is the call's answer."""
 
+_NOT_FOUND: Final = 6
 _LOOK: Final = 0.05
 """Seconds between two looks for an event, which may come from another process."""
 
@@ -112,14 +116,22 @@ class SimulatedHardware:
         """See `Hardware`."""
         with self._call("gpus") as state:
             return tuple(
-                gpu_of(index, gpu, len(state.gpus)) for index, gpu in enumerate(state.gpus) if not gpu.lost
+                gpu_of(index, gpu, len(state.gpus))
+                for index, gpu in enumerate(state.gpus)
+                if not (gpu.lost or gpu.gone or gpu.refusal)
             )
+
+    def gpu(self, gpu: str) -> Gpu:
+        """See `Hardware`."""
+        with self._gpu_call("gpu", gpu) as (state, card, _):
+            return gpu_of(state.gpus.index(card), card, len(state.gpus))
 
     def profiles(self, gpu: str) -> tuple[Profile, ...]:
         """See `Hardware`."""
-        with self._gpu_call("profiles", gpu) as (_, _, model):
-            found = (profile.profile() for profile in model.profiles)
-            return tuple(sorted(found, key=lambda each: (each.memory_slices, each.slices, -each.max_instances)))
+        with self._gpu_call("profiles", gpu) as (_, card, model):
+            found = [profile.profile() for profile in model.profiles]
+            found.sort(key=lambda each: (each.memory_slices, each.slices, -each.max_instances))
+            return tuple(replace(each, placements=()) if each.id in card.placeless else each for each in found)
 
     def gpu_instances(self, gpu: str) -> tuple[GpuInstance, ...]:
         """See `Hardware`."""
@@ -257,11 +269,28 @@ class SimulatedHardware:
             find_card(state, gpu).lost = True
             tell(state, EventKind.GPU_LOST, gpu)
 
+    def remove(self, gpu: str) -> None:
+        """The GPU is not there any more: nobody lists it, and its UUID is not found."""
+        with self._store.change() as state:
+            find_card(state, gpu).gone = True
+
+    def refuse(self, gpu: str, code: int) -> None:
+        """Every call about the GPU answers with a code of NVML; 0: with what was asked for."""
+        with self._store.change() as state:
+            find_card(state, gpu).refusal = code
+
+    def refuse_placements(self, gpu: str, profile: int, code: int) -> None:
+        """The placements of a profile, by its ID, can't be asked for; code 0: they can."""
+        with self._store.change() as state:
+            card = find_card(state, gpu)
+            card.placeless = {profile: code} if code else {}
+
     def reset(self, gpu: str) -> None:
         """The GPU is reset: it is back, without instances, in its pending MIG mode."""
         with self._store.change() as state:
             card = find_card(state, gpu)
             card.lost, card.needs_reset, card.compute_mode, card.time_slice = False, False, 0, 0
+            card.gone, card.refusal = False, 0
             card.processes = []
             apply_pending(card)
             tell(state, EventKind.MIG_CHANGED, gpu)
@@ -308,6 +337,10 @@ class SimulatedHardware:
     def _gpu_call(self, name: str, gpu: str) -> Iterator[tuple[NodeState, GpuState, CardModel]]:
         with self._call(name) as state:
             card = find_card(state, gpu)
+            if card.gone or card.refusal == _NOT_FOUND:
+                raise GpuNotFoundError(f"there is no GPU {gpu}", name, 6)
             if card.lost:
                 raise GpuLostError(f"{gpu} is lost", name, 15)
+            if card.refusal:
+                raise error_of(card.refusal, f"{name} of {gpu}", "an error of the simulator")
             yield state, card, CATALOG[card.model]

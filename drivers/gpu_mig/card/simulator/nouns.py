@@ -3,7 +3,7 @@
 import uuid
 from typing import Final
 
-from drivers.gpu_mig.card.errors import InstanceNotFoundError, InvalidArgumentError, NotSupportedError
+from drivers.gpu_mig.card.errors import GpuNotFoundError, InstanceNotFoundError, NotSupportedError
 from drivers.gpu_mig.card.simulator.catalog import CATALOG, MIB, CardModel
 from drivers.gpu_mig.card.simulator.state import GpuState, InstanceState, NodeState, Told
 from drivers.gpu_mig.card.values import EventKind, Gpu, GpuInstance, MigDevice, MigMode, Placement
@@ -40,12 +40,12 @@ def find_card(state: NodeState, gpu: str) -> GpuState:
     """The GPU of a UUID.
 
     Raises:
-        InvalidArgumentError: there is none.
+        GpuNotFoundError: there is none.
     """
     for card in state.gpus:
         if card.uuid == gpu:
             return card
-    raise InvalidArgumentError(f"there is no GPU {gpu}")
+    raise GpuNotFoundError(f"there is no GPU {gpu}", code=6)
 
 
 def require_mig(card: GpuState) -> None:

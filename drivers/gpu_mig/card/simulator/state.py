@@ -38,13 +38,23 @@ class ProcessState(msgspec.Struct, frozen=True):
 
 
 class GpuState(msgspec.Struct):
-    """One simulated GPU."""
+    """One simulated GPU.
+
+    Attributes:
+        lost: it fell off the bus.
+        gone: it was taken away; NVML does not know it any more.
+        refusal: what every call about it answers (`nvmlReturn_t`); 0: calls are answered.
+        placeless: profiles whose placements can't be asked for, by ID, and what the question is answered with.
+    """
 
     model: str
     uuid: str
     mig: bool = False
     pending: bool = False
     lost: bool = False
+    gone: bool = False
+    refusal: int = 0
+    placeless: dict[int, int] = {}
     needs_reset: bool = False
     compute_mode: int = 0
     time_slice: int = 0

@@ -53,6 +53,26 @@ class Hand:
         """The GPU falls off the bus."""
         self._do("shimLose", gpu)
 
+    def remove(self, gpu: int) -> None:
+        """The GPU is not there any more: nobody lists it, and its UUID is not found."""
+        self._do("shimRemove", gpu)
+
+    def refuse(self, gpu: int, code: int, *, call: str = "", skip: int = 0, times: int = -1) -> None:
+        """Calls about the GPU answer with an error.
+
+        Args:
+            gpu: which.
+            code: what they answer; 0: they answer as before.
+            call: the name in C of the only one that does; "": all.
+            skip: how many calls are answered first.
+            times: how often; -1: until another call of this method.
+        """
+        self._do("shimRefuse", gpu, call.encode(), code, skip, times)
+
+    def refuse_placements(self, gpu: int, profile: int, code: int) -> None:
+        """The placements of a profile, by its ID, can't be asked for; code 0: they can."""
+        self._do("shimRefusePlacements", gpu, profile, code)
+
     def reset(self, gpu: int) -> None:
         """The GPU is back, without instances, in its pending MIG mode."""
         self._do("shimReset", gpu)

@@ -23,25 +23,32 @@ static instance_t *instance(const thing_t *t) { return &S->cards[t->gpu].instanc
 static int is_mig(const thing_t *t) { return is_in(t, MIGS, sizeof MIGS); }
 
 /* Why a call about a GPU or a MIG device can't be answered. */
-static int refused(const thing_t *t) {
+#define CHECK(why) do { int refused_ = (why); if (refused_) return refused_; } while (0)
+static int refused_card(unsigned gpu, const char *call) {
+    if (gpu >= S->count || S->cards[gpu].gone) return INVALID_ARGUMENT;
+    if (S->cards[gpu].lost) return GPU_IS_LOST;
+    return refusal(gpu, call);
+}
+static int refused_by(const thing_t *t, const char *call) {
     if (!initialized) return UNINITIALIZED;
     if (!is_in(t, GPUS, sizeof GPUS) && !is_mig(t)) return INVALID_ARGUMENT;
-    if (t->gpu >= S->count) return INVALID_ARGUMENT;
-    if (S->cards[t->gpu].lost) return GPU_IS_LOST;
+    CHECK(refused_card(t->gpu, call));
     if (is_mig(t) && (!instance(t)->there || !instance(t)->compute[t->ci])) return INVALID_ARGUMENT;
     return SUCCESS;
 }
-static int refused_gpu(const thing_t *t) {
-    int why = refused(t);
+static int refused_gpu_by(const thing_t *t, const char *call) {
+    int why = refused_by(t, call);
     return why ? why : is_mig(t) ? INVALID_ARGUMENT : SUCCESS;
 }
-static int refused_gi(const thing_t *t) {
+static int refused_gi_by(const thing_t *t, const char *call) {
     if (!initialized) return UNINITIALIZED;
-    if (!is_in(t, GIS, sizeof GIS) || t->gpu >= S->count) return INVALID_ARGUMENT;
-    if (S->cards[t->gpu].lost) return GPU_IS_LOST;
+    if (!is_in(t, GIS, sizeof GIS)) return INVALID_ARGUMENT;
+    CHECK(refused_card(t->gpu, call));
     return instance(t)->there ? SUCCESS : INVALID_ARGUMENT;
 }
-#define CHECK(why) do { int refused_ = (why); if (refused_) return refused_; } while (0)
+#define refused(t) refused_by(t, __func__)
+#define refused_gpu(t) refused_gpu_by(t, __func__)
+#define refused_gi(t) refused_gi_by(t, __func__)
 
 API int nvmlInitWithFlags(unsigned flags) {
     (void)flags;
@@ -74,12 +81,16 @@ API int nvmlSystemGetCudaDriverVersion_v2(int *out) { return nvmlSystemGetCudaDr
 
 /* --- GPUs ------------------------------------------------------------------------------------------------- */
 
-API int nvmlDeviceGetCount_v2(unsigned *out) { *out = S ? S->count : 0; return initialized ? SUCCESS : UNINITIALIZED; }
+API int nvmlDeviceGetCount_v2(unsigned *out) {
+    *out = 0;
+    for (unsigned g = 0; S && g < S->count; g++) *out += !S->cards[g].gone;
+    return initialized ? SUCCESS : UNINITIALIZED;
+}
 API int nvmlDeviceGetHandleByIndex_v2(unsigned index, thing_t **out) {
     if (!initialized) return UNINITIALIZED;
-    if (index >= S->count) return INVALID_ARGUMENT;
-    *out = &GPUS[index];
-    return S->cards[index].lost ? GPU_IS_LOST : SUCCESS;
+    for (unsigned g = 0; g < S->count; g++)
+        if (!S->cards[g].gone && index-- == 0) { *out = &GPUS[g]; return refused_card(g, __func__); }
+    return INVALID_ARGUMENT;
 }
 API int nvmlDeviceGetUUID(const thing_t *t, char *out, unsigned size) {
     char uuid[64];
@@ -94,8 +105,9 @@ API int nvmlDeviceGetHandleByUUID(const char *uuid, thing_t **out) {
     if (!initialized) return UNINITIALIZED;
     CHECK(fault(__func__, 0));
     for (unsigned g = 0; g < S->count; g++) {
+        if (S->cards[g].gone) continue;
         gpu_uuid(g, each, sizeof each);
-        if (!strcmp(each, uuid)) { *out = &GPUS[g]; return S->cards[g].lost ? GPU_IS_LOST : SUCCESS; }
+        if (!strcmp(each, uuid)) { *out = &GPUS[g]; return refused_card(g, __func__); }
         for (unsigned i = 0; i < MAX_INSTANCES; i++)
             for (unsigned c = 0; c < MAX_COMPUTE; c++) {
                 mig_uuid(g, i, c, each, sizeof each);
@@ -103,7 +115,7 @@ API int nvmlDeviceGetHandleByUUID(const char *uuid, thing_t **out) {
                 if (!strcmp(each, uuid) && !refused(*out)) return SUCCESS;
             }
     }
-    return strncmp(uuid, "GPU-", 4) ? NOT_FOUND : INVALID_ARGUMENT;
+    return strncmp(uuid, "GPU-", 4) && strncmp(uuid, "MIG-", 4) ? INVALID_ARGUMENT : NOT_FOUND;
 }
 typedef struct { char legacy[16]; unsigned domain, bus, device, id, subsystem; char bus_id[32]; } pci_t;
 static unsigned bus_of(unsigned gpu) { return 7 + 8 * gpu; }
@@ -250,8 +262,8 @@ API int nvmlDeviceGetAttributes_v2(const thing_t *t, attributes_t *out) {
 }
 typedef struct { unsigned id, p2p, slices, most, sm, ce, dec, enc, jpeg, ofa; unsigned long long memory; } info_t;
 typedef struct { unsigned version, id, p2p, slices, most, sm, ce, dec, enc, jpeg, ofa; unsigned long long memory; char name[96]; } info_v2_t;
-static int find_slot(const thing_t *t, unsigned slot, const profile_t **out) {
-    CHECK(refused_gpu(t));
+static int find_slot(const thing_t *t, unsigned slot, const profile_t **out, const char *call) {
+    CHECK(refused_gpu_by(t, call));
     const model_t *model = model_of(t->gpu);
     if (slot >= 0x12 && model->nprofiles) return INVALID_ARGUMENT;
     for (unsigned i = 0; i < model->nprofiles; i++)
@@ -260,7 +272,7 @@ static int find_slot(const thing_t *t, unsigned slot, const profile_t **out) {
 }
 API int nvmlDeviceGetGpuInstanceProfileInfo(const thing_t *t, unsigned slot, info_t *out) {
     const profile_t *p = NULL;
-    CHECK(find_slot(t, slot, &p));
+    CHECK(find_slot(t, slot, &p, __func__));
     *out = (info_t){p->id, 0, p->slices, p->most, p->sm, p->ce, p->dec, p->enc, p->jpeg, p->ofa, p->memory};
     return SUCCESS;
 }
@@ -273,7 +285,7 @@ static int fill_v2(const profile_t *p, info_v2_t *out) {
 }
 API int nvmlDeviceGetGpuInstanceProfileInfoV(const thing_t *t, unsigned slot, info_v2_t *out) {
     const profile_t *p = NULL;
-    CHECK(find_slot(t, slot, &p));
+    CHECK(find_slot(t, slot, &p, __func__));
     return fill_v2(p, out);
 }
 API int nvmlDeviceGetGpuInstanceProfileInfoByIdV(const thing_t *t, unsigned id, info_v2_t *out) {
@@ -287,6 +299,7 @@ API int nvmlDeviceGetGpuInstancePossiblePlacements_v2(const thing_t *t, unsigned
     CHECK(refused_gpu(t));
     const profile_t *p = profile_of(t->gpu, id);
     if (!p) return NOT_SUPPORTED;
+    if (S->cards[t->gpu].placeless_code && S->cards[t->gpu].placeless == id) return S->cards[t->gpu].placeless_code;
     if (out && *count < p->nstarts) return INSUFFICIENT_SIZE;
     *count = p->nstarts;
     for (unsigned i = 0; out && i < p->nstarts; i++) out[i] = (placement_t){p->starts[i], p->size};
@@ -382,8 +395,8 @@ API int nvmlGpuInstanceDestroy(const thing_t *t) {
 /* --- compute instances ------------------------------------------------------------------------------------ */
 
 static const unsigned SLICES[] = {1, 2, 3, 4, 7}; /* by slot, which is the id too */
-static int compute_profile(const thing_t *t, unsigned slot, unsigned *slices) {
-    CHECK(refused_gi(t));
+static int compute_profile(const thing_t *t, unsigned slot, unsigned *slices, const char *call) {
+    CHECK(refused_gi_by(t, call));
     if (slot > 8) return INVALID_ARGUMENT;
     if (slot > 4 || SLICES[slot] > profile_of(t->gpu, instance(t)->profile)->slices) return NOT_SUPPORTED;
     *slices = SLICES[slot];
@@ -394,7 +407,7 @@ typedef struct { unsigned version, id, slices, most, sm, ce, dec, enc, jpeg, ofa
 API int nvmlGpuInstanceGetComputeInstanceProfileInfo(const thing_t *t, unsigned slot, unsigned engine, ci_profile_t *out) {
     unsigned mine = 0;
     if (engine) return INVALID_ARGUMENT;
-    CHECK(compute_profile(t, slot, &mine));
+    CHECK(compute_profile(t, slot, &mine, __func__));
     const profile_t *p = profile_of(t->gpu, instance(t)->profile);
     *out = (ci_profile_t){slot, mine, p->slices / mine, p->sm * mine / p->slices, p->ce, p->dec, p->enc, p->jpeg, p->ofa};
     return SUCCESS;
@@ -413,7 +426,7 @@ API int nvmlGpuInstanceGetComputeInstanceProfileInfoV(const thing_t *t, unsigned
 #endif
 API int nvmlGpuInstanceCreateComputeInstance(const thing_t *t, unsigned id, thing_t **out) {
     unsigned wanted = 0, used = 0, free = ALL;
-    CHECK(compute_profile(t, id, &wanted));
+    CHECK(compute_profile(t, id, &wanted, __func__));
     lock();
     int why = fault(__func__, 0);
     for (unsigned c = MAX_COMPUTE; c--;) {
@@ -432,7 +445,7 @@ API int nvmlGpuInstanceCreateComputeInstance(const thing_t *t, unsigned id, thin
 }
 API int nvmlGpuInstanceGetComputeInstances(const thing_t *t, unsigned id, thing_t **out, unsigned *count) {
     unsigned wanted = 0;
-    CHECK(compute_profile(t, id, &wanted));
+    CHECK(compute_profile(t, id, &wanted, __func__));
     *count = 0;
     for (unsigned c = 0; c < MAX_COMPUTE; c++)
         if (instance(t)->compute[c] == wanted) out[(*count)++] = &CIS[t->gpu][t->gi][c];
@@ -444,12 +457,14 @@ API int nvmlGpuInstanceGetComputeInstanceById(const thing_t *t, unsigned id, thi
     *out = &CIS[t->gpu][t->gi][id];
     return SUCCESS;
 }
-static int refused_ci(const thing_t *t) {
+static int refused_ci_by(const thing_t *t, const char *call) {
     if (!initialized) return UNINITIALIZED;
     if (!is_in(t, CIS, sizeof CIS)) return INVALID_ARGUMENT;
+    CHECK(refused_card(t->gpu, call));
     return instance(t)->there && instance(t)->compute[t->ci] ? SUCCESS : INVALID_ARGUMENT;
 }
 typedef struct { const thing_t *device, *gi; unsigned id, profile; placement_t placement; } ci_info_t;
+#define refused_ci(t) refused_ci_by(t, __func__)
 API int nvmlComputeInstanceGetInfo_v2(const thing_t *t, ci_info_t *out) {
     unsigned slices, slot = 0;
     CHECK(refused_ci(t));
@@ -522,11 +537,27 @@ API int shimEvent(unsigned gpu, unsigned long long type, unsigned long long data
     return SUCCESS;
 }
 API int shimLose(unsigned gpu) { TOUCH(gpu); S->cards[gpu].lost = 1; return SUCCESS; }
+API int shimRemove(unsigned gpu) { TOUCH(gpu); S->cards[gpu].gone = 1; return SUCCESS; }
+API int shimRefuse(unsigned gpu, const char *call, int code, int skip, int times) {
+    TOUCH(gpu);
+    lock();
+    card_t *card = &S->cards[gpu];
+    snprintf(card->refusing, sizeof card->refusing, "%s", call);
+    card->refusal = code, card->refusal_skip = skip, card->refusals = times;
+    unlock();
+    return SUCCESS;
+}
+API int shimRefusePlacements(unsigned gpu, unsigned profile, int code) {
+    TOUCH(gpu);
+    lock(); S->cards[gpu].placeless = profile, S->cards[gpu].placeless_code = code; unlock();
+    return SUCCESS;
+}
 API int shimReset(unsigned gpu) {
     TOUCH(gpu);
     lock();
     card_t *card = &S->cards[gpu];
-    card->lost = card->mode = card->slice = 0;
+    card->lost = card->gone = card->mode = card->slice = 0;
+    card->refusal = 0;
     memset(card->processes, 0, sizeof card->processes);
     apply_pending(card);
     tell(gpu, 0x100, 0, ALL, ALL);

@@ -34,7 +34,11 @@ typedef struct {
 typedef struct { int there; unsigned profile, start, compute[MAX_COMPUTE]; /* slices, 0: none */ } instance_t;
 typedef struct { unsigned pid, gi, ci; uint64_t memory; } process_t;
 typedef struct {
-    unsigned model, mig, pending, lost, mode, slice;
+    unsigned model, mig, pending, lost, gone, mode, slice;
+    char refusing[64]; /* the call about it that is refused; empty: every one */
+    int refusal, refusal_skip, refusals; /* the answer, 0: none; after so many calls; how often, -1: always */
+    unsigned placeless; /* the profile whose placements are refused */
+    int placeless_code; /* the answer, 0: none is */
     instance_t instances[MAX_INSTANCES];
     process_t processes[MAX_PROCESSES];
 } card_t;
@@ -122,6 +126,15 @@ static void mig_uuid(unsigned gpu, unsigned gi, unsigned ci, char *out, size_t s
     gpu_uuid(gpu, words, 96);
     snprintf(words + strlen(words), 32, "/%u/%u", gi, ci);
     uuid_of(out, size, "MIG", words);
+}
+
+/* Whether a call about a GPU is refused, and with what. */
+static int refusal(unsigned gpu, const char *call) {
+    card_t *card = &S->cards[gpu];
+    if (!card->refusal || !card->refusals || (*card->refusing && strcmp(card->refusing, call))) return SUCCESS;
+    if (card->refusal_skip-- > 0) return SUCCESS;
+    if (card->refusals > 0) card->refusals--;
+    return card->refusal;
 }
 
 /* Faults. Calls that change something, and some others, ask first; the former again when they have changed it. */
