@@ -98,9 +98,15 @@ def _versioned(gates: Mapping[str, bool] | None, emulated_version: str) -> list[
     return options
 
 
-def start_scheduler(bed: Bed, versioned: Sequence[str]) -> None:
-    """Start kube-scheduler, not held back by its own limits on requests."""
-    config = {
+def start_scheduler(bed: Bed, versioned: Sequence[str], binding_timeout: str = "") -> None:
+    """Start kube-scheduler, not held back by its own limits on requests.
+
+    Args:
+        bed: where.
+        versioned: options that all programs of the control plane get alike.
+        binding_timeout: how long it waits for binding conditions, such as `10s`; its own default if empty.
+    """
+    config: dict[str, object] = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         "leaderElection": {"leaderElect": False},
@@ -109,6 +115,9 @@ def start_scheduler(bed: Bed, versioned: Sequence[str]) -> None:
             "qps": 5000, "burst": 5000,
         },
     }  # fmt: skip
+    if binding_timeout:
+        arguments = {"name": "DynamicResources", "args": {"bindingTimeout": binding_timeout}}
+        config["profiles"] = [{"schedulerName": "default-scheduler", "pluginConfig": [arguments]}]
     path = bed.folder / "scheduler.json"
     path.write_text(json.dumps(config))
     _start_beside(bed, "kube-scheduler", f"--config={path}", *versioned)

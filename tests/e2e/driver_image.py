@@ -22,6 +22,7 @@ TAGS: Final = ("one", "two")
 ROOT: Final = Path(__file__).parents[2]
 _PYTHON: Final = Path("opt/python")
 _LIBRARY: Final = f"lib/python{sys.version_info.major}.{sys.version_info.minor}"
+_SITE_PACKAGES: Final = f"{_PYTHON}/{_LIBRARY}/site-packages"
 _NOT_NEEDED: Final = {
     "__pycache__", "config", "distutils", "ensurepip", "idlelib", "lib2to3", "pydoc_data", "site-packages",
     "test", "tests", "tkinter", "turtledemo",
@@ -55,7 +56,10 @@ def _write(path: Path, files: Mapping[str, Path]) -> None:
     contents[f"{_PYTHON}/bin/dradriver"] = command.encode()
     config = {
         "Entrypoint": ["dradriver"], "User": "65532:65532",
-        "Env": [f"PATH=/{_PYTHON}/bin", f"LD_LIBRARY_PATH=/{_PYTHON}/lib", "PYTHONDONTWRITEBYTECODE=1"],
+        "Env": [
+            f"PATH=/{_PYTHON}/bin", f"LD_LIBRARY_PATH=/{_PYTHON}/lib", "PYTHONDONTWRITEBYTECODE=1",
+            f"PYTHONPATH=/{_SITE_PACKAGES}",  # Debian's Python looks into dist-packages
+        ],
     }  # fmt: skip
     images.write_image(path, [images.layer(contents)], {f"{IMAGE}:{tag}": config for tag in TAGS})
 
@@ -95,7 +99,7 @@ def _dependencies() -> Iterator[tuple[str, Path]]:
         for file in distribution.files or ():
             inside = file.parts[0] != ".." and "__pycache__" not in file.parts
             if inside and file.suffix != ".pth" and not _CLIENTS.match(file.as_posix()):
-                yield f"{_PYTHON}/{_LIBRARY}/site-packages/{file.as_posix()}", Path(str(file.locate()))
+                yield f"{_SITE_PACKAGES}/{file.as_posix()}", Path(str(file.locate()))
 
 
 def _project() -> Iterator[tuple[str, Path]]:
@@ -103,7 +107,7 @@ def _project() -> Iterator[tuple[str, Path]]:
     for folder in (ROOT / "dradriver", ROOT / "drivers", ROOT / "examples" / "loop" / "dradriver_loop"):
         for source in folder.rglob("*"):
             if source.is_file() and "__pycache__" not in source.parts:
-                yield f"{_PYTHON}/{_LIBRARY}/site-packages/{source.relative_to(folder.parent)}", source
+                yield f"{_SITE_PACKAGES}/{source.relative_to(folder.parent)}", source
 
 
 def _shared_libraries(binaries: list[Path]) -> Iterator[tuple[str, Path]]:

@@ -77,10 +77,13 @@ async def recording(chart: Helm, token: str, folder: Path) -> AsyncIterator[Reco
     await recorded.close()
 
 
-async def role(api: Api, account: str) -> set[Right]:
-    """The rights in the role that the chart made."""
-    answer = await api.call("GET", f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{account}")
-    return rights(answer.json["rules"])
+async def role(api: Api, account: str, *namespaces: str) -> set[Right]:
+    """The rights in the role that the chart made, and in those that it made in these namespaces."""
+    group = "/apis/rbac.authorization.k8s.io/v1"
+    found = set[Right]()
+    for folder in ("clusterroles", *(f"namespaces/{namespace}/roles" for namespace in namespaces)):
+        found |= rights((await api.call("GET", f"{group}/{folder}/{account}")).json["rules"])
+    return found
 
 
 def rights(rules: list[dict[str, Any]]) -> set[Right]:

@@ -29,13 +29,14 @@ FAILED: Final = f"{DRIVER}/attach-failed"
 
 
 class Switch(dra.BindingDriver):
-    """Two devices; the second one is broken."""
+    """Two devices; the second one is broken, the first one comes off at the third try."""
 
     name = DRIVER
     rescan_seconds = None
 
     def __init__(self) -> None:
         self.attached: set[str] = set()
+        self.sticks = 2
 
     def discover(self) -> Sequence[dra.Pool]:
         devices = tuple(
@@ -52,6 +53,9 @@ class Switch(dra.BindingDriver):
         self.attached.add(device.name)
 
     async def detach(self, attachment: dra.Attachment) -> None:
+        if attachment.device == "good" and self.sticks:
+            self.sticks -= 1
+            raise RuntimeError("it does not come off")
         self.attached.discard(attachment.device)
 
 
@@ -136,6 +140,8 @@ async def test_all_that_a_binding_driver_does_works_and_uses_the_whole_role(
             assert (await real.call("PATCH", f"{path}/status", body, content_type=MERGE)).status == 200
             await until(real, path, lambda claim: not claim["metadata"].get("finalizers"))
         assert not driver.attached
+        await given_up(real)
+        assert not driver.attached
         process._want([])
         await published(real, DRIVER, 0)
     finally:
@@ -146,6 +152,17 @@ async def test_all_that_a_binding_driver_does_works_and_uses_the_whole_role(
         ("resource.k8s.io", "resourceslices", "get"),  # after a conflict with another writer
     }
     assert recorded.used | unseen == await role(real, ACCOUNT)
+
+
+async def given_up(api: Api) -> None:
+    """A claim that kube-scheduler would delete without deallocating it (KEP-5004); its pod is gone."""
+    path = await a_claim(api, "good")
+    consumer = {"resource": "pods", "name": "gone", "uid": str(uuid.uuid4())}
+    body: Json = {"status": {"reservedFor": [consumer]}}
+    assert (await api.call("PATCH", f"{path}/status", body, content_type=MERGE)).status == 200
+    await until(api, path, lambda claim: conditions(claim).get(ATTACHED) == "True")
+    await api.call("DELETE", path)
+    await until(api, path, lambda claim: claim.get("code") == 404)
 
 
 @pytest.mark.parametrize(

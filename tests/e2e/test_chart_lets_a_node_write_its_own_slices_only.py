@@ -186,6 +186,9 @@ async def test_shared_pools_are_the_owners_where_a_driver_has_them(
             while (await owned_by(release, owner, NODE)).status != 201:
                 await asyncio.sleep(0.05)
         assert refused(await owned_by(release, owner, OTHER_NODE), "not of no node in particular")
+        for pool in (OTHER_NODE, f"{OTHER_NODE}/fabric", "fabric"):
+            answer = await owned_by(release, owner, NODE, pool)
+            assert refused(answer, f"pools called {NODE} or {NODE}/... only, not {pool}")
         await publishes_a_shared_pool(release, chart, tmp_path)
     finally:
         chart.upgrade(release_name, *set_values(given))
@@ -203,20 +206,22 @@ async def publishes_a_shared_pool(release: Release, chart: Helm, folder: Path) -
     async with await Client.connect(str(kubeconfig)) as client:
         publisher = Publisher(client, DRIVER, node=node)
         task = asyncio.create_task(publisher.run())
-        publisher.want([dra.Pool("fabric", (device,), all_nodes=True)])
+        publisher.want([dra.Pool(f"{NODE}/fabric", (device,), all_nodes=True)])
         try:
             await publisher.settled(20)
             assert {pool: (str(each.state), each.message) for pool, each in publisher.status.items()} == {
-                "fabric": ("published", "")
+                f"{NODE}/fabric": ("published", "")
             }
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
 
-async def owned_by(release: Release, owner: Json, node: str) -> Answer:
+async def owned_by(release: Release, owner: Json, node: str, pool: str = NODE) -> Answer:
     """Creates a slice for all nodes that belongs to a Node."""
-    body = resource_slice(f"shared-{node}", driver=DRIVER, allNodes=True)
+    reference = {"name": pool, "generation": 9, "resourceSliceCount": 1}
+    name = f"shared-{uuid.uuid4().hex[:8]}"
+    body = resource_slice(name, driver=DRIVER, allNodes=True, pool=reference)
     del body["spec"]["nodeName"]
     uid = await ensure_node(release.api, node)
     body["metadata"]["ownerReferences"] = [owner | {"name": node, "uid": uid}]

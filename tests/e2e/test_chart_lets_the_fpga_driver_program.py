@@ -33,7 +33,8 @@ CLAIMS: Final = f"{DRA_API}/namespaces/default/resourceclaims"
 @pytest.fixture(scope="module")
 def chart(real_control_plane: Bed) -> Iterator[Helm]:
     helm = on_bed(real_control_plane, NAMESPACE)
-    values = {"image.repository": "registry.example.com/d", "drivers.fpga.enabled": True}
+    fpga = {"enabled": True, "readConfigMaps": ["default"]}
+    values = {"image.repository": "registry.example.com/d", "drivers.fpga": fpga}
     helm.install("dradriver", *set_values(values))
     yield helm
     helm.uninstall("dradriver")
@@ -122,7 +123,7 @@ async def test_all_that_the_driver_does_works_with_its_role(
         )
     finally:
         await plugin.stop(1)
-    assert not recorded.used - await role(real, ACCOUNT)
+    assert not recorded.used - await role(real, ACCOUNT, "default")
     assert {
         ("resource.k8s.io", "resourceclaims", "watch"),
         ("resource.k8s.io", "resourceclaims/status", "patch"),

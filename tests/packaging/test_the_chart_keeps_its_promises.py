@@ -172,6 +172,16 @@ def test_a_pool_driver_runs_once_and_has_nothing_of_a_node(helm: Helm) -> None:
     assert not {"NODE_NAME", "POD_UID", "DRADRIVER_PLUGINS_DIR"} & env.keys()
 
 
+def test_a_pool_driver_may_hold_its_own_lease_only(helm: Helm) -> None:
+    manifests = pool_driver(helm)
+    rules = named(manifests, "Role")["rules"]
+    assert [(rule["resources"], rule["verbs"], rule.get("resourceNames", [])) for rule in rules] == [
+        (["leases"], ["create"], []),
+        (["leases"], ["get", "update"], ["fabric.example.com"]),
+    ]
+    assert named(manifests, "RoleBinding")["roleRef"]["name"] == named(manifests, "Role")["metadata"]["name"]
+
+
 def test_what_holds_for_drivers_of_nodes_does_not_for_a_pool_driver(helm: Helm) -> None:
     given = {"paths": [{"path": "/dev"}], "hostNetwork": True, "webhook": {"enabled": True}}
     driver = {"enabled": True, "kind": "pool", "driverName": "fabric.example.com"}
@@ -214,6 +224,8 @@ def test_a_binding_driver_reads_claims_and_writes_its_record_and_its_conditions(
         "resourceclaims": (["get", "list", "watch", "patch"], []),
         "resourceclaims/status": (["patch"], []),
         "resourceclaims/driver": (["arbitrary-node:patch"], ["fabric.example.com"]),
+        "pods": (["get"], []),
+        "events": (["create", "patch"], []),
     }
 
 
@@ -313,9 +325,43 @@ def test_the_classes_of_gpus_select_what_they_say(helm: Helm, tmp_path: Path) ->
     }  # fmt: skip
 
 
-def test_the_driver_of_fpgas_reads_config_maps_and_its_classes_select_what_they_say(
-    helm: Helm, tmp_path: Path
-) -> None:
+def fpga(helm: Helm, **settings: object) -> Manifests:
+    driver = {"enabled": True, **settings}
+    return helm.template(*set_values({"image.repository": "d", "drivers.fpga": driver}))
+
+
+def kinds(manifests: Manifests, kind: str) -> set[tuple[str, str]]:
+    """Namespaces and names of objects of a kind."""
+    return {
+        (each["metadata"].get("namespace", ""), each["metadata"]["name"])
+        for each in manifests
+        if each["kind"] == kind
+    }
+
+
+def test_config_maps_are_read_in_the_namespaces_of_the_list_and_nowhere_else(helm: Helm) -> None:
+    for manifests in (loop(helm), fpga(helm), fpga(helm, readConfigMaps=["a", "b"])):
+        assert "configmaps" not in rules(manifests)
+    assert not kinds(fpga(helm), "Role")
+    manifests = fpga(helm, readConfigMaps=["a", "b"])
+    names = {(namespace, "release-dradriver-fpga") for namespace in ("a", "b")}
+    assert kinds(manifests, "Role") == kinds(manifests, "RoleBinding") == names
+    for each in manifests:
+        if each["kind"] == "Role":
+            assert each["rules"] == [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}]
+        if each["kind"] == "RoleBinding":
+            assert (each["roleRef"]["kind"], each["subjects"][0]["namespace"]) == ("Role", "devices")
+    with pytest.raises(HelmError, match="readConfigMaps"):
+        fpga(helm, readConfigMaps=True)
+
+
+def test_the_class_of_what_programs_cards_is_made_only_where_it_is_switched_on(helm: Helm) -> None:
+    name = ("", "fpga-management.example.com")
+    assert name not in kinds(fpga(helm), "DeviceClass")
+    assert name in kinds(fpga(helm, settings={"managementDevices": True}), "DeviceClass")
+
+
+def test_the_classes_of_fpgas_select_what_they_say(helm: Helm, tmp_path: Path) -> None:
     from dradriver.model.codec import decode
     from dradriver.model.deviceclass import DeviceClass
     from dradriver.testing import Harness, device_request
@@ -323,8 +369,6 @@ def test_the_driver_of_fpgas_reads_config_maps_and_its_classes_select_what_they_
     from drivers.fpga.card.simulator import SimulatedHardware
 
     manifests = helm.template("-f", str(CHART / "ci" / "fpga-values.yaml"))
-    assert rules(manifests)["configmaps"] == (["get"], [])
-    assert "configmaps" not in rules(loop(helm))
     env = driver_pod(named(manifests, "DaemonSet"))["containers"][0]["env"]
     (text,) = (each["value"] for each in env if each["name"] == "FPGA_SETTINGS")
     classes = [

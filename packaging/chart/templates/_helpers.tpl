@@ -17,7 +17,7 @@
 {{- $user := dict "runAsNonRoot" true "runAsUser" 65532 "runAsGroup" 65532 -}}
 {{- $pool := dict "podSecurityContext" $user "tolerations" list "priorityClassName" "system-cluster-critical" -}}
 {{- /* What is of a node only, the schema refuses among a pool driver's own settings. */ -}}
-{{- $pool = merge $pool (dict "paths" list "hostNetwork" false "multiNodeClaims" false "readConfigMaps" false "webhook" (dict "enabled" false)) -}}
+{{- $pool = merge $pool (dict "paths" list "hostNetwork" false "multiNodeClaims" false "readConfigMaps" list "webhook" (dict "enabled" false)) -}}
 {{- range $key, $given := .Values.drivers -}}
 {{- $kind := dict "kind" "node" "bindingDriver" false -}}
 {{- $driver := mergeOverwrite $kind (deepCopy $.Values.driverDefaults) (ternary (deepCopy $pool) dict (eq (dig "kind" "node" $given) "pool")) (deepCopy $given) -}}
