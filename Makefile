@@ -1,10 +1,15 @@
-# dradriver: `make demo` shows it, `make test` proves it. Both make their own virtual environment in .venv.
+# dradriver: `make demo` shows it, `make test` proves it. Both make their own virtual environment in .venv
+# (VENV=FOLDER: elsewhere), of the Python that PYTHON=PROGRAM names.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# A Python that was asked for makes a virtual environment of another one out of date.
+ifneq ($(origin PYTHON),file)
+ANOTHER := $(shell PYTHON='$(PYTHON)' sh packaging/venv.sh --is-of-another '$(VENV)' && echo another-python)
+endif
 
-.PHONY: help demo test check format proto interop e2e guest faults bench clean
+.PHONY: help demo test check format proto interop e2e guest faults bench soak clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -45,6 +50,9 @@ bench: $(VENV)/.developer ## figures; see benchmarks/README.md
 	$(BIN)/python -m benchmarks.waiting
 	$(BIN)/python -m benchmarks.uevents
 
+soak: $(VENV)/.developer ## 5,000 pods come and go on `dradriver up`; what its processes grow by (PODS=n; a quarter of an hour)
+	$(BIN)/python -m benchmarks.soak --pods $${PODS:-5000}
+
 proto: $(VENV)/.developer ## generate dradriver/wire from proto/
 	cd proto && find kubelet -name '*.proto' | sort | sed 's|^|dradriver/wire/|' | xargs \
 		../$(BIN)/python -m grpc_tools.protoc -Idradriver/wire=. --python_out=.. --pyi_out=.. --grpc_python_out=..
@@ -52,8 +60,12 @@ proto: $(VENV)/.developer ## generate dradriver/wire from proto/
 clean: ## remove what the other commands made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 
-$(VENV)/.installed: pyproject.toml constraints.txt
-	@PYTHON=$(PYTHON) sh packaging/venv.sh $(VENV)
+.PHONY: another-python
+another-python:
+	@rm -rf $(VENV)
+
+$(VENV)/.installed: pyproject.toml constraints.txt $(ANOTHER)
+	@PYTHON='$(PYTHON)' sh packaging/venv.sh $(VENV)
 	@echo "installing dradriver into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
 	@touch $@

@@ -1,10 +1,18 @@
 #!/bin/sh
 # Makes a virtual environment with a pip that knows dependency groups, on machines that lack parts of Python too.
 # Usage: PYTHON=python3.12 venv.sh DIRECTORY
+#        PYTHON=python3.12 venv.sh --is-of-another DIRECTORY    succeeds if it is there and of another Python
 set -eu
 
-venv=$1
 python=${PYTHON:-python3}
+
+if [ "$1" = --is-of-another ]; then
+    describe='import sys; print(sys.base_prefix, sys.version)'
+    [ -x "$2/bin/python" ] && wanted=$("$python" -c "$describe" 2>/dev/null) &&
+        [ "$("$2/bin/python" -c "$describe" 2>/dev/null)" != "$wanted" ]
+    exit
+fi
+venv=$1
 
 fail() {
     echo "make: $1" >&2

@@ -3,17 +3,22 @@
 import asyncio
 import contextlib
 import inspect
-import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.e2e import control_plane, host, programs
 from tests.e2e.bed import Bed
 from tests.e2e.cluster import Cluster, start_cluster
 from tests.e2e.leftovers import Machine
+
+pytest_plugins = ("tests.time_limits",)
+
+# How long an example may take says nothing on a machine that is slow or busy.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 TIERS = ("interop", "e2e", "guest")
 """Markers of tests that run only when they are asked for; the tests of a folder of that name have it."""
@@ -34,14 +39,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in deselected]
 
 
-def end_at_a_timeout(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """A test's timeout that falls into a callback: asyncio would log it, and the test would wait for ever."""
-    if isinstance(context.get("exception"), pytest.fail.Exception):
-        for task in asyncio.all_tasks(loop):
-            task.cancel("the test's time is over")
-    loop.default_exception_handler(context)
-
-
 @pytest.fixture
 def tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a short name: paths of Unix sockets have 107 bytes, and pytest-xdist needs some of them."""
@@ -49,19 +46,9 @@ def tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def usual_recursion_limit() -> Iterator[None]:
-    """What is nested too deeply depends on Python's limit, which other tests' tools may have raised."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(1000)
-    yield
-    sys.setrecursionlimit(before)
-
-
-@pytest.fixture
 async def tasks_left() -> AsyncIterator[None]:
     """Fails when a task that was started after this fixture is still running at the end."""
     before = asyncio.all_tasks()
-    asyncio.get_running_loop().set_exception_handler(end_at_a_timeout)
     yield
     left: set[asyncio.Task[object]] = set()
     # A cancelled task may need one more turn of the loop to be gone.

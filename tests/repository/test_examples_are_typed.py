@@ -7,6 +7,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.timeout(300)  # mypy without a cache reads all of dradriver
 def test_the_examples_pass_mypy_strict(monkeypatch: pytest.MonkeyPatch) -> None:
     api = pytest.importorskip("mypy.api", reason="mypy is not installed")
     monkeypatch.chdir(ROOT)

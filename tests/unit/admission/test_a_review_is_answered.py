@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dradriver.admission.review import MalformedReviewError, review
+from tests.nesting import TOO_DEEP
 from tests.unit.admission.leds import GOOD, KNOWN, WRONG, claim, device_class, led, paths, review_of
 
 
@@ -103,10 +104,9 @@ _HEAD = '"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"'
         (review_of(claim(GOOD), object=None), "request.object: is missing"),
         (review_of(claim(GOOD), object={"spec": []}), "spec: Expected `object`"),
         (review_of(claim(GOOD)).replace(b'"desk"', b'"\xff"'), "no AdmissionReview"),
-        (review_of(claim(GOOD)).replace(b'"led"', b"[" * 9000 + b"]" * 9000), "nested too deeply"),
+        (review_of(claim(GOOD)).replace(b'"led"', b"[" * TOO_DEEP + b"]" * TOO_DEEP), "nested too deeply"),
     ],
 )
-@pytest.mark.usefixtures("usual_recursion_limit")
 def test_what_is_no_review_is_refused_in_words(body: bytes, words: str) -> None:
     with pytest.raises(MalformedReviewError, match=words):
         review(body, KNOWN)

@@ -1,0 +1,276 @@
+"""What the pages show works: Python blocks pass mypy --strict and run, commands and their options exist.
+
+A block is the code that an author has in mind, not a whole module: `SETTINGS` has what stands around it.
+"""
+
+import asyncio
+import inspect
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from textwrap import indent
+from types import SimpleNamespace
+
+import click
+import pytest
+
+import dradriver as dra
+from dradriver.cli import main
+from dradriver.cli.files import read_files
+from dradriver.cli.validation.command import findings
+from dradriver.node.inventory import as_pools
+from dradriver.publish.layout import refusals
+from dradriver.runner import OPTIONS
+from dradriver.testing import Harness
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+_FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page."""
+
+    page: Path
+    line: int
+    language: str
+    text: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.page.stem.replace('-', '_')}_{self.line}"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What stands around a block.
+
+    Attributes:
+        before: the lines before it.
+        inside: the head of the function that it is the body of; empty: it is a module's.
+    """
+
+    before: str = ""
+    inside: str = ""
+
+
+def blocks(language: str) -> list[Block]:
+    return [
+        Block(page, text[: match.start()].count("\n") + 1, language, match.group(2))
+        for page in PAGES
+        for text in [page.read_text(encoding="utf-8")]
+        for match in _FENCED.finditer(text)
+        if match.group(1) == language
+    ]
+
+
+LEDS = """
+from collections.abc import Mapping
+
+class LedConfig(dra.Config):
+    api_version = "led.example.com/v1"
+    kind = "LedConfig"
+    brightness: int = 100
+
+class LedDriver(dra.Driver):
+    name = "led.example.com"
+    configs = (LedConfig,)
+
+    def discover(self) -> list[dra.Device]:
+        return [dra.Device("led-0"), dra.Device("led-1")]
+
+    def prepare(self, claim: dra.Claim) -> Mapping[dra.AllocatedDevice, dra.ContainerEdits]:
+        return {device: dra.ContainerEdits(env={"LED": device.name}) for device in claim.devices}
+"""
+SWITCH = """
+class Switch:
+    async def connect(self, device: str, node: str, owner: str) -> bool:
+        return node != "full"
+
+    async def disconnect(self, device: str, owner: str) -> None:
+        pass
+"""
+PROGRAM = """
+class Image(dra.Config):
+    api_version = "card.example.com/v1"
+    kind = "Image"
+
+async def program(device: str, image: Image | None) -> None:
+    pass
+"""
+CONNECT = """
+from collections.abc import Collection, Mapping
+
+async def connect(uid: str) -> None:
+    pass
+"""
+SETTINGS: dict[str, Setting] = {
+    "class Fabric(dra.BindingDriver)": Setting(SWITCH),
+    "class Cards(dra.NodeBindingDriver)": Setting(PROGRAM),
+    "class FabricDriver(dra.Driver)": Setting(CONNECT),
+    "news = dra.DeviceMetadata": Setting(
+        LEDS, "async def tell(self: LedDriver, claim: dra.Claim, device: dra.AllocatedDevice) -> None:"
+    ),
+    "from dradriver.testing import": Setting(LEDS),
+}
+PYTHON = blocks("python")
+
+
+def module(block: Block) -> str:
+    """The block with what stands around it."""
+    setting = next((each for head, each in SETTINGS.items() if block.text.startswith(head)), Setting())
+    body = f"{setting.inside}\n{indent(block.text, '    ')}" if setting.inside else block.text
+    return f"import dradriver as dra\n{setting.before}\n{body}"
+
+
+def test_every_setting_belongs_to_a_block() -> None:
+    assert [head for head in SETTINGS if not any(each.text.startswith(head) for each in PYTHON)] == []
+    assert len(PYTHON) >= 12
+
+
+def test_python_blocks_pass_mypy_strict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    api = pytest.importorskip("mypy.api", reason="mypy is not installed")
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("MYPYPATH", str(tmp_path))
+    for block in PYTHON:
+        (tmp_path / f"{block.name}.py").write_text(module(block))
+    # Together, with the cache of the whole repository: a run of its own would cost a minute.
+    said, errors, code = api.run(["--strict", str(tmp_path)])
+    assert code == 0, said.replace(str(tmp_path), "") + errors
+
+
+@pytest.fixture
+def device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The PCI device that the pages read."""
+    real = tmp_path / "sys/devices/pci0000:64/0000:65:00.0"
+    real.mkdir(parents=True)
+    (real / "numa_node").write_text("0\n")
+    bus = tmp_path / "sys/bus/pci/devices"
+    bus.mkdir(parents=True)
+    (bus / "0000:65:00.0").symlink_to(real)
+    monkeypatch.setattr(dra, "pci_attributes", partial(dra.pci_attributes, sysfs=tmp_path / "sys"))
+
+
+@pytest.mark.usefixtures("device")
+@pytest.mark.parametrize("block", PYTHON, ids=lambda block: block.name)
+def test_a_python_block_runs(block: Block, tmp_path: Path) -> None:
+    names: dict[str, object] = {"__name__": block.name}
+    exec(compile(module(block), f"{block.page}:{block.line}", "exec"), names)
+    made = {name: value for name, value in names.items() if getattr(value, "__module__", "") == block.name}
+    for name, value in made.items():
+        if isinstance(value, type) and issubclass(value, dra.Driver | dra.PoolDriver):
+            _offers_what_can_be_published(value)
+        if inspect.isfunction(value) and name.startswith("test_"):
+            value()
+    if inspect.iscoroutinefunction(tell := names.get("tell")):
+        _tells(tell, names["LedDriver"], tmp_path)
+
+
+def _offers_what_can_be_published(kind: type[dra.Driver] | type[dra.PoolDriver]) -> None:
+    if inspect.isabstract(kind):
+        return  # a page shows one method of it
+    node = "node-1" if issubclass(kind, dra.Driver) else None
+    driver = kind()
+    found = driver.discover()
+    assert not inspect.isawaitable(found)
+    for pool in as_pools(found, node, "discover()"):
+        assert [str(each) for each in refusals(pool, node)] == []
+    if isinstance(driver, dra.BindingDriver):
+        claim = SimpleNamespace(node="node-1", uid="uid")
+        gpu = dra.AllocatedDevice("gpu", "fabric-1", "gpu-0")
+        for method in (driver.attach(claim, gpu), driver.detach(dra.Attachment("uid", "fabric-1", "gpu-0"))):  # type: ignore[arg-type]
+            asyncio.run(method)  # type: ignore[arg-type]
+        with pytest.raises(dra.AttachError):
+            asyncio.run(driver.attach(SimpleNamespace(node="full", uid="uid"), gpu))  # type: ignore[arg-type]
+
+
+def _tells(tell: Callable[..., object], kind: object, tmp_path: Path) -> None:
+    """As a driver does after `prepare`."""
+    assert isinstance(kind, type)
+    assert issubclass(kind, dra.Driver)
+
+    class Described(kind):  # type: ignore[valid-type, misc]
+        def prepare(self, claim: dra.Claim) -> dict[dra.AllocatedDevice, dra.PreparedDevice]:
+            return {device: dra.PreparedDevice(metadata={}) for device in claim.devices}
+
+    with Harness(Described, tmp_path) as harness:
+        claim = harness.allocate()
+        harness.prepare(claim)
+        (result,) = claim.results
+        device = dra.AllocatedDevice(result.request, result.pool, result.device)
+        told = tell(harness.driver, SimpleNamespace(uid=claim.metadata.uid), device)
+        harness._runner.run(told)  # type: ignore[arg-type]
+
+
+def commands() -> Iterator[tuple[str, list[str]]]:
+    """Every command of the console blocks, with where it is."""
+    for block in blocks("console"):
+        joined = block.text.replace("\\\n", " ")
+        for line in joined.splitlines():
+            if not line.startswith("$ "):
+                continue
+            words: list[str] = []
+            split = shlex.shlex(line[2:], posix=True, punctuation_chars="|&;")
+            split.whitespace_split = True
+            words = []
+            for word in (*split, "|"):
+                if word and set(word) <= set("|&;"):
+                    if words:
+                        yield f"{block.page.name}:{block.line}", words
+                    words = []
+                else:
+                    words.append(word)
+
+
+COMMANDS = list(commands())
+
+
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [(where, words) for where, words in COMMANDS if words[0] == "dradriver"],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value[1:3]),
+)
+def test_a_command_line_of_dradriver_is_one(where: str, words: list[str]) -> None:
+    command: click.Command = main
+    context = click.Context(main)
+    rest = words[1:]
+    while isinstance(command, click.Group):
+        name, found, rest = command.resolve_command(context, rest)
+        assert found is not None, where
+        context, command = click.Context(found, info_name=name, parent=context), found
+    command.make_context(command.name, [word for word in rest if not word.startswith(">")], parent=context)
+
+
+def test_pages_show_commands() -> None:
+    assert {words[0] for _, words in COMMANDS} >= {"dradriver", "kubectl", "helm", "make"}
+
+
+def test_files_of_the_repository_that_commands_name_are_there() -> None:
+    named = [
+        (where, word)
+        for where, words in COMMANDS
+        for word in words
+        if re.match(r"(examples|packaging|docs|drivers|tests|benchmarks)/", word)
+    ]
+    assert named
+    assert [(where, word) for where, word in named if not list(ROOT.glob(word.rstrip("/")))] == []
+
+
+def test_a_driver_of_a_page_is_started_with_options_that_there_are() -> None:
+    flags = {option.flag for option in OPTIONS}
+    started = [words for _, words in COMMANDS if words[0].startswith("python") and "--node-name" in words]
+    assert started
+    assert {word for words in started for word in words if word.startswith("--")} <= flags
+
+
+@pytest.mark.parametrize("block", blocks("yaml"), ids=lambda block: block.name)
+def test_objects_of_a_page_are_valid(block: Block, tmp_path: Path) -> None:
+    if not re.search(r"^kind: ", block.text, re.MULTILINE):
+        return  # a part of an object, or values of the chart
+    path = tmp_path / "block.yaml"
+    path.write_text(block.text)
+    assert [str(each) for each in findings(read_files([str(path)])) if each.severity == "error"] == []
