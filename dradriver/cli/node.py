@@ -15,7 +15,7 @@ from dradriver.errors import DraError, NotFoundError, UsageError
 from dradriver.model.codec import rfc3339
 
 if TYPE_CHECKING:
-    from dradriver.node.records import RecordedAnswer
+    from dradriver.node.state.records import RecordedAnswer
 
 __all__ = ["node"]
 
@@ -91,7 +91,7 @@ def _found(looked_at: Sequence[NodeFolders], driver: str | None) -> list[tuple[N
         NotFoundError: none does.
     """
     # The node side is slow to import (gRPC).
-    from dradriver.node.state_file import FILE_NAME  # noqa: PLC0415
+    from dradriver.node.state.database import FILE_NAME  # noqa: PLC0415
 
     every = [
         (folders, sorted(path.parent for path in folders.plugins.glob(f"{driver or '*'}/{FILE_NAME}")))
@@ -163,7 +163,7 @@ def _show(columns: Sequence[str], rows: Iterable[Mapping[str, object]], now: dat
 
 def _claims(data_dir: Path, cdi_dir: Path | None) -> Iterator[dict[str, object]]:
     from dradriver.node import node_status  # noqa: PLC0415
-    from dradriver.node.cdi import CdiNames  # noqa: PLC0415
+    from dradriver.node.files.cdi import CdiNames  # noqa: PLC0415
 
     state = node_status(data_dir)
     for path in state.set_aside:
@@ -184,7 +184,7 @@ def _claims(data_dir: Path, cdi_dir: Path | None) -> Iterator[dict[str, object]]
 
 
 def _pools(data_dir: Path) -> Iterator[dict[str, object]]:
-    from dradriver.node.pool_file import read_pools  # noqa: PLC0415
+    from dradriver.node.reporting.pool_file import read_pools  # noqa: PLC0415
 
     try:
         known = read_pools(data_dir)
@@ -208,7 +208,7 @@ def _pools(data_dir: Path) -> Iterator[dict[str, object]]:
 
 
 def _instances(data_dir: Path) -> Iterator[dict[str, object]]:
-    from dradriver.node.instance_file import read_instances  # noqa: PLC0415
+    from dradriver.node.reporting.instance_file import read_instances  # noqa: PLC0415
 
     try:
         found = read_instances(data_dir)

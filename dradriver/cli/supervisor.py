@@ -83,7 +83,7 @@ class DriverProcess:
         Returns:
             None while it is not, and for a pool driver, which keeps no files.
         """
-        from dradriver.node.instance_file import read_instances  # noqa: PLC0415 - slow to import (gRPC)
+        from dradriver.node.reporting.instance_file import read_instances  # noqa: PLC0415 - slow to import (gRPC)
 
         if not (self.name and self.node):
             return None

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final, Protocol
 
+from dradriver.aio.tasks import end
 from dradriver.conditions.bad_devices import Why
 from dradriver.conditions.claims import binding_claim
 from dradriver.conditions.limited import OverdueError, call_within
@@ -34,8 +35,7 @@ from dradriver.kube.errors import ApiError
 from dradriver.model.claim import DeviceResult, ResourceClaim
 from dradriver.model.device import Device
 from dradriver.model.meta import Condition
-from dradriver.node.background import end
-from dradriver.node.calls import Calls, is_being_cancelled
+from dradriver.node.driver_calls import Calls, is_being_cancelled
 
 __all__ = ["Attacher", "Keeper"]
 

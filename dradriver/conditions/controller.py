@@ -26,7 +26,7 @@ from dradriver.kube import CLAIMS, Cache, ChangeKind, Client
 from dradriver.kube.backoff import Backoff
 from dradriver.model.claim import DeviceId, ResourceClaim
 from dradriver.model.device import Device
-from dradriver.node.calls import Calls
+from dradriver.node.driver_calls import Calls
 
 __all__ = ["BindingController"]
 

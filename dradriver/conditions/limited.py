@@ -4,9 +4,9 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 
+from dradriver.aio.tasks import end
 from dradriver.errors import DraError
-from dradriver.node.background import end
-from dradriver.node.calls import Calls
+from dradriver.node.driver_calls import Calls
 
 __all__ = ["OverdueError", "call_within"]
 

@@ -15,7 +15,7 @@ from dradriver.driver import Attachment, NodeBindingDriver
 from dradriver.kube import CLAIMS, Cache, Client
 from dradriver.model.claim import DeviceResult, ResourceClaim
 from dradriver.model.device import Device
-from dradriver.node.calls import Calls
+from dradriver.node.driver_calls import Calls
 
 __all__ = ["NodeBinding"]
 

@@ -16,8 +16,8 @@ from dradriver.node.errors import (
     StateError,
 )
 from dradriver.node.plugin import Plugin
-from dradriver.node.records import PreparedClaimRecord
-from dradriver.node.report import NodeStatus, node_status
+from dradriver.node.reporting.status import NodeStatus, node_status
+from dradriver.node.state.records import PreparedClaimRecord
 
 __all__ = [
     "ClaimError",

@@ -4,7 +4,7 @@ from typing import Protocol, TypeVar
 
 from dradriver.kube.client import Listing, PatchKind
 from dradriver.kube.resources import Resource
-from dradriver.node.claims import Getter
+from dradriver.node.claims.lookup import Getter
 
 __all__ = ["Api"]
 

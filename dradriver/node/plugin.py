@@ -14,50 +14,50 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from dradriver.aio.tasks import Background, end
 from dradriver.driver.base import Driver
 from dradriver.driver.code_places import at, defined_at
 from dradriver.errors import DriverError, UsageError
 from dradriver.model.names import driver_name
 from dradriver.model.pool import Pool
-from dradriver.node.announcements import Announcements
 from dradriver.node.api import Api
-from dradriver.node.background import Background, end
-from dradriver.node.boot import current_boot_id
-from dradriver.node.calls import DriverCalls
-from dradriver.node.cdi import CdiDirectory, CdiNames
-from dradriver.node.claim_files import ClaimFiles
+from dradriver.node.claims.claim_status import StatusWriter
+from dradriver.node.claims.crash_points import Observer, Step, unobserved
+from dradriver.node.claims.metadata_updates import MetadataUpdates
+from dradriver.node.claims.prepare import Preparation, Stores
+from dradriver.node.claims.reconcile import Reconciler
 from dradriver.node.config import DRIVER_DIR, PluginConfig
 from dradriver.node.config_maps import read_config_map
-from dradriver.node.discovery import Discovery
+from dradriver.node.devices.discovery import Discovery
+from dradriver.node.devices.inventory import Inventory
+from dradriver.node.devices.publish_election import FILE_NAME as TURNS_FILE
+from dradriver.node.devices.publish_election import Turns
+from dradriver.node.devices.publishing import PublisherMaker, Publishing, publisher_of, recorder_of
+from dradriver.node.devices.shared_pools import look_up_pools
+from dradriver.node.driver_calls import DriverCalls
 from dradriver.node.errors import RegistrationError, StateError
-from dradriver.node.health import HealthMonitor, health_methods
-from dradriver.node.instance_file import InstanceFile, remove_left_instances
-from dradriver.node.inventory import Inventory
-from dradriver.node.locks import ClaimLocks
-from dradriver.node.metadata import MetadataDirectory
-from dradriver.node.metadata_updates import MetadataUpdates
-from dradriver.node.metrics import Metrics
-from dradriver.node.outcomes import Outcomes
-from dradriver.node.pool_news import PoolNews
-from dradriver.node.preparation import Preparation, Stores
-from dradriver.node.probe import Probe
-from dradriver.node.publishing import PublisherMaker, Publishing, publisher_of, recorder_of
-from dradriver.node.readiness import Readiness
-from dradriver.node.reconcile import Reconciler
-from dradriver.node.records import PreparedClaimRecord
-from dradriver.node.registration import HEALTH_VERSIONS, PLUGIN_VERSIONS, Registration
-from dradriver.node.rows import Rows
-from dradriver.node.servers import SocketServer
-from dradriver.node.service import ClaimService, claim_methods
-from dradriver.node.shared_pools import look_up_pools
-from dradriver.node.sockets import Sockets
-from dradriver.node.state import State
-from dradriver.node.state_file import FILE_NAME, read_only
-from dradriver.node.status import StatusWriter
-from dradriver.node.steps import Observer, Step, unobserved
-from dradriver.node.traffic import Traffic
-from dradriver.node.turns import FILE_NAME as TURNS_FILE
-from dradriver.node.turns import Turns
+from dradriver.node.files.cdi import CdiDirectory, CdiNames
+from dradriver.node.files.claim_files import ClaimFiles
+from dradriver.node.files.metadata import MetadataDirectory
+from dradriver.node.kubelet.dra_service import ClaimService, claim_methods
+from dradriver.node.kubelet.health_service import HealthMonitor, health_methods
+from dradriver.node.kubelet.in_flight import Traffic
+from dradriver.node.kubelet.probe_service import Probe
+from dradriver.node.kubelet.registration import HEALTH_VERSIONS, PLUGIN_VERSIONS, Registration
+from dradriver.node.kubelet.servers import SocketServer
+from dradriver.node.kubelet.sockets import Sockets
+from dradriver.node.reporting.claim_outcomes import Outcomes
+from dradriver.node.reporting.events import Announcements
+from dradriver.node.reporting.instance_file import InstanceFile, remove_left_instances
+from dradriver.node.reporting.metrics import Metrics
+from dradriver.node.reporting.pool_reports import PoolNews
+from dradriver.node.reporting.readiness import Readiness
+from dradriver.node.state.boot import current_boot_id
+from dradriver.node.state.database import FILE_NAME, read_only
+from dradriver.node.state.locks import ClaimLocks
+from dradriver.node.state.records import PreparedClaimRecord
+from dradriver.node.state.rows import Rows
+from dradriver.node.state.store import State
 from dradriver.rpc import Method
 
 __all__ = ["Plugin"]

@@ -3,15 +3,15 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
+from dradriver.aio.tasks import Background
 from dradriver.conditions.controller import BindingController
 from dradriver.conditions.hold_off import HoldOff
 from dradriver.conditions.reports import AttachmentReports
 from dradriver.driver import BindingDriver
 from dradriver.kube import Client, EventRecorder
 from dradriver.model.pool import Pool
-from dradriver.node.announcements import BURST
-from dradriver.node.background import Background
-from dradriver.node.calls import Calls
+from dradriver.node.driver_calls import Calls
+from dradriver.node.reporting.events import BURST
 from dradriver.publish import OwnerRef
 from dradriver.runner.pools import PoolProcess
 

@@ -15,8 +15,8 @@ from dradriver.kube import Client
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.pool import Pool
 from dradriver.node import Plugin, PluginConfig
+from dradriver.node.claims.crash_points import Observer, Step, unobserved
 from dradriver.node.errors import DeviceInUseError
-from dradriver.node.steps import Observer, Step, unobserved
 
 __all__ = ["BindingPlugin"]
 

@@ -13,8 +13,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self
 
+from dradriver.aio.tasks import end
 from dradriver.errors import UsageError
-from dradriver.node.background import end
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

@@ -15,9 +15,9 @@ import threading
 import uuid
 from collections.abc import Callable
 
+from dradriver.aio.tasks import end
 from dradriver.kube.leader import Leader
-from dradriver.node.background import end
-from dradriver.node.metrics import Metrics
+from dradriver.node.reporting.metrics import Metrics
 from dradriver.runner.pools import PoolProcess
 
 __all__ = ["LeadingProcess", "Watchdog", "new_identity"]

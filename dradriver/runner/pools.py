@@ -10,16 +10,16 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from dradriver.aio.tasks import Background, end
 from dradriver.driver import PoolDriver
 from dradriver.driver.code_places import at, defined_at
 from dradriver.kube import Client
 from dradriver.model.pool import Pool
-from dradriver.node.background import Background, end
-from dradriver.node.calls import Calls
-from dradriver.node.discovery import Discovery
-from dradriver.node.inventory import Inventory
-from dradriver.node.metrics import Metrics
-from dradriver.node.readiness import Readiness
+from dradriver.node.devices.discovery import Discovery
+from dradriver.node.devices.inventory import Inventory
+from dradriver.node.driver_calls import Calls
+from dradriver.node.reporting.metrics import Metrics
+from dradriver.node.reporting.readiness import Readiness
 from dradriver.publish import OwnerRef, PoolStatus, Publisher
 
 __all__ = ["PoolProcess"]

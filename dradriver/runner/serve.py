@@ -10,7 +10,7 @@ from dradriver.kube import Client
 from dradriver.kube.leader import Leader
 from dradriver.model.lease import LeaseTiming
 from dradriver.node import Plugin, PluginConfig
-from dradriver.node.log_fields import log_fields
+from dradriver.node.reporting.log_context import log_fields
 from dradriver.publish import OwnerRef
 from dradriver.runner.binding import BindingProcess
 from dradriver.runner.binding_node import BindingPlugin

@@ -24,7 +24,7 @@ from dradriver.model.claim import ResourceClaim
 from dradriver.model.codec import canonical
 from dradriver.model.device import Device
 from dradriver.model.pool import Pool
-from dradriver.node.steps import Step
+from dradriver.node.claims.crash_points import Step
 from dradriver.testing.harness import Harness
 from dradriver.testing.process import ProcessDiedError
 

@@ -26,9 +26,9 @@ from dradriver.model.deviceclass import DeviceClass
 from dradriver.model.meta import ObjectMeta
 from dradriver.model.pool import Pool
 from dradriver.model.slices import ResourceSlice
-from dradriver.node.claim_files import DeviceAnswer
-from dradriver.node.records import ClaimRef
-from dradriver.node.steps import Step
+from dradriver.node.claims.crash_points import Step
+from dradriver.node.files.claim_files import DeviceAnswer
+from dradriver.node.state.records import ClaimRef
 from dradriver.publish.layout import layout
 from dradriver.testing import builders
 from dradriver.testing.process import NodeProcess, Paths, ProcessDiedError

@@ -10,20 +10,20 @@ from dradriver.driver.code_places import defined_at
 from dradriver.driver.source import Discovered
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.pool import Pool
-from dradriver.node.calls import DriverCalls, subject_of
-from dradriver.node.cdi import CdiDirectory, CdiNames
-from dradriver.node.claim_files import ClaimFiles, DeviceAnswer
+from dradriver.node.claims.crash_points import Observer, Step
+from dradriver.node.claims.metadata_updates import MetadataUpdates
+from dradriver.node.claims.prepare import Preparation, Stores
 from dradriver.node.config import DRIVER_DIR
-from dradriver.node.inventory import Inventory, as_pools
-from dradriver.node.locks import ClaimLocks
-from dradriver.node.metadata import MetadataDirectory
-from dradriver.node.metadata_updates import MetadataUpdates
-from dradriver.node.preparation import Preparation, Stores
-from dradriver.node.records import ClaimRef, PreparedClaimRecord
-from dradriver.node.rows import Rows
-from dradriver.node.state import State
-from dradriver.node.state_file import FILE_NAME
-from dradriver.node.steps import Observer, Step
+from dradriver.node.devices.inventory import Inventory, as_pools
+from dradriver.node.driver_calls import DriverCalls, subject_of
+from dradriver.node.files.cdi import CdiDirectory, CdiNames
+from dradriver.node.files.claim_files import ClaimFiles, DeviceAnswer
+from dradriver.node.files.metadata import MetadataDirectory
+from dradriver.node.state.database import FILE_NAME
+from dradriver.node.state.locks import ClaimLocks
+from dradriver.node.state.records import ClaimRef, PreparedClaimRecord
+from dradriver.node.state.rows import Rows
+from dradriver.node.state.store import State
 
 __all__ = ["NodeProcess", "Paths", "ProcessDiedError"]
 

@@ -16,7 +16,7 @@ from dradriver.model.pool import Pool
 from dradriver.model.quantity import Quantity
 from dradriver.model.slices import ResourceSlice
 from dradriver.node import Plugin, PluginConfig
-from dradriver.node.pool_file import read_pools
+from dradriver.node.reporting.pool_file import read_pools
 from dradriver.publish import PoolState, PoolStatus
 from dradriver.testing.builders import allocated, claim
 from tests.e2e.api_servers import NODE, ApiServerBed

@@ -19,10 +19,10 @@ from typing import TypeAlias
 from dradriver.errors import DraError
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.device import Device
-from dradriver.node.claim_states import ClaimState
 from dradriver.node.errors import DeviceInUseError
-from dradriver.node.report import node_status
-from dradriver.node.rows import Rows
+from dradriver.node.reporting.status import node_status
+from dradriver.node.state.claim_states import ClaimState
+from dradriver.node.state.rows import Rows
 from tests.unit.node.world import LampDriver, Process, World, allocated, ref
 
 LAMPS = 8

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from dradriver.errors import DraError
 from dradriver.model.claim import ResourceClaim
-from dradriver.node.claim_states import ClaimState
-from dradriver.node.steps import Step
+from dradriver.node.claims.crash_points import Step
+from dradriver.node.state.claim_states import ClaimState
 from tests.unit.node.world import Process, World, allocated, ref
 
 CLAIMS = 4

@@ -13,7 +13,7 @@ from dradriver.errors import DraError
 from dradriver.model.counters import CounterConsumption, CounterSet
 from dradriver.model.device import Device
 from dradriver.model.pool import Pool
-from dradriver.node.state_file import read_only
+from dradriver.node.state.database import read_only
 from tests.unit.node.world import NODE, Answers, LampDriver, World, allocated, ref
 
 GROUPS: Final[tuple[list[str], ...]] = ([], ["a"], ["a", "b"], ["b"])

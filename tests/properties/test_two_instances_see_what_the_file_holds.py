@@ -12,11 +12,11 @@ from typing import Final, NamedTuple, TypeAlias
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dradriver.node.claim_states import ClaimEvent, IllegalMoveError
-from dradriver.node.records import ClaimRecord
-from dradriver.node.rows import Rows
-from dradriver.node.state import State
-from dradriver.node.state_file import read_only
+from dradriver.node.state.claim_states import ClaimEvent, IllegalMoveError
+from dradriver.node.state.database import read_only
+from dradriver.node.state.records import ClaimRecord
+from dradriver.node.state.rows import Rows
+from dradriver.node.state.store import State
 
 EVENTS: Final = (
     ClaimEvent.BEGIN_PREPARE,

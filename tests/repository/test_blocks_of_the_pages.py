@@ -21,7 +21,7 @@ import dradriver as dra
 from dradriver.cli import main
 from dradriver.cli.files import read_files
 from dradriver.cli.validation.command import findings
-from dradriver.node.inventory import as_pools
+from dradriver.node.devices.inventory import as_pools
 from dradriver.publish.layout import refusals
 from dradriver.runner import OPTIONS
 from dradriver.testing import Harness

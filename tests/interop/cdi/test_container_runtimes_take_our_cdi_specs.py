@@ -27,9 +27,9 @@ from dradriver.model.cdi import (
     minimum_version,
 )
 from dradriver.model.device import Attribute
-from dradriver.node.cdi import CdiDirectory, CdiNames, claim_spec, spec_text
-from dradriver.node.metadata import MetadataDirectory
-from dradriver.node.records import ClaimRecord, RecordedAnswer, RecordedDevice
+from dradriver.node.files.cdi import CdiDirectory, CdiNames, claim_spec, spec_text
+from dradriver.node.files.metadata import MetadataDirectory
+from dradriver.node.state.records import ClaimRecord, RecordedAnswer, RecordedDevice
 
 HERE = Path(__file__).parent
 GO = shutil.which("go")

@@ -11,8 +11,8 @@ import pytest
 
 from dradriver.model.claim import NetworkData
 from dradriver.model.device import Attribute, Version
-from dradriver.node.metadata import MetadataDirectory
-from dradriver.node.records import ClaimRecord, RecordedAnswer, RecordedDevice
+from dradriver.node.files.metadata import MetadataDirectory
+from dradriver.node.state.records import ClaimRecord, RecordedAnswer, RecordedDevice
 
 HERE = Path(__file__).parent
 DRIVER = "nic.example.com"

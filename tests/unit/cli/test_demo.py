@@ -117,7 +117,7 @@ async def test_what_did_not_happen_in_time_is_said_with_the_drivers_last_words(
 
 
 def test_a_cdi_spec_that_stayed_behind_is_a_failure(tmp_path: Path) -> None:
-    from dradriver.node.state_file import connect
+    from dradriver.node.state.database import connect
 
     (tmp_path / "cdi").mkdir()
     data = tmp_path / "plugins" / SHOWS["loop"].driver

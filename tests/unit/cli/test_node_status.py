@@ -11,8 +11,8 @@ from click.testing import Result
 
 import dradriver as dra
 from dradriver.cluster.folder import DataFolder
-from dradriver.node.instance_file import Instance
-from dradriver.node.pool_file import FILE_NAME, KnownPool, write_pools
+from dradriver.node.reporting.instance_file import Instance
+from dradriver.node.reporting.pool_file import FILE_NAME, KnownPool, write_pools
 from dradriver.publish import PoolState, PoolStatus
 from dradriver.testing import Harness, ProcessDiedError, Step
 

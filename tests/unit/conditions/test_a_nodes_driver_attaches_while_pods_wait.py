@@ -12,7 +12,7 @@ from dradriver.model.counters import CounterConsumption, CounterSet
 from dradriver.model.device import Device
 from dradriver.model.pool import Pool
 from dradriver.node import PluginConfig
-from dradriver.node.records import ClaimRef
+from dradriver.node.state.records import ClaimRef
 from dradriver.runner.binding_node import BindingPlugin
 from tests.unit.conditions.fabric import ATTACHED, DRIVER, FAILED, Hardware, Lab
 from tests.unit.node.plugin_world import notify, prepare

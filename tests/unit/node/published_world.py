@@ -12,7 +12,7 @@ from dradriver.kube import CLAIMS, EVENTS, Client, PatchKind
 from dradriver.model.claim import DeviceResult, ResourceClaim
 from dradriver.model.pool import Pool
 from dradriver.node import Plugin, PluginConfig
-from dradriver.node.pool_file import KnownPool, read_pools
+from dradriver.node.reporting.pool_file import KnownPool, read_pools
 from dradriver.publish import PoolState
 from dradriver.testing.builders import allocated, claim
 from tests.unit.node.plugin_world import notify

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from dradriver.node.claim_states import ClaimEvent, ClaimState
 from dradriver.node.errors import IncompleteStateError, StateError
-from dradriver.node.records import ClaimRecord
-from dradriver.node.report import node_status
-from dradriver.node.rows import Rows
-from dradriver.node.state import State
+from dradriver.node.reporting.status import node_status
+from dradriver.node.state.claim_states import ClaimEvent, ClaimState
+from dradriver.node.state.records import ClaimRecord
+from dradriver.node.state.rows import Rows
+from dradriver.node.state.store import State
 from tests.unit.node.world import Process, World, allocated, ref
 
 
@@ -56,9 +56,9 @@ async def test_both_instances_write_into_the_new_file(tmp_path: Path, how: str) 
 CHILD = """
 import asyncio, sys
 from pathlib import Path
-from dradriver.node.claim_states import ClaimEvent
-from dradriver.node.records import ClaimRecord
-from dradriver.node.state import State
+from dradriver.node.state.claim_states import ClaimEvent
+from dradriver.node.state.records import ClaimRecord
+from dradriver.node.state.store import State
 
 async def main():
     state = State(Path(sys.argv[1]), "boot-1")

@@ -12,10 +12,10 @@ import msgspec
 import pytest
 
 from dradriver.kube.errors import Unavailable
-from dradriver.node.cdi import CdiNames
-from dradriver.node.claim_states import ClaimState
 from dradriver.node.errors import DeviceInUseError, IncompleteStateError, InProgressError
-from dradriver.node.rows import Rows
+from dradriver.node.files.cdi import CdiNames
+from dradriver.node.state.claim_states import ClaimState
+from dradriver.node.state.rows import Rows
 from tests.unit.node.world import DRIVER, Process, World, allocated, ref
 
 

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from dradriver.aio import tasks
 from dradriver.driver import Claim
 from dradriver.errors import UsageError
-from dradriver.node import background, files
+from dradriver.node.claims.crash_points import Step
 from dradriver.node.errors import StateError
-from dradriver.node.locks import ClaimLocks
-from dradriver.node.steps import Step
+from dradriver.node.files import atomic
+from dradriver.node.state.locks import ClaimLocks
 from tests.unit.node.plugin_world import Node, prepare
 from tests.unit.node.world import Answers, LampDriver, World, allocated
 
@@ -25,7 +26,7 @@ def node(tmp_path: Path) -> Node:
 
 @pytest.fixture(autouse=True)
 def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background, "_CANCEL_SECONDS", 0.05)
+    monkeypatch.setattr(tasks, "_CANCEL_SECONDS", 0.05)
 
 
 class Stubborn(LampDriver):
@@ -118,14 +119,14 @@ async def test_a_collection_that_a_stop_meets_ends_before_the_state_is_closed(
 
 async def test_a_lock_file_that_cannot_be_opened_is_said(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     plugin = node.plugin()
-    open_lock = files.open_lock
+    open_lock = atomic.open_lock
 
     def refused(path: Path) -> int:
         if path.name == "claims.lock":
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
         return open_lock(path)
 
-    monkeypatch.setattr(files, "open_lock", refused)
+    monkeypatch.setattr(atomic, "open_lock", refused)
     with pytest.raises(StateError, match=r"claims\.lock"):
         await plugin.start()
 

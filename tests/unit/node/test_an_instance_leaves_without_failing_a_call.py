@@ -7,7 +7,7 @@ import pytest
 
 from dradriver.driver import Claim
 from dradriver.node import plugin as plugin_module
-from dradriver.node.traffic import Traffic
+from dradriver.node.kubelet.in_flight import Traffic
 from tests.unit.node.plugin_world import Node, notify, prepare
 from tests.unit.node.world import Answers, LampDriver, allocated
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from dradriver.node.claim_states import ClaimEvent, IllegalMoveError
 from dradriver.node.errors import StateError
-from dradriver.node.records import ClaimRecord
-from dradriver.node.rows import Rows
-from dradriver.node.state import State
-from dradriver.node.state_file import read_only
+from dradriver.node.state.claim_states import ClaimEvent, IllegalMoveError
+from dradriver.node.state.database import read_only
+from dradriver.node.state.records import ClaimRecord
+from dradriver.node.state.rows import Rows
+from dradriver.node.state.store import State
 
 RAISED = [
     ValueError("a rule"),
@@ -129,7 +129,7 @@ async def test_a_lock_file_that_cannot_be_used_fails_what_is_asked_meanwhile(
         raise OSError(number, "no")
 
     with monkeypatch.context() as patch:
-        patch.setattr("dradriver.node.state_file.os.open", refuse)
+        patch.setattr("dradriver.node.state.database.os.open", refuse)
         with pytest.raises(StateError):
             await state.write(beginning("bad"))
     assert await known(state, path) == {"before"}
@@ -146,7 +146,7 @@ async def test_a_defect_around_the_transaction_is_told_and_the_thread_lives(
         raise RuntimeError("a defect")
 
     with monkeypatch.context() as patch:
-        patch.setattr("dradriver.node.state.identity", broken)
+        patch.setattr("dradriver.node.state.store.identity", broken)
         with pytest.raises(StateError, match="a defect"):
             await state.write(beginning("bad"))
     await state.write(beginning("one"))

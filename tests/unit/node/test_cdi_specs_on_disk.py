@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dradriver.model.cdi import CdiDevice, CdiSpec, ContainerEdits, DeviceNode, Mount, cdi_problems
-from dradriver.node.cdi import CdiDirectory, CdiNames, claim_spec, spec_text, usable_uid
-from dradriver.node.files import write_atomically
-from dradriver.node.records import ClaimRecord, RecordedAnswer, RecordedDevice
+from dradriver.node.files.atomic import write_atomically
+from dradriver.node.files.cdi import CdiDirectory, CdiNames, claim_spec, spec_text, usable_uid
+from dradriver.node.state.records import ClaimRecord, RecordedAnswer, RecordedDevice
 
 UID = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"
 

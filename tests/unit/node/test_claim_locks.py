@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dradriver.node.locks import ClaimLocks
+from dradriver.node.state.locks import ClaimLocks
 
 
 async def held(locks: ClaimLocks, uid: str) -> bool:
@@ -44,7 +44,7 @@ async def test_a_close_takes_no_lock_from_work_that_was_left_behind(tmp_path: Pa
 
 async def test_a_lock_whose_process_is_killed_is_free(tmp_path: Path) -> None:
     code = (
-        "import asyncio, sys; from pathlib import Path; from dradriver.node.locks import ClaimLocks\n"
+        "import asyncio, sys; from pathlib import Path; from dradriver.node.state.locks import ClaimLocks\n"
         "async def main():\n"
         "    async with ClaimLocks(Path(sys.argv[1])).hold('uid-1'):\n"
         "        print('held', flush=True); await asyncio.Event().wait()\n"

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from dradriver.node.claim_states import (
+from dradriver.node.state.claim_states import (
     MOVES,
     ClaimEvent,
     ClaimState,

@@ -1,4 +1,4 @@
-"""What is written to `status.devices`, and what happens when it can't be."""
+"""What is written to `claim_status.devices`, and what happens when it can't be."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,10 +16,10 @@ from dradriver.kube.errors import Conflict, Forbidden, Invalid, NotFound, Unavai
 from dradriver.model.claim import AllocatedDeviceStatus, ClaimStatus, NetworkData, ResourceClaim
 from dradriver.model.codec import builtins, decode
 from dradriver.model.meta import Condition
-from dradriver.node import status
-from dradriver.node.metrics import Metrics
-from dradriver.node.records import ClaimRecord, RecordedAnswer, RecordedDevice
-from dradriver.node.status import StatusWriter, device_statuses, field_manager, merged
+from dradriver.node.claims import claim_status
+from dradriver.node.claims.claim_status import StatusWriter, device_statuses, field_manager, merged
+from dradriver.node.reporting.metrics import Metrics
+from dradriver.node.state.records import ClaimRecord, RecordedAnswer, RecordedDevice
 from tests.unit.node.plugin_world import Node, prepare
 from tests.unit.node.world import DRIVER, NODE, FakeApi, LampDriver, World, allocated, ref
 
@@ -129,7 +129,7 @@ async def test_a_server_that_drops_the_entries_is_named_its_gate(
     writer = StatusWriter(api, DRIVER, Metrics(DRIVER), NODE, refused.put_nowait)
     task = asyncio.create_task(writer.run())
     writer.want(record(claim, **DATA))
-    assert "drops status.devices (DRAResourceClaimDeviceStatus)" in await refused.get()
+    assert "drops claim_status.devices (DRAResourceClaimDeviceStatus)" in await refused.get()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
@@ -149,7 +149,7 @@ async def test_a_claim_that_was_unprepared_is_asked_for_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that refuses for hours is not asked for each claim that was ever here."""
-    monkeypatch.setattr(status, "_RETRY_SECONDS", (0.01, 0.01))
+    monkeypatch.setattr(claim_status, "_RETRY_SECONDS", (0.01, 0.01))
     node = Node(tmp_path)
     driver = LampDriver(node.hardware)
     driver.answer = lambda _: PreparedDevice(data={"watts": 7})

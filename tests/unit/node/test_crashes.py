@@ -8,8 +8,8 @@ import pytest
 
 from dradriver import ContainerEdits, PreparedDevice
 from dradriver.model.claim import ResourceClaim
-from dradriver.node.claim_states import ClaimState
-from dradriver.node.steps import Step
+from dradriver.node.claims.crash_points import Step
+from dradriver.node.state.claim_states import ClaimState
 from tests.unit.node.world import LampDriver, Process, World, allocated, ref
 
 PREPARE = [step for step in Step if step.name.startswith("PREPARE")]

@@ -10,9 +10,9 @@ import grpc
 import pytest
 
 from dradriver.driver import DeviceHealth, Health
-from dradriver.node import health
-from dradriver.node.health import HealthMonitor, Report
-from dradriver.node.metrics import Metrics
+from dradriver.node.kubelet import health_service
+from dradriver.node.kubelet.health_service import HealthMonitor, Report
+from dradriver.node.reporting.metrics import Metrics
 from dradriver.wire import health_v1, health_v1alpha1
 from dradriver.wire.stubs import health_v1_grpc, health_v1alpha1_grpc
 from tests.unit.node.plugin_world import Node, dial, info
@@ -70,7 +70,7 @@ async def test_a_stream_gets_the_whole_picture_first_and_then_what_is_new() -> N
 
 
 async def test_a_health_that_raises_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dradriver.node.health._RETRY_SECONDS", (0, 0))
+    monkeypatch.setattr("dradriver.node.kubelet.health_service._RETRY_SECONDS", (0, 0))
     driver = WatchedDriver()
     driver.reports.put_nowait(OSError("bus error"))
     driver.reports.put_nowait([OK])
@@ -199,6 +199,6 @@ class Careless(LampDriver):
 async def test_a_wrong_report_is_asked_for_again_and_reaches_no_stream(
     wrong: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(health, "_RETRY_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr(health_service, "_RETRY_SECONDS", (0.0, 0.0))
     async with monitoring(Careless(wrong)) as (monitor, _):
         assert told(await asyncio.wait_for(anext(monitor.stream()), 10)) == {OK}

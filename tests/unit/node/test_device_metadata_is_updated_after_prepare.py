@@ -10,10 +10,10 @@ import pytest
 from dradriver.driver import DeviceMetadata, PreparedDevice
 from dradriver.errors import DraError
 from dradriver.model.claim import NetworkData, ResourceClaim
-from dradriver.node import metadata_updates
-from dradriver.node.claim_files import ClaimFiles
+from dradriver.node.claims import metadata_updates
 from dradriver.node.errors import StateError
-from dradriver.node.records import ClaimRecord
+from dradriver.node.files.claim_files import ClaimFiles
+from dradriver.node.state.records import ClaimRecord
 from tests.unit.node.plugin_world import Node, prepare
 from tests.unit.node.world import DRIVER, NODE, LampDriver, allocated
 

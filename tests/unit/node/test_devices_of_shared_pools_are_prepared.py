@@ -14,9 +14,9 @@ from dradriver.model.device import Device
 from dradriver.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from dradriver.model.pool import Pool
 from dradriver.model.slices import ResourceSlice
+from dradriver.node.devices.inventory import Inventory
+from dradriver.node.devices.shared_pools import pools_of
 from dradriver.node.errors import DeviceInUseError
-from dradriver.node.inventory import Inventory
-from dradriver.node.shared_pools import pools_of
 from dradriver.publish import layout
 from tests.unit.node.world import DRIVER, NODE, Answers, LampDriver, World, allocated, ref
 

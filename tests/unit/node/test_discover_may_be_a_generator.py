@@ -7,7 +7,7 @@ import pytest
 
 import dradriver as dra
 from dradriver.errors import DriverError
-from dradriver.node.calls import DriverCalls
+from dradriver.node.driver_calls import DriverCalls
 
 
 class Leds(dra.Driver):

@@ -12,10 +12,10 @@ from dradriver.driver import Driver
 from dradriver.errors import DriverError
 from dradriver.model.device import Device
 from dradriver.model.pool import Pool
-from dradriver.node.calls import Calls
-from dradriver.node.discovery import Discovery
-from dradriver.node.inventory import Inventory, as_pools
-from dradriver.node.metrics import Metrics
+from dradriver.node.devices.discovery import Discovery
+from dradriver.node.devices.inventory import Inventory, as_pools
+from dradriver.node.driver_calls import Calls
+from dradriver.node.reporting.metrics import Metrics
 from dradriver.publish.dropped import DroppedField
 from tests.unit.node.plugin_world import FakePublisher, Node
 from tests.unit.node.world import NODE, LampDriver
@@ -78,7 +78,7 @@ async def test_a_discover_that_does_not_return_is_told_again_and_again(monkeypat
             await answer.wait()
             return []
 
-    monkeypatch.setattr("dradriver.node.discovery._SLOW_SECONDS", (0.01, 0.02))
+    monkeypatch.setattr("dradriver.node.devices.discovery._SLOW_SECONDS", (0.01, 0.02))
     answer, published = asyncio.Event(), asyncio.Event()
     metrics, inventory = Metrics("hangs.example.com"), Inventory()
     discovery = Discovery(

@@ -11,8 +11,8 @@ import pytest
 from dradriver.driver import AllocatedDevice, PreparedDevice
 from dradriver.kube.errors import Forbidden
 from dradriver.node import plugin
-from dradriver.node.announcements import Reason
-from dradriver.node.state_file import FILE_NAME
+from dradriver.node.reporting.events import Reason
+from dradriver.node.state.database import FILE_NAME
 from tests.unit.node.plugin_world import Node, notify, prepare
 from tests.unit.node.world import DRIVER, NODE, LampDriver, allocated
 

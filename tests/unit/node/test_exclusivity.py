@@ -4,8 +4,8 @@ from dradriver.model.claim import DeviceId
 from dradriver.model.counters import CounterConsumption, CounterSet
 from dradriver.model.device import Capacity
 from dradriver.model.quantity import Quantity
-from dradriver.node.exclusivity import refusals, unknowns
-from dradriver.node.holds import Hold, Holder
+from dradriver.node.claims.conflicts import refusals, unknowns
+from dradriver.node.claims.device_holds import Hold, Holder
 
 DRIVER = "gpu.example.com"
 SETS = {("pool", "gpu-0"): CounterSet("gpu-0", {"memory": "40Gi", "slices": 7})}

@@ -11,15 +11,15 @@ import pytest
 from dradriver.driver import PreparedDevice
 from dradriver.errors import UsageError
 from dradriver.model.cdi import ContainerEdits
-from dradriver.node import files
-from dradriver.node.cdi import CdiNames
-from dradriver.node.claim_states import ClaimEvent
 from dradriver.node.errors import StateError
-from dradriver.node.instance_file import remove_left_instances
-from dradriver.node.pool_file import read_pools, write_pools
-from dradriver.node.records import ClaimRecord
-from dradriver.node.report import node_status
-from dradriver.node.state import State
+from dradriver.node.files import atomic
+from dradriver.node.files.cdi import CdiNames
+from dradriver.node.reporting.instance_file import remove_left_instances
+from dradriver.node.reporting.pool_file import read_pools, write_pools
+from dradriver.node.reporting.status import node_status
+from dradriver.node.state.claim_states import ClaimEvent
+from dradriver.node.state.records import ClaimRecord
+from dradriver.node.state.store import State
 from tests.unit.node.plugin_world import Node
 from tests.unit.node.world import DRIVER, LampDriver, World, allocated, ref
 
@@ -49,7 +49,7 @@ METADATA = "metadata/uid-1/request-0.json"
 
 
 def draft(name: str) -> str:
-    return str(files.temporary(Path(name)))
+    return str(atomic.temporary(Path(name)))
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 import pytest
 
 from dradriver.driver import DeviceHealth, Health
-from dradriver.node import health
-from dradriver.node.health import HealthMonitor
-from dradriver.node.metrics import Metrics
+from dradriver.node.kubelet import health_service
+from dradriver.node.kubelet.health_service import HealthMonitor
+from dradriver.node.reporting.metrics import Metrics
 from tests.unit.node.world import DRIVER, NODE, LampDriver
 
 OK = DeviceHealth("lamp-0", Health.HEALTHY)
@@ -109,7 +109,7 @@ async def test_a_stop_does_not_wait_for_a_report_that_does_not_come() -> None:
 async def test_a_plain_generator_that_raises_is_asked_again(
     error: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(health, "_RETRY_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr(health_service, "_RETRY_SECONDS", (0.0, 0.0))
     driver = BlockingDriver()
     driver.reports.put(error)
     driver.reports.put([OK])

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dradriver.node.claim_states import ClaimState
+from dradriver.node.state.claim_states import ClaimState
 from tests.unit.node.killed import FolderDriver, claims
 from tests.unit.node.world import World, ref
 

@@ -14,8 +14,8 @@ from dradriver.model.claim import DeviceResult
 from dradriver.model.pool import Pool
 from dradriver.node import plugin as plugin_module
 from dradriver.node.errors import RegistrationError
+from dradriver.node.kubelet.sockets import Sockets
 from dradriver.node.plugin import Plugin
-from dradriver.node.sockets import Sockets
 from dradriver.wire import dra_v1, dra_v1beta1, health_v1
 from dradriver.wire.stubs import dra_v1_grpc, dra_v1beta1_grpc, health_v1_grpc
 from tests.unit.node.plugin_world import FakePublisher, Node, dial, info, notify, prepare, request
@@ -263,7 +263,7 @@ async def test_a_claim_whose_device_a_vanished_claim_holds_is_prepared_soon(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The refusal lets the plugin look whether the other claim still exists, long before it would."""
-    monkeypatch.setattr("dradriver.node.reconcile._NUDGE_SECONDS", 0.0)
+    monkeypatch.setattr("dradriver.node.claims.reconcile._NUDGE_SECONDS", 0.0)
     forced = node.api.add(allocated("forced", "lamp-0"))
     successor = allocated("successor", "lamp-0")
     async with node.running() as plugin:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from dradriver.aio.tasks import Background
 from dradriver.driver import Claim, PreparedDevice
 from dradriver.errors import DriverError, InvalidObjectError
 from dradriver.model.cdi import ContainerEdits, DeviceNode
@@ -16,16 +17,15 @@ from dradriver.model.counters import Counter, CounterConsumption
 from dradriver.model.device import Device
 from dradriver.model.meta import Condition
 from dradriver.model.quantity import Quantity
-from dradriver.node.announcements import Announcements
-from dradriver.node.background import Background
-from dradriver.node.calls import DriverCalls
-from dradriver.node.discovery import Discovery
-from dradriver.node.inventory import Inventory
-from dradriver.node.metrics import Metrics
-from dradriver.node.outcomes import Outcomes
-from dradriver.node.publishing import recorder_of
-from dradriver.node.service import ClaimService
-from dradriver.node.traffic import Traffic
+from dradriver.node.devices.discovery import Discovery
+from dradriver.node.devices.inventory import Inventory
+from dradriver.node.devices.publishing import recorder_of
+from dradriver.node.driver_calls import DriverCalls
+from dradriver.node.kubelet.dra_service import ClaimService
+from dradriver.node.kubelet.in_flight import Traffic
+from dradriver.node.reporting.claim_outcomes import Outcomes
+from dradriver.node.reporting.events import Announcements
+from dradriver.node.reporting.metrics import Metrics
 from tests.unit.node.world import DRIVER, NODE, LampDriver, World, allocated, ref
 
 WRONG: dict[str, Callable[[], PreparedDevice]] = {

@@ -16,9 +16,9 @@ from dradriver.driver import AllocatedDevice, Claim, Config, PreparedDevice
 from dradriver.errors import DraError
 from dradriver.kube.errors import Invalid
 from dradriver.model.cdi import ContainerEdits, Hook
-from dradriver.node.log_fields import log_fields
-from dradriver.node.records import ClaimRecord, RecordedAnswer, RecordedDevice
-from dradriver.node.redaction import HIDDEN, hidden, redacted, where
+from dradriver.node.reporting.log_context import log_fields
+from dradriver.node.reporting.redaction import HIDDEN, hidden, redacted, where
+from dradriver.node.state.records import ClaimRecord, RecordedAnswer, RecordedDevice
 from dradriver.runner import logs
 from dradriver.wire import dra_v1
 from dradriver.wire.stubs import dra_v1_grpc

@@ -13,8 +13,9 @@ import pytest
 from dradriver.kube import Client
 from dradriver.model.device import Device
 from dradriver.model.pool import Pool
-from dradriver.node import Plugin, turns
-from dradriver.node.turns import Turns
+from dradriver.node import Plugin
+from dradriver.node.devices import publish_election
+from dradriver.node.devices.publish_election import Turns
 from tests.unit.node.plugin_world import notify
 from tests.unit.node.published_world import PoolDriver, config, sample, until
 from tests.unit.publish.conftest import World, a_world
@@ -25,7 +26,7 @@ NEW = Pool("lamps", (Device("new-0"), Device("new-1")))
 
 @pytest.fixture
 async def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
-    monkeypatch.setattr(turns, "_POLL_SECONDS", 0.02)
+    monkeypatch.setattr(publish_election, "_POLL_SECONDS", 0.02)
     async with a_world(tmp_path) as made:
         yield made
 
@@ -122,7 +123,8 @@ async def test_a_kubelet_that_restarts_decides_anew(world: World, tmp_path: Path
 
 async def test_kill_minus_nine_of_the_publishing_instance_gives_its_turn_to_the_other(tmp_path: Path) -> None:
     code = (
-        "import asyncio, sys; from pathlib import Path; from dradriver.node.turns import Turns\n"
+        "import asyncio, sys; from pathlib import Path; "
+        "from dradriver.node.devices.publish_election import Turns\n"
         "async def publish():\n"
         "    print('publishing', flush=True); await asyncio.Event().wait()\n"
         "async def main():\n"

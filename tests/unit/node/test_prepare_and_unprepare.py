@@ -9,8 +9,8 @@ from dradriver.driver import AllocatedDevice, Claim, PreparedDevice
 from dradriver.errors import DriverError, InvalidObjectError
 from dradriver.model.cdi import ContainerEdits, DeviceNode
 from dradriver.model.claim import DeviceResult
-from dradriver.node.claim_states import ClaimState
 from dradriver.node.errors import ClaimError, DeviceInUseError, InProgressError
+from dradriver.node.state.claim_states import ClaimState
 from tests.unit.node.world import DRIVER, NODE, Answers, LampConfig, LampDriver, World, allocated, ref
 
 

@@ -8,7 +8,7 @@ from dradriver.driver import Claim
 from dradriver.errors import DraError
 from dradriver.kube.errors import Unavailable
 from dradriver.model.claim import ResourceClaim
-from dradriver.node.claim_states import ClaimState
+from dradriver.node.state.claim_states import ClaimState
 from tests.unit.node.world import Answers, World, allocated
 
 

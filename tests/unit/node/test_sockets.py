@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dradriver.errors import UsageError
-from dradriver.node.sockets import MAX_PATH, Sockets, make_room
+from dradriver.node.kubelet.sockets import MAX_PATH, Sockets, make_room
 
 UID = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"
 KUBELET = Path("/var/lib/kubelet")

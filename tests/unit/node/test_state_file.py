@@ -14,14 +14,15 @@ from typing import Any
 import pytest
 
 from dradriver.errors import InvalidObjectError
-from dradriver.node import files, state_file
-from dradriver.node.claim_states import ClaimEvent, ClaimState, IllegalMoveError
 from dradriver.node.errors import StateError
-from dradriver.node.records import ClaimRecord, RecordedDevice, decode_record, encode_record
-from dradriver.node.report import node_status
-from dradriver.node.rows import Rows
-from dradriver.node.state import State
-from dradriver.node.state_schema import DamagedError, with_digest, without_digest
+from dradriver.node.files import atomic
+from dradriver.node.reporting.status import node_status
+from dradriver.node.state import database
+from dradriver.node.state.claim_states import ClaimEvent, ClaimState, IllegalMoveError
+from dradriver.node.state.records import ClaimRecord, RecordedDevice, decode_record, encode_record
+from dradriver.node.state.rows import Rows
+from dradriver.node.state.store import State
+from dradriver.node.state.tables import DamagedError, with_digest, without_digest
 from tests.unit.node.world import World, allocated
 
 
@@ -266,7 +267,7 @@ async def test_a_full_disk_at_the_spec_gives_the_device_back(
 
     async with world.running() as process:
         with monkeypatch.context() as disk:
-            disk.setattr(files, "write_atomically", full)
+            disk.setattr(atomic, "write_atomically", full)
             with pytest.raises(StateError, match=f"claim {claim.ref} .*can't be written.*No space left"):
                 await process.preparation.prepare(claim)
         assert await process.rows() == []
@@ -276,9 +277,9 @@ async def test_a_full_disk_at_the_spec_gives_the_device_back(
 
 def test_a_file_that_does_not_fit_leaves_the_old_one_and_no_half(tmp_path: Path) -> None:
     path = tmp_path / "spec.json"
-    files.write_atomically(path, b"old")
+    atomic.write_atomically(path, b"old")
     with no_file_may_grow(), pytest.raises(OSError, match="too large"):
-        files.write_atomically(path, b"x" * 1000)
+        atomic.write_atomically(path, b"x" * 1000)
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -292,7 +293,7 @@ async def handed_over() -> None:
 async def test_a_file_that_stays_locked_fails_all_who_wait_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(state_file, "_BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(database, "_BUSY_SECONDS", 0.05)
     state = await opened(tmp_path / "state.db")
     begun: list[int] = []
     transaction = State._transaction

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from dradriver.node.instance_file import Instance, read_instances
+from dradriver.node.reporting.instance_file import Instance, read_instances
 from tests.unit.node.plugin_world import Node, notify
 from tests.unit.node.world import DRIVER
 

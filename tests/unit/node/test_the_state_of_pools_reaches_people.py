@@ -9,7 +9,7 @@ from dradriver.model.counters import CounterConsumption, CounterSet
 from dradriver.model.device import Device
 from dradriver.model.pool import Pool
 from dradriver.node import Plugin
-from dradriver.node.pool_file import read_pools
+from dradriver.node.reporting.pool_file import read_pools
 from dradriver.publish import PoolState
 from tests.unit.node.published_world import PoolDriver, allocate, events, registered, sample, told, until
 from tests.unit.publish.conftest import DRIVER, World, a_world

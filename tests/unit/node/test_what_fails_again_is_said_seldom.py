@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from dradriver.node.repeats import Repeats
+from dradriver.node.reporting.deduplicate import Repeats
 
 
 class Clock:

@@ -9,7 +9,7 @@ from dradriver.model.cdi import ContainerEdits
 from dradriver.model.device import Device
 from dradriver.model.pool import Pool
 from dradriver.node import Plugin
-from dradriver.node.claim_states import ClaimState
+from dradriver.node.state.claim_states import ClaimState
 from dradriver.publish import PoolState
 from tests.unit.node.plugin_world import prepare
 from tests.unit.node.published_world import PoolDriver, allocate, registered, told, until

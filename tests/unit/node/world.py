@@ -31,20 +31,20 @@ from dradriver.model.meta import ObjectMeta
 from dradriver.model.nodes import NodeSelector
 from dradriver.model.pool import Pool
 from dradriver.model.slices import ResourceSlice
-from dradriver.node.calls import DriverCalls
-from dradriver.node.cdi import CdiDirectory, CdiNames
-from dradriver.node.claim_files import ClaimFiles
-from dradriver.node.inventory import Inventory
-from dradriver.node.locks import ClaimLocks
-from dradriver.node.metadata import MetadataDirectory
-from dradriver.node.metrics import Metrics
-from dradriver.node.preparation import Preparation, Stores
-from dradriver.node.reconcile import Reconciler
-from dradriver.node.records import ClaimRef, PreparedClaimRecord
-from dradriver.node.rows import Rows
-from dradriver.node.shared_pools import look_up_pools
-from dradriver.node.state import State
-from dradriver.node.steps import Observer, unobserved
+from dradriver.node.claims.crash_points import Observer, unobserved
+from dradriver.node.claims.prepare import Preparation, Stores
+from dradriver.node.claims.reconcile import Reconciler
+from dradriver.node.devices.inventory import Inventory
+from dradriver.node.devices.shared_pools import look_up_pools
+from dradriver.node.driver_calls import DriverCalls
+from dradriver.node.files.cdi import CdiDirectory, CdiNames
+from dradriver.node.files.claim_files import ClaimFiles
+from dradriver.node.files.metadata import MetadataDirectory
+from dradriver.node.reporting.metrics import Metrics
+from dradriver.node.state.locks import ClaimLocks
+from dradriver.node.state.records import ClaimRef, PreparedClaimRecord
+from dradriver.node.state.rows import Rows
+from dradriver.node.state.store import State
 
 T = TypeVar("T")
 

@@ -17,9 +17,9 @@ from dradriver.conditions.answers import listed_attachments
 from dradriver.driver import BindingDriver, Driver
 from dradriver.driver.code_places import defined_at
 from dradriver.errors import DraError
-from dradriver.node.calls import Calls
-from dradriver.node.health import HealthMonitor
-from dradriver.node.metrics import Metrics
+from dradriver.node.driver_calls import Calls
+from dradriver.node.kubelet.health_service import HealthMonitor
+from dradriver.node.reporting.metrics import Metrics
 from dradriver.runner import entry, launch, load_any
 from dradriver.testing import Harness
 

@@ -11,7 +11,7 @@ import pytest
 
 from dradriver.driver import Claim
 from dradriver.model.cdi import ContainerEdits
-from dradriver.node.log_fields import log_fields
+from dradriver.node.reporting.log_context import log_fields
 from dradriver.runner import logs
 from dradriver.runner.logs import TextFormatter
 from tests.unit.node.plugin_world import Node, prepare

@@ -1,0 +1,112 @@
+"""Whether a claim may be recorded beside those that are, by what is known of its devices now or was before."""
+
+from collections import ChainMap
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import msgspec
+
+from dradriver.model.counters import CounterSet
+from dradriver.model.device import Capacity, Device
+from dradriver.node.claims.conflicts import CounterSets, refusals, unknowns
+from dradriver.node.claims.device_holds import Holder
+from dradriver.node.devices.inventory import Inventory
+from dradriver.node.errors import ClaimError, DeviceInUseError
+from dradriver.node.state.recorded_offers import Offer
+from dradriver.node.state.records import ClaimRecord, RecordedDevice, encode_record
+from dradriver.node.state.rows import Rows
+
+__all__ = ["Acceptance"]
+
+_Capacities: TypeAlias = dict[tuple[str, str], Mapping[str, Capacity]]
+
+
+class Acceptance:
+    """Checks claims of one driver inside the transaction that records them, so two can't both pass.
+
+    What the driver offers is kept in the same transaction: whatever was there when a claim was recorded is
+    known later, in another process too.
+
+    Args:
+        driver: the driver's name.
+        inventory: what the driver offers.
+    """
+
+    def __init__(self, driver: str, inventory: Inventory) -> None:
+        self._driver = driver
+        self._inventory = inventory
+        self._of: Mapping[tuple[str, str], Device] = {}
+        self._offer = Offer({}, {})
+        self._holders: dict[str, tuple[ClaimRecord, Holder]] = {}
+
+    def accepted(self, wanted: ClaimRecord, rows: Rows) -> ClaimRecord:
+        """The claim as it is to be recorded.
+
+        Raises:
+            DeviceInUseError: it collides with claims that are recorded.
+            ClaimError: too little is known of a device to say that it does not.
+            InvalidObjectError: the driver's device is of wrong types, so it can't be recorded.
+        """
+        encode_record(wanted)  # before anything is compared with it
+        wanted = self._with_consumption(wanted, rows)
+        holder, held, counter_sets = self._situation(wanted, rows)
+        if reasons := refusals(holder, held, counter_sets, self._capacities(wanted, rows)):
+            raise DeviceInUseError("; ".join(reasons))
+        if reasons := unknowns(holder, held, counter_sets):
+            raise ClaimError("; ".join(reasons))
+        self._keep(rows)
+        return wanted
+
+    def held(self, wanted: ClaimRecord, rows: Rows) -> ClaimRecord:
+        """The same of a claim that may have been prepared already: what is not known of it keeps others away.
+
+        Raises:
+            DeviceInUseError: it collides with claims that are recorded.
+        """
+        wanted = self._with_consumption(wanted, rows)
+        holder, held, counter_sets = self._situation(wanted, rows)
+        if reasons := refusals(holder, held, counter_sets):
+            raise DeviceInUseError("; ".join(reasons))
+        return wanted
+
+    def _situation(self, wanted: ClaimRecord, rows: Rows) -> tuple[Holder, list[Holder], CounterSets]:
+        pools = sorted({device.pool for device in wanted.devices})
+        offered: dict[tuple[str, str], CounterSet] = dict(self._inventory.counter_sets)
+        counter_sets = ChainMap(offered, rows.offers.counter_sets(pools))
+        return wanted.holder(self._driver), self._held(rows), counter_sets
+
+    def _held(self, rows: Rows) -> list[Holder]:
+        """What the recorded claims hold; made anew for those that have changed since it was asked last."""
+        before, self._holders = self._holders, {}
+        for row in rows.each():
+            record, holder = before.get(row.uid, (None, None))
+            if holder is None or record is not row.record:
+                holder = row.record.holder(self._driver)
+            self._holders[row.uid] = (row.record, holder)
+        return [holder for _, holder in self._holders.values()]
+
+    def _with_consumption(self, wanted: ClaimRecord, rows: Rows) -> ClaimRecord:
+        def known(device: RecordedDevice) -> RecordedDevice:
+            before = rows.offers.device(device.pool, device.device) if device.consumes_unknown else None
+            if before is None:
+                return device
+            return msgspec.structs.replace(device, consumes=before.consumes_counters, consumes_unknown=False)
+
+        return msgspec.structs.replace(wanted, devices=[known(device) for device in wanted.devices])
+
+    def _capacities(self, wanted: ClaimRecord, rows: Rows) -> _Capacities:
+        """What the devices have of which the claim wants shares."""
+        found: _Capacities = {}
+        for each in wanted.devices:
+            device = self._inventory.device(each.pool, each.device) if each.share_id else None
+            if each.share_id and device is None:
+                device = rows.offers.device(each.pool, each.device)
+            if device is not None:
+                found[each.pool, each.device] = device.capacity
+        return found
+
+    def _keep(self, rows: Rows) -> None:
+        devices = self._inventory.devices
+        if devices is not self._of:
+            self._of, self._offer = devices, Offer(devices, self._inventory.counter_sets)
+        rows.offers.keep(self._offer)

@@ -1,0 +1,177 @@
+"""The last line of defense: which devices may be prepared beside those that already are.
+
+Whatever the control plane allocated, no device is prepared for two claims, no counter set is overdrawn
+(KEP-4815), and devices that consume from one counter set share a compatibility group (KEP-5963). What a held
+device consumes, and its groups, are those recorded when it was prepared. Admin access only looks, and shares
+of one device (KEP-5075) are told apart by their share IDs, consume counters once, and together take no more of
+a capacity than the device has.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from types import MappingProxyType
+from typing import TypeAlias
+
+from dradriver.model.claim import DeviceId
+from dradriver.model.counters import CounterConsumption, CounterSet
+from dradriver.node.claims.device_holds import Hold, Holder
+from dradriver.node.claims.shared_capacities import Capacities, capacity_refusals
+
+__all__ = ["CounterSets", "refusals", "unknowns"]
+
+CounterSets: TypeAlias = Mapping[tuple[str, str], CounterSet]
+"""Counter sets by pool and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """What one device takes of one counter set."""
+
+    claim: str
+    device: DeviceId
+    consumption: CounterConsumption
+
+
+def refusals(
+    wanted: Holder,
+    held: Sequence[Holder],
+    counter_sets: CounterSets,
+    capacities: Capacities = MappingProxyType({}),
+) -> list[str]:
+    """Why the wanted devices can't be prepared now, one sentence a reason; empty when they can.
+
+    Args:
+        wanted: the claim to prepare.
+        held: every other claim that is recorded on this node.
+        counter_sets: what the counter sets of the pools hold now, or held when they were last seen.
+        capacities: the same of the devices' capacities.
+    """
+    return [
+        *_taken(wanted, held),
+        *chain.from_iterable(
+            chain(_overdrawn(wanted.claim, key, uses, counter_sets), _incompatible(wanted.claim, key, uses))
+            for key, uses in _uses(wanted, held).items()
+        ),
+        *capacity_refusals(wanted, held, capacities),
+    ]
+
+
+def unknowns(wanted: Holder, held: Sequence[Holder], counter_sets: CounterSets) -> list[str]:
+    """What would have to be known to say that nothing is overdrawn or mixed; empty when all of it is.
+
+    Not to know is not to consume nothing: such a claim waits until the driver offers the device again.
+    """
+    counting = {pool for pool, _ in counter_sets}
+    counting |= {hold.id.pool for holder in (*held, wanted) for hold in holder.holds if hold.consumes}
+    taken_from = {hold.id.pool for hold in wanted.holds if hold.consumes and not hold.admin_access}
+    return [
+        *(
+            f"the driver offers no device {hold.id}, and it is not known what that takes of the counter sets "
+            f"of pool {hold.id.pool!r}: claim {wanted.claim} can't be prepared"
+            for hold in wanted.holds
+            if hold.consumes is None and not hold.admin_access and hold.id.pool in counting
+        ),
+        *(
+            f"it is not known what device {hold.id} of claim {holder.claim} takes of the counter sets of pool "
+            f"{hold.id.pool!r}: claim {wanted.claim}, which takes from them too, can't be prepared"
+            for holder in (held if taken_from else ())
+            for hold in holder.holds
+            if hold.consumes is None and not hold.admin_access and hold.id.pool in taken_from
+        ),
+        *(
+            f"the driver offers no counter set {key[1]!r} in pool {key[0]!r}, and it is not known what it "
+            f"holds: claim {wanted.claim}, which takes from it, can't be prepared"
+            for key in sorted(_uses(wanted, ()))
+            if key not in counter_sets
+        ),
+    ]
+
+
+def _taken(wanted: Holder, others: Iterable[Holder]) -> Iterator[str]:
+    seen: dict[tuple[str, str], list[tuple[str, DeviceId]]] = {_device(hold): [] for hold in wanted.holds}
+    for holder in (*others, wanted):
+        for hold in holder.holds:
+            users = None if hold.admin_access else seen.get(_device(hold))
+            if users is None:
+                continue
+            if holder is wanted:
+                yield from (
+                    f"device {hold.id} is prepared for claim {claim}, so not for claim {wanted.claim}"
+                    for claim, other in users
+                    if not _separate_shares(hold.id, other)
+                )
+            users.append((holder.claim, hold.id))
+
+
+def _device(hold: Hold) -> tuple[str, str]:
+    return hold.id.pool, hold.id.device
+
+
+def _separate_shares(one: DeviceId, other: DeviceId) -> bool:
+    return bool(one.share_id and other.share_id and one.share_id != other.share_id)
+
+
+def _uses(wanted: Holder, others: Iterable[Holder]) -> dict[tuple[str, str], list[_Use]]:
+    """What is taken of each counter set that the wanted devices take from; a shared device counts once."""
+    touched = {
+        (hold.id.pool, consumption.counter_set)
+        for hold in wanted.holds
+        if not hold.admin_access
+        for consumption in hold.consumes or ()
+    }
+    uses: dict[tuple[str, str], list[_Use]] = {key: [] for key in touched}
+    counted: set[tuple[str, str]] = set()
+    for holder in (*others, wanted) if touched else ():
+        for hold in holder.holds:
+            device = _device(hold)
+            if hold.admin_access or device in counted:
+                continue
+            counted.add(device)
+            for consumption in hold.consumes or ():
+                if (key := (hold.id.pool, consumption.counter_set)) in touched:
+                    uses[key].append(_Use(holder.claim, hold.id, consumption))
+    return uses
+
+
+def _overdrawn(
+    claim: str, key: tuple[str, str], uses: Sequence[_Use], counter_sets: CounterSets
+) -> Iterator[str]:
+    counter_set = counter_sets.get(key)
+    if counter_set is None:
+        return  # one of the `unknowns`
+    for name, counter in counter_set.counters.items():
+        users = [use for use in uses if name in use.consumption.counters]
+        if not any(use.claim == claim for use in users):
+            continue
+        # Added up from the first, whose unit the total is then printed in.
+        first, *rest = (use.consumption.counters[name].value for use in users)
+        total = sum(rest, first)
+        if total > counter.value:
+            others = ", ".join(sorted({use.claim for use in users} - {claim})) or "no other claim"
+            yield (
+                f"counter {name!r} of counter set {key[1]!r} in pool {key[0]!r} would be overdrawn: "
+                f"claim {claim} and {others} together take {total} of {counter.value}"
+            )
+
+
+def _incompatible(claim: str, key: tuple[str, str], uses: Sequence[_Use]) -> Iterator[str]:
+    if not uses:
+        return
+    first, *rest = uses
+    common = set(first.consumption.compatibility_groups)
+    for use in rest:
+        groups = set(use.consumption.compatibility_groups)
+        # No groups at all go only with others that have none.
+        if bool(groups) != bool(first.consumption.compatibility_groups) or (groups and not common & groups):
+            yield (
+                f"device {use.device} of claim {use.claim} has no compatibility group in common with device "
+                f"{first.device} of claim {first.claim} on counter set {key[1]!r} in pool {key[0]!r}: "
+                f"{_groups(groups)} against {_groups(common)}, so claim {claim} can't be prepared"
+            )
+            return
+        common &= groups
+
+
+def _groups(groups: set[str]) -> str:
+    return ", ".join(sorted(groups)) or "none"

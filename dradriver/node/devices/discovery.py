@@ -1,0 +1,134 @@
+"""Asking the driver what it has: at start, now and then, and when it says that something changed."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Final
+
+from dradriver.driver.code_places import defined_at
+from dradriver.errors import DraError, DriverError
+from dradriver.model.pool import Pool
+from dradriver.node.devices.inventory import Inventory, as_pools
+from dradriver.node.driver_calls import Calls, subject_of
+from dradriver.node.reporting.metrics import Metrics
+from dradriver.publish.dropped import DroppedField
+
+__all__ = ["Discovery"]
+
+_log = logging.getLogger(__name__)
+
+_RETRY_SECONDS: Final = (1.0, 60.0)
+_SLOW_SECONDS: Final = (60.0, 3600.0)
+"""When a `discover()` that has not returned is told first, and the longest time until it is told again."""
+
+
+class Discovery:
+    """Keeps the inventory as the driver says: `run()` until cancelled.
+
+    Args:
+        calls: the driver.
+        node: the node's name, None in the control plane.
+        inventory: is told what was discovered.
+        publish: is told too; what is published stays as it is when discovering fails.
+        metrics: counts failures.
+        delay: seconds for which calls of `rediscover()` are gathered.
+    """
+
+    def __init__(
+        self,
+        calls: Calls,
+        node: str | None,
+        inventory: Inventory,
+        publish: Callable[[Sequence[Pool]], None],
+        metrics: Metrics,
+        delay: float,
+    ) -> None:
+        self._calls = calls
+        self._driver = calls.driver
+        self._node = node
+        self._inventory = inventory
+        self._publish = publish
+        self._metrics = metrics
+        self._delay = delay
+        self._asked = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._watching: asyncio.TimerHandle | None = None
+
+    def rediscover(self) -> None:
+        """The driver says that something changed; from any thread."""
+        self._loop.call_soon_threadsafe(self._asked.set)
+
+    async def run(self) -> None:
+        """Discovers for ever: on request, every `rescan_seconds`, and soon after a failure."""
+        retry, longest = _RETRY_SECONDS
+        while True:
+            self._asked.clear()
+            try:
+                pools = await self._discover()
+            except DraError as error:
+                _log.error("%s; what is published stays as it is, trying again in %g s", error, retry)
+                self._metrics.background_error("discover")
+                self._inventory.failed(error)
+                pause: float | None = retry
+                retry = min(retry * 2, longest)
+            else:
+                self._inventory.set(pools)
+                self._publish(pools)
+                pause, (retry, longest) = self._driver.rescan_seconds, _RETRY_SECONDS
+            await self._wait(pause)
+
+    async def fallback(self, pool: str, dropped: Collection[DroppedField]) -> list[Pool] | None:
+        """What to publish instead of a pool some of whose fields the server drops; None: nothing is offered."""
+        names = frozenset(map(_json_name, dropped))
+        try:
+            offered = await self._calls.call(self._driver.fallback, names)
+            pools = None if offered is None else await self._as_pools(offered, self._driver.fallback)
+        except DraError as error:
+            _log.error("%s; unsafe devices of pool %s are withdrawn", error, pool)
+            self._metrics.background_error("fallback")
+            return None
+        self._inventory.set_fallback(pools or [])
+        return pools
+
+    async def _discover(self) -> list[Pool]:
+        self._watch(self._loop.time(), _SLOW_SECONDS[0])
+        try:
+            discovered = await self._calls.call(self._driver.discover)
+        finally:
+            self._unwatch()
+        return await self._as_pools(discovered, self._driver.discover)
+
+    async def _as_pools(self, returned: Iterable[object], method: Callable[..., object]) -> list[Pool]:
+        # In a thread: there may be thousands, and a lazy list runs the author's code.
+        what, place = subject_of(self._driver, method), defined_at(method)
+        return await asyncio.to_thread(as_pools, returned, self._node, what, place)
+
+    def _watch(self, began: float, pause: float) -> None:
+        """Tells of a call that has not returned by then; nothing ends it, it may be what the hardware takes."""
+        self._watching = self._loop.call_later(pause, self._slow, began, pause)
+
+    def _unwatch(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+            self._watching = None
+
+    def _slow(self, began: float, pause: float) -> None:
+        seconds = self._loop.time() - began
+        error = DriverError(f"driver {self._driver.name}: discover() has not returned for {seconds:.0f} s")
+        _log.warning("%s; what is published stays as it is", error)
+        self._metrics.background_error("discover_slow")
+        self._inventory.failed(error)
+        self._watch(began, min(pause * 2, _SLOW_SECONDS[1]))
+
+    async def _wait(self, seconds: float | None) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._asked.wait()
+        except TimeoutError:
+            return
+        await asyncio.sleep(self._delay)  # a hot-plug comes as a burst of events
+
+
+def _json_name(dropped: DroppedField) -> str:
+    """`devices[].consumesCounters` is `consumesCounters` to authors."""
+    return dropped.field.rpartition(".")[2].removesuffix("[]")

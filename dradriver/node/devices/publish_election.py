@@ -1,0 +1,128 @@
+"""Which of several instances of a driver publishes (rolling update): the one that the kubelet registered last.
+
+Two instances may have different inventories, of which only one can stand in the slices. Everything is in locks
+on bytes of one file (`ofd`), so that nothing has to be put right when a process dies:
+
+| byte | who has it locked                                                                     |
+|------|---------------------------------------------------------------------------------------|
+| 0    | who is taking a ticket, for a moment                                                  |
+| 1    | who publishes; the next one waits until the one before it has stopped                 |
+| n    | the instance that holds ticket n: registered, alive; whoever comes later has a higher |
+
+Whoever has the highest ticket publishes. kill -9 of the publishing instance frees its bytes: the other one
+finds that its own ticket is the highest and takes over. kill -9 of the waiting one changes nothing. What is
+published stays as it is in between. An instance that is stopped by a signal (SIGSTOP) keeps its ticket, until
+its liveness probe ends it.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, Final
+
+from dradriver.aio.tasks import end
+from dradriver.node.state import byte_locks
+
+__all__ = ["FILE_NAME", "Turns"]
+
+_log = logging.getLogger(__name__)
+
+FILE_NAME: Final = "publisher.lock"
+_POLL_SECONDS: Final = 0.25
+_TAKING, _PUBLISHING, _FIRST = 0, 1, 2
+
+
+class Turns:
+    """One instance's part: `join()` and `leave()` as the kubelet says, `run()` until cancelled, `close()`.
+
+    Raises:
+        StateError: the lock file can't be opened.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = byte_locks.open_lock_file(path)
+        self._ticket: int | None = None
+        self._wants_ticket = False
+        self._news = asyncio.Event()
+        self.waiting = False
+        """Whether another instance publishes, and this one will after it."""
+
+    def join(self) -> None:
+        """The kubelet has registered this instance now, later than all others."""
+        self._wants_ticket = True
+        self._news.set()
+
+    def leave(self) -> None:
+        """The kubelet has refused this instance, or it is about to stop."""
+        self._wants_ticket = False
+        if self._ticket is not None:
+            byte_locks.free(self._file, self._ticket)
+            self._ticket = None
+        self._news.set()
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether another instance was registered later than this one."""
+        return self._ticket is not None and byte_locks.next_locked(self._file, self._ticket + 1) is not None
+
+    def close(self) -> None:
+        """Leaves the place to others."""
+        os.close(self._file)
+
+    async def run(self, publish: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Runs `publish` whenever it is this instance's turn, and cancels it when it is not any more.
+
+        Raises:
+            Exception: what `publish` raised.
+        """
+        while True:
+            await self._my_turn()
+            task = asyncio.create_task(publish(), name="publisher")
+            try:
+                while self._is_first() and not task.done():
+                    await self._pause()
+            finally:
+                await end({task})
+                byte_locks.free(self._file, _PUBLISHING)
+            if task.done() and not task.cancelled():
+                task.result()
+            if self._ticket is not None:
+                _log.info("another instance of the driver was registered later: it publishes from now on")
+
+    async def _my_turn(self) -> None:
+        while not (self._is_first() and byte_locks.take(self._file, _PUBLISHING)):
+            if self._ticket is not None and not self.waiting:
+                _log.info("another instance of the driver publishes: waiting for its end")
+                self.waiting = True
+            await self._pause()
+        self.waiting = False
+
+    async def _pause(self) -> None:
+        try:
+            async with asyncio.timeout(_POLL_SECONDS):
+                await self._news.wait()
+        except TimeoutError:
+            pass
+        self._news.clear()
+
+    def _is_first(self) -> bool:
+        if self._wants_ticket:
+            self._take_ticket()
+        return self._ticket is not None and not self.succeeded
+
+    def _take_ticket(self) -> None:
+        """A ticket higher than all that are held; the old one is given back after that."""
+        if not byte_locks.take(self._file, _TAKING):
+            return  # another one is taking his this very moment
+        highest = self._ticket or _FIRST - 1
+        while (other := byte_locks.next_locked(self._file, highest + 1)) is not None:
+            highest = other
+        if highest != self._ticket:
+            byte_locks.take(self._file, highest + 1)
+            if self._ticket is not None:
+                byte_locks.free(self._file, self._ticket)
+            self._ticket = highest + 1
+        byte_locks.free(self._file, _TAKING)
+        self._wants_ticket = False

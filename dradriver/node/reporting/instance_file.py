@@ -1,0 +1,126 @@
+"""Whether each instance of a driver is ready, in a small file of its own: `dradriver node status`.
+
+As with the pools' file nothing depends on it. It is written a moment after a change; a process that is killed
+leaves a file whose socket nobody serves: that instance is gone, and the next one's start removes the file.
+"""
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from dradriver.aio.tasks import settled
+from dradriver.node.errors import StateError
+from dradriver.node.files import atomic
+from dradriver.node.kubelet.sockets import is_served
+from dradriver.node.reporting.metrics import Metrics
+
+__all__ = ["Instance", "InstanceFile", "read_instances", "remove_left_instances"]
+
+_log = logging.getLogger(__name__)
+
+_ENDING: Final = ".instance.json"
+_SECONDS: Final = 1.0
+_NUMBERS: Final = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """What an instance last said of itself.
+
+    Attributes:
+        service: the socket on which the kubelet calls it.
+        missing: why it is not ready, empty if it is.
+        since: since when, seconds since the epoch.
+    """
+
+    service: str
+    missing: str
+    since: float
+
+    @property
+    def runs(self) -> bool:
+        """Whether a process serves the socket. Blocks, if not for long."""
+        return is_served(Path(self.service))
+
+
+def read_instances(data_dir: Path) -> list[Instance]:
+    """The instances of the driver of this data directory that run, or were killed; blocks on the disk.
+
+    Raises:
+        StateError: a file can't be read.
+    """
+    return [_read(path) for path in _paths(data_dir)]
+
+
+def remove_left_instances(data_dir: Path) -> None:
+    """Removes what killed instances left behind; blocks on the disk.
+
+    Raises:
+        OSError: a file can't be removed.
+    """
+    for path in _paths(data_dir):
+        try:
+            left = not _read(path).runs
+        except StateError:
+            left = True
+        if left:
+            atomic.remove(path)
+
+
+def _paths(data_dir: Path) -> list[Path]:
+    return sorted(path for path in data_dir.glob(f"*{_ENDING}") if not path.name.startswith("."))
+
+
+def _read(path: Path) -> Instance:
+    try:
+        return msgspec.json.decode(atomic.read(path), type=Instance)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise StateError(f"status of an instance {path} can't be read: {error}") from error
+
+
+class InstanceFile:
+    """Keeps the file of one instance: `run()` until it is cancelled, then `remove()`.
+
+    Args:
+        data_dir: the driver's data directory.
+        service: the instance's socket, whose name no other instance has.
+        missing: why it is not ready, empty when it is.
+        metrics: counts failures.
+    """
+
+    def __init__(self, data_dir: Path, service: Path, missing: Callable[[], str], metrics: Metrics) -> None:
+        self._path = data_dir / f"{service.stem}{_ENDING}"
+        self._service = service
+        self._missing = missing
+        self._metrics = metrics
+
+    async def run(self) -> None:
+        """Looks every second whether there is something new to say; a number that grows is nothing new."""
+        loop = asyncio.get_running_loop()
+        said: str | None = None
+        while True:
+            await asyncio.sleep(_SECONDS)
+            missing = self._missing()
+            if (new := _NUMBERS.sub("", missing)) == said:
+                continue
+            told = msgspec.json.encode(Instance(str(self._service), missing, time.time()))
+            said = new  # also if it can't be written: one line a change
+            try:
+                await settled(loop.run_in_executor(None, atomic.write_atomically, self._path, told))
+            except OSError as error:
+                _log.warning("readiness can't be written for `dradriver node status`: %s", error)
+                self._metrics.background_error("instance status")
+
+    async def remove(self) -> None:
+        """The instance ends; if its file can't be removed, the next one does it."""
+        try:
+            await asyncio.to_thread(atomic.remove, self._path)
+        except OSError as error:
+            _log.warning("%s can't be removed: %s", self._path, error)

@@ -1,0 +1,269 @@
+"""What the node plugin counts, in a Prometheus registry of its own; `docs/observe.md` lists it for people.
+
+Names end as those of other DRA drivers do (`requests_inflight`, `request_duration_seconds`, `prepared_devices`,
+`background_errors_total`), seconds are the unit, and every label has few values: no claim and no device is one.
+"""
+
+import platform
+import time
+from collections import Counter as Tally
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from itertools import product
+from types import MappingProxyType
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from dradriver.errors import DraError, DriverError, InvalidObjectError
+from dradriver.kube.errors import ApiError
+from dradriver.node.errors import ClaimError, DeviceInUseError, InProgressError, StateError
+from dradriver.node.state.claim_states import ClaimState
+from dradriver.node.state.records import PreparedClaimRecord
+from dradriver.publish.status import PoolState, PoolStatus, Writes
+
+__all__ = ["Metrics", "reason_of"]
+
+_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 45)
+"""The last is the kubelet's patience."""
+
+_OPERATIONS: Final = ("prepare", "unprepare")
+_RESULTS: Final = ("ok", "in_progress", "error")
+
+_STATES: Final = tuple(state for state in PoolState if state is not PoolState.REMOVED)
+
+_RECORDED: Final = tuple(state for state in ClaimState if state is not ClaimState.ABSENT)
+
+_WRITES: Final[Mapping[str, str]] = MappingProxyType(
+    {"creates": "create", "updates": "update", "deletes": "delete"}
+)
+
+_REASONS: Final[tuple[tuple[type[DraError], str], ...]] = (
+    (DeviceInUseError, "device_in_use"),
+    (ClaimError, "claim"),
+    (InvalidObjectError, "config"),
+    (StateError, "state"),
+    (ApiError, "api_server"),
+    (DriverError, "driver"),
+)
+"""The first that fits, the narrower before the wider."""
+
+
+def reason_of(error: Exception) -> str:
+    """Why a claim failed, as one of a few words."""
+    if isinstance(error, DraError) and isinstance(error.__cause__, ApiError):
+        return "api_server"
+    found = next((reason for kind, reason in _REASONS if isinstance(error, kind)), None)
+    return found or ("other" if isinstance(error, DraError) else "internal")
+
+
+class _Build(Collector):
+    """Which version runs; asked for late, because looking it up takes longer than everything else here."""
+
+    def __init__(self, driver: str) -> None:
+        self._driver = driver
+
+    def collect(self) -> Iterator[Metric]:
+        from importlib.metadata import version  # noqa: PLC0415
+
+        labels = ["driver", "version", "python_version"]
+        build = GaugeMetricFamily("dradriver_build_info", "1, with the versions that run.", labels=labels)
+        build.add_metric([self._driver, version("dradriver"), platform.python_version()], 1)
+        yield build
+
+
+class _Recorded(Collector):
+    """The claims on the node and their devices, read whenever the metrics are."""
+
+    def __init__(self, driver: str, read: Callable[[], Iterable[PreparedClaimRecord]]) -> None:
+        self._driver = driver
+        self._read = read
+
+    def collect(self) -> Iterator[Metric]:
+        devices = GaugeMetricFamily(
+            "dradriver_node_prepared_devices",
+            "Devices of claims that are recorded on this node.",
+            labels=["driver"],
+        )
+        claims = GaugeMetricFamily(
+            "dradriver_node_claims",
+            "Claims that are recorded on this node, by state; only prepared ones should stay.",
+            labels=["driver", "state"],
+        )
+        with suppress(StateError):  # absent is truer than 0
+            rows = list(self._read())
+            devices.add_metric([self._driver], sum(len(row.record.devices) for row in rows))
+            states = Tally(row.state for row in rows)
+            for state in _RECORDED:
+                claims.add_metric([self._driver, str(state)], states[state])
+        yield devices
+        yield claims
+
+
+class _Stuck(Collector):
+    """Attachments with which a binding driver does not come to an end, counted whenever metrics are read."""
+
+    def __init__(self, driver: str, read: Callable[[], Mapping[str, int]]) -> None:
+        self._driver = driver
+        self._read = read
+
+    def collect(self) -> Iterator[Metric]:
+        stuck = GaugeMetricFamily(
+            "dradriver_stuck_attachments",
+            "Devices whose attach takes too long, or whose detach failed and has to be called again.",
+            labels=["driver", "operation"],
+        )
+        for operation, count in self._read().items():
+            stuck.add_metric([self._driver, operation], count)
+        yield stuck
+
+
+class Metrics:
+    """The metrics of one plugin.
+
+    Attributes:
+        registry: what to expose.
+    """
+
+    def __init__(self, driver: str) -> None:
+        self.registry = CollectorRegistry()
+        self._driver = driver
+        ProcessCollector(registry=self.registry)
+        self.registry.register(_Build(driver))
+        seconds = Histogram(
+            "dradriver_node_request_duration_seconds",
+            "Seconds to prepare or unprepare one claim of a kubelet's call, its lookup included.",
+            ["driver", "operation", "result"],
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        in_flight = self._gauge(
+            "dradriver_node_requests_inflight",
+            "Claims being prepared or unprepared for a waiting kubelet.",
+            "operation",
+        )
+        self._request_errors = self._counter(
+            "dradriver_node_request_errors_total",
+            "Claims that could not be prepared or unprepared, by the kind of reason.",
+            "operation",
+            "reason",
+        )
+        self._in_flight_of = {each: in_flight.labels(self._driver, each) for each in _OPERATIONS}
+        self._seconds_of = {
+            each: seconds.labels(self._driver, *each) for each in product(_OPERATIONS, _RESULTS)
+        }
+        self._registered = self._gauge(
+            "dradriver_node_registered", "1 while the kubelet has accepted the driver's registration."
+        )
+        self._errors = self._counter(
+            "dradriver_node_background_errors_total", "Errors of work that nobody waits for.", "source"
+        )
+        self._pool_state = self._gauge(
+            "dradriver_node_pool_state",
+            "1 for the state in which a pool stands, 0 for the others; none while another instance publishes.",
+            "pool",
+            "state",
+        )
+        self._pool_devices = self._gauge(
+            "dradriver_node_pool_devices", "Devices of the pool that are published.", "pool"
+        )
+        self._dropped = self._gauge(
+            "dradriver_node_pool_dropped_field",
+            "1 for each field of a pool that the API server does not store, and the feature gate that is off.",
+            "pool",
+            "field",
+            "gate",
+        )
+        self._results = self._counter(
+            "dradriver_node_publish_results_total",
+            "Tries to publish a pool, by the state in which they left it.",
+            "state",
+        )
+        self._writes = self._counter(
+            "dradriver_node_slice_writes_total", "ResourceSlices written.", "operation"
+        )
+        self._show_zeros()
+
+    def _gauge(self, name: str, told: str, *labels: str) -> Gauge:
+        return Gauge(name, told, ["driver", *labels], registry=self.registry)
+
+    def _counter(self, name: str, told: str, *labels: str) -> Counter:
+        return Counter(name, told, ["driver", *labels], registry=self.registry)
+
+    def _show_zeros(self) -> None:
+        """Series that are there from the start: a rate over one that appears with 1 misses the first."""
+        self._registered.labels(self._driver).set(0)
+        for state in PoolState:
+            self._results.labels(self._driver, str(state))
+        for operation in _WRITES.values():
+            self._writes.labels(self._driver, operation)
+
+    @contextmanager
+    def observed(self, operation: str) -> Iterator[None]:
+        """Counts and times one claim; `result` is ok, in_progress or error."""
+        in_flight = self._in_flight_of[operation]
+        in_flight.inc()
+        began = time.perf_counter()
+        result = "error"
+        try:
+            yield
+            result = "ok"
+        except InProgressError:
+            result = "in_progress"
+            raise
+        except Exception as error:
+            self._request_errors.labels(self._driver, operation, reason_of(error)).inc()
+            raise
+        finally:
+            in_flight.dec()
+            self._seconds_of[operation, result].observe(time.perf_counter() - began)
+
+    def background_error(self, source: str) -> None:
+        """Something failed that nobody waits for."""
+        self._errors.labels(self._driver, source).inc()
+
+    def set_registered(self, *, registered: bool) -> None:
+        """What the kubelet said last."""
+        self._registered.labels(self._driver).set(int(registered))
+
+    def pool(self, before: PoolStatus | None, status: PoolStatus) -> None:
+        """A pool was tried; `before` is what the same publisher said of it last."""
+        self._results.labels(self._driver, str(status.state)).inc()
+        written = before.writes if before else Writes()
+        for field, operation in _WRITES.items():
+            count = getattr(status.writes, field) - getattr(written, field)
+            self._writes.labels(self._driver, operation).inc(max(0, count))
+        if before is not None:
+            self._forget_dropped(before)
+        if status.state is PoolState.REMOVED:
+            self.forget_pool(status)
+            return
+        for dropped in status.dropped:
+            self._dropped.labels(self._driver, status.pool, dropped.field, dropped.gate).set(1)
+        self._pool_devices.labels(self._driver, status.pool).set(status.devices)
+        for state in _STATES:
+            self._pool_state.labels(self._driver, status.pool, str(state)).set(int(state is status.state))
+
+    def forget_pool(self, last: PoolStatus) -> None:
+        """The pool is removed, or no longer this instance's to publish: drops its series."""
+        self._forget_dropped(last)
+        with suppress(KeyError):  # it may never have been shown
+            self._pool_devices.remove(self._driver, last.pool)
+        for state in _STATES:
+            with suppress(KeyError):
+                self._pool_state.remove(self._driver, last.pool, str(state))
+
+    def _forget_dropped(self, last: PoolStatus) -> None:
+        for dropped in last.dropped:
+            with suppress(KeyError):
+                self._dropped.remove(self._driver, last.pool, dropped.field, dropped.gate)
+
+    def show_recorded(self, read: Callable[[], Iterable[PreparedClaimRecord]]) -> None:
+        """Asks `read` for the recorded claims whenever the metrics are read; a `StateError` shows none."""
+        self.registry.register(_Recorded(self._driver, read))
+
+    def show_stuck(self, read: Callable[[], Mapping[str, int]]) -> None:
+        """Asks `read` for the attachments that are stuck, by operation, whenever the metrics are read."""
+        self.registry.register(_Stuck(self._driver, read))

@@ -1,0 +1,108 @@
+"""What becomes of the pools, told to people: metrics, the file for `dradriver node status`, events of the Node.
+
+The publisher itself logs each change. Nothing depends on what is told here, so no failure of it reaches the
+publisher; if the process dies, events that were not written yet are lost.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from dradriver.aio.tasks import settled
+from dradriver.node.reporting.events import Announcements, Reason
+from dradriver.node.reporting.metrics import Metrics
+from dradriver.node.reporting.pool_file import KnownPool, write_pools
+from dradriver.node.reporting.readiness import Readiness
+from dradriver.publish.status import PoolState, PoolStatus
+
+__all__ = ["PoolNews"]
+
+_log = logging.getLogger(__name__)
+
+_GATHER_SECONDS: Final = 0.05
+"""Pools come in bursts; the file is written once for all of them."""
+
+_REASONS: Final[Mapping[PoolState, Reason]] = MappingProxyType(
+    {
+        PoolState.REFUSED: "PoolRefused",
+        PoolState.HELD: "PoolHeld",
+        PoolState.UNSAFE_WITHDRAWN: "PoolWithdrawn",
+        PoolState.FALLBACK: "PoolFallback",
+    }
+)
+"""States that are worth an event, and its reason."""
+
+
+class PoolNews:
+    """Takes each status of a publisher: call it, from the loop.
+
+    `keep_file()` runs only while this instance publishes, because another one writes the same file in its turn.
+
+    Args:
+        data_dir: where the file is written.
+        metrics: counts and shows.
+        readiness: is told too.
+        announcements: writes the events.
+    """
+
+    def __init__(
+        self, data_dir: Path, metrics: Metrics, readiness: Readiness, announcements: Announcements
+    ) -> None:
+        self._data_dir = data_dir
+        self._metrics = metrics
+        self._readiness = readiness
+        self._announcements = announcements
+        self._pools: dict[str, KnownPool] = {}
+        self._said: dict[str, tuple[PoolState, str]] = {}
+        self._changed = asyncio.Event()
+
+    def __call__(self, status: PoolStatus) -> None:
+        """A pool was tried; its status may be the same as before."""
+        name, known = status.pool, self._pools.get(status.pool)
+        self._metrics.pool(known.status if known else None, status)
+        self._readiness.tried(status)
+        if status.state is PoolState.REMOVED:
+            self._pools.pop(name, None)
+            self._said.pop(name, None)
+        else:
+            same = known is not None and known.status.state is status.state
+            self._pools[name] = KnownPool(status, known.since if known and same else time.time())
+            self._say(status)
+        if known is None or known.status != status:
+            self._changed.set()
+
+    def forget(self) -> None:
+        """The publisher ends, and with it what it knew; the file keeps the last status of each pool."""
+        for known in self._pools.values():
+            self._metrics.forget_pool(known.status)
+        self._pools.clear()
+        self._changed.clear()
+
+    async def keep_file(self) -> None:
+        """Writes the file soon after each change, until cancelled; no write is under way after that."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._changed.wait()
+            await asyncio.sleep(_GATHER_SECONDS)
+            self._changed.clear()
+            try:
+                pools = list(self._pools.values())
+                await settled(loop.run_in_executor(None, write_pools, self._data_dir, pools))
+            except OSError as error:
+                _log.warning("the status of pools can't be written for `dradriver node status`: %s", error)
+                self._metrics.background_error("pool status")
+
+    def _say(self, status: PoolStatus) -> None:
+        """One event a change; a state that comes back after another try of the same is none."""
+        news = (status.state, status.message)
+        if status.state is PoolState.PENDING or self._said.get(status.pool) == news:
+            return
+        self._said[status.pool] = news
+        reason = _REASONS.get(status.state) or ("PoolFieldsDropped" if status.dropped else None)
+        if reason is not None:
+            held = f" (held by {', '.join(status.held_by)})" if status.held_by else ""
+            self._announcements.of_node(reason, f"pool {status.pool}: {status.message}{held}")

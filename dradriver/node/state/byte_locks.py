@@ -1,0 +1,53 @@
+"""Locks on bytes of a file that holds nothing: F_OFD_SETLK and F_OFD_GETLK of fcntl(2).
+
+They belong to an open file: the kernel releases them when it is closed or its process dies, whatever it died
+of. Asking never blocks, so the event loop may ask.
+"""
+
+import fcntl
+import os
+import struct
+from pathlib import Path
+from typing import Final
+
+from dradriver.node.errors import StateError
+from dradriver.node.files import atomic
+
+__all__ = ["free", "next_locked", "open_lock_file", "take"]
+
+# struct flock of Linux on 64-bit machines: l_type, l_whence, l_start, l_len, l_pid (0 for these locks).
+_FLOCK: Final = struct.Struct("hhqqi4x")
+_TO_THE_END: Final = 0
+
+
+def open_lock_file(path: Path) -> int:
+    """A descriptor of the file, which is made if needed; closing it releases its locks.
+
+    Raises:
+        StateError: it can't be opened.
+    """
+    try:
+        return atomic.open_lock(path)
+    except OSError as error:
+        raise StateError(f"lock file {path} can't be opened: {error}") from error
+
+
+def take(descriptor: int, place: int) -> bool:
+    """Locks the byte at `place`, unless another open file has it; says whether it is locked now."""
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, place, 1, 0))
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
+def free(descriptor: int, place: int) -> None:
+    """Releases the byte at `place`, locked or not."""
+    fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, place, 1, 0))
+
+
+def next_locked(descriptor: int, place: int) -> int | None:
+    """A byte at `place` or behind it that another open file has locked; None if there is none."""
+    asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, place, _TO_THE_END, 0)
+    kind, _, start, _, _ = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, asked))
+    return None if kind == fcntl.F_UNLCK else max(int(start), place)
