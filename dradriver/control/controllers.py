@@ -6,19 +6,19 @@ from types import TracebackType
 from typing import Self
 
 from dradriver.allocator import MAX_STEPS, ORDERED, Features, Order
-from dradriver.control.caches import Caches
-from dradriver.control.claims import ClaimController
-from dradriver.control.conditions import BINDING_TIMEOUT
-from dradriver.control.eviction_controller import NAME as EVICTION
-from dradriver.control.eviction_controller import EvictionController
-from dradriver.control.executor import Executor
+from dradriver.control.claims.controller import ClaimController
 from dradriver.control.extended import ScoringStrategy
-from dradriver.control.metrics import Metrics
-from dradriver.control.pool_controller import NAME as POOLS
-from dradriver.control.pool_controller import PoolController
-from dradriver.control.pools import Pools
-from dradriver.control.scheduler import Scheduler
+from dradriver.control.pools.controller import NAME as POOLS
+from dradriver.control.pools.controller import PoolController
+from dradriver.control.pools.pool_index import Pools
+from dradriver.control.runtime.caches import Caches
+from dradriver.control.runtime.executor import Executor
+from dradriver.control.runtime.metrics import Metrics
+from dradriver.control.scheduler.binding_conditions import BINDING_TIMEOUT
+from dradriver.control.scheduler.scheduler import Scheduler
 from dradriver.control.settings import SchedulerSettings
+from dradriver.control.taints.eviction_controller import NAME as EVICTION
+from dradriver.control.taints.eviction_controller import EvictionController
 from dradriver.kube import Client, EventRecorder
 
 __all__ = ["Controllers"]

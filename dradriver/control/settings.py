@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from dradriver.allocator import MAX_STEPS, ORDERED, Features, Order
-from dradriver.control.conditions import BINDING_TIMEOUT
 from dradriver.control.extended import ScoringStrategy
+from dradriver.control.scheduler.binding_conditions import BINDING_TIMEOUT
 
 __all__ = ["SchedulerSettings"]
 

@@ -5,8 +5,8 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dradriver.control.ownership import claim_step, pod_step
-from dradriver.control.pod_claims import reserved_for, used_names
+from dradriver.control.claims.ownership import claim_step, pod_step
+from dradriver.control.claims.pod_claims import reserved_for, used_names
 from dradriver.kube import ApiError
 from dradriver.testing import builders
 from tests.unit.control.world import World, cluster

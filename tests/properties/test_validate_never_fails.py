@@ -20,7 +20,7 @@ from dradriver.cli.partitions import counter_set_uses, drawing
 from dradriver.cli.simulation.run import Simulation
 from dradriver.cli.validation.command import findings
 from dradriver.cli.world import needs, read_world
-from dradriver.control.conditions import Patience
+from dradriver.control.scheduler.binding_conditions import Patience
 from dradriver.errors import DraError
 from dradriver.model.codec import builtins
 from dradriver.model.counters import CounterConsumption, CounterSet

@@ -15,7 +15,7 @@ from dradriver.control.extended import (
     share_of,
     special_for,
 )
-from dradriver.control.snapshot import holds
+from dradriver.control.scheduler.snapshot import holds
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.workload import Pod
 

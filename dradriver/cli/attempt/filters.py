@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from dradriver.allocator import Inventory
-from dradriver.control import node_filters, pod_anti_affinity
-from dradriver.control.snapshot import Snapshot, holds
+from dradriver.control.scheduler import node_filters, pod_anti_affinity
+from dradriver.control.scheduler.snapshot import Snapshot, holds
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.workload import Node, Pod
 

@@ -13,8 +13,8 @@ from dradriver.cli.explanation.report import Explanation
 from dradriver.cli.get.why import why_pending
 from dradriver.cli.progress import Progress
 from dradriver.cli.world import Need, World, pod_need
-from dradriver.control.conditions import Patience
 from dradriver.control.extended import amounts_of, completed
+from dradriver.control.scheduler.binding_conditions import Patience
 from dradriver.errors import NotFoundError
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.workload import Pod

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final, Literal, TypeAlias
 
 from dradriver.cli.output import age
-from dradriver.control.conditions import Patience, Readiness, Unready, readiness
+from dradriver.control.scheduler.binding_conditions import Patience, Readiness, Unready, readiness
 from dradriver.model.claim import DeviceId, ResourceClaim
 from dradriver.model.codec import rfc3339
 

@@ -12,7 +12,7 @@ from dradriver.cli.explanation.answers import Question, explain_claim, explain_p
 from dradriver.cli.explanation.report import Explanation
 from dradriver.cli.output import document, output_option, prose
 from dradriver.cli.world import WorldSource, world_options
-from dradriver.control.conditions import BINDING_TIMEOUT, Patience
+from dradriver.control.scheduler.binding_conditions import BINDING_TIMEOUT, Patience
 
 __all__ = ["explain"]
 

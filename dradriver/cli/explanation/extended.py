@@ -3,9 +3,9 @@
 from dradriver.allocator import Features, InUse, Inventory
 from dradriver.cli.attempt import serving_classes
 from dradriver.cli.world import World
-from dradriver.control.class_devices import devices_of
 from dradriver.control.extended import amounts_of, completed
 from dradriver.control.extended.findings import class_findings, pod_findings, serving_nodes
+from dradriver.control.pools.class_devices import devices_of
 from dradriver.model.workload import Pod
 
 __all__ = ["extended_remarks"]

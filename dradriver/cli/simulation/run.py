@@ -11,7 +11,7 @@ from dradriver.allocator import Node, Refusal
 from dradriver.allocator.placement import NoNodeFits, Placement
 from dradriver.cli.attempt import ExtendedResources, Filters, Settings, named_nodes, placer_of
 from dradriver.cli.world import Need, World
-from dradriver.control.pod_claims import consumer_of
+from dradriver.control.claims.pod_claims import consumer_of
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.workload import Pod
 

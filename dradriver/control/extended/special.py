@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
-from dradriver.control.actions import DeleteClaim, Release, RemoveFinalizer
+from dradriver.control.claims.generated_names import suffix
+from dradriver.control.claims.pod_claims import reserved_for
 from dradriver.control.extended.requests import Requests
-from dradriver.control.generated_names import suffix
-from dradriver.control.pod_claims import reserved_for
+from dradriver.control.runtime.actions import DeleteClaim, Release, RemoveFinalizer
 from dradriver.model.claim import (
     CLAIM_FINALIZER,
     EXTENDED_CLAIM_ANNOTATION,

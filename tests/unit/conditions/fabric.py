@@ -9,8 +9,8 @@ from typing import Any
 
 from dradriver.allocator import Features
 from dradriver.cluster.apiserver import ApiServer
-from dradriver.control.caches import Caches
 from dradriver.control.controllers import Controllers
+from dradriver.control.runtime.caches import Caches
 from dradriver.driver import AllocatedDevice, AttachError, Attachment, BindingClaim, BindingDriver
 from dradriver.kube import CLAIMS, CLASSES, NODES, PODS, TEMPLATES, Client, PatchKind
 from dradriver.model.claim import ResourceClaim

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dradriver.control.waiting import SeenConditions
+from dradriver.control.queueing.waiting import SeenConditions
 from dradriver.driver import AllocatedDevice, Attachment, BindingClaim
 from dradriver.kube import EVENTS
 from dradriver.model.meta import Condition

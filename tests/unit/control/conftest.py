@@ -8,7 +8,7 @@ from typing import TypeVar
 import pytest
 
 from dradriver.cluster.apiserver import ApiServer
-from dradriver.control.caches import Caches
+from dradriver.control.runtime.caches import Caches
 from dradriver.kube import CLASSES, NODES, PODS, SLICES, TEMPLATES, Client
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.workload import Pod

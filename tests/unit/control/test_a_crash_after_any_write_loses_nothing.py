@@ -5,8 +5,8 @@ from contextlib import suppress
 
 import pytest
 
+from dradriver.control.claims.ownership import pod_step
 from dradriver.control.extended import amounts_of
-from dradriver.control.ownership import pod_step
 from dradriver.testing import builders
 from tests.unit.control.extended_pods import container, gpu_class, pod
 from tests.unit.control.world import CrashError, World, cluster

@@ -13,10 +13,10 @@ from datetime import timedelta
 
 import pytest
 
-from dradriver.control.actions import LookUpPlan
+from dradriver.control.claims.ownership import claim_step, pod_step
+from dradriver.control.claims.pod_claims import reserved_for, used_names
 from dradriver.control.extended import amounts_of, is_special_for, owners_of
-from dradriver.control.ownership import claim_step, pod_step
-from dradriver.control.pod_claims import reserved_for, used_names
+from dradriver.control.runtime.actions import LookUpPlan
 from dradriver.testing import builders
 from tests.unit.control.extended_pods import container, gpu_class, plugin_node, pod
 from tests.unit.control.world import ATTACHED, FAILED, NOW, CrashError, World, cluster, slow_device

@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from dradriver.allocator import Refusal
-from dradriver.control import pipeline
-from dradriver.control.pipeline import schedule
-from dradriver.control.snapshot import Plan, Unschedulable
+from dradriver.control.scheduler import pipeline
+from dradriver.control.scheduler.pipeline import schedule
+from dradriver.control.scheduler.snapshot import Plan, Unschedulable
 from dradriver.model.claim import ConsumerReference, DeviceSubRequest
 from dradriver.model.counters import CounterConsumption
 from dradriver.model.device import Device

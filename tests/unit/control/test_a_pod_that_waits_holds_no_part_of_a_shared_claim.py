@@ -2,8 +2,8 @@
 
 import pytest
 
-from dradriver.control.ownership import claim_step, pod_step
-from dradriver.control.pod_claims import reserved_for
+from dradriver.control.claims.ownership import claim_step, pod_step
+from dradriver.control.claims.pod_claims import reserved_for
 from dradriver.testing import builders
 from tests.unit.control.world import World, cluster
 

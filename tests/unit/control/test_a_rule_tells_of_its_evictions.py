@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 from msgspec.structs import replace
 
-from dradriver.control.rule_status import Counts, condition_of, may_be_told_at
+from dradriver.control.taints.rule_status import Counts, condition_of, may_be_told_at
 from dradriver.model.device import Taint
 from dradriver.model.meta import ObjectMeta
 from dradriver.model.taint_rule import (

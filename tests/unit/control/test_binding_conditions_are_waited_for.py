@@ -6,12 +6,12 @@ from typing import cast
 import pytest
 from msgspec.structs import replace
 
-from dradriver.control.actions import Allocate, Bind, Nominate, Release, Reserve, Say, Step, Then
-from dradriver.control.binding import BindingFailed, next_step, unreserve
-from dradriver.control.conditions import Patience, Readiness, readiness
-from dradriver.control.pipeline import schedule
-from dradriver.control.snapshot import Plan, Unschedulable
-from dradriver.control.waiting import SeenConditions, Waits
+from dradriver.control.queueing.waiting import SeenConditions, Waits
+from dradriver.control.runtime.actions import Allocate, Bind, Nominate, Release, Reserve, Say, Step, Then
+from dradriver.control.scheduler.binding import BindingFailed, next_step, unreserve
+from dradriver.control.scheduler.binding_conditions import Patience, Readiness, readiness
+from dradriver.control.scheduler.pipeline import schedule
+from dradriver.control.scheduler.snapshot import Plan, Unschedulable
 from dradriver.kube import CLAIMS, Cache, Client
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.device import Device

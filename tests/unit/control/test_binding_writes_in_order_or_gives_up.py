@@ -3,10 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
-from dradriver.control.actions import AddFinalizer, Allocate, Bind, Release, Reserve
-from dradriver.control.binding import PlanFailed, next_step, unreserve
-from dradriver.control.pipeline import schedule
-from dradriver.control.snapshot import Plan
+from dradriver.control.runtime.actions import AddFinalizer, Allocate, Bind, Release, Reserve
+from dradriver.control.scheduler.binding import PlanFailed, next_step, unreserve
+from dradriver.control.scheduler.pipeline import schedule
+from dradriver.control.scheduler.snapshot import Plan
 from dradriver.model.claim import CLAIM_FINALIZER, ConsumerReference
 from dradriver.model.workload import Pod
 from dradriver.testing import builders

@@ -6,12 +6,12 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 import pytest
 
 from dradriver.allocator import ORDERED, PACKED, Features, Order
-from dradriver.control.actions import Say, Then
-from dradriver.control.caches import Caches
-from dradriver.control.executor import Executor
-from dradriver.control.metrics import Metrics
-from dradriver.control.pool_controller import NAME, PoolController, _Key
-from dradriver.control.pools import Pools
+from dradriver.control.pools.controller import NAME, PoolController, _Key
+from dradriver.control.pools.pool_index import Pools
+from dradriver.control.runtime.actions import Say, Then
+from dradriver.control.runtime.caches import Caches
+from dradriver.control.runtime.executor import Executor
+from dradriver.control.runtime.metrics import Metrics
 from dradriver.kube import SLICES, EventRecorder
 from dradriver.model.counters import CounterConsumption, CounterSet
 from dradriver.model.device import Device

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from dradriver.control.actions import Step, Then
+from dradriver.control.runtime.actions import Step, Then
 from tests.unit.control.test_what_wakes_a_waiting_pod import WAITING, Cluster
 
 REF = WAITING.ref

@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from dradriver.allocator.snapshot import groups_in_force, recorded_in_config
-from dradriver.control.actions import Allocate
-from dradriver.control.caches import Caches
-from dradriver.control.executor import Executor
+from dradriver.control.runtime.actions import Allocate
+from dradriver.control.runtime.caches import Caches
+from dradriver.control.runtime.executor import Executor
 from dradriver.errors import DraError
 from dradriver.kube import ApiError, Client, Conflict, EventRecorder
 from dradriver.model.claim import (

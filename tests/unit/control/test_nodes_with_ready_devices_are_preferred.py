@@ -7,10 +7,10 @@ import pytest
 
 from dradriver.allocator import Features, Inventory, allocate
 from dradriver.allocator.matching import Wanted
-from dradriver.control import pipeline
-from dradriver.control.pipeline import schedule
-from dradriver.control.ready_pools import ReadyPools
-from dradriver.control.snapshot import Plan
+from dradriver.control.pools.ready_pools import ReadyPools
+from dradriver.control.scheduler import pipeline
+from dradriver.control.scheduler.pipeline import schedule
+from dradriver.control.scheduler.snapshot import Plan
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.nodes import NodeSelector
 from dradriver.model.slices import ResourceSlice

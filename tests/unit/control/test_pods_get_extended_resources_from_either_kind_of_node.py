@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dradriver.control.actions import (
+from dradriver.control.extended import ScoringStrategy
+from dradriver.control.runtime.actions import (
     AddFinalizer,
     Allocate,
     Bind,
@@ -16,9 +17,8 @@ from dradriver.control.actions import (
     Release,
     RemoveFinalizer,
 )
-from dradriver.control.extended import ScoringStrategy
-from dradriver.control.pipeline import schedule
-from dradriver.control.snapshot import Plan, Unschedulable
+from dradriver.control.scheduler.pipeline import schedule
+from dradriver.control.scheduler.snapshot import Plan, Unschedulable
 from dradriver.model.claim import CLAIM_FINALIZER, EXTENDED_CLAIM_ANNOTATION, ResourceClaim
 from dradriver.model.quantity import Quantity
 from dradriver.model.workload import ExtendedResourceClaim, Pod, RequestMapping

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from dradriver.control.pipeline import schedule
-from dradriver.control.pod_anti_affinity import refusal
-from dradriver.control.snapshot import Plan, Snapshot
+from dradriver.control.scheduler.pipeline import schedule
+from dradriver.control.scheduler.pod_anti_affinity import refusal
+from dradriver.control.scheduler.snapshot import Plan, Snapshot
 from dradriver.model.codec import from_builtins
 from dradriver.model.workload import Pod
 from dradriver.testing import builders

@@ -2,8 +2,8 @@ from typing import Literal
 
 import pytest
 
-from dradriver.control.published_taints import PublishedTaints
-from dradriver.control.tainted_slices import TaintedSlices
+from dradriver.control.taints.published_taints import PublishedTaints
+from dradriver.control.taints.tainted_slices import TaintedSlices
 from dradriver.model.claim import DeviceId
 from dradriver.model.device import Device, Taint
 from dradriver.model.meta import ObjectMeta

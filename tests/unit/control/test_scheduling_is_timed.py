@@ -6,11 +6,11 @@ import pytest
 from prometheus_client.exposition import generate_latest
 
 from dradriver.cluster.apiserver import Fault
-from dradriver.control import scheduler as scheduler_module
-from dradriver.control.actions import Action, Allocate, Bind
 from dradriver.control.controllers import Controllers
-from dradriver.control.executor import Executor
-from dradriver.control.tries import Tries
+from dradriver.control.queueing.attempts import Tries
+from dradriver.control.runtime.actions import Action, Allocate, Bind
+from dradriver.control.runtime.executor import Executor
+from dradriver.control.scheduler import scheduler
 from dradriver.kube import CLAIMS, CLASSES, NODES, SLICES, PatchKind
 from dradriver.model.claim import ResourceClaim
 from dradriver.testing import builders
@@ -34,7 +34,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Planning, allocating and binding take their time."""
     clock = Clock()
-    execute, plan = Executor.execute, scheduler_module._plan
+    execute, plan = Executor.execute, scheduler._plan
 
     async def execute_slowly(self: Executor, action: Action) -> bool:
         clock.now += {Allocate: ALLOCATE, Bind: BIND}.get(type(action), 0.0)
@@ -46,7 +46,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
     monkeypatch.setattr(Tries, "now", staticmethod(lambda: clock.now))
     monkeypatch.setattr(Executor, "execute", execute_slowly)
-    monkeypatch.setattr(scheduler_module, "_plan", plan_slowly)
+    monkeypatch.setattr(scheduler, "_plan", plan_slowly)
     return clock
 
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from dradriver.control.eviction import EvictingTaint, pod_eviction
-from dradriver.control.pod_claims import consumer_of
+from dradriver.control.claims.pod_claims import consumer_of
+from dradriver.control.taints.eviction import EvictingTaint, pod_eviction
 from dradriver.model.claim import DeviceResult, DeviceToleration, ResourceClaim
 from dradriver.model.device import Taint
 from dradriver.model.workload import Pod, PodClaimStatus

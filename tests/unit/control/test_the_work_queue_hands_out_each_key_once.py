@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from dradriver.control.work_queue import WorkQueue
+from dradriver.control.runtime.work_queue import WorkQueue
 
 
 @pytest.fixture

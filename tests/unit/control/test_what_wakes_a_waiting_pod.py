@@ -10,12 +10,12 @@ from typing import TypeAlias, cast
 import pytest
 from msgspec.structs import replace
 
-from dradriver.control.caches import Caches
-from dradriver.control.executor import Executor
 from dradriver.control.extended import special_for
 from dradriver.control.extended.requests import Requests
-from dradriver.control.pools import Pools
-from dradriver.control.scheduler import Scheduler
+from dradriver.control.pools.pool_index import Pools
+from dradriver.control.runtime.caches import Caches
+from dradriver.control.runtime.executor import Executor
+from dradriver.control.scheduler.scheduler import Scheduler
 from dradriver.kube import Cache, Client, EventRecorder
 from dradriver.kube.cache import T
 from dradriver.model.claim import CLAIM_FINALIZER, ResourceClaim

@@ -11,17 +11,17 @@ from typing import Any
 from msgspec.structs import replace
 
 from dradriver.allocator import InUse, Inventory
-from dradriver.control import actions
-from dradriver.control.actions import Action, Report, Step, Then
-from dradriver.control.binding import PlanFailed, is_bound, next_step, settled, unreserve
-from dradriver.control.conditions import Patience
-from dradriver.control.doubts import Doubts
+from dradriver.control.claims.ownership import Objects, claim_step, pod_step
 from dradriver.control.extended import ClassesByResource, ScoringStrategy, amounts_of, is_special_for
-from dradriver.control.ownership import Objects, claim_step, pod_step
-from dradriver.control.pipeline import schedule
-from dradriver.control.promises import with_promises
-from dradriver.control.ready_pools import ReadyPools
-from dradriver.control.snapshot import Plan, Snapshot, Unschedulable
+from dradriver.control.pools.ready_pools import ReadyPools
+from dradriver.control.runtime import actions
+from dradriver.control.runtime.actions import Action, Report, Step, Then
+from dradriver.control.scheduler.assumed_allocations import with_promises
+from dradriver.control.scheduler.binding import PlanFailed, is_bound, next_step, settled, unreserve
+from dradriver.control.scheduler.binding_conditions import Patience
+from dradriver.control.scheduler.pipeline import schedule
+from dradriver.control.scheduler.snapshot import Plan, Snapshot, Unschedulable
+from dradriver.control.scheduler.unconfirmed_writes import Doubts
 from dradriver.errors import DraError
 from dradriver.kube import Unavailable
 from dradriver.model.claim import (

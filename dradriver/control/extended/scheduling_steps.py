@@ -9,8 +9,6 @@ minutes to attach.
 from collections.abc import Sequence
 from typing import Final
 
-from dradriver.control.class_devices import devices_of
-from dradriver.control.cycle import Cycle, NoNode, everywhere
 from dradriver.control.extended import (
     Special,
     Unservable,
@@ -22,6 +20,8 @@ from dradriver.control.extended import (
     special_for,
     usable_again,
 )
+from dradriver.control.pools.class_devices import devices_of
+from dradriver.control.scheduler.cycle import Cycle, NoNode, everywhere
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.workload import Node
 

@@ -11,10 +11,10 @@ from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 
 from dradriver.allocator.snapshot import has_groups, recorded_in_config
-from dradriver.control import actions
-from dradriver.control.caches import Caches
-from dradriver.control.pod_claims import pod_reference
-from dradriver.control.remembered import Remembered
+from dradriver.control.claims.pod_claims import pod_reference
+from dradriver.control.runtime import actions
+from dradriver.control.runtime.bounded_set import Remembered
+from dradriver.control.runtime.caches import Caches
 from dradriver.errors import DraError
 from dradriver.kube import (
     CLAIMS,

@@ -22,14 +22,14 @@ from typing import Final, TypeAlias
 from dradriver.allocator import Node as AllocationNode
 from dradriver.allocator import Refusal, allocate
 from dradriver.allocator.matching import Wanted
-from dradriver.control import extended_resources, node_filters, pod_anti_affinity
-from dradriver.control.actions import DeleteClaim, Release, RemoveFinalizer
-from dradriver.control.attempt_times import FilterTimes
-from dradriver.control.conditions import Readiness, readiness, requires
-from dradriver.control.cycle import Cycle, NoNode, everywhere
-from dradriver.control.extended import discard_step
-from dradriver.control.pod_claims import NotCreatedYet, Unusable, claims_of, reserved_for, used_names
-from dradriver.control.snapshot import UNDECIDED, Plan, Snapshot, Unschedulable
+from dradriver.control.claims.pod_claims import NotCreatedYet, Unusable, claims_of, reserved_for, used_names
+from dradriver.control.extended import discard_step, scheduling_steps
+from dradriver.control.queueing.attempt_times import FilterTimes
+from dradriver.control.runtime.actions import DeleteClaim, Release, RemoveFinalizer
+from dradriver.control.scheduler import node_filters, pod_anti_affinity
+from dradriver.control.scheduler.binding_conditions import Readiness, readiness, requires
+from dradriver.control.scheduler.cycle import Cycle, NoNode, everywhere
+from dradriver.control.scheduler.snapshot import UNDECIDED, Plan, Snapshot, Unschedulable
 from dradriver.model.claim import MAX_RESERVED_FOR, DeviceId
 from dradriver.model.workload import Node, Pod
 
@@ -126,7 +126,7 @@ def _nominated(cycle: Cycle, node: Node) -> bool:
 def _enough(cycle: Cycle, last: Node) -> bool:
     if _nominated(cycle, last):
         return True
-    if has_alternatives(cycle) or extended_resources.matter(cycle):
+    if has_alternatives(cycle) or scheduling_steps.matter(cycle):
         return False
     return ready_at_once(cycle, last) or not (cycle.snapshot.ready.selectors or ready_near(cycle))
 
@@ -135,7 +135,7 @@ def _may_be_better(cycle: Cycle, node: Node, compared: int) -> bool:
     """Whether a node is worth a look when others suit: with the same devices as they it is not."""
     if has_alternatives(cycle):
         return True
-    return compared < _COMPARED and (extended_resources.matter(cycle) or has_ready(cycle, node))
+    return compared < _COMPARED and (scheduling_steps.matter(cycle) or has_ready(cycle, node))
 
 
 def has_ready(cycle: Cycle, node: Node) -> bool:
@@ -217,7 +217,7 @@ def apart(cycle: Cycle, node: Node) -> str | None:
 def devices(cycle: Cycle, node: Node) -> str | None:
     """What is not allocated yet can be allocated on the node."""
     snapshot = cycle.snapshot
-    special = extended_resources.to_allocate(cycle, node)
+    special = scheduling_steps.to_allocate(cycle, node)
     wanted = [*cycle.to_allocate, *special]
     if not wanted:
         return None
@@ -311,7 +311,7 @@ def _plain(check: Callable[[Pod, Node], str | None]) -> _Filter:
 
 PRE_ENQUEUE: Final[tuple[_Check, ...]] = (gates, claims_exist)
 PRE_FILTER: Final[tuple[_Check, ...]] = (
-    extended_resources.find_claim,
+    scheduling_steps.find_claim,
     claims_usable,
     claims_can_get_ready,
 )
@@ -323,7 +323,7 @@ NODE_FILTERS: Final[tuple[_Filter, ...]] = (
     apart,
 )
 PLUGINS: Final[tuple[tuple[str, Callable[[Cycle], bool], tuple[_Filter, ...]], ...]] = (
-    ("NodeResourcesFit", extended_resources.asked, (extended_resources.served,)),
+    ("NodeResourcesFit", scheduling_steps.asked, (scheduling_steps.served,)),
     ("DynamicResources", lambda cycle: bool(cycle.claims or cycle.special), (available, devices)),
 )
 """The rest of Filter: Kubernetes' plugins for devices by name, which pods they concern, and their checks.
@@ -332,7 +332,7 @@ They are measured."""
 SCORE: Final[tuple[Callable[[Cycle, Node], int], ...]] = (
     preferred,
     ready_at_once,
-    extended_resources.filling,
+    scheduling_steps.filling,
 )
 """The earlier of them count more."""
 

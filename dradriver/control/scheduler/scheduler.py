@@ -23,9 +23,21 @@ from datetime import UTC, datetime
 from typing import Final
 
 from dradriver.allocator import InUse
-from dradriver.control.actions import Action, Bind, CreateClaim, LookUpPlan, Report, Step, Then
-from dradriver.control.attempt_times import FilterTimes, PreBindTimes
-from dradriver.control.binding import (
+from dradriver.control.claims.pod_claims import used_names
+from dradriver.control.extended import amounts_of, owners_of
+from dradriver.control.pools.pool_index import Pools
+from dradriver.control.queueing.attempt_times import FilterTimes, PreBindTimes
+from dradriver.control.queueing.attempts import Tries
+from dradriver.control.queueing.queueing_hints import asked_by, offered_by
+from dradriver.control.queueing.waiting import SeenConditions, Waits
+from dradriver.control.runtime.actions import Action, Bind, CreateClaim, LookUpPlan, Report, Step, Then
+from dradriver.control.runtime.caches import Caches, Index
+from dradriver.control.runtime.executor import Executor
+from dradriver.control.runtime.loop import Loop, Looping
+from dradriver.control.runtime.metrics import Metrics
+from dradriver.control.runtime.work_queue import WorkQueue
+from dradriver.control.scheduler.assumed_allocations import with_promises
+from dradriver.control.scheduler.binding import (
     BindingFailed,
     PlanFailed,
     WriteFailed,
@@ -34,23 +46,11 @@ from dradriver.control.binding import (
     settled,
     unreserve,
 )
-from dradriver.control.caches import Caches, Index
-from dradriver.control.cluster_view import ClusterView
-from dradriver.control.doubts import Doubts
-from dradriver.control.executor import Executor
-from dradriver.control.extended import amounts_of, owners_of
-from dradriver.control.interests import asked_by, offered_by
-from dradriver.control.loop import Loop, Looping
-from dradriver.control.metrics import Metrics
-from dradriver.control.pipeline import schedule
-from dradriver.control.pod_claims import used_names
-from dradriver.control.pools import Pools
-from dradriver.control.promises import with_promises
+from dradriver.control.scheduler.cluster_view import ClusterView
+from dradriver.control.scheduler.pipeline import schedule
+from dradriver.control.scheduler.snapshot import UNDECIDED, Plan, Snapshot, Unschedulable, holds
+from dradriver.control.scheduler.unconfirmed_writes import Doubts
 from dradriver.control.settings import SchedulerSettings
-from dradriver.control.snapshot import UNDECIDED, Plan, Snapshot, Unschedulable, holds
-from dradriver.control.tries import Tries
-from dradriver.control.waiting import SeenConditions, Waits
-from dradriver.control.work_queue import WorkQueue
 from dradriver.errors import DraError
 from dradriver.kube import ChangeKind
 from dradriver.model.claim import ResourceClaim

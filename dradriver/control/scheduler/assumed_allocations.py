@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from dradriver.control.snapshot import Plan
+from dradriver.control.scheduler.snapshot import Plan
 from dradriver.model.claim import Allocation, ResourceClaim
 
 __all__ = ["with_promises"]

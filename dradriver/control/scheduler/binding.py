@@ -14,7 +14,9 @@ from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
-from dradriver.control.actions import (
+from dradriver.control.claims.pod_claims import consumer_of, pod_reference, reserved_for
+from dradriver.control.extended import Special, discard_step, is_special_for
+from dradriver.control.runtime.actions import (
     AddFinalizer,
     Allocate,
     Bind,
@@ -29,10 +31,8 @@ from dradriver.control.actions import (
     Step,
     Then,
 )
-from dradriver.control.conditions import Patience, Readiness, Unready, readiness, requires
-from dradriver.control.extended import Special, discard_step, is_special_for
-from dradriver.control.pod_claims import consumer_of, pod_reference, reserved_for
-from dradriver.control.snapshot import Plan
+from dradriver.control.scheduler.binding_conditions import Patience, Readiness, Unready, readiness, requires
+from dradriver.control.scheduler.snapshot import Plan
 from dradriver.model.claim import CLAIM_FINALIZER, ResourceClaim
 from dradriver.model.workload import Pod
 

@@ -4,14 +4,14 @@ import logging
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from dradriver.control.actions import Action, CreateClaim, Step, Then
-from dradriver.control.caches import Caches, Index
-from dradriver.control.executor import Executor
-from dradriver.control.loop import Loop, Looping
-from dradriver.control.metrics import Metrics, asks_for_admin_access
-from dradriver.control.ownership import Objects, claim_step, pod_step
-from dradriver.control.pod_claims import is_done, used_names
-from dradriver.control.work_queue import WorkQueue
+from dradriver.control.claims.ownership import Objects, claim_step, pod_step
+from dradriver.control.claims.pod_claims import is_done, used_names
+from dradriver.control.runtime.actions import Action, CreateClaim, Step, Then
+from dradriver.control.runtime.caches import Caches, Index
+from dradriver.control.runtime.executor import Executor
+from dradriver.control.runtime.loop import Loop, Looping
+from dradriver.control.runtime.metrics import Metrics, asks_for_admin_access
+from dradriver.control.runtime.work_queue import WorkQueue
 from dradriver.errors import DraError
 from dradriver.kube import ChangeKind
 from dradriver.model.claim import ResourceClaim, ResourceClaimTemplate

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
-from dradriver.control.actions import (
+from dradriver.control.claims.generated_names import suffix
+from dradriver.control.claims.pod_claims import consumer_of, is_done, made_for, pod_reference, reserved_for
+from dradriver.control.runtime.actions import (
     CreateClaim,
     DeleteClaim,
     LookUpPod,
@@ -24,8 +26,6 @@ from dradriver.control.actions import (
     Step,
     Then,
 )
-from dradriver.control.generated_names import suffix
-from dradriver.control.pod_claims import consumer_of, is_done, made_for, pod_reference, reserved_for
 from dradriver.model.claim import (
     CLAIM_FINALIZER,
     POD_CLAIM_ANNOTATION,

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dradriver.control.attempt_times import FilterTimes
 from dradriver.control.extended import Special
-from dradriver.control.snapshot import Snapshot, Unschedulable
+from dradriver.control.queueing.attempt_times import FilterTimes
+from dradriver.control.scheduler.snapshot import Snapshot, Unschedulable
 from dradriver.model.claim import Allocation, DeviceId, ResourceClaim
 from dradriver.model.workload import Pod
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from dradriver.control.extended import amounts_of
-from dradriver.control.snapshot import holds
+from dradriver.control.scheduler.snapshot import holds
 from dradriver.kube import Cache, ChangeKind
 from dradriver.model.workload import Pod
 

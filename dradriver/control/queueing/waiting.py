@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from dradriver.control.actions import Say, Step, Then
-from dradriver.control.conditions import BINDING_TIMEOUT, Patience, readiness
-from dradriver.control.pod_claims import pod_reference
+from dradriver.control.claims.pod_claims import pod_reference
+from dradriver.control.runtime.actions import Say, Step, Then
+from dradriver.control.scheduler.binding_conditions import BINDING_TIMEOUT, Patience, readiness
 from dradriver.kube import Cache, ChangeKind
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.workload import Pod

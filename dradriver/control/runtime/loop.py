@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Hashable
 from types import TracebackType
 from typing import Final, Generic, Protocol, Self, TypeVar
 
-from dradriver.control.actions import Action, Step, Then
-from dradriver.control.work_queue import WorkQueue
+from dradriver.control.runtime.actions import Action, Step, Then
+from dradriver.control.runtime.work_queue import WorkQueue
 from dradriver.errors import DraError
 
 __all__ = ["Decider", "Loop", "Looping"]

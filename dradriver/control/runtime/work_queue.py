@@ -8,7 +8,7 @@ import time
 from collections.abc import Collection, Hashable
 from typing import Generic, TypeVar
 
-from dradriver.control.queue_metrics import QueueNumbers
+from dradriver.control.queueing.metrics import QueueNumbers
 from dradriver.kube.backoff import Backoff
 
 __all__ = ["WorkQueue"]

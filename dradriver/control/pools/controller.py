@@ -15,13 +15,13 @@ from typing import Final, NamedTuple, Self
 
 from dradriver.allocator import ORDERED, Features, Order
 from dradriver.allocator.inventory import PoolView
-from dradriver.control.actions import Say, Step, Then
-from dradriver.control.caches import Caches
-from dradriver.control.executor import Executor
-from dradriver.control.loop import Loop, Looping
-from dradriver.control.metrics import Metrics
-from dradriver.control.pools import Pools
-from dradriver.control.work_queue import WorkQueue
+from dradriver.control.pools.pool_index import Pools
+from dradriver.control.runtime.actions import Say, Step, Then
+from dradriver.control.runtime.caches import Caches
+from dradriver.control.runtime.executor import Executor
+from dradriver.control.runtime.loop import Loop, Looping
+from dradriver.control.runtime.metrics import Metrics
+from dradriver.control.runtime.work_queue import WorkQueue
 from dradriver.errors import DraError
 from dradriver.kube import SLICES, ChangeKind
 from dradriver.model.meta import ObjectReference

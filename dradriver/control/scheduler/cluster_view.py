@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Final
 
-from dradriver.control.caches import Caches, Index
-from dradriver.control.conditions import Patience
 from dradriver.control.extended import ClassesByResource, amounts_of, owners_of
-from dradriver.control.node_usage import NodeUsage
-from dradriver.control.pools import Pools
+from dradriver.control.extended.node_usage import NodeUsage
+from dradriver.control.pools.pool_index import Pools
+from dradriver.control.runtime.caches import Caches, Index
+from dradriver.control.scheduler.binding_conditions import Patience
+from dradriver.control.scheduler.snapshot import Plan, Snapshot, holds
 from dradriver.control.settings import SchedulerSettings
-from dradriver.control.snapshot import Plan, Snapshot, holds
 from dradriver.model.workload import Node, Pod
 
 __all__ = ["ClusterView"]

@@ -3,9 +3,9 @@
 import asyncio
 
 from dradriver.allocator import Inventory
-from dradriver.control.caches import Caches
-from dradriver.control.ready_pools import ReadyPools
-from dradriver.control.tainted_slices import TaintedSlices
+from dradriver.control.pools.ready_pools import ReadyPools
+from dradriver.control.runtime.caches import Caches
+from dradriver.control.taints.tainted_slices import TaintedSlices
 from dradriver.kube import ChangeKind
 from dradriver.model.taint_rule import DeviceTaintRule
 

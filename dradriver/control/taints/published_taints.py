@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from dradriver.control.eviction import EvictingTaint
+from dradriver.control.taints.eviction import EvictingTaint
 from dradriver.model.claim import DeviceId
 from dradriver.model.slices import ResourceSlice
 from dradriver.model.taint_rule import DeviceTaintRule

@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import Final
 
 from dradriver.allocator import MAX_STEPS, ORDERED, Features, InUse, Inventory, Order
-from dradriver.control.actions import DeleteClaim, Release, RemoveFinalizer
-from dradriver.control.conditions import Patience
 from dradriver.control.extended import ClassesByResource, ScoringStrategy, Special
-from dradriver.control.ready_pools import ReadyPools
+from dradriver.control.pools.ready_pools import ReadyPools
+from dradriver.control.runtime.actions import DeleteClaim, Release, RemoveFinalizer
+from dradriver.control.scheduler.binding_conditions import Patience
 from dradriver.model.claim import Allocation, ResourceClaim
 from dradriver.model.deviceclass import DeviceClass
 from dradriver.model.workload import Node, Pod

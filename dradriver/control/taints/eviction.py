@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
 
 from dradriver.allocator.taints import tolerates
-from dradriver.control.pod_claims import made_for, reserved_for
+from dradriver.control.claims.pod_claims import made_for, reserved_for
 from dradriver.model.claim import DeviceResult, ResourceClaim
 from dradriver.model.device import Taint
 from dradriver.model.workload import Pod

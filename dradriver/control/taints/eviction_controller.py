@@ -12,17 +12,17 @@ from typing import Final, Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from dradriver.control.actions import Action, Evict, Say, SetRuleCondition, Step, Then
-from dradriver.control.caches import Caches, Index
-from dradriver.control.eviction import EvictingTaint, Eviction, TaintsOf, pod_eviction
-from dradriver.control.executor import Executor
-from dradriver.control.loop import Loop, Looping
-from dradriver.control.metrics import Metrics
-from dradriver.control.pod_claims import pod_reference
-from dradriver.control.published_taints import PublishedTaints
-from dradriver.control.remembered import Remembered
-from dradriver.control.rule_status import STATUS_PERIOD, Counts, condition_of, may_be_told_at
-from dradriver.control.work_queue import WorkQueue
+from dradriver.control.claims.pod_claims import pod_reference
+from dradriver.control.runtime.actions import Action, Evict, Say, SetRuleCondition, Step, Then
+from dradriver.control.runtime.bounded_set import Remembered
+from dradriver.control.runtime.caches import Caches, Index
+from dradriver.control.runtime.executor import Executor
+from dradriver.control.runtime.loop import Loop, Looping
+from dradriver.control.runtime.metrics import Metrics
+from dradriver.control.runtime.work_queue import WorkQueue
+from dradriver.control.taints.eviction import EvictingTaint, Eviction, TaintsOf, pod_eviction
+from dradriver.control.taints.published_taints import PublishedTaints
+from dradriver.control.taints.rule_status import STATUS_PERIOD, Counts, condition_of, may_be_told_at
 from dradriver.errors import DraError
 from dradriver.kube import ChangeKind
 from dradriver.model.claim import DeviceResult, ResourceClaim
