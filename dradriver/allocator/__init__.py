@@ -18,16 +18,16 @@ from datetime import datetime
 from typing import Final
 
 from dradriver.allocator.attempt import attempt, wanted_by
-from dradriver.allocator.cel_selectors import CelSelectors
-from dradriver.allocator.explain import Kind, Reason, Refusal, Reporter
+from dradriver.allocator.explain.refusal import Kind, Reason, Refusal, Reporter
 from dradriver.allocator.features import Features
-from dradriver.allocator.inventory import Inventory, PooledDevice, PoolView
-from dradriver.allocator.nodes import Node
-from dradriver.allocator.order import ORDERED, ORDERS, PACKED, Order
+from dradriver.allocator.request.cel_selectors import CelSelectors
+from dradriver.allocator.request.selectors import Deriver, Matcher, SelectorProvider
 from dradriver.allocator.result import allocations_of
-from dradriver.allocator.selectors import Deriver, Matcher, SelectorProvider
-from dradriver.allocator.supply import Supply, offers_on
-from dradriver.allocator.use import InUse
+from dradriver.allocator.supply.devices_in_use import InUse
+from dradriver.allocator.supply.node_supply import Supply, offers_on
+from dradriver.allocator.supply.nodes import Node
+from dradriver.allocator.supply.order import ORDERED, ORDERS, PACKED, Order
+from dradriver.allocator.supply.pools import Inventory, PooledDevice, PoolView
 from dradriver.model.claim import Allocation, ResourceClaim
 from dradriver.model.deviceclass import DeviceClass
 
@@ -87,7 +87,7 @@ def allocate(  # noqa: PLR0913 - the snapshot has this many parts
         features: what is switched on.
         reporter: is told what the search does.
         now: the allocations' timestamp; None leaves it out.
-        order: in which order devices are tried, see `dradriver.allocator.order`.
+        order: in which order devices are tried, see `dradriver.allocator.supply.order`.
         selectors: how selectors are evaluated; CEL unless a test has another way.
         max_steps: how often a device may be tried before the answer is "undecided".
 

@@ -3,20 +3,20 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dradriver.allocator.asks import Request, requests_of
-from dradriver.allocator.candidates import Filter
-from dradriver.allocator.constraints import constraints_of
-from dradriver.allocator.explain import Reporter
+from dradriver.allocator.explain.refusal import Reporter
 from dradriver.allocator.features import Features
-from dradriver.allocator.nodes import Node
-from dradriver.allocator.order import Order, Preference
-from dradriver.allocator.plan import Planner
+from dradriver.allocator.request.constraints import constraints_of
+from dradriver.allocator.request.selectors import SelectorProvider
+from dradriver.allocator.request.subrequests import Request, requests_of
 from dradriver.allocator.result import Chosen
-from dradriver.allocator.search import Pick, Search
-from dradriver.allocator.selectors import SelectorProvider
-from dradriver.allocator.snapshot import declared_groups
-from dradriver.allocator.state import State
-from dradriver.allocator.supply import Supply
+from dradriver.allocator.search.candidates import Filter
+from dradriver.allocator.search.plan import Planner
+from dradriver.allocator.search.search import Pick, Search
+from dradriver.allocator.search.state import State
+from dradriver.allocator.supply.node_supply import Supply
+from dradriver.allocator.supply.nodes import Node
+from dradriver.allocator.supply.order import Order, Preference
+from dradriver.allocator.supply.recorded_groups import declared_groups
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.deviceclass import DeviceClass
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 
-from dradriver.allocator.asks import Ask
 from dradriver.allocator.features import Features
-from dradriver.allocator.nodes import Node, node_selector
-from dradriver.allocator.snapshot import GroupsBySet
+from dradriver.allocator.request.subrequests import Ask
+from dradriver.allocator.supply.nodes import Node, node_selector
+from dradriver.allocator.supply.recorded_groups import GroupsBySet
 from dradriver.model.claim import (
     Allocation,
     AllocationConfig,

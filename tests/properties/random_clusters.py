@@ -7,11 +7,11 @@ from typing import Any
 
 from dradriver.allocator import Features, InUse, Inventory, Node, Order, Refusal, allocate
 from dradriver.allocator.attempt import attempt, wanted_by
-from dradriver.allocator.cel_selectors import CelSelectors
-from dradriver.allocator.explain import Reporter
-from dradriver.allocator.order import Preference
+from dradriver.allocator.explain.refusal import Reporter
 from dradriver.allocator.placement import Placement, Placer
-from dradriver.allocator.supply import Supply, offers_on
+from dradriver.allocator.request.cel_selectors import CelSelectors
+from dradriver.allocator.supply.node_supply import Supply, offers_on
+from dradriver.allocator.supply.order import Preference
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.codec import from_builtins
 from dradriver.model.deviceclass import DeviceClass

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from dradriver.allocator.inventory import PoolView
+from dradriver.allocator.supply.pools import PoolView
 from dradriver.model.counters import MAX_COUNTER_SETS, MAX_SLICE_COUNTERS, CounterConsumption, CounterSet
 from dradriver.model.device import Device, Taint
 from dradriver.model.meta import ObjectMeta

@@ -12,10 +12,10 @@ from dradriver.allocator.placement import (
     Placement,
     Placer,
     blueprint,
+    claim_shapes,
     classes,
     fleet,
     placer,
-    wishes,
 )
 from dradriver.model.claim import ResourceClaim
 from tests.properties.random_clusters import MAKERS, Cluster, by_brute_force
@@ -38,7 +38,7 @@ def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is remembered is forgotten at once."""
     for module, limit in (
         (fleet, "_PARTS"), (fleet, "_PARTS_PER_SLICE"), (blueprint, "_STATES"), (blueprint, "_CANDIDATES"),
-        (classes, "_FORGOTTEN"), (classes, "_JOURNAL"), (wishes, "_VERDICTS"), (wishes, "_SLACK"),
+        (classes, "_FORGOTTEN"), (classes, "_JOURNAL"), (claim_shapes, "_VERDICTS"), (claim_shapes, "_SLACK"),
     ):  # fmt: skip
         monkeypatch.setattr(module, limit, 0)
     monkeypatch.setattr(placer, "_WISHES", 1)

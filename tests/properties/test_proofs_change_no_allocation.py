@@ -2,8 +2,8 @@
 
 import pytest
 
-from dradriver.allocator import search
-from dradriver.allocator.bounds import Bounds
+from dradriver.allocator.search import search
+from dradriver.allocator.search.bounds import Bounds
 from tests.conformance.brute_force import first_allocation
 from tests.properties.test_search_agrees_with_brute_force import as_triples, searched, tight
 from tests.unit.allocator.worlds import DRIVER, claim, devices, request, slice_, try_on

@@ -11,7 +11,7 @@ import pytest
 
 from dradriver.allocator import ORDERED, PACKED, Features, Order, Refusal
 from dradriver.allocator.placement import NoNodeFits, Placer
-from dradriver.allocator.snapshot import recorded_in_config
+from dradriver.allocator.supply.recorded_groups import recorded_in_config
 from dradriver.model.claim import (
     Allocation,
     ClaimStatus,

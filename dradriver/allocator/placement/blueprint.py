@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final, TypeAlias
 
-from dradriver.allocator.compatibility import ANY
 from dradriver.allocator.features import Features
-from dradriver.allocator.inventory import PooledDevice, PoolOnNode, PoolView
-from dradriver.allocator.packing import Cost, costs
+from dradriver.allocator.search.packing import Cost, costs
+from dradriver.allocator.supply.compatibility import ANY
+from dradriver.allocator.supply.pools import PooledDevice, PoolOnNode, PoolView
 
 __all__ = ["Blueprint", "ComponentState", "HeldBy", "Section", "Shape"]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Final
 
-from dradriver.allocator.placement.stock import Stock
+from dradriver.allocator.placement.node_signature import Stock
 
 __all__ = ["Classes", "NodeClass"]
 

@@ -16,7 +16,7 @@ from typing import TypeAlias, TypeVar
 
 from msgspec.structs import astuple, force_setattr
 
-from dradriver.allocator.inventory import offered_devices
+from dradriver.allocator.supply.pools import offered_devices
 from dradriver.model import names
 from dradriver.model.counters import CounterConsumption, CounterSet
 from dradriver.model.device import MAX_ATTRIBUTE_LENGTH, Attribute, Capacity, Device, Version

@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from dradriver.allocator.features import Features
-from dradriver.allocator.inventory import PoolOnNode, PoolView, PublishedPool, gather_slices
-from dradriver.allocator.nodes import Node, device_on_node
 from dradriver.allocator.placement.blueprint import Blueprint
 from dradriver.allocator.placement.classes import Classes, NodeClass
 from dradriver.allocator.placement.contents import Contents, Workshop
-from dradriver.allocator.placement.ledger import Ledger, Touched
+from dradriver.allocator.placement.node_signature import Entry, Reading, SharedPool, Stock, entries_of, key_of
 from dradriver.allocator.placement.pools import Names, NodePool
-from dradriver.allocator.placement.stock import Entry, Reading, SharedPool, Stock, entries_of, key_of
-from dradriver.allocator.use import PoolKey
+from dradriver.allocator.placement.usage_index import Ledger, Touched
+from dradriver.allocator.supply.devices_in_use import PoolKey
+from dradriver.allocator.supply.nodes import Node, device_on_node
+from dradriver.allocator.supply.pools import PoolOnNode, PoolView, PublishedPool, gather_slices
 from dradriver.model import names
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.names import qualify

@@ -18,15 +18,15 @@ from dradriver.allocator import (
     SelectorProvider,
 )
 from dradriver.allocator.attempt import attempt, wanted_by
+from dradriver.allocator.placement.claim_shapes import Choice, Fits, Wish
+from dradriver.allocator.placement.class_evaluator import Judge
 from dradriver.allocator.placement.classes import NodeClass
 from dradriver.allocator.placement.fleet import Fleet, Member
-from dradriver.allocator.placement.judge import Judge
+from dradriver.allocator.placement.node_signature import SharedPool
 from dradriver.allocator.placement.refusals import NoNodeFits, RefusedNodes, grouped
-from dradriver.allocator.placement.stock import SharedPool
-from dradriver.allocator.placement.wishes import Choice, Fits, Wish
 from dradriver.allocator.result import Chosen, allocations_of
-from dradriver.allocator.snapshot import declared_groups
-from dradriver.allocator.supply import Offer, Supply
+from dradriver.allocator.supply.node_supply import Offer, Supply
+from dradriver.allocator.supply.recorded_groups import declared_groups
 from dradriver.model.claim import Allocation, DeviceId, ResourceClaim
 from dradriver.model.codec import encode
 from dradriver.model.deviceclass import DeviceClass

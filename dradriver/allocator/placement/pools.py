@@ -4,13 +4,13 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import is_
 
-from dradriver.allocator.compatibility import ANY
-from dradriver.allocator.inventory import PoolOnNode, PoolView
 from dradriver.allocator.placement.blueprint import Blueprint, ComponentState
 from dradriver.allocator.placement.contents import Values
-from dradriver.allocator.placement.ledger import DeviceUse
-from dradriver.allocator.snapshot import GroupsBySet
-from dradriver.allocator.use import PoolKey, PoolUse
+from dradriver.allocator.placement.usage_index import DeviceUse
+from dradriver.allocator.supply.compatibility import ANY
+from dradriver.allocator.supply.devices_in_use import PoolKey, PoolUse
+from dradriver.allocator.supply.pools import PoolOnNode, PoolView
+from dradriver.allocator.supply.recorded_groups import GroupsBySet
 from dradriver.model.slices import ResourceSlice
 
 __all__ = ["Names", "NodePool"]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from dradriver.allocator.explain import Kind, Refusal
+from dradriver.allocator.explain.refusal import Kind, Refusal
 from dradriver.errors import DraError
 
 __all__ = ["NoNodeFits", "RefusedNodes", "grouped"]

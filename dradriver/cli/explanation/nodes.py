@@ -6,9 +6,9 @@ from functools import partial
 from typing import Literal, TypeAlias
 
 from dradriver.allocator import Reason
-from dradriver.allocator.explain import telling
+from dradriver.allocator.explain.refusal import telling
+from dradriver.allocator.explain.verdicts import NodeVerdict, RequestVerdict, verdict
 from dradriver.allocator.placement import Placer
-from dradriver.allocator.verdicts import NodeVerdict, RequestVerdict, verdict
 from dradriver.cli.attempt import ExtendedResources, Filters, anonymous, named_nodes
 from dradriver.cli.world import Need
 from dradriver.model.claim import DeviceId, ResourceClaim

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dradriver.allocator import Features, InUse, Inventory, Node, PooledDevice, PoolView
-from dradriver.allocator.supply import taken_of
-from dradriver.allocator.use import PoolUse
+from dradriver.allocator.supply.devices_in_use import PoolUse
+from dradriver.allocator.supply.node_supply import taken_of
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.quantity import Quantity
 

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from dradriver.allocator import PooledDevice
-from dradriver.allocator.cel_selectors import selector_view
+from dradriver.allocator.request.cel_selectors import selector_view
 from dradriver.cel import CelError, EvaluationError, Selector
 from dradriver.model.claim import DeviceId
 

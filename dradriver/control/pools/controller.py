@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from dradriver.allocator import ORDERED, Features, Order
-from dradriver.allocator.inventory import PoolView
+from dradriver.allocator.supply.pools import PoolView
 from dradriver.control.pools.pool_index import Pools
 from dradriver.control.runtime.actions import Say, Step, Then
 from dradriver.control.runtime.caches import Caches

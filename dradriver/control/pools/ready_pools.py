@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dradriver.allocator import Inventory, PooledDevice
-from dradriver.allocator.matching import Wanted
+from dradriver.allocator.request.matching import Wanted
 from dradriver.model.claim import DeviceId
 from dradriver.model.nodes import NodeSelector
 from dradriver.model.workload import Node

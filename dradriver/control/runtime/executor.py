@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 
-from dradriver.allocator.snapshot import has_groups, recorded_in_config
+from dradriver.allocator.supply.recorded_groups import has_groups, recorded_in_config
 from dradriver.control.claims.pod_claims import pod_reference
 from dradriver.control.runtime import actions
 from dradriver.control.runtime.bounded_set import Remembered

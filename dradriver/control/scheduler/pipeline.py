@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 
 from dradriver.allocator import Node as AllocationNode
 from dradriver.allocator import Refusal, allocate
-from dradriver.allocator.matching import Wanted
+from dradriver.allocator.request.matching import Wanted
 from dradriver.control.claims.pod_claims import NotCreatedYet, Unusable, claims_of, reserved_for, used_names
 from dradriver.control.extended import discard_step, scheduling_steps
 from dradriver.control.queueing.attempt_times import FilterTimes

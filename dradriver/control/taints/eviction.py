@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
 
-from dradriver.allocator.taints import tolerates
+from dradriver.allocator.request.tolerations import tolerates
 from dradriver.control.claims.pod_claims import made_for, reserved_for
 from dradriver.model.claim import DeviceResult, ResourceClaim
 from dradriver.model.device import Taint

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dradriver.allocator.compatibility import ANY, Groups
+from dradriver.allocator.supply.compatibility import ANY, Groups
 from dradriver.model.counters import CounterConsumption
 
 

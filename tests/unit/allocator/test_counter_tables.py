@@ -1,6 +1,6 @@
 """The counters of a pool in one row."""
 
-from dradriver.allocator.counters import CounterTable
+from dradriver.allocator.supply.counters import CounterTable
 from dradriver.model.counters import CounterConsumption, CounterSet
 from dradriver.model.device import Device
 

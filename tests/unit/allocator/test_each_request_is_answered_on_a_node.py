@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from dradriver.allocator import Features, InUse, Inventory, Node, allocate
-from dradriver.allocator.verdicts import NodeVerdict, verdict
+from dradriver.allocator.explain.verdicts import NodeVerdict, verdict
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.codec import from_builtins
 from dradriver.model.slices import ResourceSlice

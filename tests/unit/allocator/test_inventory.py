@@ -1,7 +1,7 @@
 """Which pools there are, and which of them can be used."""
 
 from dradriver.allocator import Features, Inventory, Node
-from dradriver.allocator.inventory import PoolView
+from dradriver.allocator.supply.pools import PoolView
 from tests.unit.allocator.worlds import DRIVER, NODE, slice_
 
 KEY = (DRIVER, "pool")

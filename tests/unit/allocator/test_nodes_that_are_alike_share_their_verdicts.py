@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from dradriver.allocator import PACKED, CelSelectors, Features, Node, Order, PooledDevice
-from dradriver.allocator.order import ORDERED
 from dradriver.allocator.placement import NoNodeFits, Placement, Placer
-from dradriver.allocator.selectors import Matcher
+from dradriver.allocator.request.selectors import Matcher
+from dradriver.allocator.supply.order import ORDERED
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.slices import ResourceSlice
 from tests.unit.allocator.worlds import CLASSES, DRIVER, claim, devices, request, slice_

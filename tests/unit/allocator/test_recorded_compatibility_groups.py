@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from dradriver.allocator import ORDERED, PACKED, Features, Order, Refusal
-from dradriver.allocator.snapshot import SNAPSHOT_DRIVER, groups_in_force, recorded_in_config
+from dradriver.allocator.supply.recorded_groups import SNAPSHOT_DRIVER, groups_in_force, recorded_in_config
 from dradriver.model.claim import (
     Allocation,
     AllocationConfig,

@@ -2,8 +2,9 @@
 
 import pytest
 
-from dradriver.allocator import CelSelectors, Inventory, cel_selectors
-from dradriver.allocator.inventory import PooledDevice
+from dradriver.allocator import CelSelectors, Inventory
+from dradriver.allocator.request import cel_selectors
+from dradriver.allocator.supply.pools import PooledDevice
 from dradriver.cel import SelectorDevice
 from dradriver.cel.errors import CompileError, EvaluationError
 from tests.unit.allocator.worlds import DRIVER, slice_

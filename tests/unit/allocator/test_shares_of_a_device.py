@@ -5,7 +5,7 @@ import re
 import pytest
 
 from dradriver.allocator import Features, Refusal
-from dradriver.allocator.capacity import CapacityError, consumed_capacity, obeys_policy
+from dradriver.allocator.supply.capacity import CapacityError, consumed_capacity, obeys_policy
 from dradriver.model.claim import ClaimStatus, DeviceResult, ResourceClaim
 from dradriver.model.codec import from_builtins
 from dradriver.model.device import Capacity

@@ -10,7 +10,7 @@ import yaml
 from msgspec.structs import replace
 
 from dradriver.allocator import Features, InUse, Inventory, Node, Refusal, allocate
-from dradriver.allocator.snapshot import SNAPSHOT_DRIVER
+from dradriver.allocator.supply.recorded_groups import SNAPSHOT_DRIVER
 from dradriver.model.claim import ClaimStatus, ResourceClaim
 from dradriver.model.codec import from_builtins
 from dradriver.model.deviceclass import DeviceClass

@@ -7,7 +7,7 @@ import pytest
 
 from dradriver.allocator import Features, Node, Refusal
 from dradriver.allocator.placement import NoNodeFits, Placer
-from dradriver.allocator.snapshot import SNAPSHOT_DRIVER
+from dradriver.allocator.supply.recorded_groups import SNAPSHOT_DRIVER
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.codec import from_builtins
 from dradriver.model.slices import ResourceSlice

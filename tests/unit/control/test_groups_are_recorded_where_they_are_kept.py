@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from dradriver.allocator.snapshot import groups_in_force, recorded_in_config
+from dradriver.allocator.supply.recorded_groups import groups_in_force, recorded_in_config
 from dradriver.control.runtime.actions import Allocate
 from dradriver.control.runtime.caches import Caches
 from dradriver.control.runtime.executor import Executor

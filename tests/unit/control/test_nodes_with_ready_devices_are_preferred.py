@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dradriver.allocator import Features, Inventory, allocate
-from dradriver.allocator.matching import Wanted
+from dradriver.allocator.request.matching import Wanted
 from dradriver.control.pools.ready_pools import ReadyPools
 from dradriver.control.scheduler import pipeline
 from dradriver.control.scheduler.pipeline import schedule

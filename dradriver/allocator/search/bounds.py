@@ -15,10 +15,10 @@ What is needed is computed for every suffix of the requests beforehand, so a che
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from dradriver.allocator.explain import Reason
-from dradriver.allocator.marks import EVERY_MARK
-from dradriver.allocator.plan import Plan, RequestPlan, kinds_of, too_few
-from dradriver.allocator.state import State
+from dradriver.allocator.explain.refusal import Reason
+from dradriver.allocator.search.exclusion_masks import EVERY_MARK
+from dradriver.allocator.search.plan import Plan, RequestPlan, kinds_of, too_few
+from dradriver.allocator.search.state import State
 
 __all__ = ["Bounds"]
 

@@ -7,8 +7,8 @@ first. Requests that may not have a device in common (`marks`) need together no 
 from collections.abc import Sequence
 from typing import Final
 
-from dradriver.allocator.plan import RequestPlan
-from dradriver.allocator.state import State
+from dradriver.allocator.search.plan import RequestPlan
+from dradriver.allocator.search.state import State
 
 __all__ = ["Crowds"]
 

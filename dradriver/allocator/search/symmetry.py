@@ -20,8 +20,8 @@ order, which is no restriction on the sets that are tried, so a dead end holds w
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeAlias
 
-from dradriver.allocator.plan import RequestPlan
-from dradriver.allocator.state import State
+from dradriver.allocator.search.plan import RequestPlan
+from dradriver.allocator.search.state import State
 
 __all__ = ["Choice", "Symmetry"]
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self, TypeAlias
 
-from dradriver.allocator.snapshot import GroupsByDevice, GroupsBySet, groups_in_force
+from dradriver.allocator.supply.recorded_groups import GroupsByDevice, GroupsBySet, groups_in_force
 from dradriver.model.claim import DeviceResult, ResourceClaim
 
 __all__ = ["InUse", "PoolKey", "PoolUse", "gathered"]

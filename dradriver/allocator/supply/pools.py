@@ -18,10 +18,10 @@ from typing import Self
 
 from msgspec.structs import replace
 
-from dradriver.allocator.counters import Consumption, CounterTable
 from dradriver.allocator.features import Features
-from dradriver.allocator.nodes import Node, slice_on_node
-from dradriver.allocator.use import PoolKey
+from dradriver.allocator.supply.counters import Consumption, CounterTable
+from dradriver.allocator.supply.devices_in_use import PoolKey
+from dradriver.allocator.supply.nodes import Node, slice_on_node
 from dradriver.model.claim import DeviceId
 from dradriver.model.counters import CounterSet
 from dradriver.model.device import Device

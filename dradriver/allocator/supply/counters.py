@@ -9,7 +9,7 @@ model, say) can be compared.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dradriver.allocator.compatibility import Groups
+from dradriver.allocator.supply.compatibility import Groups
 from dradriver.model.counters import CounterSet
 from dradriver.model.device import Device
 from dradriver.model.quantity import Quantity

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from dradriver.allocator.explain import Reason, Refusal, Reporter
+from dradriver.allocator.explain.refusal import Reason, Refusal, Reporter
 from dradriver.model.claim import Allocation, DeviceId, DeviceResult
 
 __all__ = ["NodeVerdict", "RequestVerdict", "verdict"]

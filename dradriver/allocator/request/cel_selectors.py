@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import TypeVar, cast
 
-from dradriver.allocator.inventory import PooledDevice
-from dradriver.allocator.selectors import Deriver, Matcher
+from dradriver.allocator.request.selectors import Deriver, Matcher
+from dradriver.allocator.supply.pools import PooledDevice
 from dradriver.cel import SelectorDevice, compile_derivation, compile_selector
 from dradriver.cel.errors import EvaluationError
 from dradriver.model.device import AttributeValue

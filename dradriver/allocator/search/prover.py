@@ -12,13 +12,13 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
 from typing import Final
 
-from dradriver.allocator.bounds import Bounds
-from dradriver.allocator.constraints import LIST
-from dradriver.allocator.crowds import Crowds
-from dradriver.allocator.plan import Plan, RequestPlan, kinds_of
-from dradriver.allocator.state import State, Taken
-from dradriver.allocator.symmetry import Symmetry
-from dradriver.allocator.walk import Branches, Pick, different, walk
+from dradriver.allocator.request.constraints import LIST
+from dradriver.allocator.search.backtracking import Branches, Pick, different, walk
+from dradriver.allocator.search.bounds import Bounds
+from dradriver.allocator.search.counter_bound import Crowds
+from dradriver.allocator.search.plan import Plan, RequestPlan, kinds_of
+from dradriver.allocator.search.state import State, Taken
+from dradriver.allocator.search.symmetry import Symmetry
 from dradriver.model.claim import MAX_RESULTS
 
 __all__ = ["Prover"]

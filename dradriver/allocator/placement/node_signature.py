@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 
-from dradriver.allocator.inventory import PoolOnNode
 from dradriver.allocator.placement.pools import NodePool
-from dradriver.allocator.use import PoolKey
+from dradriver.allocator.supply.devices_in_use import PoolKey
+from dradriver.allocator.supply.pools import PoolOnNode
 from dradriver.model.names import qualify
 
 __all__ = ["Entry", "Reading", "SharedPool", "Stock", "entries_of", "key_of"]

@@ -7,8 +7,8 @@ that it holds before and after, and no other.
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dradriver.allocator.snapshot import GroupsBySet, groups_in_force
-from dradriver.allocator.use import PoolKey, PoolUse, gathered
+from dradriver.allocator.supply.devices_in_use import PoolKey, PoolUse, gathered
+from dradriver.allocator.supply.recorded_groups import GroupsBySet, groups_in_force
 from dradriver.model.claim import DeviceResult, ResourceClaim
 
 __all__ = ["DeviceUse", "Ledger", "Touched"]

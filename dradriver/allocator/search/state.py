@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from dradriver.allocator.asks import Ask
-from dradriver.allocator.constraints import Constraint
-from dradriver.allocator.explain import ReasonCode
-from dradriver.allocator.marks import Marks
-from dradriver.allocator.supply import Supply
+from dradriver.allocator.explain.refusal import ReasonCode
+from dradriver.allocator.request.constraints import Constraint
+from dradriver.allocator.request.subrequests import Ask
+from dradriver.allocator.search.exclusion_masks import Marks
+from dradriver.allocator.supply.node_supply import Supply
 
 __all__ = ["Obstacle", "State", "Taken", "Use"]
 

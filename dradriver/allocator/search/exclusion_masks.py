@@ -11,7 +11,7 @@ devices are marked as chosen, and each has the set of marks that keep it away fr
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
-from dradriver.allocator.asks import Request
+from dradriver.allocator.request.subrequests import Request
 
 __all__ = ["EVERY_MARK", "Marks", "marks_of"]
 

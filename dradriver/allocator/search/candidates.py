@@ -3,15 +3,15 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from dradriver.allocator.asks import Ask
-from dradriver.allocator.capacity import CapacityError, consumed_capacity, obeys_policy
-from dradriver.allocator.explain import Reason
+from dradriver.allocator.explain.refusal import Reason
 from dradriver.allocator.features import Features
-from dradriver.allocator.inventory import PooledDevice
-from dradriver.allocator.nodes import Node, device_on_node
-from dradriver.allocator.state import Obstacle, State
-from dradriver.allocator.supply import Supply
-from dradriver.allocator.taints import repelling_taint
+from dradriver.allocator.request.subrequests import Ask
+from dradriver.allocator.request.tolerations import repelling_taint
+from dradriver.allocator.search.state import Obstacle, State
+from dradriver.allocator.supply.capacity import CapacityError, consumed_capacity, obeys_policy
+from dradriver.allocator.supply.node_supply import Supply
+from dradriver.allocator.supply.nodes import Node, device_on_node
+from dradriver.allocator.supply.pools import PooledDevice
 from dradriver.cel.errors import EvaluationError
 from dradriver.model.quantity import Quantity
 

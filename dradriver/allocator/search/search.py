@@ -15,14 +15,14 @@ from collections.abc import Hashable, Sequence
 from functools import partial
 from typing import Final
 
-from dradriver.allocator.bounds import Bounds
-from dradriver.allocator.culprits import culprits
-from dradriver.allocator.explain import Reason, Refusal, Reporter
-from dradriver.allocator.plan import Plan, Planner, RequestPlan, pool_reason
-from dradriver.allocator.prover import Prover
-from dradriver.allocator.state import Obstacle, Taken
-from dradriver.allocator.symmetry import Symmetry
-from dradriver.allocator.walk import Branches, Pick, different, walk
+from dradriver.allocator.explain.refusal import Reason, Refusal, Reporter
+from dradriver.allocator.search.backtracking import Branches, Pick, different, walk
+from dradriver.allocator.search.bounds import Bounds
+from dradriver.allocator.search.conflicting_devices import culprits
+from dradriver.allocator.search.plan import Plan, Planner, RequestPlan, pool_reason
+from dradriver.allocator.search.prover import Prover
+from dradriver.allocator.search.state import Obstacle, Taken
+from dradriver.allocator.search.symmetry import Symmetry
 from dradriver.model.claim import MAX_RESULTS
 
 __all__ = ["Pick", "Search"]

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Final, TypeAlias
 
-from dradriver.allocator.compatibility import ANY
-from dradriver.allocator.counters import Component, CounterTable
 from dradriver.allocator.features import Features
-from dradriver.allocator.inventory import Inventory, PooledDevice, PoolOnNode, PoolView
-from dradriver.allocator.nodes import Node
-from dradriver.allocator.use import InUse, PoolKey, PoolUse
+from dradriver.allocator.supply.compatibility import ANY
+from dradriver.allocator.supply.counters import Component, CounterTable
+from dradriver.allocator.supply.devices_in_use import InUse, PoolKey, PoolUse
+from dradriver.allocator.supply.nodes import Node
+from dradriver.allocator.supply.pools import Inventory, PooledDevice, PoolOnNode, PoolView
 from dradriver.model.quantity import Quantity
 
 __all__ = ["Offer", "Place", "Supply", "offers_on", "taken_of"]

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final, TypeAlias
 
-from dradriver.allocator.asks import Ask
 from dradriver.allocator.attempt import Wanted
-from dradriver.allocator.inventory import PooledDevice
-from dradriver.allocator.order import Preference
 from dradriver.allocator.placement.classes import Classes, NodeClass
+from dradriver.allocator.request.subrequests import Ask
+from dradriver.allocator.supply.order import Preference
+from dradriver.allocator.supply.pools import PooledDevice
 from dradriver.model.quantity import Quantity
 
 __all__ = ["FAULTY", "REFUSED", "UNDECIDED", "Choice", "Fits", "PlainAsk", "Verdict", "View", "Wish"]

@@ -9,9 +9,9 @@ level, through the devices that fit, one of each kind.
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
-from dradriver.allocator.plan import Plan
-from dradriver.allocator.state import State
-from dradriver.allocator.symmetry import Choice, Symmetry
+from dradriver.allocator.search.plan import Plan
+from dradriver.allocator.search.state import State
+from dradriver.allocator.search.symmetry import Choice, Symmetry
 
 __all__ = ["Branches", "Pick", "different", "walk"]
 

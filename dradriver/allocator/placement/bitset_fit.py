@@ -7,19 +7,19 @@ verdict is a handful of operations on bits. It is the search's own, which `tests
 
 from collections.abc import Sequence
 
-from dradriver.allocator.asks import Ask
 from dradriver.allocator.attempt import Wanted
-from dradriver.allocator.candidates import Candidates, Filter
 from dradriver.allocator.features import Features
-from dradriver.allocator.nodes import Node
-from dradriver.allocator.order import Order, Preference
-from dradriver.allocator.packing import LONE
+from dradriver.allocator.placement.claim_shapes import REFUSED, Choice, Fits, PlainAsk, Verdict, View
+from dradriver.allocator.placement.node_signature import Stock
 from dradriver.allocator.placement.pools import NodePool
-from dradriver.allocator.placement.stock import Stock
-from dradriver.allocator.placement.wishes import REFUSED, Choice, Fits, PlainAsk, Verdict, View
-from dradriver.allocator.state import State
-from dradriver.allocator.supply import Supply
-from dradriver.allocator.use import PoolUse
+from dradriver.allocator.request.subrequests import Ask
+from dradriver.allocator.search.candidates import Candidates, Filter
+from dradriver.allocator.search.packing import LONE
+from dradriver.allocator.search.state import State
+from dradriver.allocator.supply.devices_in_use import PoolUse
+from dradriver.allocator.supply.node_supply import Supply
+from dradriver.allocator.supply.nodes import Node
+from dradriver.allocator.supply.order import Order, Preference
 from dradriver.model.claim import MAX_RESULTS
 
 __all__ = ["plain_verdict", "view_of"]

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 
-from dradriver.allocator.explain import Kind, Reason, ReasonCode, Refusal
+from dradriver.allocator.explain.refusal import Kind, Reason, ReasonCode, Refusal
 from dradriver.allocator.features import Features
-from dradriver.allocator.selectors import Deriver, Matcher, SelectorProvider
+from dradriver.allocator.request.selectors import Deriver, Matcher, SelectorProvider
 from dradriver.cel.errors import CompileError
 from dradriver.model.claim import (
     MAX_RESULTS,

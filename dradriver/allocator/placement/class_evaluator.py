@@ -4,15 +4,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dradriver.allocator.attempt import Found, attempt
-from dradriver.allocator.explain import Refusal, Reporter
+from dradriver.allocator.explain.refusal import Refusal, Reporter
 from dradriver.allocator.features import Features
-from dradriver.allocator.order import Order
+from dradriver.allocator.placement.bitset_fit import plain_verdict, view_of
+from dradriver.allocator.placement.claim_shapes import FAULTY, REFUSED, UNDECIDED, Choice, Fits, Verdict, Wish
 from dradriver.allocator.placement.classes import NodeClass
 from dradriver.allocator.placement.fleet import Fleet, Member
-from dradriver.allocator.placement.plain import plain_verdict, view_of
-from dradriver.allocator.placement.stock import SharedPool, Stock
-from dradriver.allocator.placement.wishes import FAULTY, REFUSED, UNDECIDED, Choice, Fits, Verdict, Wish
-from dradriver.allocator.supply import Offer, Supply
+from dradriver.allocator.placement.node_signature import SharedPool, Stock
+from dradriver.allocator.supply.node_supply import Offer, Supply
+from dradriver.allocator.supply.order import Order
 
 __all__ = ["Judge"]
 

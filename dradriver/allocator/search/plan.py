@@ -3,13 +3,13 @@
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dradriver.allocator.asks import Ask, Request, too_many
-from dradriver.allocator.candidates import Candidates, Filter
-from dradriver.allocator.explain import Reason, ReasonCode, Refusal, Reporter
-from dradriver.allocator.inventory import PoolView
-from dradriver.allocator.marks import Marks, marks_of
-from dradriver.allocator.state import State, Use
-from dradriver.allocator.supply import Supply
+from dradriver.allocator.explain.refusal import Reason, ReasonCode, Refusal, Reporter
+from dradriver.allocator.request.subrequests import Ask, Request, too_many
+from dradriver.allocator.search.candidates import Candidates, Filter
+from dradriver.allocator.search.exclusion_masks import Marks, marks_of
+from dradriver.allocator.search.state import State, Use
+from dradriver.allocator.supply.node_supply import Supply
+from dradriver.allocator.supply.pools import PoolView
 from dradriver.cel.errors import EvaluationError
 from dradriver.model.claim import MAX_RESULTS, ResourceClaim
 

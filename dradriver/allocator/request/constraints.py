@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from dradriver.allocator.asks import Ask
-from dradriver.allocator.explain import Reason, Refusal
+from dradriver.allocator.explain.refusal import Reason, Refusal
 from dradriver.allocator.features import Features
-from dradriver.allocator.inventory import PooledDevice
+from dradriver.allocator.request.subrequests import Ask
+from dradriver.allocator.supply.pools import PooledDevice
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.device import AttributeValue
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
-from dradriver.allocator.inventory import PooledDevice
+from dradriver.allocator.supply.pools import PooledDevice
 from dradriver.model.device import AttributeValue
 
 __all__ = ["Deriver", "Matcher", "SelectorProvider"]

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from dradriver.allocator.plan import Plan
-from dradriver.allocator.state import State, Use
+from dradriver.allocator.search.plan import Plan
+from dradriver.allocator.search.state import State, Use
 
 __all__ = ["culprits"]
 

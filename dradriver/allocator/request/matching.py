@@ -2,11 +2,11 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 
-from dradriver.allocator.asks import Ask, requests_of
-from dradriver.allocator.cel_selectors import CelSelectors
 from dradriver.allocator.features import Features
-from dradriver.allocator.inventory import PooledDevice
-from dradriver.allocator.selectors import SelectorProvider
+from dradriver.allocator.request.cel_selectors import CelSelectors
+from dradriver.allocator.request.selectors import SelectorProvider
+from dradriver.allocator.request.subrequests import Ask, requests_of
+from dradriver.allocator.supply.pools import PooledDevice
 from dradriver.cel.errors import EvaluationError
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.deviceclass import DeviceClass

@@ -13,8 +13,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from dradriver.allocator.packing import LONE, WHOLE, Cost, costs, share_of
-from dradriver.allocator.supply import Supply
+from dradriver.allocator.search.packing import LONE, WHOLE, Cost, costs, share_of
+from dradriver.allocator.supply.node_supply import Supply
 
 __all__ = ["ORDERED", "ORDERS", "PACKED", "Order", "Preference"]
 
