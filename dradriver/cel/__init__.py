@@ -6,9 +6,9 @@ input, no knowledge of slices, pools or claims. A verdict is Kubernetes' own: wh
 is this one; what still differs is listed in `tests/conformance/cel_cases/differences.json`.
 """
 
+from dradriver.cel.compile.environment import SelectorDevice
 from dradriver.cel.derived import Derivation, compile_derivation
-from dradriver.cel.environment import SelectorDevice
-from dradriver.cel.errors import CelError, CompileError, EvaluationError
+from dradriver.cel.evaluate.errors import CelError, CompileError, EvaluationError
 from dradriver.cel.selector import Selector, compile_selector
 
 __all__ = [

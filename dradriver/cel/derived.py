@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from dradriver.cel.checker import check
-from dradriver.cel.compile import compile_program, fold
-from dradriver.cel.cost import MAX_LENGTH
-from dradriver.cel.environment import SelectorDevice
-from dradriver.cel.errors import AbortError, CompileError, EvaluationError, Fault
-from dradriver.cel.library_semver import Semver
-from dradriver.cel.machine import execute
-from dradriver.cel.parser import parse
-from dradriver.cel.reads import attributes_read
-from dradriver.cel.values import UInt, type_name
+from dradriver.cel.compile.checker import check
+from dradriver.cel.compile.compile import compile_program, fold
+from dradriver.cel.compile.environment import SelectorDevice
+from dradriver.cel.compile.parser import parse
+from dradriver.cel.compile.reads import attributes_read
+from dradriver.cel.evaluate.cost import MAX_LENGTH
+from dradriver.cel.evaluate.errors import AbortError, CompileError, EvaluationError, Fault
+from dradriver.cel.evaluate.machine import execute
+from dradriver.cel.evaluate.values import UInt, type_name
+from dradriver.cel.library.semver import Semver
 from dradriver.model.device import AttributeValue, Scalar, Version
 
 __all__ = ["Derivation", "compile_derivation"]

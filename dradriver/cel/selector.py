@@ -3,16 +3,16 @@
 from functools import lru_cache
 from typing import NamedTuple
 
-from dradriver.cel.checker import check
-from dradriver.cel.compile import compile_program, fold
-from dradriver.cel.cost import MAX_LENGTH
-from dradriver.cel.environment import SelectorDevice
-from dradriver.cel.errors import AbortError, CompileError, EvaluationError, Fault
-from dradriver.cel.fast import LARGEST_DEVICE, FastProgram, fast_program
-from dradriver.cel.machine import Program, execute
-from dradriver.cel.parser import parse
-from dradriver.cel.reads import attributes_read
-from dradriver.cel.values import type_name
+from dradriver.cel.compile.checker import check
+from dradriver.cel.compile.compile import compile_program, fold
+from dradriver.cel.compile.environment import SelectorDevice
+from dradriver.cel.compile.fast import LARGEST_DEVICE, FastProgram, fast_program
+from dradriver.cel.compile.parser import parse
+from dradriver.cel.compile.reads import attributes_read
+from dradriver.cel.evaluate.cost import MAX_LENGTH
+from dradriver.cel.evaluate.errors import AbortError, CompileError, EvaluationError, Fault
+from dradriver.cel.evaluate.machine import Program, execute
+from dradriver.cel.evaluate.values import type_name
 
 __all__ = ["Evaluation", "Selector", "compile_selector"]
 

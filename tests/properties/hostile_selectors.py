@@ -15,10 +15,10 @@ from random import Random
 from typing import Final
 
 from dradriver.cel import CompileError, EvaluationError, Selector, SelectorDevice
-from dradriver.cel.cost import MAX_LENGTH
-from dradriver.cel.environment import FUNCTIONS
-from dradriver.cel.functions import Overload
-from dradriver.cel.types import Type
+from dradriver.cel.compile.environment import FUNCTIONS
+from dradriver.cel.compile.functions import Overload
+from dradriver.cel.compile.types import Type
+from dradriver.cel.evaluate.cost import MAX_LENGTH
 from dradriver.model.device import Version
 from dradriver.model.quantity import Quantity
 

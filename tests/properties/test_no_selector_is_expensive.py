@@ -13,9 +13,10 @@ from types import FrameType
 
 import pytest
 
-from dradriver.cel import CompileError, EvaluationError, Selector, steps
-from dradriver.cel.environment import FUNCTIONS
-from dradriver.cel.functions import Overload
+from dradriver.cel import CompileError, EvaluationError, Selector
+from dradriver.cel.compile.environment import FUNCTIONS
+from dradriver.cel.compile.functions import Overload
+from dradriver.cel.evaluate import steps
 from tests.properties.hostile_selectors import CALLS, DEVICE, MEMORY, direct_selector, hostile_selector
 
 LIMIT = 10_000

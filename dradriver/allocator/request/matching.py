@@ -7,7 +7,7 @@ from dradriver.allocator.request.cel_selectors import CelSelectors
 from dradriver.allocator.request.selectors import SelectorProvider
 from dradriver.allocator.request.subrequests import Ask, requests_of
 from dradriver.allocator.supply.pools import PooledDevice
-from dradriver.cel.errors import EvaluationError
+from dradriver.cel.evaluate.errors import EvaluationError
 from dradriver.model.claim import ResourceClaim
 from dradriver.model.deviceclass import DeviceClass
 

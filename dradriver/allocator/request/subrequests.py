@@ -7,7 +7,7 @@ from operator import itemgetter
 from dradriver.allocator.explain.refusal import Kind, Reason, ReasonCode, Refusal
 from dradriver.allocator.features import Features
 from dradriver.allocator.request.selectors import Deriver, Matcher, SelectorProvider
-from dradriver.cel.errors import CompileError
+from dradriver.cel.evaluate.errors import CompileError
 from dradriver.model.claim import (
     MAX_RESULTS,
     DerivedAttribute,

@@ -12,7 +12,7 @@ from dradriver.allocator.supply.capacity import CapacityError, consumed_capacity
 from dradriver.allocator.supply.node_supply import Supply
 from dradriver.allocator.supply.nodes import Node, device_on_node
 from dradriver.allocator.supply.pools import PooledDevice
-from dradriver.cel.errors import EvaluationError
+from dradriver.cel.evaluate.errors import EvaluationError
 from dradriver.model.quantity import Quantity
 
 __all__ = ["Candidates", "Filter"]

@@ -10,7 +10,7 @@ from dradriver.allocator.search.exclusion_masks import Marks, marks_of
 from dradriver.allocator.search.state import State, Use
 from dradriver.allocator.supply.node_supply import Supply
 from dradriver.allocator.supply.pools import PoolView
-from dradriver.cel.errors import EvaluationError
+from dradriver.cel.evaluate.errors import EvaluationError
 from dradriver.model.claim import MAX_RESULTS, ResourceClaim
 
 __all__ = ["Plan", "Planner", "RequestPlan", "kinds_of", "pool_reason", "too_few"]

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import click
 
 from dradriver.allocator import Inventory
-from dradriver.cel import CelError, CompileError, Selector, cost, steps
+from dradriver.cel import CelError, CompileError, Selector
+from dradriver.cel.evaluate import cost, steps
 from dradriver.cli.cluster_access import Access, cluster_options, with_client
 from dradriver.cli.errors import FAILED
 from dradriver.cli.files import file_options, read_sound_files

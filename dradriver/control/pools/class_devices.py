@@ -5,7 +5,7 @@ from typing import Final
 from dradriver.allocator import CelSelectors, Features, InUse, Inventory
 from dradriver.allocator import Node as AllocationNode
 from dradriver.allocator.supply.nodes import device_on_node
-from dradriver.cel.errors import CelError
+from dradriver.cel.evaluate.errors import CelError
 from dradriver.model.deviceclass import DeviceClass
 from dradriver.model.workload import Node
 

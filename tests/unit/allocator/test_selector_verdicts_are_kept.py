@@ -6,7 +6,7 @@ from dradriver.allocator import CelSelectors, Inventory
 from dradriver.allocator.request import cel_selectors
 from dradriver.allocator.supply.pools import PooledDevice
 from dradriver.cel import SelectorDevice
-from dradriver.cel.errors import CompileError, EvaluationError
+from dradriver.cel.evaluate.errors import CompileError, EvaluationError
 from tests.unit.allocator.worlds import DRIVER, slice_
 
 

@@ -7,7 +7,7 @@ import pytest
 import re2
 
 from dradriver.cel import CompileError, EvaluationError, Selector, SelectorDevice
-from dradriver.cel.regex import pattern_size
+from dradriver.cel.evaluate.regex import pattern_size
 from tests.unit.cel.devices import GPU, matches
 
 TEN = "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]"

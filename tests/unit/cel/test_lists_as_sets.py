@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dradriver.cel.equality import is_same
-from dradriver.cel.library_quantity import OVERLOADS as QUANTITIES
-from dradriver.cel.library_semver import parse_semver
-from dradriver.cel.membership import ValueSet
-from dradriver.cel.steps import free
-from dradriver.cel.values import Duration, Joined, Optional, Timestamp, TypeName, UInt
+from dradriver.cel.evaluate.equality import is_same
+from dradriver.cel.evaluate.membership import ValueSet
+from dradriver.cel.evaluate.steps import free
+from dradriver.cel.evaluate.values import Duration, Joined, Optional, Timestamp, TypeName, UInt
+from dradriver.cel.library.quantity import OVERLOADS as QUANTITIES
+from dradriver.cel.library.semver import parse_semver
 from dradriver.model.quantity import Quantity
 from tests.unit.cel.devices import matches
 

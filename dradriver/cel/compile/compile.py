@@ -1,0 +1,349 @@
+"""A checked tree to a program of the machine, and what can be known before any device is seen."""
+
+import math
+from dataclasses import replace
+from typing import Final
+
+from dradriver.cel.compile.functions import Overload, unit
+from dradriver.cel.compile.routines import Routine, run
+from dradriver.cel.compile.syntax import (
+    ACCUMULATOR,
+    Call,
+    Comprehension,
+    Ident,
+    ListLiteral,
+    MapLiteral,
+    Node,
+    Select,
+)
+from dradriver.cel.evaluate import containers, instructions
+from dradriver.cel.evaluate.errors import AbortError, Fault
+from dradriver.cel.evaluate.instructions import Label
+from dradriver.cel.evaluate.machine import Instruction, Program
+from dradriver.cel.evaluate.regex import (
+    LARGEST,
+    PATTERN_ARGUMENT,
+    Pattern,
+    pattern_size,
+    too_large,
+    with_pattern,
+)
+from dradriver.cel.evaluate.steps import CALL
+from dradriver.cel.evaluate.values import UInt, accepts, to_key
+
+__all__ = ["compile_program", "fold"]
+
+_CONVERSIONS: Final = frozenset(
+    {"bool", "bytes", "double", "dyn", "duration", "int", "string", "timestamp", "type", "uint"}
+)
+_INDEXES: Final = frozenset({"_[_]", "_[?_]"})
+_PRIMITIVE: Final = frozenset({bool, int, UInt, float, str})
+
+
+def fold(order: list[Node]) -> None:
+    """Marks what is constant: literals of constants, conversions of constants, membership in nothing.
+
+    Literal patterns are compiled here, once for all evaluations.
+
+    Raises:
+        Fault: a constant that can't be converted, or is no pattern: wrong on every device.
+    """
+    patterns: dict[str, Pattern] = {}
+    for node in order:
+        if isinstance(node, ListLiteral) and not any(node.optional) and _all_constant(node.elements):
+            node.constant, node.value = True, tuple(element.value for element in node.elements)
+        elif isinstance(node, MapLiteral) and not any(node.optional) and _all_constant(node.keys + node.values):
+            pairs = zip(node.keys, node.values, strict=True)
+            node.constant, node.value = True, {to_key(key.value): value.value for key, value in pairs}
+        elif isinstance(node, Call):
+            _fold_call(node, patterns)
+
+
+def _all_constant(nodes: list[Node]) -> bool:
+    return all(node.constant for node in nodes)
+
+
+def _fold_call(node: Call, patterns: dict[str, Pattern]) -> None:
+    if node.name in _CONVERSIONS and len(node.args) == 1 and node.args[0].constant:
+        value = node.args[0].value
+        for overload in node.overloads:
+            if accepts(overload.params[0], value):
+                node.value = _converted(overload, value, node.offset)
+                node.constant = True
+                return
+    elif node.name == "@append" and node.args[1].constant:
+        # The one-element list that this stands for would have been folded, and so be free.
+        node.overloads = tuple(replace(overload, cost=unit) for overload in node.overloads)
+    elif node.name == "_in_" and _is_list_membership(node) and not node.args[1].value:
+        node.constant, node.value = True, False
+    elif node.name in PATTERN_ARGUMENT and node.args[1].constant and isinstance(node.args[1].value, str):
+        pattern = _literal_pattern(node.args[1].value, node.args[1].offset, patterns)
+        node.overloads = tuple(with_pattern(overload, pattern) for overload in node.overloads)
+
+
+def _literal_pattern(text: str, offset: int, patterns: dict[str, Pattern]) -> Pattern:
+    found = patterns.get(text)
+    if found is not None:
+        return found
+    size = pattern_size(text)
+    try:
+        if size + sum(pattern.size for pattern in patterns.values()) > LARGEST:
+            raise too_large()
+        patterns[text] = Pattern(text, size)
+    except AbortError as abort:
+        raise Fault(abort.reason, abort.hint, offset) from None
+    except Fault as fault:
+        fault.offset = offset
+        raise
+    return patterns[text]
+
+
+def _converted(overload: Overload, value: object, offset: int) -> object:
+    try:
+        return overload.call(value)
+    except Fault as fault:
+        fault.offset = offset
+        raise
+
+
+def _is_list_membership(node: Call) -> bool:
+    """Whether a call is `x in [constants]` and can be nothing else."""
+    return len(node.overloads) == 1 and node.overloads[0].params[1].name == "list" and node.args[1].constant
+
+
+def compile_program(root: Node) -> Program:
+    """The program of a checked and folded tree."""
+    emitter = _Emitter()
+    run(emitter.emit(root))
+    return Program(emitter.code, emitter.slots, emitter.steps)
+
+
+class _Emitter:
+    def __init__(self) -> None:
+        self.code: list[Instruction] = []
+        self.slots = 0
+        self._called = self._looped = 0
+        self._scopes: list[tuple[str, int, Label | None]] = []
+
+    @property
+    def steps(self) -> int:
+        """Of running once what is emitted so far, without the bodies of loops, which spend them themselves."""
+        return len(self.code) + self._called - self._looped
+
+    def _slot(self) -> int:
+        self.slots += 1
+        return self.slots - 1
+
+    def _mark(self, label: Label) -> None:
+        label.position = len(self.code)
+
+    def emit(self, node: Node, *, bare: bool = False) -> Routine[None]:
+        """Pushes the value of `node`; a `bare` name or path is part of another and does not pay for itself."""
+        if node.constant:
+            self.code.append(instructions.constant(node.value))
+        elif isinstance(node, Ident):
+            self._ident(node, 0 if bare else 1)
+        elif isinstance(node, Select):
+            yield self._path(node, bare=bare or node.test)
+        elif isinstance(node, Call):
+            yield self._path(node, bare=bare) if node.name in _INDEXES else self._call(node)
+        elif isinstance(node, ListLiteral):
+            yield self._list(node)
+        elif isinstance(node, MapLiteral):
+            yield self._map(node)
+        else:
+            assert isinstance(node, Comprehension)  # noqa: S101 - there is no other kind
+            yield self._bound(node) if node.accumulator != ACCUMULATOR else self._loop(node)
+
+    def _ident(self, node: Ident, cost: int) -> None:
+        if not node.absolute:
+            for name, slot, lazy in reversed(self._scopes):
+                if name == node.name:
+                    self.code.append(instructions.load(slot, lazy, cost))
+                    return
+        self.code.append(instructions.device(cost))
+
+    # --- paths ----------------------------------------------------------------------------
+
+    def _path(self, node: Node, *, bare: bool) -> Routine[None]:
+        steps: list[Select | Call] = []
+        while not node.constant and (
+            isinstance(node, Select) or (isinstance(node, Call) and node.name in _INDEXES)
+        ):
+            steps.append(node)
+            node = node.operand if isinstance(node, Select) else node.args[0]
+            if isinstance(node, Select) and node.test:
+                break
+        yield self.emit(node, bare=True)
+        for step in reversed(steps):
+            if isinstance(step, Call):
+                yield self._index(step)
+            elif step.test:
+                self.code.append(instructions.test(step.field))
+            else:
+                self.code.append(instructions.select(step.field, step.offset, optional=step.optional))
+        is_conditional = isinstance(node, Call) and node.name == "_?_:_"
+        if not bare and not is_conditional:
+            self.code.append(instructions.charge(1))
+
+    def _index(self, step: Call) -> Routine[None]:
+        end = Label()
+        self.code.append(instructions.skip_unless_container(end))
+        yield self.emit(step.args[1], bare=True)
+        self.code.append(instructions.index(step.offset, optional=step.name == "_[?_]"))
+        self._mark(end)
+
+    # --- calls ----------------------------------------------------------------------------
+
+    def _call(self, node: Call) -> Routine[None]:
+        if node.name in {"_&&_", "_||_"}:
+            yield self._logical(node)
+        elif node.name == "_?_:_":
+            yield self._conditional(node)
+        elif node.name in {"or", "orValue"}:
+            yield self._otherwise(node)
+        elif node.name == "@not_strictly_false":
+            yield self.emit(node.args[0])
+            self.code.append(instructions.not_strictly_false)
+        elif node.name == "_in_" and (members := _members(node)) is not None:
+            yield self.emit(node.args[0])
+            self.code.append(instructions.member_of(members))
+        else:
+            yield self._plain_call(node)
+
+    def _plain_call(self, node: Call) -> Routine[None]:
+        end = Label()
+        count = len(node.args)
+        # Kubernetes evaluates both of two arguments, but stops at the first error of more.
+        # A method that may mean several things counts as one of more.
+        stops = (
+            count > 2
+            or (count == 2 and node.is_method and len(node.overloads) > 1)
+            or (node.name in PATTERN_ARGUMENT and node.args[1].constant)
+        )
+        for position, arg in enumerate(node.args):
+            yield self.emit(arg)
+            if stops and position < count - 1:
+                self.code.append(instructions.bail(position, end))
+        self.code.append(instructions.call(node.name, node.overloads, count, node.offset))
+        self._called += CALL + count
+        self._mark(end)
+
+    def _logical(self, node: Call) -> Routine[None]:
+        decisive = node.name == "_||_"
+        end = Label()
+        yield self.emit(node.args[0])
+        for arg in node.args[1:]:
+            self.code.append(instructions.stop_if(decisive, end))
+            yield self.emit(arg)
+            self.code.append(instructions.combine(decisive, arg.offset))
+        self._mark(end)
+
+    def _conditional(self, node: Call) -> Routine[None]:
+        condition, yes, no = node.args
+        other, end = Label(), Label()
+        yield self.emit(condition)
+        self.code.append(instructions.branch(condition.offset, other, end))
+        yield self.emit(yes, bare=True)
+        self.code.append(instructions.jump(end))
+        self._mark(other)
+        yield self.emit(no, bare=True)
+        self._mark(end)
+
+    def _otherwise(self, node: Call) -> Routine[None]:
+        end = Label()
+        yield self.emit(node.args[0])
+        self.code.append(instructions.otherwise(node.name, node.offset, end))
+        yield self.emit(node.args[1])
+        self._mark(end)
+
+    # --- literals -------------------------------------------------------------------------
+
+    def _list(self, node: ListLiteral) -> Routine[None]:
+        end = Label()
+        for position, element in enumerate(node.elements):
+            yield self.emit(element)
+            self.code.append(instructions.bail(position, end))
+        self.code.append(containers.make_list(tuple(node.optional), node.offset))
+        self._mark(end)
+        self.code.append(containers.LIST_COST)
+
+    def _map(self, node: MapLiteral) -> Routine[None]:
+        end = Label()
+        for position, (key, value) in enumerate(zip(node.keys, node.values, strict=True)):
+            yield self.emit(key)
+            self.code.append(instructions.bail(2 * position, end))
+            yield self.emit(value)
+            self.code.append(instructions.bail(2 * position + 1, end))
+        self.code.append(containers.make_map(tuple(node.optional), node.offset))
+        self._mark(end)
+        self.code.append(containers.MAP_COST)
+
+    # --- loops ----------------------------------------------------------------------------
+
+    def _bound(self, node: Comprehension) -> Routine[None]:
+        """A name for a value, which is computed when the name is first used, if it ever is."""
+        slot, lazy, start = self._slot(), Label(), Label()
+        self.code += (instructions.forget(slot), instructions.jump(start))
+        self._mark(lazy)
+        yield self.emit(node.initial)
+        self.code += (instructions.store(slot), instructions.returning)
+        self._mark(start)
+        self._scopes.append((node.accumulator, slot, lazy))
+        yield self.emit(node.result)
+        self._scopes.pop()
+
+    def _loop(self, node: Comprehension) -> Routine[None]:
+        accumulator, first = self._slot(), self._slot()
+        second = None if node.variable2 is None else self._slot()
+        again, over, end = Label(), Label(), Label()
+        yield self.emit(node.source)
+        self.code.append(containers.enter(node.source.offset, end, pairs=second is not None))
+        yield self.emit(node.initial)
+        self.code.append(instructions.store(accumulator))
+        self._scopes.append((ACCUMULATOR, accumulator, None))
+        self._scopes.append((node.variable, first, None))
+        if second is not None and node.variable2 is not None:
+            self._scopes.append((node.variable2, second, None))
+        self._mark(again)
+        before = self.steps
+        self.code.append(containers.next_item((first, second), over))
+        yield self.emit(node.condition)
+        self.code.append(containers.leave(over))
+        yield self.emit(node.step)
+        self.code += (instructions.store(accumulator), instructions.jump(again))
+        self._mark(over)
+        over.steps = self.steps - before
+        self._looped += over.steps
+        self.code.append(containers.drop)
+        del self._scopes[-(1 if second is None else 2) :]
+        yield self.emit(node.result)
+        self._scopes.pop()
+        self._mark(end)
+
+
+def _members(node: Call) -> frozenset[tuple[type, object]] | None:
+    """The constants of `x in [constants]`, each as every kind of number that it equals; else None."""
+    if not _is_list_membership(node):
+        return None
+    members: set[tuple[type, object]] = set()
+    items = node.args[1].value
+    assert isinstance(items, tuple)  # noqa: S101 - a constant list is a tuple
+    for item in items:
+        if type(item) not in _PRIMITIVE:
+            return None
+        members.add((type(item), item))
+        if type(item) in {int, UInt, float}:
+            members.update(_equal_numbers(item))
+    return frozenset(members)
+
+
+def _equal_numbers(item: float) -> list[tuple[type, object]]:
+    found: list[tuple[type, object]] = [(float, float(item))]
+    if math.isfinite(item) and item == int(item):
+        whole = int(item)
+        if -(2**63) <= whole < 2**63:
+            found.append((int, whole))
+        if 0 <= whole < 2**64:
+            found.append((UInt, UInt(whole)))
+    return found

@@ -1,0 +1,181 @@
+"""What a selector can see: `device`, and every function.
+
+`device.driver`, `device.attributes[domain].name`, `device.capacity[domain].name` and
+`device.allowMultipleAllocations`. A name without a domain belongs to the driver's own; an unknown domain is
+an empty map; a missing name in a map is an error. Source: `CELDeviceSelector` of resource.k8s.io/v1,
+KEP-4381, KEP-5075.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from dradriver.cel.compile.functions import Overload
+from dradriver.cel.compile.types import (
+    BOOL,
+    BYTES,
+    CIDR,
+    DEVICE,
+    DOUBLE,
+    DURATION,
+    DYN,
+    INT,
+    IP,
+    NULL,
+    QUANTITY,
+    STRING,
+    TIMESTAMP,
+    UINT,
+    Type,
+    list_of,
+    map_of,
+    optional_of,
+    parameter,
+    type_of,
+)
+from dradriver.cel.evaluate import regex
+from dradriver.cel.evaluate.errors import Fault
+from dradriver.cel.evaluate.values import Domains, Names, size_of
+from dradriver.cel.library import (
+    lists,
+    named_formats,
+    network,
+    optional,
+    quantity,
+    semver,
+    sets,
+    standard,
+    strings,
+    time,
+    url,
+)
+from dradriver.cel.library.semver import parse_semver
+from dradriver.model.device import AttributeValue, Scalar, Version
+from dradriver.model.quantity import Quantity
+
+__all__ = ["DEVICE_FIELDS", "FUNCTIONS", "IDENTS", "TYPE_VALUES", "SelectorDevice"]
+
+DEVICE_FIELDS: Final[Mapping[str, Type]] = {
+    "driver": STRING,
+    "allowMultipleAllocations": BOOL,
+    "attributes": map_of(STRING, map_of(STRING, DYN)),
+    "capacity": map_of(STRING, map_of(STRING, QUANTITY)),
+}
+"""The fields of `device`. An attribute may be a scalar or a list (KEP-5491): only the device knows."""
+
+TYPE_VALUES: Final[Mapping[str, Type]] = {
+    "bool": BOOL,
+    "bytes": BYTES,
+    "double": DOUBLE,
+    "int": INT,
+    "string": STRING,
+    "uint": UINT,
+    "null_type": NULL,
+    "list": list_of(DYN),
+    "map": map_of(DYN, DYN),
+    "type": type_of(DYN),
+    "optional_type": optional_of(parameter("V")),
+    "google.protobuf.Timestamp": TIMESTAMP,
+    "google.protobuf.Duration": DURATION,
+    "net.IP": IP,
+    "net.CIDR": CIDR,
+}
+"""The types that an expression can name: `type(x) == int`."""
+
+IDENTS: Final[Mapping[str, Type]] = {
+    "device": DEVICE,
+    **{name: type_of(named) for name, named in TYPE_VALUES.items()},
+}
+"""Every name that needs no declaration."""
+
+
+def _by_name() -> dict[str, tuple[Overload, ...]]:
+    found: dict[str, list[Overload]] = {}
+    for library in (
+        standard, time, strings, lists, sets, optional, regex,
+        quantity, semver, url, network, named_formats,
+    ):  # fmt: skip
+        for overload in library.OVERLOADS:
+            found.setdefault(overload.name, []).append(overload)
+    return {name: tuple(overloads) for name, overloads in found.items()}
+
+
+FUNCTIONS: Final[Mapping[str, tuple[Overload, ...]]] = _by_name()
+"""Every function by its name."""
+
+
+_UNREADABLE: Final = 2**63
+
+
+@dataclass(frozen=True, slots=True)
+class SelectorDevice:
+    """A device as selectors see it. Made once per device and shared by all selectors.
+
+    Attributes:
+        driver: name of the driver; the domain of names without one.
+        attributes: by name, `model` or `other.example.com/model`; a list attribute is a tuple.
+        capacity: by name, like attributes.
+        allow_multiple_allocations: whether several claims may share the device (KEP-5075).
+        view: what `device` is at run time.
+        size: the longest text, list or map in it, which bounds what reading it costs.
+        fault: an attribute that no selector can read, or None.
+    """
+
+    driver: str
+    attributes: Mapping[str, AttributeValue]
+    capacity: Mapping[str, Quantity] = field(default_factory=dict)
+    allow_multiple_allocations: bool = False
+    view: dict[object, object] = field(init=False, repr=False, compare=False)
+    size: int = field(init=False, repr=False, compare=False)
+    fault: Fault | None = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        fault = None
+        attributes, capacity = Domains(), Domains()
+        try:
+            attributes = _grouped(self.driver, {name: _runtime(v) for name, v in self.attributes.items()})
+            capacity = _grouped(self.driver, self.capacity)
+        except Fault as error:
+            fault = error
+        view: dict[object, object] = {
+            "driver": self.driver,
+            "allowMultipleAllocations": self.allow_multiple_allocations,
+            "attributes": attributes,
+            "capacity": capacity,
+        }
+        object.__setattr__(self, "view", view)
+        # No fast path for a device that has no verdict: only the machine says why.
+        object.__setattr__(self, "size", _largest(view) if fault is None else _UNREADABLE)
+        object.__setattr__(self, "fault", fault)
+
+
+def _runtime(value: AttributeValue) -> object:
+    return tuple(map(_runtime_scalar, value)) if isinstance(value, tuple) else _runtime_scalar(value)
+
+
+def _runtime_scalar(value: Scalar) -> object:
+    return parse_semver(str(value)) if isinstance(value, Version) else value
+
+
+def _grouped(driver: str, values: Mapping[str, object]) -> Domains:
+    domains = Domains()
+    for qualified, value in values.items():
+        domain, slash, name = qualified.partition("/")
+        if not slash:
+            domain, name = driver, qualified
+        names = domains.setdefault(domain, Names())
+        names[name] = value  # type: ignore[index]
+    return domains
+
+
+def _largest(view: object) -> int:
+    largest = 0
+    pending = [view]
+    while pending:
+        value = pending.pop()
+        largest = max(largest, size_of(value))
+        if isinstance(value, dict):
+            pending += [*value, *value.values()]
+        elif isinstance(value, tuple):
+            pending += value
+    return largest

@@ -1,0 +1,113 @@
+"""What a function is to the checker and to the evaluator, and the notation in which libraries declare them."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from dradriver.cel.compile.types import NAMED, Type, list_of, map_of, optional_of, parameter, type_of
+from dradriver.cel.evaluate.steps import Work
+
+__all__ = ["Cost", "Implementation", "Overload", "function", "method", "unit"]
+
+Implementation: TypeAlias = Callable[..., object]
+Cost: TypeAlias = Callable[..., int]
+"""What a call costs, from its arguments and its result: `cost(args, result)`."""
+
+
+def unit(args: list[object], result: object) -> int:  # noqa: ARG001 - the shape of every cost function
+    """The cost of whatever does not depend on sizes."""
+    return 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Overload:
+    """One signature of a function.
+
+    Attributes:
+        name: of the function: `size`, `lists.range`, `_+_`.
+        is_method: whether the first parameter is the receiver: `x.size()`.
+        params: what it accepts.
+        result: what it gives.
+        call: does it; raises `Fault`.
+        cost: what a call costs, in CEL's units.
+        work: how many steps it makes, known before it is called; None: no more than every call.
+        metered: whether `call` has a keyword `spend`, which counts steps, for work whose size shows only
+            while it is done. Where the fast path calls it, the keyword has a default that counts nothing.
+        guarded: whether arguments are matched against `params` before the call.
+    """
+
+    name: str
+    is_method: bool
+    params: tuple[Type, ...]
+    result: Type
+    call: Implementation
+    cost: Cost
+    guarded: bool = True
+    work: Work | None = None
+    metered: bool = False
+
+
+def function(
+    signature: str,
+    call: Implementation,
+    cost: Cost = unit,
+    *,
+    guarded: bool = True,
+    work: Work | None = None,
+    metered: bool = False,
+) -> Overload:
+    """A global function: `function("size(list(A)): int", len)`; single capitals are type parameters."""
+    name, params, result = _parse(signature)
+    return Overload(name, False, params, result, call, cost, guarded, work, metered)  # noqa: FBT003
+
+
+def method(
+    signature: str,
+    call: Implementation,
+    cost: Cost = unit,
+    *,
+    guarded: bool = True,
+    work: Work | None = None,
+    metered: bool = False,
+) -> Overload:
+    """A method; the receiver is its first parameter."""
+    name, params, result = _parse(signature)
+    return Overload(name, True, params, result, call, cost, guarded, work, metered)  # noqa: FBT003
+
+
+_CONTAINERS: Final[dict[str, Callable[..., Type]]] = {
+    "list": list_of, "map": map_of, "optional": optional_of, "type": type_of,
+}  # fmt: skip
+_SIGNATURE: Final = re.compile(r"([^(]+)\((.*)\): (.+)")
+_WORD: Final = re.compile(r"[A-Za-z]+|[(),]")
+
+
+def _parse(signature: str) -> tuple[str, tuple[Type, ...], Type]:
+    match = _SIGNATURE.fullmatch(signature)
+    if match is None:
+        raise ValueError(f"not a signature: {signature}")
+    name, params, result = match.groups()
+    return (
+        name,
+        _types(_WORD.findall(params + ")").__iter__()),
+        _types(_WORD.findall(result + ")").__iter__())[0],
+    )
+
+
+def _types(words: Iterator[str]) -> tuple[Type, ...]:
+    found: list[Type] = []
+    pending = ""
+    for word in words:
+        if word == "(":
+            found.append(_CONTAINERS[pending](*_types(words)))
+            pending = ""
+        elif word in {",", ")"}:
+            if pending:
+                found.append(NAMED.get(pending) or parameter(pending))
+            pending = ""
+            if word == ")":
+                break
+        else:
+            pending = word
+    return tuple(found)

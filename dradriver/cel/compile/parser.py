@@ -1,0 +1,324 @@
+"""Tokens to a tree: operators by precedence, nesting by `run`, so that no depth can exhaust Python's stack."""
+
+from collections.abc import Callable
+from typing import Final
+
+from dradriver.cel.compile.lexer import RESERVED, Token, tokenize, unescape_bytes, unescape_text
+from dradriver.cel.compile.macros import expand_call, expand_method
+from dradriver.cel.compile.routines import Routine, run
+from dradriver.cel.compile.syntax import (
+    MAX_DEPTH,
+    Call,
+    Ident,
+    ListLiteral,
+    Literal,
+    MapLiteral,
+    Node,
+    Select,
+)
+from dradriver.cel.compile.types import BOOL, BYTES, DOUBLE, INT, NULL, STRING, UINT
+from dradriver.cel.evaluate.digits import whole
+from dradriver.cel.evaluate.errors import Fault
+from dradriver.cel.evaluate.values import UInt
+
+__all__ = ["parse"]
+
+_PRECEDENCE: Final = {
+    "||": 1, "&&": 2,
+    "==": 3, "!=": 3, "<": 3, "<=": 3, ">": 3, ">=": 3, "in": 3,
+    "+": 4, "-": 4,
+    "*": 5, "/": 5, "%": 5,
+}  # fmt: skip
+_RELATION: Final = 3
+_VARIADIC: Final = frozenset({"&&", "||"})
+
+
+def parse(expression: str) -> Node:
+    """The tree of an expression, macros expanded.
+
+    Raises:
+        Fault: it is not CEL, or it nests deeper than Kubernetes accepts.
+    """
+    return run(_Parser(tokenize(expression)).whole())
+
+
+class _Parser:
+    def __init__(self, tokens: list[Token]) -> None:
+        self._tokens = tokens
+        self._index = 0
+        self._nesting = self._arithmetic = self._relations = 0
+
+    # --- tokens ---------------------------------------------------------------------------
+
+    @property
+    def _token(self) -> Token:
+        return self._tokens[self._index]
+
+    def _advance(self) -> Token:
+        token = self._token
+        self._index += 1
+        return token
+
+    def _at(self, *signs: str) -> bool:
+        return self._token.kind == "sign" and self._token.text in signs
+
+    def _accept(self, sign: str) -> bool:
+        if self._at(sign):
+            self._index += 1
+            return True
+        return False
+
+    def _expect(self, sign: str) -> Token:
+        if not self._at(sign):
+            raise self._unexpected(f"want {sign!r}")
+        return self._advance()
+
+    def _unexpected(self, want: str) -> Fault:
+        return Fault(f"unexpected {self._token.text!r}: {want}", offset=self._token.offset)
+
+    # --- expressions ----------------------------------------------------------------------
+
+    def whole(self) -> Routine[Node]:
+        node: Node = yield self._expression()
+        if self._token.kind != "end":
+            raise self._unexpected("want an operator or the end")
+        return node
+
+    def _expression(self) -> Routine[Node]:
+        self._nesting += 1
+        if self._nesting > MAX_DEPTH:
+            raise self._too_deep(self._token.offset)
+        node: Node = yield self._operation()
+        if self._at("?"):
+            offset = self._advance().offset
+            yes: Node = yield self._operation()
+            self._expect(":")
+            no: Node = yield self._expression()
+            node = self._deeper(Call(offset, "_?_:_", [node, yes, no]))
+        self._nesting -= 1
+        return node
+
+    def _operation(self) -> Routine[Node]:
+        """Operands joined by binary operators."""
+        operands: list[Node] = [(yield self._operand(0, 0))]
+        operators: list[Token] = []
+        while self._token.kind == "sign" and self._token.text in _PRECEDENCE:
+            precedence = _PRECEDENCE[self._token.text]
+            while operators and _PRECEDENCE[operators[-1].text] >= precedence:
+                self._reduce(operands, operators)
+            operators.append(self._advance())
+            ranks = [_PRECEDENCE[operator.text] for operator in operators]
+            arithmetic, relations = sum(rank > _RELATION for rank in ranks), ranks.count(_RELATION)
+            operands.append((yield self._operand(arithmetic, relations)))
+        while operators:
+            self._reduce(operands, operators)
+        return operands[0]
+
+    def _operand(self, arithmetic: int, relations: int) -> Routine[Node]:
+        """One operand, right of some operators: Kubernetes counts how often a rule of its grammar is open."""
+        self._arithmetic += 1 + arithmetic
+        self._relations += 1 + relations
+        if max(self._arithmetic, self._relations) > MAX_DEPTH:
+            raise self._too_deep(self._token.offset)
+        node: Node = yield self._unary()
+        self._arithmetic -= 1 + arithmetic
+        self._relations -= 1 + relations
+        return node
+
+    def _too_deep(self, offset: int) -> Fault:
+        return Fault(f"nested deeper than {MAX_DEPTH} levels", offset=offset)
+
+    def _reduce(self, operands: list[Node], operators: list[Token]) -> None:
+        operator = operators.pop()
+        right, left = operands.pop(), operands.pop()
+        name = f"_{operator.text}_"
+        if operator.text not in _VARIADIC:
+            operands.append(self._deeper(Call(operator.offset, name, [left, right])))
+        elif isinstance(left, Call) and left.name == name:
+            # One long chain is one node: 400 terms are not 400 levels.
+            left.args.append(right)
+            left.depth = max(left.depth, right.depth)
+            operands.append(left)
+        else:
+            operands.append(Call(operator.offset, name, [left, right]))
+
+    def _deeper(self, node: Call) -> Node:
+        node.depth += 1
+        if node.depth > MAX_DEPTH:
+            raise self._too_deep(node.offset)
+        return node
+
+    def _unary(self) -> Routine[Node]:
+        if not self._at("!", "-") or self._is_negative_literal():
+            member: Node = yield self._member()
+            return member
+        sign = self._token
+        count = 0
+        while self._accept(sign.text):
+            count += 1
+        operand: Node = yield self._member()
+        return Call(sign.offset, f"{sign.text}_", [operand]) if count % 2 else operand
+
+    def _is_negative_literal(self) -> bool:
+        return self._at("-") and self._tokens[self._index + 1].kind in {"int", "float"}
+
+    def _member(self) -> Routine[Node]:
+        node: Node = yield self._primary()
+        while self._at(".", "[", "{"):
+            sign = self._advance()
+            if sign.text == "{":
+                raise Fault("objects can't be built in a selector", offset=sign.offset)
+            node = yield self._index_of(node, sign) if sign.text == "[" else self._field_of(node, sign)
+            if node.depth > MAX_DEPTH:
+                raise self._too_deep(node.offset)
+        return node
+
+    def _index_of(self, operand: Node, sign: Token) -> Routine[Node]:
+        optional = self._accept("?")
+        index: Node = yield self._expression()
+        self._expect("]")
+        return self._deeper(Call(sign.offset, "_[?_]" if optional else "_[_]", [operand, index]))
+
+    def _field_of(self, operand: Node, sign: Token) -> Routine[Node]:
+        optional = self._accept("?")
+        if self._token.kind not in {"name", "quoted"}:
+            raise self._unexpected("want the name of a field or method")
+        name = self._advance()
+        if optional or name.kind == "quoted" or not self._at("("):
+            return Select(sign.offset, operand, name.text.strip("`"), optional=optional)
+        opening = self._advance().offset
+        args: list[Node] = yield self._arguments()
+        return expand_method(opening, name.text, operand, args) or self._deeper(
+            Call(opening, name.text, [operand, *args], is_method=True)
+        )
+
+    def _arguments(self) -> Routine[list[Node]]:
+        args: list[Node] = []
+        while not self._accept(")"):
+            if args:
+                self._expect(",")
+            args.append((yield self._expression()))
+        return args
+
+    # --- primaries ------------------------------------------------------------------------
+
+    def _primary(self) -> Routine[Node]:
+        token = self._token
+        if token.kind in {"sign", "name"}:
+            node: Node = yield self._bracketed(token) if token.kind == "sign" else self._named(absolute=False)
+            return node
+        if token.kind in {"end", "quoted"}:
+            raise self._unexpected("want a value")
+        return _literal(self._advance(), negative=False)
+
+    def _bracketed(self, token: Token) -> Routine[Node]:
+        if self._is_negative_literal():
+            self._advance()
+            return _literal(self._advance(), negative=True)
+        if not self._at("(", "[", "{", "."):
+            raise self._unexpected("want a value")
+        self._advance()
+        if token.text == "(":
+            node: Node = yield self._expression()
+            self._expect(")")
+        elif token.text == ".":
+            node = yield self._named(absolute=True)
+        else:
+            node = yield self._list(token) if token.text == "[" else self._map(token)
+        return node
+
+    def _named(self, *, absolute: bool) -> Routine[Node]:
+        if self._token.kind != "name":
+            raise self._unexpected("want a name")
+        name = self._advance()
+        if name.text in RESERVED:
+            raise Fault(f"{name.text} is a reserved word", offset=name.offset)
+        if not self._at("("):
+            return Ident(name.offset, name.text, absolute=absolute)
+        opening = self._advance().offset
+        args: list[Node] = yield self._arguments()
+        return expand_call(opening, name.text, args) or Call(opening, name.text, args)
+
+    def _list(self, opening: Token) -> Routine[Node]:
+        elements: list[Node] = []
+        optional: list[bool] = []
+        while not self._at("]", ","):
+            optional.append(self._accept("?"))
+            elements.append((yield self._expression()))
+            if not self._accept(","):
+                break
+        if not elements:
+            self._accept(",")
+        self._expect("]")
+        return ListLiteral(opening.offset, elements, optional)
+
+    def _map(self, opening: Token) -> Routine[Node]:
+        keys: list[Node] = []
+        values: list[Node] = []
+        optional: list[bool] = []
+        while not self._at("}", ","):
+            optional.append(self._accept("?"))
+            keys.append((yield self._expression()))
+            self._expect(":")
+            values.append((yield self._expression()))
+            if not self._accept(","):
+                break
+        if not keys:
+            self._accept(",")
+        self._expect("}")
+        return MapLiteral(opening.offset, keys, values, optional)
+
+
+def _literal(token: Token, *, negative: bool) -> Literal:
+    try:
+        return _LITERALS[token.kind](token, negative)
+    except Fault as fault:
+        fault.offset = token.offset
+        raise
+
+
+def _int(token: Token, negative: bool) -> Literal:  # noqa: FBT001 - the sign that stood before
+    value = whole(token.text, 16 if token.text.startswith("0x") else 10)
+    value = -value if negative else value
+    if not -(2**63) <= value < 2**63:
+        raise Fault("an int has 64 bits", f"{token.text} does not fit")
+    return Literal(token.offset, value, INT)
+
+
+def _uint(token: Token, negative: bool) -> Literal:  # noqa: FBT001, ARG001
+    digits = token.text[:-1]
+    value = whole(digits, 16 if digits.startswith("0x") else 10)
+    if value >= 2**64:
+        raise Fault("a uint has 64 bits", f"{token.text} does not fit")
+    return Literal(token.offset, UInt(value), UINT)
+
+
+def _float(token: Token, negative: bool) -> Literal:  # noqa: FBT001
+    value = float(token.text)
+    if value == float("inf"):
+        raise Fault(f"{token.text} is too large for a double")
+    return Literal(token.offset, -value if negative else value, DOUBLE)
+
+
+def _word(token: Token, negative: bool) -> Literal:  # noqa: FBT001, ARG001
+    if token.text == "null":
+        return Literal(token.offset, None, NULL)
+    return Literal(token.offset, token.text == "true", BOOL)
+
+
+def _string(token: Token, negative: bool) -> Literal:  # noqa: FBT001, ARG001
+    return Literal(token.offset, unescape_text(token.text), STRING)
+
+
+def _bytes(token: Token, negative: bool) -> Literal:  # noqa: FBT001, ARG001
+    return Literal(token.offset, unescape_bytes(token.text), BYTES)
+
+
+_LITERALS: Final[dict[str, Callable[[Token, bool], Literal]]] = {
+    "int": _int,
+    "uint": _uint,
+    "float": _float,
+    "literal": _word,
+    "string": _string,
+    "bytes": _bytes,
+}

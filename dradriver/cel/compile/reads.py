@@ -1,0 +1,55 @@
+"""Which attributes of a device an expression looks at, found without a device.
+
+Two devices that agree in these, in all capacities and in their driver get the same verdict, whatever else tells
+them apart. Only plain reading is understood, `device.attributes[domain].name` in all its spellings; of an
+expression that does anything else with the attributes nothing is said.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from dradriver.cel.compile.syntax import Call, Ident, Literal, Node, Select, parts
+
+__all__ = ["attributes_read"]
+
+_INDEX: Final = frozenset({"_[_]", "_[?_]"})
+
+
+def attributes_read(nodes: Iterable[Node]) -> frozenset[str] | None:
+    """The names, without their domains, of the attributes that are read; None: possibly all.
+
+    Args:
+        nodes: all nodes of the tree, after macros are expanded.
+    """
+    above: dict[int, Node] = {}
+    found = set[str]()
+    devices = []
+    for node in nodes:
+        for part in parts(node):
+            above[id(part)] = node
+        if isinstance(node, Ident) and node.name == "device":
+            devices.append(node)
+    for device in devices:
+        field = above.get(id(device))
+        if not isinstance(field, Select):
+            return None
+        if field.field == "attributes":
+            name = _name(field, above)
+            if name is None:
+                return None
+            found.add(name)
+    return frozenset(found)
+
+
+def _name(attributes: Node, above: dict[int, Node]) -> str | None:
+    """The name in `attributes[domain].name` or `attributes[domain][name]`."""
+    domain = above.get(id(attributes))
+    if not (isinstance(domain, Call) and domain.name in _INDEX and domain.args[0] is attributes):
+        return None
+    reading = above.get(id(domain))
+    if isinstance(reading, Select):
+        return reading.field
+    if isinstance(reading, Call) and reading.name in _INDEX and reading.args[0] is domain:
+        name = reading.args[1]
+        return name.value if isinstance(name, Literal) and isinstance(name.value, str) else None
+    return None

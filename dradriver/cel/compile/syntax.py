@@ -1,0 +1,155 @@
+"""The tree of an expression."""
+
+from typing import Final
+
+from dradriver.cel.compile.functions import Overload
+from dradriver.cel.compile.types import DYN, Type
+
+__all__ = [
+    "ACCUMULATOR",
+    "MAX_DEPTH",
+    "Call",
+    "Comprehension",
+    "Ident",
+    "ListLiteral",
+    "Literal",
+    "MapLiteral",
+    "Node",
+    "Select",
+    "parts",
+]
+
+MAX_DEPTH: Final = 250
+"""Levels of nesting that Kubernetes' parser accepts."""
+
+ACCUMULATOR: Final = "@result"
+"""The variable in which a comprehension collects; no user can write this name."""
+
+
+class Node:
+    """Any part of an expression.
+
+    Attributes:
+        offset: where it stands in the expression.
+        depth: how deep the tree below it is, as Kubernetes' parser counts.
+        type: found by the checker.
+        constant: whether it is known before any device is seen; then `value` holds it.
+    """
+
+    __slots__ = ("constant", "depth", "offset", "type", "value")
+
+    def __init__(self, offset: int, depth: int = 0) -> None:
+        self.offset = offset
+        self.depth = depth
+        self.type: Type = DYN
+        self.constant = False
+        self.value: object = None
+
+
+class Literal(Node):
+    """A number, text, bytes, true, false or null."""
+
+    __slots__ = ()
+
+    def __init__(self, offset: int, value: object, literal_type: Type) -> None:
+        super().__init__(offset)
+        self.type = literal_type
+        self.constant = True
+        self.value = value
+
+
+class Ident(Node):
+    """A name; a leading dot (`absolute`) looks past the variables of comprehensions."""
+
+    __slots__ = ("absolute", "name")
+
+    def __init__(self, offset: int, name: str, *, absolute: bool = False) -> None:
+        super().__init__(offset)
+        self.name = name
+        self.absolute = absolute
+
+
+class Select(Node):
+    """`operand.field`, `operand.?field` (optional) or `has(operand.field)` (test)."""
+
+    __slots__ = ("field", "operand", "optional", "test")
+
+    def __init__(
+        self, offset: int, operand: Node, field: str, *, optional: bool = False, test: bool = False
+    ) -> None:
+        super().__init__(offset, operand.depth + 1)
+        self.operand = operand
+        self.field = field
+        self.optional = optional
+        self.test = test
+
+
+class Call(Node):
+    """A function, a method or an operator; `overloads` are those that the checker found to fit."""
+
+    __slots__ = ("args", "is_method", "name", "overloads")
+
+    def __init__(self, offset: int, name: str, args: list[Node], *, is_method: bool = False) -> None:
+        super().__init__(offset, max((arg.depth for arg in args), default=0))
+        self.name = name
+        self.args = args
+        self.is_method = is_method
+        self.overloads: tuple[Overload, ...] = ()
+
+
+class ListLiteral(Node):
+    """`[a, ?b]`; `optional` marks the elements that are left out when they have no value."""
+
+    __slots__ = ("elements", "optional")
+
+    def __init__(self, offset: int, elements: list[Node], optional: list[bool]) -> None:
+        super().__init__(offset, max((element.depth for element in elements), default=0))
+        self.elements = elements
+        self.optional = optional
+
+
+class MapLiteral(Node):
+    """`{a: b, ?c: d}`."""
+
+    __slots__ = ("keys", "optional", "values")
+
+    def __init__(self, offset: int, keys: list[Node], values: list[Node], optional: list[bool]) -> None:
+        super().__init__(offset, max((part.depth for part in [*keys, *values]), default=0))
+        self.keys = keys
+        self.values = values
+        self.optional = optional
+
+
+class Comprehension(Node):
+    """What every macro expands to: a loop over `source` that collects in `accumulator`."""
+
+    __slots__ = ("accumulator", "condition", "initial", "result", "source", "step", "variable", "variable2")
+
+    def __init__(
+        self,
+        offset: int,
+        source: Node,
+        variables: tuple[str, str | None],
+        accumulator: str,
+        parts: tuple[Node, Node, Node, Node],
+    ) -> None:
+        super().__init__(offset, max(node.depth for node in (source, *parts)) + 1)
+        self.source = source
+        self.variable, self.variable2 = variables
+        self.accumulator = accumulator
+        self.initial, self.condition, self.step, self.result = parts
+
+
+def parts(node: Node) -> list[Node]:
+    """The nodes right below a node."""
+    if isinstance(node, Call):
+        return node.args
+    if isinstance(node, Select):
+        return [node.operand]
+    if isinstance(node, ListLiteral):
+        return node.elements
+    if isinstance(node, MapLiteral):
+        return node.keys + node.values
+    if isinstance(node, Comprehension):
+        return [node.source, node.initial, node.condition, node.step, node.result]
+    return []

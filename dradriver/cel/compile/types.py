@@ -1,0 +1,306 @@
+"""The types that a selector is checked against, and which of them fit where.
+
+Types are checked as Kubernetes does it (cel-go): `dyn` fits everything, type parameters are bound by
+unification, null fits messages and opaque types. Attributes of a device are `dyn`: their type is known
+only when a device is at hand.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from dradriver.cel.compile.routines import Routine, run
+from dradriver.cel.evaluate.errors import Fault
+
+__all__ = [
+    "ANY_OBJECT",
+    "BOOL",
+    "BYTES",
+    "CIDR",
+    "DEVICE",
+    "DOUBLE",
+    "DURATION",
+    "DYN",
+    "ERROR",
+    "FORMAT",
+    "INT",
+    "IP",
+    "NAMED",
+    "NULL",
+    "QUANTITY",
+    "SEMVER",
+    "STRING",
+    "TIMESTAMP",
+    "UINT",
+    "URL",
+    "Bindings",
+    "Type",
+    "join",
+    "list_of",
+    "map_of",
+    "optional_of",
+    "parameter",
+    "type_of",
+]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Type:
+    """One type. Compared by structure, without recursion: a selector can nest types deeper than Python's stack.
+
+    Attributes:
+        name: `int`, `list`, `kubernetes.Quantity`; of a parameter, its letter.
+        params: element, key and value types of containers.
+        nullable: whether null may stand in its place.
+        is_parameter: whether it stands for a type that is still to be found.
+    """
+
+    name: str
+    params: tuple["Type", ...] = ()
+    nullable: bool = False
+    is_parameter: bool = False
+
+    @property
+    def is_dyn(self) -> bool:
+        """Whether anything may stand here; also true of the type of something already reported."""
+        return self.name in {"dyn", "*error*"}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Type):
+            return NotImplemented
+        pending = [(self, other)]
+        compared: set[tuple[int, int]] = set()
+        while pending:
+            a, b = pending.pop()
+            if a is b:
+                continue
+            if a.name != b.name or a.is_parameter != b.is_parameter or len(a.params) != len(b.params):
+                return False
+            if a.params and _is_new((id(a), id(b)), compared):
+                pending.extend(zip(a.params, b.params, strict=True))
+        return True
+
+    def __hash__(self) -> int:
+        return hash((self.name, len(self.params)))
+
+    def __str__(self) -> str:
+        return _shown(self, _DEEPEST_SHOWN)
+
+
+def _is_new(pair: tuple[int, int], seen: set[tuple[int, int]]) -> bool:
+    """Whether two types meet for the first time: they share parts, so walking all paths takes for ever."""
+    if pair in seen:
+        return False
+    seen.add(pair)
+    return True
+
+
+BOOL: Final = Type("bool")
+INT: Final = Type("int")
+UINT: Final = Type("uint")
+DOUBLE: Final = Type("double")
+STRING: Final = Type("string")
+BYTES: Final = Type("bytes")
+NULL: Final = Type("null_type")
+DYN: Final = Type("dyn")
+ERROR: Final = Type("*error*")
+TIMESTAMP: Final = Type("google.protobuf.Timestamp", nullable=True)
+DURATION: Final = Type("google.protobuf.Duration", nullable=True)
+DEVICE: Final = Type("kubernetes.DRADevice", nullable=True)
+QUANTITY: Final = Type("kubernetes.Quantity", nullable=True)
+SEMVER: Final = Type("kubernetes.Semver", nullable=True)
+URL: Final = Type("kubernetes.URL", nullable=True)
+FORMAT: Final = Type("kubernetes.NamedFormat", nullable=True)
+IP: Final = Type("net.IP", nullable=True)
+CIDR: Final = Type("net.CIDR", nullable=True)
+
+ANY_OBJECT: Final = frozenset({DEVICE, QUANTITY, SEMVER, URL, FORMAT, IP, CIDR})
+
+NAMED: Final = {
+    "bool": BOOL, "int": INT, "uint": UINT, "double": DOUBLE, "string": STRING, "bytes": BYTES, "dyn": DYN,
+    "timestamp": TIMESTAMP, "duration": DURATION, "quantity": QUANTITY, "semver": SEMVER, "url": URL,
+    "format": FORMAT, "ip": IP, "cidr": CIDR, "device": DEVICE,
+}  # fmt: skip
+"""The names that signatures in the libraries use."""
+
+
+def list_of(element: Type) -> Type:
+    """`list(element)`."""
+    return Type("list", (element,))
+
+
+def map_of(key: Type, value: Type) -> Type:
+    """`map(key, value)`."""
+    return Type("map", (key, value))
+
+
+def optional_of(value: Type) -> Type:
+    """`optional_type(value)`."""
+    return Type("optional_type", (value,), nullable=True)
+
+
+def type_of(instance: Type) -> Type:
+    """The type of a type: what `type(x)` gives."""
+    return Type("type", (instance,))
+
+
+def parameter(name: str) -> Type:
+    """A type that is still to be found."""
+    return Type(name, is_parameter=True)
+
+
+def _shown(shown: Type, levels: int) -> str:
+    if shown.is_parameter:
+        return "dyn"
+    name = "null" if shown.name == "null_type" else shown.name
+    if not shown.params:
+        return name
+    inner = ", ".join(_shown(param, levels - 1) for param in shown.params) if levels else "…"
+    return f"{name}({inner})"
+
+
+_DEEPEST_SHOWN: Final = 5
+_MOST_STEPS: Final = 80_000
+
+
+class Bindings:
+    """What is known about type parameters so far.
+
+    `assignable` either binds parameters and says yes, or changes nothing and says no. Types may share parts so
+    often that walking them takes for ever, so the steps of one check are limited.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[Type, Type] = {}
+        self._before: list[tuple[Type, Type | None]] = []
+        self._fresh = 0
+        self._steps = 0
+
+    def fresh(self) -> Type:
+        """A parameter that nothing else uses."""
+        self._fresh += 1
+        return parameter(f"_{self._fresh}")
+
+    def assignable(self, given: list[Type], wanted: list[Type]) -> bool:
+        """Whether each given type may stand where the wanted one is expected.
+
+        Raises:
+            Fault: the types are too large to tell.
+        """
+        self._before.clear()
+        if len(given) == len(wanted) and self._all_fit(list(zip(given, wanted, strict=True))):
+            return True
+        for param, bound in reversed(self._before):
+            if bound is None:
+                del self._found[param]
+            else:
+                self._found[param] = bound
+        return False
+
+    def _bind(self, param: Type, bound: Type) -> None:
+        self._before.append((param, self._found.get(param)))
+        self._found[param] = bound
+
+    def resolve(self, found: Type) -> Type:
+        """`found` with every bound parameter replaced by its type.
+
+        Raises:
+            Fault: the type is too large.
+        """
+        found = self._followed(found)
+        return run(self._resolved(found)) if found.params else found
+
+    def _step(self) -> None:
+        self._steps += 1
+        if self._steps > _MOST_STEPS:
+            raise Fault("the types in it are too large")
+
+    def _followed(self, found: Type) -> Type:
+        while found.is_parameter and found in self._found:
+            found = self._found[found]
+        return found
+
+    def _resolved(self, found: Type) -> Routine[Type]:
+        self._step()
+        params: list[Type] = []
+        for inner in found.params:
+            param = self._followed(inner)
+            if param.params:
+                param = yield self._resolved(param)
+            params.append(param)
+        return Type(found.name, tuple(params), found.nullable)
+
+    def _all_fit(self, pairs: list[tuple[Type, Type]]) -> bool:
+        """Whether all pairs fit; a parameter becomes more general when what it was bound to fits."""
+        pending: list[tuple[Type, Type, Type | None]] = [
+            (given, wanted, None) for given, wanted in reversed(pairs)
+        ]
+        while pending:
+            self._step()
+            given, wanted, param = pending.pop()
+            if param is not None:
+                self._generalize(param, given, wanted)
+                continue
+            more = self._fit(given, wanted)
+            if more is None:
+                return False
+            pending.extend(reversed(more))
+        return True
+
+    def _fit(self, given: Type, wanted: Type) -> list[tuple[Type, Type, Type | None]] | None:
+        """What else must fit, or be done, so that the two fit; None when they do not."""
+        if given == wanted:
+            return []
+        if wanted.is_parameter and (wanted in self._found or self._free_of(wanted, given)):
+            return self._substitute(wanted, given)
+        if given.is_parameter:
+            usable = given in self._found or self._free_of(given, wanted)
+            return self._substitute(given, wanted) if usable else None
+        if given.is_dyn or wanted.is_dyn:
+            return []
+        if given is NULL or wanted is NULL:
+            return [] if given.nullable or wanted.nullable else None
+        if given.name != wanted.name or len(given.params) != len(wanted.params):
+            return None
+        if given.name == "type":
+            return []
+        return [(a, b, None) for a, b in zip(given.params, wanted.params, strict=True)]
+
+    def _substitute(self, param: Type, candidate: Type) -> list[tuple[Type, Type, Type | None]]:
+        bound = self._found.get(param)
+        if bound is None:
+            self._bind(param, candidate)
+            return []
+        return [] if candidate == bound else [(candidate, bound, None), (candidate, bound, param)]
+
+    def _generalize(self, param: Type, candidate: Type, bound: Type) -> None:
+        general = join(candidate, bound)
+        if self._free_of(param, general):
+            self._bind(param, general)
+
+    def _free_of(self, param: Type, within: Type) -> bool:
+        """Whether binding `param` to `within` makes no type contain itself."""
+        pending = [within]
+        while pending:
+            self._step()
+            found = pending.pop()
+            if found == param:
+                return False
+            if found.is_parameter and found in self._found:
+                pending.append(self._found[found])
+            pending.extend(found.params)
+        return True
+
+
+def join(first: Type, second: Type) -> Type:
+    """The more general of two types that fit each other."""
+    pending = [(first, second)]
+    joined: set[tuple[int, int]] = set()
+    while pending:
+        a, b = pending.pop()
+        if a is b or a.is_dyn or a.is_parameter:
+            continue
+        if b.is_dyn or b.is_parameter or a.name != b.name or len(a.params) != len(b.params):
+            return second
+        if a.name != "type" and _is_new((id(a), id(b)), joined):
+            pending.extend(zip(a.params, b.params, strict=True))
+    return first

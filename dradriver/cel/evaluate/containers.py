@@ -1,0 +1,125 @@
+"""Instructions that make lists and maps, and loop over them."""
+
+from dradriver.cel.evaluate import cost, steps
+from dradriver.cel.evaluate.cost import LIST, MAP
+from dradriver.cel.evaluate.equality import must_hash
+from dradriver.cel.evaluate.errors import Fault
+from dradriver.cel.evaluate.instructions import Label, charge, no_overload
+from dradriver.cel.evaluate.machine import UNSET, Instruction, Machine
+from dradriver.cel.evaluate.values import Optional, keys_of, to_key, type_name
+
+__all__ = ["LIST_COST", "MAP_COST", "drop", "enter", "leave", "make_list", "make_map", "next_item"]
+
+# --- literals -----------------------------------------------------------------------------
+
+
+def make_list(optional: tuple[bool, ...], offset: int) -> Instruction:
+    """Pops the elements and pushes their list, without the absent ones."""
+
+    def run(machine: Machine) -> None:
+        start = len(machine.stack) - len(optional)
+        elements = machine.stack[start:]
+        del machine.stack[start:]
+        machine.stack.append(_present(elements, optional, offset))
+
+    return run
+
+
+def _present(elements: list[object], optional: tuple[bool, ...], offset: int) -> object:
+    found: list[object] = []
+    for element, may_lack in zip(elements, optional, strict=True):
+        if not may_lack:
+            found.append(element)
+        elif not isinstance(element, Optional):
+            return no_overload("a ?element must be optional", offset)
+        elif element.present:
+            found.append(element.value)
+    return tuple(found)
+
+
+def make_map(optional: tuple[bool, ...], offset: int) -> Instruction:
+    """Pops keys and values and pushes their map, without the absent ones."""
+    count = 2 * len(optional)
+
+    def run(machine: Machine) -> None:
+        start = len(machine.stack) - count
+        parts = machine.stack[start:]
+        del machine.stack[start:]
+        machine.stack.append(_entries(parts, optional, offset))
+
+    return run
+
+
+def _entries(parts: list[object], optional: tuple[bool, ...], offset: int) -> object:
+    found: dict[object, object] = {}
+    for key, value, may_lack in zip(parts[::2], parts[1::2], optional, strict=True):
+        must_hash(key)
+        if not may_lack:
+            found[to_key(key)] = value
+        elif not isinstance(value, Optional):
+            return no_overload("a ?entry must be optional", offset)
+        elif value.present:
+            found[to_key(key)] = value.value
+        else:
+            found.pop(to_key(key), None)
+    return found
+
+
+LIST_COST = charge(LIST)
+MAP_COST = charge(MAP)
+
+
+# --- loops --------------------------------------------------------------------------------
+
+
+def enter(offset: int, end: Label, *, pairs: bool) -> Instruction:
+    """Replaces a list or map by an iterator; goes on at `end` with an error for anything else."""
+
+    def run(machine: Machine) -> None:
+        source = machine.stack[-1]
+        if isinstance(source, dict):
+            machine.spend(len(source) // 4)
+            keys = list(keys_of(source))
+            machine.stack[-1] = iter(zip(keys, source.values(), strict=True) if pairs else keys)
+        elif isinstance(source, tuple | list):
+            machine.stack[-1] = enumerate(source) if pairs else iter(source)
+        else:
+            if source.__class__ is not Fault:
+                machine.stack[-1] = Fault(f"a {type_name(source)} has no elements", None, offset)
+            machine.position = end.position
+
+    return run
+
+
+def next_item(slots: tuple[int, int | None], end: Label) -> Instruction:
+    """Puts the next element into its variables; goes on at `end` when there is none."""
+    first, second = slots
+
+    def run(machine: Machine) -> None:
+        machine.steps += end.steps
+        if machine.steps > steps.LIMIT or machine.cost > cost.LIMIT:
+            machine.check()
+        item = next(machine.stack[-1], UNSET)  # type: ignore[call-overload]
+        if item is UNSET:
+            machine.position = end.position
+        elif second is None:
+            machine.slots[first] = item
+        else:
+            machine.slots[first], machine.slots[second] = item
+
+    return run
+
+
+def leave(end: Label) -> Instruction:
+    """Pops the condition of a loop; goes on at `end` when it is false."""
+
+    def run(machine: Machine) -> None:
+        if machine.stack.pop() is False:
+            machine.position = end.position
+
+    return run
+
+
+def drop(machine: Machine) -> None:
+    """Pops the iterator of a loop that is over."""
+    machine.stack.pop()

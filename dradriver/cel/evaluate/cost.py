@@ -1,0 +1,148 @@
+"""What evaluation costs, so that one selector can't stop an allocator: CEL's model with Kubernetes' limit.
+
+Every field, name and call costs 1; a list literal 10, a map literal 30; texts a tenth of their length, rounded
+up. Source: cel-go's runtime cost and k8s.io/apiserver's estimator; the limit is
+`resource.k8s.io` CELSelectorExpressionMaxCost.
+"""
+
+import math
+from typing import Final
+
+from dradriver.cel.compile.functions import Cost
+from dradriver.cel.evaluate.errors import AbortError
+from dradriver.cel.evaluate.values import size_of
+
+__all__ = [
+    "LIMIT",
+    "LIST",
+    "MAP",
+    "MAX_LENGTH",
+    "PRICED_BY_OVERLOAD",
+    "by_sizes",
+    "double_first",
+    "double_result",
+    "expression_size",
+    "half_product",
+    "listing",
+    "of_first",
+    "of_second",
+    "regex",
+    "self_compare",
+    "smaller",
+    "tenth",
+    "traversal",
+    "zero",
+]
+
+LIMIT: Final = 1_000_000
+"""What one evaluation may cost (CELSelectorExpressionMaxCost)."""
+
+MAX_LENGTH: Final = 10 * 1024
+"""Bytes that an expression may have (CELSelectorExpressionMaxLength)."""
+
+PRICED_BY_OVERLOAD: Final = frozenset(
+    {"_+_", "_<_", "_<=_", "_>_", "_>=_", "_in_", "sort", "@sort_by", "string", "bytes"}
+)
+"""Functions whose price is known only when the types of the arguments are."""
+
+LIST: Final = 10
+MAP: Final = 30
+
+
+def tenth(size: int) -> int:
+    """The cost of reading a text of `size` once."""
+    return math.ceil(size * 0.1)
+
+
+def zero(args: list[object], result: object) -> int:  # noqa: ARG001 - the shape of every cost function
+    """Free."""
+    return 0
+
+
+def of_first(args: list[object], result: object) -> int:  # noqa: ARG001
+    """Reading the first argument once."""
+    return tenth(size_of(args[0]))
+
+
+def double_first(args: list[object], result: object) -> int:  # noqa: ARG001
+    """Reading the first argument and writing as much."""
+    return math.ceil(size_of(args[0]) * 2 * 0.1)
+
+
+def double_result(args: list[object], result: object) -> int:  # noqa: ARG001
+    """Writing the result and reading as much."""
+    return math.ceil(size_of(result) * 2 * 0.1)
+
+
+def of_second(args: list[object], result: object) -> int:  # noqa: ARG001
+    """Reading the second argument once."""
+    return tenth(size_of(args[1]))
+
+
+def by_sizes(args: list[object], result: object) -> int:  # noqa: ARG001
+    """Copying both arguments."""
+    return tenth(size_of(args[0]) + size_of(args[1]))
+
+
+def smaller(args: list[object], result: object) -> int:  # noqa: ARG001
+    """Comparing two values: as far as the smaller one reaches."""
+    return tenth(min(size_of(args[0]), size_of(args[1])))
+
+
+def half_product(args: list[object], result: object) -> int:  # noqa: ARG001
+    """Searching one text in another."""
+    return tenth(size_of(args[0])) * tenth(size_of(args[1]))
+
+
+def regex(args: list[object], result: object) -> int:  # noqa: ARG001
+    """Matching a text with a pattern; a pattern is taken to have an expression every four characters."""
+    return expression_size(size_of(args[0]), size_of(args[1]))
+
+
+def expression_size(text: int, pattern: int) -> int:
+    """Matching a text of one length with a pattern of another."""
+    return tenth(1 + text) * -(-pattern // 4)
+
+
+def traversal(args: list[object], result: object) -> int:  # noqa: ARG001
+    """Looking at each element of a list once, or reading a text once."""
+    total = steps = 0
+    pending = [args[0]]
+    while pending:
+        item = pending.pop()
+        steps += 1
+        if steps > LIMIT:
+            return LIMIT + 1
+        if isinstance(item, str):
+            total += int(len(item.encode(errors="replace")) * 0.1)
+        elif isinstance(item, bytes):
+            total += int(len(item) * 0.1)
+        elif isinstance(item, tuple | list):
+            pending.extend(item)
+        else:
+            total += 1
+    return total
+
+
+def listing(args: list[object], result: object) -> int:  # noqa: ARG001
+    """Making a list."""
+    return size_of(result) + 1 + LIST
+
+
+def self_compare(which: int) -> Cost:
+    """Comparing every element of the list in argument `which` with every other.
+
+    Kubernetes reckons this even where the argument is an error, and breaks off there: so must we.
+    """
+
+    def cost(args: list[object], result: object) -> int:  # noqa: ARG001
+        items = args[which]
+        if not isinstance(items, tuple | list):
+            raise AbortError(
+                "an error in what is sorted or made distinct ends the evaluation", "test for it before"
+            )
+        size = size_of(items)
+        textual = size > 0 and isinstance(items[0], str | bytes)
+        return int(size * size * (2.1 if textual else 2.0)) + 1 + LIST
+
+    return cost

@@ -1,0 +1,213 @@
+"""When two values are equal, and which is smaller.
+
+Equality never fails in CEL except where Kubernetes' own types are on the left of another type; those errors are
+kept, because selectors may absorb them and allocators must agree. Nested values are walked without recursion.
+"""
+
+from typing import Final
+
+from dradriver.cel.evaluate.errors import AbortError, Fault
+from dradriver.cel.evaluate.steps import LONG_TEXT, Spend, free
+from dradriver.cel.evaluate.values import (
+    DerivedQuantity,
+    Duration,
+    Joined,
+    Opaque,
+    Optional,
+    Timestamp,
+    TypeName,
+    UInt,
+    type_name,
+)
+from dradriver.model.quantity import Quantity
+
+__all__ = ["compare", "contains", "equal", "is_same", "must_hash"]
+
+_NUMBERS: Final = frozenset({int, UInt, float})
+_UNORDERED: Final = 2
+_PAIR: Final = 8
+"""Steps of comparing one pair of values that lie in lists or maps."""
+
+_PLAIN: Final = frozenset({bool, str, bytes})
+_TEXTS: Final = frozenset({str, bytes})
+_LISTS: Final = frozenset({tuple, list, Joined})
+
+
+def equal(left: object, right: object, spend: Spend = free) -> bool:
+    """`left == right`.
+
+    Values can share parts so often that comparing them would take for ever, so steps are counted on the way.
+
+    Raises:
+        Fault: a quantity, semver, URL, address or format is on the left of something else.
+        AbortError: it takes more steps than `spend` grants.
+    """
+    kind = type(left)
+    if kind is type(right):
+        if kind in _PLAIN:
+            if kind is not bool and len(left) > LONG_TEXT:  # type: ignore[arg-type]
+                spend(len(left) // LONG_TEXT)  # type: ignore[arg-type]
+            return left == right
+        if kind in _NUMBERS:
+            return left == right
+    return _walk(left, right, spend)
+
+
+def is_same(left: object, right: object, spend: Spend = free) -> bool:
+    """Whether `left == right` is true; an error counts as different."""
+    try:
+        return equal(left, right, spend)
+    except Fault:
+        return False
+
+
+def contains(wanted: object, items: tuple[object, ...], *, spend: Spend) -> bool:
+    """Whether a list has an element that `wanted` equals."""
+    spend(_ELEMENT * len(items))
+    return any(is_same(wanted, item, spend) for item in items)
+
+
+_ELEMENT: Final = 4
+"""Steps of comparing one element of a list with a plain value."""
+
+
+def _walk(left: object, right: object, spend: Spend) -> bool:
+    """Compares pairs until one differs; lists and maps swallow errors of what they hold, `Joined` does not."""
+    pending: list[tuple[object, object, bool]] = [(left, right, False)]
+    fault: Fault | None = None
+    while pending:
+        a, b, swallow = pending.pop()
+        spend(_PAIR + _length(a))
+        try:
+            pairs = _pairs(a, b)
+        except Fault as error:
+            fault = fault or (None if swallow else error)
+            continue
+        if pairs is None:
+            return False
+        inner = swallow or (type(a) is not Joined and not isinstance(a, Optional))
+        pending.extend((c, d, inner) for c, d in reversed(pairs))
+    if fault is not None:
+        raise fault
+    return True
+
+
+def _length(value: object) -> int:
+    """The steps of looking into a value, before what is in it is compared."""
+    if type(value) in _TEXTS:
+        return len(value) // LONG_TEXT  # type: ignore[arg-type]
+    if type(value) in _LISTS:
+        return len(value)  # type: ignore[arg-type]
+    if isinstance(value, dict):
+        return sum(1 + len(key) // LONG_TEXT if isinstance(key, str) else 1 for key in value)
+    return value.weight if isinstance(value, Opaque) else 0
+
+
+_Pairs = list[tuple[object, object]]
+
+
+def _pairs(a: object, b: object) -> _Pairs | None:
+    """What else must be equal so that `a` equals `b`: nothing when they are, None when they are not."""
+    if a is None or b is None:
+        return _verdict(same=a is b)
+    kind = type(a)
+    if kind in _NUMBERS:
+        return _verdict(same=type(b) in _NUMBERS and _compare_numbers(a, b) == 0)  # type: ignore[arg-type]
+    if kind in _PLAIN:
+        return _verdict(same=kind is type(b) and a == b)
+    if kind in _LISTS:
+        return _list_pairs(a, b)  # type: ignore[arg-type]
+    if isinstance(a, dict):
+        return _map_pairs(a, b)
+    return _special_pairs(a, b)
+
+
+def _verdict(*, same: bool) -> _Pairs | None:
+    return [] if same else None
+
+
+def _list_pairs(a: tuple[object, ...], b: object) -> _Pairs | None:
+    if type(b) not in _LISTS or len(a) != len(b):  # type: ignore[arg-type]
+        return None
+    return list(zip(a, b, strict=True))  # type: ignore[call-overload]
+
+
+def _map_pairs(a: dict[object, object], b: object) -> _Pairs | None:
+    if not isinstance(b, dict) or len(a) != len(b):
+        return None
+    try:
+        return [(value, b[key]) for key, value in a.items()]
+    except KeyError:
+        return None
+
+
+def _special_pairs(a: object, b: object) -> _Pairs | None:
+    if isinstance(a, Quantity):
+        if not isinstance(b, Quantity) or isinstance(b, DerivedQuantity):
+            raise Fault("no such overload: a quantity equals nothing but a quantity", _hint(b))
+        return _verdict(same=a == b)
+    if isinstance(a, Opaque):
+        if type(a) is not type(b):
+            raise Fault(f"no such overload: a {a.cel_type} equals nothing but its own type")
+        return _verdict(same=a.identity == b.identity)
+    if isinstance(a, Optional):
+        if not isinstance(b, Optional) or a.present != b.present:
+            return None
+        return [(a.value, b.value)]
+    if isinstance(a, TypeName):
+        return _verdict(same=isinstance(b, TypeName) and a.name == b.name)
+    if isinstance(a, Timestamp | Duration):
+        return _verdict(same=type(a) is type(b) and a.nanos == b.nanos)
+    return _verdict(same=a is b)
+
+
+def _hint(right: object) -> str | None:
+    if type(right) is DerivedQuantity:
+        return "put the result of add() or sub() on the left, or use compareTo()"
+    return "compare with quantity(...)"
+
+
+def must_hash(value: object) -> None:
+    """Breaks off where Kubernetes' evaluator does: it can't hash these, and nothing absorbs that.
+
+    Raises:
+        AbortError: `value` is a version, bytes or a format.
+    """
+    if isinstance(value, bytes) or (isinstance(value, Opaque) and not value.hashable):
+        raise AbortError(
+            f"a {type_name(value)} can't be looked up in a list or map of constants", "use exists(x, x == ...)"
+        )
+
+
+def compare(left: object, right: object) -> int:
+    """-1, 0 or 1 as `left` is smaller than, equal to or larger than `right`.
+
+    Raises:
+        Fault: the two have no order.
+    """
+    kinds = type(left), type(right)
+    if kinds[0] in _NUMBERS and kinds[1] in _NUMBERS:
+        order = _compare_numbers(left, right)  # type: ignore[arg-type]
+        if order == _UNORDERED:
+            raise Fault("not-a-number has no order")
+        return order
+    if kinds[0] is not kinds[1]:
+        raise Fault("no such overload: the two have no order")
+    if isinstance(left, Timestamp | Duration):
+        return _order(left.nanos, right.nanos)  # type: ignore[attr-defined]
+    if kinds[0] not in _PLAIN:
+        raise Fault("no such overload: these have no order")
+    return _order(left, right)  # type: ignore[arg-type]
+
+
+def _compare_numbers(left: float, right: float) -> int:
+    if left != left or right != right:  # noqa: PLR0124 - not a number
+        return _UNORDERED
+    if type(left) is float or type(right) is float:
+        # Kubernetes compares an int with a double as doubles, except beyond the range of the int.
+        left, right = float(left), float(right)
+    return _order(left, right)
+
+
+def _order(left: float, right: float) -> int:
+    return (left > right) - (left < right)

@@ -1,0 +1,374 @@
+"""The instructions of the machine, each made of what is known when the selector compiles."""
+
+from typing import Final
+
+from dradriver.cel.compile.functions import Overload, unit
+from dradriver.cel.evaluate.cost import PRICED_BY_OVERLOAD
+from dradriver.cel.evaluate.equality import must_hash
+from dradriver.cel.evaluate.errors import Fault
+from dradriver.cel.evaluate.machine import UNSET, Instruction, Machine, located
+from dradriver.cel.evaluate.paths import is_present, qualify, qualify_optional
+from dradriver.cel.evaluate.steps import CALL, LONG_TEXT
+from dradriver.cel.evaluate.values import NONE, Optional, UInt, accepts, type_name
+
+__all__ = [
+    "Label",
+    "bail",
+    "branch",
+    "call",
+    "charge",
+    "combine",
+    "constant",
+    "device",
+    "forget",
+    "index",
+    "jump",
+    "load",
+    "member_of",
+    "no_overload",
+    "not_strictly_false",
+    "otherwise",
+    "returning",
+    "select",
+    "skip_unless_container",
+    "stop_if",
+    "store",
+    "test",
+]
+
+
+class Label:
+    """A place in the program, known when all of it is emitted.
+
+    Attributes:
+        position: of the instruction there.
+        steps: where a loop ends: those of one round.
+    """
+
+    __slots__ = ("position", "steps")
+
+    def __init__(self) -> None:
+        self.position = -1
+        self.steps = 0
+
+
+_FAILING: Final = 8
+"""Steps of making an error."""
+
+
+def no_overload(what: str, offset: int) -> Fault:
+    """A value of a type that `what` does not take."""
+    return Fault(f"no such overload: {what}", None, offset)
+
+
+# --- values -------------------------------------------------------------------------------
+
+
+def constant(value: object) -> Instruction:
+    """Pushes a value."""
+
+    def run(machine: Machine) -> None:
+        machine.stack.append(value)
+
+    return run
+
+
+def device(cost: int) -> Instruction:
+    """Pushes the device."""
+
+    def run(machine: Machine) -> None:
+        machine.stack.append(machine.device)
+        machine.cost += cost
+
+    return run
+
+
+def load(slot: int, lazy: Label | None, cost: int) -> Instruction:
+    """Pushes a variable; one that nothing has asked for yet is computed first, at `lazy`."""
+
+    def run(machine: Machine) -> None:
+        value = machine.slots[slot]
+        if value is UNSET and lazy is not None:
+            machine.returns.append(machine.position - 1)
+            machine.position = lazy.position
+        else:
+            machine.stack.append(value)
+            machine.cost += cost
+
+    return run
+
+
+def store(slot: int) -> Instruction:
+    """Pops into a variable."""
+
+    def run(machine: Machine) -> None:
+        machine.slots[slot] = machine.stack.pop()
+
+    return run
+
+
+def forget(slot: int) -> Instruction:
+    """Makes a binding lazy again: its surroundings may have changed since."""
+
+    def run(machine: Machine) -> None:
+        machine.slots[slot] = UNSET
+
+    return run
+
+
+def returning(machine: Machine) -> None:
+    """Goes back to where a lazy binding was asked for."""
+    machine.position = machine.returns.pop()
+
+
+def charge(cost: int) -> Instruction:
+    """Adds to the cost."""
+
+    def run(machine: Machine) -> None:
+        machine.cost += cost
+
+    return run
+
+
+# --- paths --------------------------------------------------------------------------------
+
+
+def select(field: str, offset: int, *, optional: bool) -> Instruction:
+    """Replaces the top by its field."""
+    read = qualify_optional if optional else qualify
+    hashing = len(field) // LONG_TEXT
+
+    def run(machine: Machine) -> None:
+        stack = machine.stack
+        value = stack[-1]
+        if value.__class__ is Fault or value is NONE:
+            return
+        if hashing:
+            machine.spend(hashing)
+        try:
+            stack[-1] = found = read(value, field)
+        except Fault as fault:
+            machine.steps += _FAILING
+            stack[-1] = found = located(fault, offset)
+        machine.cost += found is not NONE
+
+    return run
+
+
+def test(field: str) -> Instruction:
+    """Replaces the top by whether it has the field."""
+
+    def run(machine: Machine) -> None:
+        stack = machine.stack
+        value = stack[-1]
+        if value.__class__ is Fault:
+            return
+        machine.cost += 1
+        stack[-1] = is_present(value, field)
+
+    return run
+
+
+def index(offset: int, *, optional: bool) -> Instruction:
+    """Pops an index and replaces the top by its element."""
+    read = qualify_optional if optional else qualify
+
+    def run(machine: Machine) -> None:
+        stack = machine.stack
+        key = stack.pop()
+        if key.__class__ is Fault:
+            machine.cost += not optional
+            stack[-1] = key
+            return
+        if isinstance(key, str) and len(key) > LONG_TEXT:
+            machine.spend(len(key) // LONG_TEXT)
+        try:
+            stack[-1] = found = read(stack[-1], key)
+        except Fault as fault:
+            machine.steps += _FAILING
+            stack[-1] = located(fault, offset)
+            machine.cost += not optional
+        else:
+            machine.cost += found is not NONE
+
+    return run
+
+
+def skip_unless_container(end: Label) -> Instruction:
+    """Goes on at `end` when there is nothing to index: an error, or an absent value."""
+
+    def run(machine: Machine) -> None:
+        value = machine.stack[-1]
+        if value.__class__ is Fault or value is NONE:
+            machine.position = end.position
+
+    return run
+
+
+# --- calls --------------------------------------------------------------------------------
+
+
+def call(name: str, overloads: tuple[Overload, ...], count: int, offset: int) -> Instruction:
+    """Pops the arguments and pushes what the first fitting overload gives."""
+    # A call that may mean several things is priced by its function where that has a price, else as one step.
+    plain = len(overloads) > 1 and name in PRICED_BY_OVERLOAD
+    choices = tuple(
+        (overload, _is_guarded(overload), unit if plain else overload.cost, overload.work, overload.metered)
+        for overload in overloads
+    )
+    _, _, failing, failing_work, _ = choices[0]
+    shown = name.strip("_@")
+
+    def run(machine: Machine) -> None:
+        stack = machine.stack
+        start = len(stack) - count
+        args = stack[start:]
+        del stack[start:]
+        for arg in args:
+            if arg.__class__ is Fault:
+                if failing is not unit and failing_work is not None:
+                    machine.spend(failing_work(args))
+                machine.cost += failing(args, arg)
+                stack.append(arg)
+                return
+        for overload, guarded, cost, work, metered in choices:
+            if guarded and not all(map(accepts, overload.params, args)):
+                machine.steps += CALL
+                continue
+            if work is not None:
+                machine.spend(work(args))
+            try:
+                result = overload.call(*args, spend=machine.spend) if metered else overload.call(*args)
+            except Fault as fault:
+                machine.steps += _FAILING
+                result = located(fault, offset)
+            machine.cost += cost(args, result)
+            stack.append(result)
+            return
+        machine.steps += _FAILING
+        if failing is not unit and failing_work is not None:
+            machine.spend(failing_work(args))
+        refusal = no_overload(f"{shown}({', '.join(map(type_name, args))})", offset)
+        machine.cost += failing(args, refusal)
+        stack.append(refusal)
+
+    return run
+
+
+def _is_guarded(overload: Overload) -> bool:
+    """Whether there are arguments that the function does not take."""
+    return overload.guarded and any(not (param.is_parameter or param.is_dyn) for param in overload.params)
+
+
+def bail(depth: int, end: Label) -> Instruction:
+    """With an error on top: drops the `depth` values below it and goes on at `end`."""
+
+    def run(machine: Machine) -> None:
+        stack = machine.stack
+        if stack[-1].__class__ is Fault:
+            if depth:
+                del stack[-depth - 1 : -1]
+            machine.position = end.position
+
+    return run
+
+
+def member_of(values: frozenset[tuple[type, object]]) -> Instruction:
+    """Replaces the top by whether it is one of some constants."""
+
+    def run(machine: Machine) -> None:
+        value = machine.stack[-1]
+        if value.__class__ is not Fault:
+            must_hash(value)
+            machine.stack[-1] = value.__class__ in CONSTANT_MEMBERS and (type(value), value) in values
+
+    return run
+
+
+CONSTANT_MEMBERS: Final = frozenset({bool, int, UInt, float, str})
+"""What a list of constants is searched for by its hash."""
+
+
+def not_strictly_false(machine: Machine) -> None:
+    """Replaces an error by true: a loop goes on after one."""
+    machine.cost += 1
+    if machine.stack[-1].__class__ is Fault:
+        machine.stack[-1] = True
+
+
+# --- logic --------------------------------------------------------------------------------
+
+
+def jump(target: Label) -> Instruction:
+    """Goes on elsewhere."""
+
+    def run(machine: Machine) -> None:
+        machine.position = target.position
+
+    return run
+
+
+def stop_if(decisive: bool, end: Label) -> Instruction:  # noqa: FBT001
+    """Ends `&&` at false and `||` at true."""
+
+    def run(machine: Machine) -> None:
+        if machine.stack[-1] is decisive:
+            machine.position = end.position
+
+    return run
+
+
+def combine(decisive: bool, offset: int) -> Instruction:  # noqa: FBT001
+    """Pops the next operand of `&&` or `||` into the result so far; a decisive operand absorbs errors."""
+
+    def run(machine: Machine) -> None:
+        after = machine.stack.pop()
+        before = machine.stack[-1]
+        if after is decisive:
+            machine.stack[-1] = decisive
+        elif before.__class__ is Fault:
+            return
+        elif before.__class__ is not bool:
+            machine.stack[-1] = no_overload("a logical operator needs bools", offset)
+        elif after.__class__ is bool or after.__class__ is Fault:
+            machine.stack[-1] = after
+        else:
+            machine.stack[-1] = no_overload("a logical operator needs bools", offset)
+
+    return run
+
+
+def branch(offset: int, no: Label, end: Label) -> Instruction:
+    """Pops a condition; goes on at `no` when it is false and at `end` when it is no condition."""
+
+    def run(machine: Machine) -> None:
+        condition = machine.stack[-1]
+        if condition is True:
+            machine.stack.pop()
+        elif condition is False:
+            machine.stack.pop()
+            machine.position = no.position
+        else:
+            if condition.__class__ is not Fault:
+                machine.stack[-1] = no_overload("a condition must be a bool", offset)
+            machine.position = end.position
+
+    return run
+
+
+def otherwise(name: str, offset: int, end: Label) -> Instruction:
+    """`or` and `orValue`: keeps a value that is there, else drops the top and goes on with the alternative."""
+    keep = name == "or"
+
+    def run(machine: Machine) -> None:
+        value = machine.stack[-1]
+        if isinstance(value, Optional):
+            if not value.present:
+                machine.stack.pop()
+                return
+            machine.stack[-1] = value if keep else value.value
+        elif value.__class__ is not Fault:
+            machine.stack[-1] = no_overload(f"{name}() of what is not optional", offset)
+        machine.position = end.position
+
+    return run

@@ -1,0 +1,92 @@
+"""Sets of CEL values, with CEL's equality, in which looking up takes no longer when there are more.
+
+Equality is not Python's: `1 == 1.0 == 1u`, `true != 1`, not-a-number equals nothing, and an int equals a
+double when it does so as a double, so two different ints may equal one double. Values without a hash (lists,
+maps, optionals) are compared one by one, and steps are counted for it.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from dradriver.cel.evaluate.equality import is_same
+from dradriver.cel.evaluate.steps import LONG_TEXT, Spend
+from dradriver.cel.evaluate.values import (
+    DerivedQuantity,
+    Duration,
+    Opaque,
+    Timestamp,
+    TypeName,
+    UInt,
+)
+from dradriver.model.quantity import Quantity
+
+__all__ = ["ValueSet"]
+
+_STEP: Final = 6
+"""Steps of adding a value, or of looking it up."""
+
+
+class ValueSet:
+    """Values that a list holds.
+
+    Args:
+        spend: counts steps.
+        items: the first values.
+    """
+
+    def __init__(self, spend: Spend, items: Iterable[object] = ()) -> None:
+        self._spend = spend
+        self._hashed: set[object] = set()
+        self._wholes: set[int] = set()
+        self._rounded: set[float] = set()
+        self._doubles: set[float] = set()
+        self._compared: list[object] = []
+        for item in items:
+            self.add(item)
+
+    def has(self, value: object) -> bool:
+        """Whether `value` equals one of the values; an error of the comparison counts as different."""
+        self._spend(_STEP)
+        kind = type(value)
+        if kind is float:
+            return value in self._doubles or value in self._rounded if value == value else False  # noqa: PLR0124
+        if kind is int or kind is UInt:
+            return value in self._wholes or (bool(self._doubles) and float(value) in self._doubles)  # type: ignore[arg-type]
+        key = self._key(value)
+        if key is not None:
+            return key in self._hashed
+        return any(is_same(value, other, self._spend) for other in self._compared)
+
+    def add(self, value: object) -> None:
+        """Adds a value."""
+        self._spend(_STEP)
+        kind = type(value)
+        if kind is float:
+            if value == value:  # noqa: PLR0124 - nothing equals not-a-number
+                self._doubles.add(value)  # type: ignore[arg-type]
+        elif kind is int or kind is UInt:
+            self._wholes.add(value)  # type: ignore[arg-type]
+            self._rounded.add(float(value))  # type: ignore[arg-type]
+        elif isinstance(value, DerivedQuantity):
+            return  # nothing equals one that stands on the right
+        elif (key := self._key(value)) is not None:
+            self._hashed.add(key)
+        else:
+            self._compared.append(value)
+
+    def _key(self, value: object) -> object:
+        """What is equal, by Python's rules, for equal values; None when there is no such thing."""
+        kind = type(value)
+        if kind is str or kind is bytes:
+            self._spend(len(value) // LONG_TEXT)  # type: ignore[arg-type]
+            return value
+        if value is None or kind is bool:
+            return (kind, value)
+        if isinstance(value, Quantity):
+            return (Quantity, value.nano)
+        if isinstance(value, Opaque):
+            self._spend(value.weight)
+            return (kind, value.identity)
+        if isinstance(value, TypeName):
+            return (kind, value.name)
+        return (kind, value.nanos) if isinstance(value, Timestamp | Duration) else None

@@ -1,0 +1,79 @@
+"""Reading fields and elements: `a.b`, `a[0]`, `a.?b`, `has(a.b)`.
+
+A path through an optional value stays optional: what is missing becomes `optional.none()` rather than an error.
+"""
+
+from typing import Final
+
+from dradriver.cel.evaluate.errors import Fault, shown
+from dradriver.cel.evaluate.values import NONE, Optional, UInt, to_key, type_name
+
+__all__ = ["is_present", "qualify", "qualify_optional"]
+
+_LONGEST_NAME: Final = 63
+_KEYS: Final = frozenset({str, int, UInt, bool, float})
+
+
+def qualify(value: object, key: object) -> object:
+    """The field or element `key` of `value`.
+
+    Raises:
+        Fault: there is none.
+    """
+    if isinstance(value, dict):
+        try:
+            return value[to_key(key)]
+        except KeyError:
+            raise _missing(key) from None
+    if isinstance(value, tuple | list):
+        index = _index(key)
+        if 0 <= index < len(value):
+            return value[index]
+        raise Fault(f"index out of bounds: {index}", "test size() or use [?...]")
+    if isinstance(value, Optional):
+        return qualify_optional(value.value, key) if value.present else NONE
+    raise _missing(key)
+
+
+def qualify_optional(value: object, key: object) -> Optional:
+    """The field or element `key` of `value` if there is one.
+
+    Raises:
+        Fault: `key` can't index a list.
+    """
+    if type(key) not in _KEYS:
+        raise Fault(f"a {type_name(key)} is no key")
+    if isinstance(value, dict):
+        try:
+            return Optional.of(value[to_key(key)])
+        except KeyError:
+            return NONE
+    if isinstance(value, tuple | list):
+        index = _index(key)
+        return Optional.of(value[index]) if 0 <= index < len(value) else NONE
+    if isinstance(value, Optional):
+        return qualify_optional(value.value, key) if value.present else NONE
+    return NONE
+
+
+def is_present(value: object, key: object) -> bool:
+    """What `has()` says."""
+    return qualify_optional(value, key).present
+
+
+def _missing(key: object) -> Fault:
+    if isinstance(key, str):
+        name = key if len(key) <= _LONGEST_NAME else shown(key)
+        return Fault(f"no such key: {name}", f"use has(...) or .?{name}")
+    if isinstance(key, bytes | tuple | list | dict):
+        return Fault(f"no such key: a {type_name(key)}", "use `in` or [?...]")
+    return Fault(f"no such key: {key}", "use `in` or [?...]")
+
+
+def _index(key: object) -> int:
+    kind = type(key)
+    if kind is int or kind is UInt:
+        return int(key)  # type: ignore[call-overload, no-any-return]
+    if isinstance(key, float) and key.is_integer():
+        return int(key)
+    raise Fault(f"a list has no index of type {type_name(key)}")

@@ -1,0 +1,260 @@
+"""What expressions compute with, as Python values.
+
+| CEL | Python |
+|---|---|
+| bool, int, double, string, bytes, null | `bool`, `int`, `float`, `str`, `bytes`, `None` |
+| uint | `UInt` |
+| list | `tuple` or `list`; `Joined` for the sum of two |
+| map | `dict`, its keys as `to_key` gives them |
+| optional, type | `Optional`, `TypeName` |
+| timestamp, duration | `Timestamp`, `Duration`, both exact to a nanosecond |
+| quantity, semver, url, ip, cidr, format | `Quantity`, `Semver` and what the libraries define |
+
+Values never change once an expression can see them.
+"""
+
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+from dradriver.cel.compile.types import Type
+from dradriver.model.quantity import Quantity
+
+__all__ = [
+    "NONE",
+    "DerivedQuantity",
+    "Domains",
+    "Duration",
+    "Joined",
+    "Names",
+    "Opaque",
+    "Optional",
+    "Timestamp",
+    "TypeName",
+    "UInt",
+    "WrittenQuantity",
+    "accepts",
+    "from_key",
+    "keys_of",
+    "size_of",
+    "to_key",
+    "type_name",
+]
+
+
+class UInt(int):
+    """An unsigned integer, a type of its own in CEL."""
+
+    __slots__ = ()
+
+
+class Joined(tuple[object, ...]):
+    """The sum of two lists: its equality keeps the errors that a plain list swallows."""
+
+    __slots__ = ()
+
+
+class Domains(dict[object, object]):
+    """`device.attributes` and `device.capacity`: an unknown domain is an empty map."""
+
+    __slots__ = ()
+
+    def __missing__(self, key: object) -> object:
+        return _NO_NAMES
+
+
+class Names(dict[object, object]):
+    """The attributes or capacities of one domain: its keys are texts, and nothing else is ever found."""
+
+    __slots__ = ()
+
+
+_NO_NAMES: Final = Names()
+
+
+class WrittenQuantity(Quantity):
+    """A quantity of the expression, which Kubernetes keeps as it is written: `1000m` is no integer.
+
+    Attributes:
+        amount: value and power of ten, or None where they do not fit 64 bits.
+    """
+
+    __slots__ = ("amount",)
+
+    amount: tuple[int, int] | None
+
+
+class DerivedQuantity(WrittenQuantity):
+    """A quantity that `add` or `sub` made: Kubernetes can't find it equal to anything on its left."""
+
+    __slots__ = ()
+
+
+class Timestamp:
+    """A point in time.
+
+    Attributes:
+        nanos: since 1970-01-01T00:00:00Z.
+        offset: seconds by which the zone in which it was written is ahead of UTC; it only shows as text.
+    """
+
+    __slots__ = ("nanos", "offset")
+
+    def __init__(self, nanos: int, offset: int = 0) -> None:
+        self.nanos = nanos
+        self.offset = offset
+
+
+class Duration:
+    """A span of time.
+
+    Attributes:
+        nanos: its length, negative when it points back.
+    """
+
+    __slots__ = ("nanos",)
+
+    def __init__(self, nanos: int) -> None:
+        self.nanos = nanos
+
+
+class Optional:
+    """A value that may be absent.
+
+    Attributes:
+        present: whether there is one.
+        value: the value; None when there is none.
+    """
+
+    __slots__ = ("present", "value")
+
+    def __init__(self, *, present: bool, value: object) -> None:
+        self.present = present
+        self.value = value
+
+    @classmethod
+    def of(cls, value: object) -> "Optional":
+        """An optional that has a value."""
+        return cls(present=True, value=value)
+
+
+NONE: Final = Optional(present=False, value=None)
+
+
+class TypeName:
+    """A type as a value: what `type(x)` gives."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class Opaque:
+    """A value of a library: a semver, URL, IP address, CIDR or format.
+
+    Attributes:
+        identity: what decides whether two values of one class are equal.
+        weight: steps of comparing two of them, besides those of any two values.
+        cel_type: the name of its type in CEL.
+        hashable: whether Kubernetes can look it up in a map.
+        size: in the cost model.
+    """
+
+    __slots__ = ("identity", "weight")
+
+    cel_type: ClassVar[str]
+    hashable: ClassVar[bool] = True
+
+    def __init__(self, identity: object, weight: int = 0) -> None:
+        self.identity = identity
+        self.weight = weight
+
+    @property
+    def size(self) -> int:
+        """In the cost model; 1 for whatever does not grow."""
+        return 1
+
+
+class _Key:
+    """A value as a key of a Python dict where Python's own equality is not CEL's (`True == 1`)."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+
+_TRUE_KEY: Final = _Key(value=True)
+_FALSE_KEY: Final = _Key(value=False)
+
+
+def to_key(value: object) -> object:
+    """`value` as a key of the Python dict that holds a CEL map.
+
+    Ints, uints and whole doubles that are equal are one key, as CEL looks them up. What can't be a key is a new
+    key each time: it is never found.
+    """
+    kind = type(value)
+    if kind is str or kind is int or kind is UInt:
+        return value
+    if kind is bool:
+        return _TRUE_KEY if value else _FALSE_KEY
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    return _Key(value)
+
+
+def from_key(key: object) -> object:
+    """The CEL value of a key."""
+    return key.value if isinstance(key, _Key) else key
+
+
+def keys_of(mapping: dict[object, object]) -> Iterator[object]:
+    """The keys of a CEL map as CEL values."""
+    return map(from_key, mapping)
+
+
+_NAMES: Final[dict[type, str]] = {
+    bool: "bool", int: "int", UInt: "uint", float: "double", str: "string", bytes: "bytes",
+    type(None): "null_type",
+    tuple: "list", list: "list", Joined: "list", dict: "map", Domains: "map",
+    Names: "map", Optional: "optional_type",
+    TypeName: "type", Timestamp: "google.protobuf.Timestamp", Duration: "google.protobuf.Duration",
+    Quantity: "kubernetes.Quantity", DerivedQuantity: "kubernetes.Quantity",
+    WrittenQuantity: "kubernetes.Quantity",
+}  # fmt: skip
+
+
+def type_name(value: object) -> str:
+    """The name of a value's type in CEL."""
+    return _NAMES.get(type(value)) or value.cel_type  # type: ignore[attr-defined]
+
+
+def accepts(wanted: Type, value: object) -> bool:
+    """Whether a value fits a parameter; containers are judged by their first element."""
+    while True:
+        if wanted.is_parameter or wanted.name == "dyn":
+            return True
+        if type_name(value) != wanted.name:
+            return False
+        if not wanted.params or isinstance(value, TypeName | Optional) or not value:
+            return True
+        if isinstance(value, dict):
+            key = next(iter(value))
+            if not accepts(wanted.params[0], from_key(key)):
+                return False
+            wanted, value = wanted.params[1], value[key]
+        else:
+            wanted, value = wanted.params[0], value[0]  # type: ignore[index]
+
+
+_SIZED: Final = frozenset({str, bytes, tuple, list, dict, Domains, Names, Joined})
+
+
+def size_of(value: object) -> int:
+    """How large a value is in the cost model: 1 for whatever has no size."""
+    while isinstance(value, Optional) and value.present:
+        value = value.value
+    if type(value) in _SIZED:
+        return len(value)  # type: ignore[arg-type]
+    return value.size if isinstance(value, Opaque) else 1

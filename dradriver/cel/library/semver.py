@@ -1,0 +1,135 @@
+"""Semantic versions in CEL: version attributes and `semver("1.2.3")`. Source: semver.org 2.0.0."""
+
+import re
+from functools import lru_cache
+from typing import Final
+
+from dradriver.cel.compile.functions import Overload, function, method
+from dradriver.cel.evaluate.cost import of_first
+from dradriver.cel.evaluate.digits import whole
+from dradriver.cel.evaluate.errors import Fault, shown
+from dradriver.cel.evaluate.steps import of_first as of_first_text
+from dradriver.cel.evaluate.values import Opaque
+
+__all__ = ["OVERLOADS", "Semver", "parse_semver"]
+
+_NUMBER: Final = r"(?:0|[1-9][0-9]*)"
+_SYNTAX: Final = re.compile(
+    rf"({_NUMBER})\.({_NUMBER})\.({_NUMBER})"
+    rf"(?:-((?:{_NUMBER}|[0-9]*[A-Za-z-][0-9A-Za-z-]*)(?:\.(?:{_NUMBER}|[0-9]*[A-Za-z-][0-9A-Za-z-]*))*))?"
+    r"(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"
+)
+_UINT64: Final = 2**64
+_LONGEST_KEPT: Final = 64
+_PARSING: Final = of_first_text(1, base=50)
+
+
+class Semver(Opaque):
+    """A version; build metadata has no part in order or equality.
+
+    Attributes:
+        order: compares as the versions do.
+        numbers: major, minor and patch.
+    """
+
+    __slots__ = ("numbers", "order")
+
+    cel_type = "kubernetes.Semver"
+    hashable = False
+
+    def __init__(self, numbers: tuple[int, int, int], prerelease: str | None) -> None:
+        self.numbers = numbers
+        released = prerelease is None
+        identifiers = () if prerelease is None else tuple(map(_identifier, prerelease.split(".")))
+        self.order = (numbers, released, identifiers)
+        super().__init__(self.order, weight=0 if prerelease is None else len(prerelease) // 4)
+
+
+def _identifier(text: str) -> tuple[bool, int, str]:
+    """Numbers before texts, numbers by value."""
+    return (False, int(text), "") if text.isdigit() else (True, 0, text)
+
+
+def parse_semver(text: str) -> Semver:
+    """The version that a text spells.
+
+    Raises:
+        Fault: it is not a semantic version.
+    """
+    return _kept(text) if len(text) <= _LONGEST_KEPT else _parsed(text)
+
+
+@lru_cache(maxsize=4096)
+def _kept(text: str) -> Semver:
+    return _parsed(text)
+
+
+def _parsed(text: str) -> Semver:
+    match = _SYNTAX.fullmatch(text)
+    if match is None:
+        raise Fault(
+            f"{shown(text)} is not a semantic version",
+            "want MAJOR.MINOR.PATCH, or semver(text, true) for 1.2 or v1",
+        )
+    numbers = (whole(match[1]), whole(match[2]), whole(match[3]))
+    pieces = (match[4] or "").split(".")
+    if any(number >= _UINT64 for number in numbers) or any(p.isdigit() and whole(p) >= _UINT64 for p in pieces):
+        raise Fault(f"{shown(text)} has a number beyond 64 bits")
+    return Semver(numbers, match[4])
+
+
+def _normalized(text: str) -> str:
+    """`v1.02` as `1.2.0`."""
+    parts = [_without_zeros(part) for part in text.removeprefix("v").split(".", 2)]
+    if len(parts) < 3:
+        if "+" in parts[-1] or "-" in parts[-1]:
+            raise Fault(f"{shown(text)}: a short version can't have a prerelease or build")
+        parts += ["0"] * (3 - len(parts))
+    return ".".join(parts)
+
+
+def _without_zeros(part: str) -> str:
+    if len(part) < 2:
+        return part
+    trimmed = part.lstrip("0")
+    return trimmed if trimmed[:1].isdigit() and trimmed[:1].isascii() else "0" + trimmed
+
+
+def _semver(text: str, normalize: bool = False) -> Semver:  # noqa: FBT001, FBT002 - the shape in CEL
+    return parse_semver(_normalized(text) if normalize else text)
+
+
+def _is_semver(text: str, normalize: bool = False) -> bool:  # noqa: FBT001, FBT002
+    try:
+        _semver(text, normalize)
+    except Fault:
+        return False
+    return True
+
+
+def _signed(number: int) -> int:
+    """A number of 64 bits as Kubernetes hands it out: as a signed one."""
+    return number if number < _UINT64 // 2 else number - _UINT64
+
+
+def _comparing(args: list[object]) -> int:
+    return sum(arg.weight for arg in args if isinstance(arg, Semver))
+
+
+OVERLOADS: Final[tuple[Overload, ...]] = (
+    function("semver(string): semver", _semver, of_first, work=_PARSING),
+    function("semver(string, bool): semver", _semver, of_first, work=_PARSING),
+    function("isSemver(string): bool", _is_semver, of_first, work=_PARSING),
+    function("isSemver(string, bool): bool", _is_semver, of_first, work=_PARSING),
+    method("isGreaterThan(semver, semver): bool", lambda a, b: a.order > b.order, work=_comparing),
+    method("isLessThan(semver, semver): bool", lambda a, b: a.order < b.order, work=_comparing),
+    method(
+        "compareTo(semver, semver): int",
+        lambda a, b: (a.order > b.order) - (a.order < b.order),
+        work=_comparing,
+    ),
+    method("major(semver): int", lambda version: _signed(version.numbers[0])),
+    method("minor(semver): int", lambda version: _signed(version.numbers[1])),
+    method("patch(semver): int", lambda version: _signed(version.numbers[2])),
+)
+"""Everything here, for the registry."""

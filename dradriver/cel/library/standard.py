@@ -1,0 +1,310 @@
+"""CEL's standard functions: operators, sizes, texts and conversions."""
+
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from itertools import permutations
+from typing import Final
+
+from dradriver.cel.compile.functions import Overload, function, method
+from dradriver.cel.evaluate.cost import by_sizes, half_product, of_first, of_second, smaller, zero
+from dradriver.cel.evaluate.digits import whole
+from dradriver.cel.evaluate.equality import compare, contains, equal, is_same, must_hash
+from dradriver.cel.evaluate.errors import Fault, shown
+from dradriver.cel.evaluate.steps import LONG_TEXT, Spend, fixed, of_both, searching
+from dradriver.cel.evaluate.steps import of_first as for_first
+from dradriver.cel.evaluate.values import Joined, TypeName, UInt, size_of, to_key, type_name
+
+__all__ = ["OVERLOADS", "checked_int", "checked_uint", "double_text"]
+
+INT_MIN: Final = -(2**63)
+INT_MAX: Final = 2**63 - 1
+
+
+def checked_int(value: int) -> int:
+    """`value`, which must fit an int.
+
+    Raises:
+        Fault: it has more than 64 bits.
+    """
+    if INT_MIN <= value <= INT_MAX:
+        return value
+    raise Fault("integer overflow")
+
+
+def checked_uint(value: int) -> UInt:
+    """`value` as a uint.
+
+    Raises:
+        Fault: it is negative or has more than 64 bits.
+    """
+    if 0 <= value < 2**64:
+        return UInt(value)
+    raise Fault("unsigned integer overflow")
+
+
+def _quotient(left: int, right: int) -> int:
+    if right == 0:
+        raise Fault("division by zero")
+    magnitude = abs(left) // abs(right)
+    return magnitude if (left < 0) == (right < 0) else -magnitude
+
+
+def _remainder(left: int, right: int) -> int:
+    if right == 0:
+        raise Fault("modulus by zero")
+    if left == INT_MIN and right == -1:
+        raise Fault("integer overflow")
+    return left - right * _quotient(left, right)
+
+
+def _divide_doubles(left: float, right: float) -> float:
+    if right != 0.0:
+        return left / right
+    if left == 0.0 or math.isnan(left):
+        return math.nan
+    return math.copysign(math.inf, left) * math.copysign(1.0, right)
+
+
+def _multiply_doubles(left: float, right: float) -> float:
+    return left * right
+
+
+def _join(left: tuple[object, ...], right: tuple[object, ...]) -> object:
+    if not left:
+        return right
+    return Joined((*left, *right)) if right else left
+
+
+_ARITHMETIC: Final = (
+    function("_+_(int, int): int", lambda a, b: checked_int(a + b)),
+    function("_+_(uint, uint): uint", lambda a, b: checked_uint(int(a) + int(b))),
+    function("_+_(double, double): double", lambda a, b: a + b),
+    function("_+_(string, string): string", lambda a, b: a + b, by_sizes, work=of_both(32)),
+    function("_+_(bytes, bytes): bytes", lambda a, b: a + b, by_sizes, work=of_both(32)),
+    function("_+_(list(A), list(A)): list(A)", _join, work=of_both(6)),
+    function("_-_(int, int): int", lambda a, b: checked_int(a - b)),
+    function("_-_(uint, uint): uint", lambda a, b: checked_uint(int(a) - int(b))),
+    function("_-_(double, double): double", lambda a, b: a - b),
+    function("_*_(int, int): int", lambda a, b: checked_int(a * b)),
+    function("_*_(uint, uint): uint", lambda a, b: checked_uint(int(a) * int(b))),
+    function("_*_(double, double): double", _multiply_doubles),
+    function("_/_(int, int): int", lambda a, b: checked_int(_quotient(a, b))),
+    function("_/_(uint, uint): uint", lambda a, b: checked_uint(_quotient(int(a), int(b)))),
+    function("_/_(double, double): double", _divide_doubles),
+    function("_%_(int, int): int", _remainder),
+    function("_%_(uint, uint): uint", lambda a, b: checked_uint(_remainder(int(a), int(b)))),
+    function("-_(int): int", lambda a: checked_int(-a)),
+    function("-_(double): double", lambda a: -a),
+    function("!_(bool): bool", lambda a: not a),
+)
+
+_ORDERED_PAIRS: Final = (
+    *((kind, kind) for kind in ("bool", "int", "uint", "double", "string", "bytes", "timestamp", "duration")),
+    *permutations(("int", "uint", "double"), 2),
+)
+
+
+def _ordering(args: list[object]) -> int:
+    return 2 + min(size_of(args[0]), size_of(args[1])) // 64
+
+
+_ORDERING: Final = _ordering
+
+
+def _orders(name: str, test: Callable[[int], bool]) -> list[Overload]:
+    def call(left: object, right: object) -> bool:
+        return test(compare(left, right))
+
+    return [
+        function(
+            f"{name}({a}, {b}): bool",
+            call,
+            smaller if a in {"string", "bytes"} else zero_or_one,
+            work=_ORDERING,
+        )
+        for a, b in _ORDERED_PAIRS
+    ]
+
+
+def zero_or_one(args: list[object], result: object) -> int:  # noqa: ARG001
+    """The cost of comparing two values without a size."""
+    return 1
+
+
+_ORDER: Final = (
+    *_orders("_<_", lambda order: order == -1),
+    *_orders("_<=_", lambda order: order in {-1, 0}),
+    *_orders("_>_", lambda order: order == 1),
+    *_orders("_>=_", lambda order: order in {0, 1}),
+)
+
+
+def _in_map(key: object, mapping: dict[object, object]) -> bool:
+    if type(mapping) is dict:
+        must_hash(key)
+    return to_key(key) in mapping
+
+
+def _differ(left: object, right: object, *, spend: Spend) -> bool:
+    return not is_same(left, right, spend)
+
+
+_EQUALITY: Final = (
+    function("_==_(A, A): bool", equal, smaller, metered=True),
+    function("_!=_(A, A): bool", _differ, smaller, metered=True),
+    function("_in_(A, list(A)): bool", contains, lambda args, _: size_of(args[1]), metered=True),
+    function("_in_(A, map(A, B)): bool", _in_map, work=for_first(LONG_TEXT)),
+)
+
+_SIZES: Final = tuple(
+    declare(f"size({kind}): int", len)
+    for declare in (function, method)
+    for kind in ("bytes", "list(A)", "map(A, B)", "string")
+)
+
+
+def _searching(args: list[object]) -> int:
+    return searching(size_of(args[0]), size_of(args[1]))
+
+
+def _comparing_part(args: list[object]) -> int:
+    return size_of(args[1]) // LONG_TEXT
+
+
+_TEXT: Final = (
+    method("contains(string, string): bool", lambda text, part: part in text, half_product, work=_searching),
+    method(
+        "startsWith(string, string): bool",
+        lambda text, part: text.startswith(part),
+        of_second,
+        work=_comparing_part,
+    ),
+    method(
+        "endsWith(string, string): bool",
+        lambda text, part: text.endswith(part),
+        of_second,
+        work=_comparing_part,
+    ),
+)
+
+
+def _to_bool(text: str) -> bool:
+    if text in {"1", "t", "T", "TRUE", "true", "True"}:
+        return True
+    if text in {"0", "f", "F", "FALSE", "false", "False"}:
+        return False
+    raise Fault(f"{shown(text)} is not a bool")
+
+
+def _whole(value: float) -> int:
+    if math.isnan(value) or math.isinf(value):
+        raise Fault("integer overflow")
+    return math.trunc(value)
+
+
+def _double_to_int(value: float) -> int:
+    # As in Kubernetes, the bounds themselves do not fit: a double can't tell them from their neighbors.
+    if not INT_MIN < value < INT_MAX + 1:
+        raise Fault("integer overflow")
+    return _whole(value)
+
+
+def _digits(text: str, *, signed: bool) -> int:
+    body = text[1:] if signed and text[:1] in {"+", "-"} else text
+    if not (body.isascii() and body.isdigit()):
+        raise Fault(f"{shown(text)} is not a number")
+    return whole(text)
+
+
+def _to_double(text: str) -> float:
+    plain = text.lower().lstrip("+-")
+    if text != text.strip() or not text.isascii():
+        raise Fault(f"{shown(text)} is not a double")
+    try:
+        value = float.fromhex(text) if plain.startswith("0x") and "p" in plain else float(text)
+    except (ValueError, OverflowError) as error:
+        raise Fault(f"{shown(text)} is not a double") from error
+    if math.isinf(value) and plain not in _NAMED_DOUBLES:
+        raise Fault(f"{shown(text)} is too large for a double")
+    return value
+
+
+_NAMED_DOUBLES: Final = frozenset({"inf", "infinity"})
+
+
+def double_text(value: float) -> str:
+    """A double as Go prints it: the shortest digits that read back the same, an exponent from 1e+06 on."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    exact = Decimal(repr(value)).normalize()
+    exponent = exact.adjusted()
+    if exact.is_zero():
+        return "-0" if math.copysign(1.0, value) < 0 else "0"
+    if -4 <= exponent < _WIDEST_PLAIN:
+        return f"{exact:f}"
+    digits = "".join(map(str, exact.as_tuple().digits))
+    mantissa = digits[0] + ("." + digits[1:] if len(digits) > 1 else "")
+    return f"{'-' if value < 0 else ''}{mantissa}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
+
+
+_WIDEST_PLAIN: Final = 6
+
+
+def _to_text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise Fault("the bytes are not UTF-8") from error
+
+
+def _same(value: object) -> object:
+    return value
+
+
+_CONVERSIONS: Final = (
+    function("bool(bool): bool", _same),
+    function("bool(string): bool", _to_bool, work=for_first(128)),
+    function("bytes(bytes): bytes", _same),
+    function("bytes(string): bytes", lambda text: text.encode(errors="replace"), of_first, work=for_first(16)),
+    function("double(double): double", _same),
+    function("double(int): double", float),
+    function("double(string): double", _to_double, work=for_first(4, base=4)),
+    function("double(uint): double", float),
+    function("dyn(A): dyn", _same),
+    function("int(int): int", _same),
+    function("int(double): int", _double_to_int),
+    function("int(duration): int", lambda duration: duration.nanos),
+    function("int(string): int", lambda text: checked_int(_digits(text, signed=True)), work=for_first(16)),
+    function("int(timestamp): int", lambda moment: moment.nanos // 10**9),
+    function("int(uint): int", lambda value: checked_int(int(value))),
+    function("string(string): string", _same),
+    function("string(bool): string", lambda value: "true" if value else "false"),
+    function("string(bytes): string", _to_text, of_first, work=for_first(16)),
+    function("string(double): string", double_text, work=fixed(40)),
+    function("string(int): string", str),
+    function("string(uint): string", lambda value: str(int(value))),
+    function("uint(uint): uint", _same),
+    function("uint(double): uint", lambda value: checked_uint(_whole(value) if not value < 0 else -1)),
+    function("uint(int): uint", checked_uint),
+    function("uint(string): uint", lambda text: checked_uint(_digits(text, signed=False)), work=for_first(16)),
+    function("type(A): type(A)", lambda value: TypeName(type_name(value))),
+)
+
+
+def _control_flow(*args: object) -> object:
+    """Never called: the compiler turns these into jumps."""
+    raise AssertionError(args)
+
+
+_MACRO_PARTS: Final = (
+    function("_?_:_(bool, A, A): A", _control_flow),
+    function("@not_strictly_false(bool): bool", _control_flow),
+    function("@new_list(): list(A)", list, zero),
+    function("@new_map(): map(A, B)", dict, zero),
+)
+
+OVERLOADS: Final = (*_ARITHMETIC, *_ORDER, *_EQUALITY, *_SIZES, *_TEXT, *_CONVERSIONS, *_MACRO_PARTS)
+"""Everything here, for the registry."""

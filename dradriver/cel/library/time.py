@@ -1,0 +1,209 @@
+"""Timestamps and durations. Parts of a timestamp are UTC unless a zone is named.
+
+Named zones come from the zone database of the platform, through `zoneinfo`.
+"""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from dradriver.cel.compile.functions import Overload, function, method
+from dradriver.cel.evaluate.digits import whole
+from dradriver.cel.evaluate.errors import Fault, shown
+from dradriver.cel.evaluate.steps import fixed, of_first
+from dradriver.cel.evaluate.values import Duration, Timestamp, size_of
+
+__all__ = ["OVERLOADS", "checked_duration", "duration_text", "timestamp_text"]
+
+_SECOND: Final = 10**9
+_UNITS: Final = {
+    "ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3,
+    "ms": 10**6, "s": _SECOND, "m": 60 * _SECOND, "h": 3600 * _SECOND,
+}  # fmt: skip
+_PART: Final = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)")
+_MOMENT: Final = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(?:(Z)|([+-])(\d\d):(\d\d))", re.ASCII
+)
+_OFFSET: Final = re.compile(r"([+-]?[0-9]+):([+-]?[0-9]+)")
+_EARLIEST: Final = -62135596800
+_LATEST: Final = 253402300799
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+_CALENDAR: Final = fixed(30)
+_LONGEST_ZONE: Final = 255
+_NAMED_ZONE: Final = 1_000
+"""Steps of looking a time zone up by its name: the platform reads a file for it."""
+
+
+def _zoned(args: list[object]) -> int:
+    zone = args[1]
+    return 60 if not isinstance(zone, str) or ":" in zone[:8] or zone in {"", "UTC"} else _NAMED_ZONE
+
+
+def _reading(args: list[object]) -> int:
+    """A duration has a unit every two characters at most, and each is read by itself."""
+    return 30 + 3 * size_of(args[0])
+
+
+def checked_duration(nanos: int) -> Duration:
+    """A duration of `nanos`.
+
+    Raises:
+        Fault: it has more than 64 bits.
+    """
+    if -(2**63) <= nanos < 2**63:
+        return Duration(nanos)
+    raise Fault("duration overflow")
+
+
+def _checked_timestamp(nanos: int, offset: int = 0) -> Timestamp:
+    if _EARLIEST <= nanos // _SECOND <= _LATEST:
+        return Timestamp(nanos, offset)
+    raise Fault("timestamp overflow: it must lie in the years 1 to 9999")
+
+
+def _duration(text: str) -> Duration:
+    sign, body = (
+        (-1 if text[:1] == "-" else 1),
+        text.removeprefix("-") if text[:1] == "-" else text.removeprefix("+"),
+    )
+    if body == "0":
+        return Duration(0)
+    total = position = 0
+    while position < len(body):
+        part = _PART.match(body, position)
+        if part is None or not (part[1] or part[2]):
+            break
+        unit, fraction = _UNITS[part[3]], part[2] or ""
+        total += whole(part[1] or "0") * unit + whole(fraction or "0") * unit // 10 ** len(fraction)
+        position = part.end()
+    if not body or position < len(body):
+        raise Fault(f"{shown(text)} is not a duration", "write it like 1h30m or 1.5s")
+    return checked_duration(sign * total)
+
+
+def _timestamp(text: str) -> Timestamp:
+    match = _MOMENT.fullmatch(text)
+    if match is None:
+        raise Fault(f"{shown(text)} is not a timestamp", "write it like 2030-01-31T10:00:00Z")
+    offset = 0 if match[8] else (int(match[10]) * 3600 + int(match[11]) * 60) * (-1 if match[9] == "-" else 1)
+    if match[8] is None and (int(match[10]) > 24 or int(match[11]) > 60):
+        raise Fault(f"{shown(text)} is not a timestamp", "no such zone")
+    try:
+        moment = datetime(*map(int, match.groups()[:6]), tzinfo=UTC)  # type: ignore[misc,arg-type]
+    except ValueError as error:
+        raise Fault(f"{shown(text)} is not a timestamp", "no such day or time") from error
+    seconds = (moment - _EPOCH) // timedelta(seconds=1) - offset
+    fraction = int((match[7] or "").ljust(9, "0")[:9])
+    return _checked_timestamp(seconds * _SECOND + fraction, offset)
+
+
+def timestamp_text(moment: Timestamp) -> str:
+    """As RFC 3339 writes it, in the zone in which it was given."""
+    seconds, fraction = divmod(moment.nanos, _SECOND)
+    local = _EPOCH + timedelta(seconds=seconds + moment.offset)
+    digits = f".{fraction:09d}".rstrip("0") if fraction else ""
+    return f"{local:%Y-%m-%dT%H:%M:%S}".rjust(19, "0") + digits + _zone_text(moment.offset)
+
+
+def _zone_text(offset: int) -> str:
+    if not offset:
+        return "Z"
+    minutes = abs(offset) // 60
+    return f"{'-' if offset < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
+
+
+def duration_text(duration: Duration) -> str:
+    """In seconds: `5400s`."""
+    seconds = duration.nanos / _SECOND
+    text = f"{seconds:.9f}".rstrip("0").rstrip(".")
+    return f"{text}s"
+
+
+@lru_cache(maxsize=64)
+def _zone(name: str) -> tzinfo:
+    if len(name) > _LONGEST_ZONE:
+        raise Fault(f"unknown time zone {shown(name)}")
+    if ":" in name:
+        match = _OFFSET.fullmatch(name)
+        if match is None or not 0 <= whole(match[2]) <= 59:
+            raise Fault(f"{shown(name)} is not an offset from UTC")
+        hours, minutes = whole(match[1]), whole(match[2])
+        offset = hours * 60 - minutes if name[0] == "-" else hours * 60 + minutes
+        if abs(offset) >= 24 * 60:
+            raise Fault(f"{shown(name)} is not an offset from UTC")
+        return timezone(timedelta(minutes=offset))
+    if name in {"", "UTC"}:
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
+        raise Fault(f"unknown time zone {shown(name)}") from error
+
+
+def _local(moment: Timestamp, zone: str) -> datetime:
+    try:
+        return (_EPOCH + timedelta(seconds=moment.nanos // _SECOND)).astimezone(_zone(zone))
+    except OverflowError as error:
+        raise Fault("in that zone the timestamp is not in the years 1 to 9999") from error
+
+
+def _getters(name: str, part: Callable[[datetime], int]) -> tuple[Overload, Overload]:
+    return (
+        method(f"{name}(timestamp): int", lambda moment: part(_local(moment, "")), work=_CALENDAR),
+        method(f"{name}(timestamp, string): int", lambda moment, zone: part(_local(moment, zone)), work=_zoned),
+    )
+
+
+def _milliseconds(moment: Timestamp, zone: str = "") -> int:
+    _zone(zone)
+    return moment.nanos % _SECOND // 10**6
+
+
+def _truncated(unit: int) -> Callable[[Duration], int]:
+    return lambda duration: abs(duration.nanos) // unit * (-1 if duration.nanos < 0 else 1)
+
+
+def _moved(moment: Timestamp, nanos: int) -> Timestamp:
+    return _checked_timestamp(moment.nanos + nanos, moment.offset)
+
+
+_PARTS: Final = (
+    ("getFullYear", lambda moment: moment.year),
+    ("getMonth", lambda moment: moment.month - 1),
+    ("getDayOfYear", lambda moment: (moment.date() - date(moment.year, 1, 1)).days),
+    ("getDayOfMonth", lambda moment: moment.day - 1),
+    ("getDate", lambda moment: moment.day),
+    ("getDayOfWeek", lambda moment: moment.isoweekday() % 7),
+    ("getHours", lambda moment: moment.hour),
+    ("getMinutes", lambda moment: moment.minute),
+    ("getSeconds", lambda moment: moment.second),
+)
+
+OVERLOADS: Final[tuple[Overload, ...]] = (
+    function("timestamp(timestamp): timestamp", lambda moment: moment),
+    function("timestamp(int): timestamp", lambda seconds: _checked_timestamp(seconds * _SECOND)),
+    function("timestamp(string): timestamp", _timestamp, work=of_first(4, base=40)),
+    function("duration(duration): duration", lambda duration: duration),
+    function("duration(string): duration", _duration, work=_reading),
+    function("string(timestamp): string", timestamp_text, work=_CALENDAR),
+    function("string(duration): string", duration_text, work=_CALENDAR),
+    function("_+_(duration, duration): duration", lambda a, b: checked_duration(a.nanos + b.nanos)),
+    function("_+_(duration, timestamp): timestamp", lambda a, b: _moved(b, a.nanos)),
+    function("_+_(timestamp, duration): timestamp", lambda a, b: _moved(a, b.nanos)),
+    function("_-_(duration, duration): duration", lambda a, b: checked_duration(a.nanos - b.nanos)),
+    function("_-_(timestamp, duration): timestamp", lambda a, b: _moved(a, -b.nanos)),
+    function("_-_(timestamp, timestamp): duration", lambda a, b: checked_duration(a.nanos - b.nanos)),
+    *(overload for name, part in _PARTS for overload in _getters(name, part)),
+    method("getMilliseconds(timestamp): int", _milliseconds),
+    method("getMilliseconds(timestamp, string): int", _milliseconds, work=_zoned),
+    method("getHours(duration): int", _truncated(3600 * _SECOND)),
+    method("getMinutes(duration): int", _truncated(60 * _SECOND)),
+    method("getSeconds(duration): int", _truncated(_SECOND)),
+    method("getMilliseconds(duration): int", _truncated(10**6)),
+)
+"""Everything here, for the registry."""
