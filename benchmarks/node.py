@@ -12,8 +12,8 @@ from benchmarks.peers import Peer
 from benchmarks.report import Report, percentile
 from benchmarks.servers import NODE
 from dradriver.kube import CLAIMS, NODES, SLICES, AlreadyExists, PatchKind
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.claim import ResourceClaim
+from dradriver.model.resource.slices import ResourceSlice
 from dradriver.wire import dra_v1
 
 __all__ = ["measure"]

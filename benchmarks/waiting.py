@@ -18,11 +18,11 @@ from benchmarks.report import markdown, percentile
 from benchmarks.servers import SERVERS
 from dradriver.control.controllers import Controllers
 from dradriver.kube import CLAIMS, CLASSES, NODES, PODS, SLICES, Client, PatchKind
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.codec import rfc3339
-from dradriver.model.device import Device
-from dradriver.model.meta import ObjectMeta
-from dradriver.model.slices import PoolReference, ResourceSlice, ResourceSliceSpec
+from dradriver.model.core.meta import ObjectMeta
+from dradriver.model.encoding.codec import rfc3339
+from dradriver.model.resource.claim import ResourceClaim
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.slices import PoolReference, ResourceSlice, ResourceSliceSpec
 from dradriver.testing import builders
 
 T = TypeVar("T")

@@ -30,9 +30,12 @@ from dradriver.driver import (
 )
 from dradriver.errors import DraError, DriverError, InvalidObjectError, UsageError
 from dradriver.model.cdi import ContainerEdits, DeviceNode, Hook, Mount
-from dradriver.model.claim import NetworkData
-from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.model.device import (
+from dradriver.model.core.meta import Condition
+from dradriver.model.core.node_selector import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from dradriver.model.quantity import Quantity
+from dradriver.model.resource.claim import NetworkData
+from dradriver.model.resource.counters import CounterConsumption, CounterSet
+from dradriver.model.resource.device import (
     Capacity,
     CapacityRequestPolicy,
     CapacityRequestPolicyRange,
@@ -40,10 +43,7 @@ from dradriver.model.device import (
     Taint,
     Version,
 )
-from dradriver.model.meta import Condition
-from dradriver.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from dradriver.model.pool import Pool
-from dradriver.model.quantity import Quantity
+from dradriver.model.resource.pool import Pool
 from dradriver.runner.entry import run
 from dradriver.sysfs import numa_attribute, numa_node_of_cpu, pci_attributes
 

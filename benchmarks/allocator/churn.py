@@ -17,9 +17,9 @@ from benchmarks.allocator.devices import PLACEHOLDER, mig_node
 from benchmarks.allocator.workloads import COMPUTE, GPUS, SHARES, SLICES_PER_GPU, classes, profile_claim
 from dradriver.allocator import ORDERED, PACKED, Node, Order
 from dradriver.allocator.placement import NoNodeFits, Placement, Placer
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.meta import ObjectMeta
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.core.meta import ObjectMeta
+from dradriver.model.resource.claim import ResourceClaim
+from dradriver.model.resource.slices import ResourceSlice
 
 __all__ = ["POLICIES", "SEEDS", "TARGETS", "refused_percent"]
 

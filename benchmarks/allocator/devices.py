@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import Final
 
-from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.model.device import Device
-from dradriver.model.meta import ObjectMeta
-from dradriver.model.pool import Pool
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.core.meta import ObjectMeta
+from dradriver.model.resource.counters import CounterConsumption, CounterSet
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.pool import Pool
+from dradriver.model.resource.slices import ResourceSlice
 from dradriver.publish.layout import layout
 from tests.conformance.allocator_a100 import PROFILES
 

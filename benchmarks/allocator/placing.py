@@ -20,11 +20,11 @@ import msgspec
 from benchmarks.report import percentile
 from dradriver.allocator import ORDERED, PACKED, Features, Node
 from dradriver.allocator.placement import NoNodeFits, Placer
-from dradriver.model.claim import ClaimSpec, ResourceClaim
-from dradriver.model.codec import decode
-from dradriver.model.deviceclass import DeviceClass
-from dradriver.model.meta import ObjectMeta
-from dradriver.model.slice_reader import SliceReader
+from dradriver.model.core.meta import ObjectMeta
+from dradriver.model.encoding.codec import decode
+from dradriver.model.resource.claim import ClaimSpec, ResourceClaim
+from dradriver.model.resource.deviceclass import DeviceClass
+from dradriver.model.resource.slice_reader import SliceReader
 
 __all__ = ["Figures", "main", "measure"]
 

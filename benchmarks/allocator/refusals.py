@@ -9,8 +9,8 @@ from benchmarks.allocator.devices import PLACEHOLDER, mig_node, plain_node
 from benchmarks.allocator.workloads import GPUS, Workload, classes, one_claim, profile_claim
 from benchmarks.report import percentile
 from dradriver.allocator import InUse, Inventory, Node, Order, Refusal, allocate
-from dradriver.model.claim import ClaimSpec, ResourceClaim
-from dradriver.model.meta import ObjectMeta
+from dradriver.model.core.meta import ObjectMeta
+from dradriver.model.resource.claim import ClaimSpec, ResourceClaim
 
 __all__ = ["REFUSALS", "TARGET_MS", "p99_ms"]
 

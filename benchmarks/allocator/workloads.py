@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.allocator.devices import DRIVER, PLACEHOLDER, mig_node, plain_node
-from dradriver.model.claim import ClaimSpec, DeviceRequests
-from dradriver.model.codec import builtins
-from dradriver.model.deviceclass import DeviceClass
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.encoding.codec import builtins
+from dradriver.model.resource.claim import ClaimSpec, DeviceRequests
+from dradriver.model.resource.deviceclass import DeviceClass
+from dradriver.model.resource.slices import ResourceSlice
 from dradriver.testing.builders import device_class, device_request
 
 __all__ = [

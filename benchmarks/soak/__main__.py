@@ -20,9 +20,9 @@ from benchmarks.report import markdown
 from benchmarks.soak.figures import FIGURES, Sample, children, sample
 from benchmarks.soak.workload import WORKLOADS, PodRunner
 from dradriver.kube import CLAIMS, PODS, SLICES, Cache, Client
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.slices import ResourceSlice
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
+from dradriver.model.resource.claim import ResourceClaim
+from dradriver.model.resource.slices import ResourceSlice
 
 _NODE: Final = "node-1"
 _CLUSTER: Final = "up"

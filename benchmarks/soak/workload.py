@@ -7,8 +7,8 @@ from itertools import cycle, islice
 from typing import Any, Final
 
 from dradriver.kube import CLASSES, PODS, TEMPLATES, Cache, Client
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
+from dradriver.model.resource.claim import ResourceClaim
 
 __all__ = ["WORKLOADS", "PodRunner", "Workload"]
 

@@ -9,9 +9,9 @@ from dradriver.driver import Config, Driver
 from dradriver.driver.config import decode_config
 from dradriver.driver.named import name_of
 from dradriver.errors import InvalidObjectError, Problem, UsageError
-from dradriver.model.claim import OpaqueConfig
-from dradriver.model.codec import canonical
-from dradriver.model.opaque import opaque_configs
+from dradriver.model.encoding.codec import canonical
+from dradriver.model.resource.claim import OpaqueConfig
+from dradriver.model.resource.opaque import opaque_configs
 
 __all__ = ["Known", "Stored", "known_configs", "mistakes_in", "stored_configs"]
 

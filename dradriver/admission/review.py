@@ -12,10 +12,10 @@ import msgspec
 
 from dradriver.admission.configs import Known, mistakes_in, stored_configs
 from dradriver.errors import DraError, InvalidObjectError, Problem
-from dradriver.model.codec import Value, decode
-from dradriver.model.meta import ObjectMeta
-from dradriver.model.opaque import OPAQUE_KINDS
-from dradriver.model.versions import GROUP, VERSIONS
+from dradriver.model.core.meta import ObjectMeta
+from dradriver.model.encoding.codec import Value, decode
+from dradriver.model.encoding.versions import GROUP, VERSIONS
+from dradriver.model.resource.opaque import OPAQUE_KINDS
 
 __all__ = ["MalformedReviewError", "Outcome", "Verdict", "review"]
 

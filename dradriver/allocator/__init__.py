@@ -28,8 +28,8 @@ from dradriver.allocator.supply.node_supply import Supply, offers_on
 from dradriver.allocator.supply.nodes import Node
 from dradriver.allocator.supply.order import ORDERED, ORDERS, PACKED, Order
 from dradriver.allocator.supply.pools import Inventory, PooledDevice, PoolView
-from dradriver.model.claim import Allocation, ResourceClaim
-from dradriver.model.deviceclass import DeviceClass
+from dradriver.model.resource.claim import Allocation, ResourceClaim
+from dradriver.model.resource.deviceclass import DeviceClass
 
 __all__ = [
     "MAX_STEPS",

@@ -17,8 +17,8 @@ from dradriver.allocator.supply.node_supply import Supply
 from dradriver.allocator.supply.nodes import Node
 from dradriver.allocator.supply.order import Order, Preference
 from dradriver.allocator.supply.recorded_groups import declared_groups
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.deviceclass import DeviceClass
+from dradriver.model.resource.claim import ResourceClaim
+from dradriver.model.resource.deviceclass import DeviceClass
 
 __all__ = ["Found", "Wanted", "attempt", "wanted_by"]
 

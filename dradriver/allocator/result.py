@@ -9,7 +9,9 @@ from dradriver.allocator.features import Features
 from dradriver.allocator.request.subrequests import Ask
 from dradriver.allocator.supply.nodes import Node, node_selector
 from dradriver.allocator.supply.recorded_groups import GroupsBySet
-from dradriver.model.claim import (
+from dradriver.model.names import base_request
+from dradriver.model.quantity import Quantity
+from dradriver.model.resource.claim import (
     Allocation,
     AllocationConfig,
     DeviceAllocation,
@@ -17,11 +19,9 @@ from dradriver.model.claim import (
     DeviceResult,
     ResourceClaim,
 )
-from dradriver.model.device import Device
-from dradriver.model.deviceclass import DeviceClass
-from dradriver.model.names import base_request
-from dradriver.model.quantity import Quantity
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.deviceclass import DeviceClass
+from dradriver.model.resource.slices import ResourceSlice
 
 __all__ = ["Chosen", "allocations_of"]
 

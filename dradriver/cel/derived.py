@@ -14,7 +14,7 @@ from dradriver.cel.evaluate.errors import AbortError, CompileError, EvaluationEr
 from dradriver.cel.evaluate.machine import execute
 from dradriver.cel.evaluate.values import UInt, type_name
 from dradriver.cel.library.semver import Semver
-from dradriver.model.device import AttributeValue, Scalar, Version
+from dradriver.model.resource.device import AttributeValue, Scalar, Version
 
 __all__ = ["Derivation", "compile_derivation"]
 

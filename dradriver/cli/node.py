@@ -12,7 +12,7 @@ from dradriver.cli.node_folders import NodeFolders, folders_of_up, kubelets_fold
 from dradriver.cli.output import age, document, output_option, table
 from dradriver.cli.up import default_data
 from dradriver.errors import DraError, NotFoundError, UsageError
-from dradriver.model.codec import rfc3339
+from dradriver.model.encoding.codec import rfc3339
 
 if TYPE_CHECKING:
     from dradriver.node.state.records import RecordedAnswer

@@ -20,7 +20,7 @@ from dradriver.driver import PoolDriver
 from dradriver.driver.named import name_of
 from dradriver.errors import DraError, UsageError
 from dradriver.kube import CLAIMS
-from dradriver.model.claim import ResourceClaim
+from dradriver.model.resource.claim import ResourceClaim
 from dradriver.runner import driver_names, load_any
 
 if TYPE_CHECKING:

@@ -32,9 +32,9 @@ from dradriver.driver import (
 from dradriver.errors import DraError, InvalidObjectError
 from dradriver.kube import Cache, Client
 from dradriver.kube.errors import ApiError
-from dradriver.model.claim import DeviceResult, ResourceClaim
-from dradriver.model.device import Device
-from dradriver.model.meta import Condition
+from dradriver.model.core.meta import Condition
+from dradriver.model.resource.claim import DeviceResult, ResourceClaim
+from dradriver.model.resource.device import Device
 from dradriver.node.driver_calls import Calls, is_being_cancelled
 
 __all__ = ["Attacher", "Keeper"]

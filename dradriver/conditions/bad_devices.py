@@ -10,9 +10,9 @@ from typing import Final, Literal, get_args
 
 from msgspec.structs import replace
 
-from dradriver.model.device import Device, Taint
-from dradriver.model.pool import Pool
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.device import Device, Taint
+from dradriver.model.resource.pool import Pool
+from dradriver.model.resource.slices import ResourceSlice
 
 __all__ = ["BadDevices", "Why", "kept_away"]
 

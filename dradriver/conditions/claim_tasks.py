@@ -7,7 +7,7 @@ from typing import Final
 
 from dradriver.errors import DraError
 from dradriver.kube.backoff import Backoff
-from dradriver.model.claim import ResourceClaim
+from dradriver.model.resource.claim import ResourceClaim
 
 __all__ = ["RETRY_SECONDS", "ClaimTasks", "pause"]
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from dradriver.conditions.todo import allocated_node, attachments_of
 from dradriver.driver import AllocatedDevice, Attaching, BindingClaim, ClaimConditions
 from dradriver.driver.config import Config, decode_config
-from dradriver.model.claim import DeviceResult, ResourceClaim
-from dradriver.model.device import Device
+from dradriver.model.resource.claim import DeviceResult, ResourceClaim
+from dradriver.model.resource.device import Device
 
 __all__ = ["binding_claim"]
 

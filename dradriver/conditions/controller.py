@@ -24,8 +24,8 @@ from dradriver.driver.code_places import defined_at
 from dradriver.errors import DraError
 from dradriver.kube import CLAIMS, Cache, ChangeKind, Client
 from dradriver.kube.backoff import Backoff
-from dradriver.model.claim import DeviceId, ResourceClaim
-from dradriver.model.device import Device
+from dradriver.model.resource.claim import DeviceId, ResourceClaim
+from dradriver.model.resource.device import Device
 from dradriver.node.driver_calls import Calls
 
 __all__ = ["BindingController"]

@@ -13,8 +13,8 @@ from dradriver.driver import Attaching
 from dradriver.errors import DraError
 from dradriver.kube import SLICES, Client
 from dradriver.kube.backoff import Backoff
-from dradriver.model.pool import Pool
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.pool import Pool
+from dradriver.model.resource.slices import ResourceSlice
 
 __all__ = ["HoldOff"]
 

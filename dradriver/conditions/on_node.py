@@ -13,8 +13,8 @@ from dradriver.conditions.reports import AttachmentReports
 from dradriver.conditions.todo import on_node, to_admit
 from dradriver.driver import Attachment, NodeBindingDriver
 from dradriver.kube import CLAIMS, Cache, Client
-from dradriver.model.claim import DeviceResult, ResourceClaim
-from dradriver.model.device import Device
+from dradriver.model.resource.claim import DeviceResult, ResourceClaim
+from dradriver.model.resource.device import Device
 from dradriver.node.driver_calls import Calls
 
 __all__ = ["NodeBinding"]

@@ -1,8 +1,8 @@
 """Whether a pod runs with a claim: read from the API server itself, because a cache may be behind."""
 
 from dradriver.kube import PODS, Client, NotFound
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
+from dradriver.model.resource.claim import ResourceClaim
 
 __all__ = ["a_pod_runs"]
 

@@ -11,7 +11,7 @@ from typing import Any
 from dradriver.conditions.todo import finalizer, record_key, recorded, written
 from dradriver.driver import Attachment
 from dradriver.kube import CLAIMS, Client, Conflict, NotFound, PatchKind
-from dradriver.model.claim import ResourceClaim
+from dradriver.model.resource.claim import ResourceClaim
 
 __all__ = ["Records"]
 

@@ -10,8 +10,8 @@ from typing import Final, Literal
 
 from dradriver.driver import Attachment
 from dradriver.kube import CLAIMS, EventRecorder
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.meta import ObjectReference
+from dradriver.model.core.meta import ObjectReference
+from dradriver.model.resource.claim import ResourceClaim
 
 __all__ = ["AttachmentReports", "Operation"]
 

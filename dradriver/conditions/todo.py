@@ -19,10 +19,10 @@ from typing import Final
 import msgspec
 
 from dradriver.driver import Attachment
-from dradriver.model.claim import CLAIM_FINALIZER, DeviceResult, ResourceClaim
-from dradriver.model.codec import rfc3339
-from dradriver.model.conditions import is_true
-from dradriver.model.nodes import NodeSelector
+from dradriver.model.core.conditions import is_true
+from dradriver.model.core.node_selector import NodeSelector
+from dradriver.model.encoding.codec import rfc3339
+from dradriver.model.resource.claim import CLAIM_FINALIZER, DeviceResult, ResourceClaim
 
 __all__ = [
     "Todo",

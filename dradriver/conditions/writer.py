@@ -17,10 +17,10 @@ from dradriver.driver import AllocatedDevice, AllocationGone
 from dradriver.errors import DraError
 from dradriver.kube import CLAIMS, Client, Conflict, NotFound, PatchKind
 from dradriver.kube.errors import ApiError
-from dradriver.model.claim import AllocatedDeviceStatus, Allocation, ResourceClaim
-from dradriver.model.codec import builtins
-from dradriver.model.conditions import MAX_CONDITIONS, put
-from dradriver.model.meta import Condition
+from dradriver.model.core.conditions import MAX_CONDITIONS, put
+from dradriver.model.core.meta import Condition
+from dradriver.model.encoding.codec import builtins
+from dradriver.model.resource.claim import AllocatedDeviceStatus, Allocation, ResourceClaim
 
 __all__ = ["ConditionWriter", "ConditionsDroppedError"]
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from dradriver.driver.config import Config
-from dradriver.model.claim import DeviceId
-from dradriver.model.device import Device
 from dradriver.model.quantity import Quantity
+from dradriver.model.resource.claim import DeviceId
+from dradriver.model.resource.device import Device
 
 __all__ = ["AllocatedDevice", "Claim"]
 

@@ -11,8 +11,8 @@ import msgspec
 
 from dradriver.driver.mistakes import fitting, mistakes
 from dradriver.errors import InvalidObjectError, Problem
-from dradriver.model.codec import decode
-from dradriver.model.strict import unknown_fields
+from dradriver.model.encoding.codec import decode
+from dradriver.model.encoding.strict import unknown_fields
 
 __all__ = ["Config", "decode_config"]
 

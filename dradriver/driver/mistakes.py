@@ -12,7 +12,7 @@ from typing import Annotated, Final, TypeGuard, TypeVar, Union, cast, get_args, 
 import msgspec
 
 from dradriver.errors import InvalidObjectError, Problem
-from dradriver.model.codec import from_builtins
+from dradriver.model.encoding.codec import from_builtins
 
 __all__ = ["fitting", "mistakes"]
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dradriver.model.cdi import ContainerEdits
-from dradriver.model.claim import NetworkData
-from dradriver.model.device import AttributeLike
-from dradriver.model.given import as_tuple, misfit
-from dradriver.model.meta import Condition
+from dradriver.model.core.meta import Condition
+from dradriver.model.encoding.plain_input import as_tuple, misfit
+from dradriver.model.resource.claim import NetworkData
+from dradriver.model.resource.device import AttributeLike
 
 __all__ = ["DeviceMetadata", "PreparedDevice"]
 

@@ -4,8 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import ClassVar, Literal, TypeAlias
 
-from dradriver.model.device import Device
-from dradriver.model.pool import Pool
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.pool import Pool
 
 __all__ = ["DeviceSource", "Discovered", "Inventory"]
 

@@ -21,7 +21,7 @@ from dradriver.kube.client import Client
 from dradriver.kube.errors import Gone, TooManyRequests
 from dradriver.kube.resources import Resource
 from dradriver.kube.watching import WatchEvent, WatchKind
-from dradriver.model.meta import ObjectMeta
+from dradriver.model.core.meta import ObjectMeta
 
 __all__ = ["Cache", "Change", "ChangeKind"]
 

@@ -17,8 +17,8 @@ from dradriver.kube.errors import ApiError, Gone, NotFound, Unavailable, error_f
 from dradriver.kube.resources import DRA_GROUP, PODS, Resource
 from dradriver.kube.transport import LONGEST_LIST, LONGEST_OBJECT, Request, Transport
 from dradriver.kube.watching import CUT_OFF, WatchEvent, WatchKind, cut_off, head_of, lines, split_event
-from dradriver.model import versions
-from dradriver.model.codec import Value, canonical, decode
+from dradriver.model.encoding import versions
+from dradriver.model.encoding.codec import Value, canonical, decode
 
 __all__ = ["Client", "Listing", "PatchKind"]
 

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from dradriver.errors import DraError
-from dradriver.model.codec import Value
+from dradriver.model.encoding.codec import Value
 
 __all__ = [
     "AlreadyExists",

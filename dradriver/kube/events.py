@@ -13,8 +13,8 @@ from dradriver.errors import DraError
 from dradriver.kube.client import Client, PatchKind
 from dradriver.kube.errors import NotFound
 from dradriver.kube.resources import EVENTS
-from dradriver.model.codec import rfc3339
-from dradriver.model.meta import ObjectReference
+from dradriver.model.core.meta import ObjectReference
+from dradriver.model.encoding.codec import rfc3339
 
 __all__ = ["EventRecorder"]
 

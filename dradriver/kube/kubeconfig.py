@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from dradriver.errors import InvalidObjectError, NotFoundError, Problem
-from dradriver.model.codec import from_builtins
+from dradriver.model.encoding.codec import from_builtins
 
 __all__ = ["Cluster", "KubeconfigContext", "User", "load_kubeconfig"]
 

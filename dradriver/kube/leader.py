@@ -19,8 +19,8 @@ from dradriver.errors import DraError
 from dradriver.kube.client import Client
 from dradriver.kube.errors import AlreadyExists, Conflict, NotFound
 from dradriver.kube.resources import LEASES
-from dradriver.model.lease import Candidate, Lease, LeaseSpec, LeaseTiming
-from dradriver.model.meta import ObjectMeta
+from dradriver.model.core.lease import Candidate, Lease, LeaseSpec, LeaseTiming
+from dradriver.model.core.meta import ObjectMeta
 
 __all__ = ["Leader", "LeaseLostError", "boot_time"]
 

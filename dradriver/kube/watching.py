@@ -10,7 +10,7 @@ import msgspec
 
 from dradriver.errors import DraError
 from dradriver.kube.http import TooLongError
-from dradriver.model.codec import Value
+from dradriver.model.encoding.codec import Value
 
 __all__ = ["CUT_OFF", "Head", "WatchEvent", "WatchKind", "cut_off", "head_of", "lines", "split_event"]
 

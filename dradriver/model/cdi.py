@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from msgspec.structs import force_setattr, replace
 
 from dradriver.errors import Problem
-from dradriver.model.codec import Value
-from dradriver.model.given import tuples
+from dradriver.model.encoding.codec import Value
+from dradriver.model.encoding.plain_input import tuples
 
 __all__ = [
     "CdiDevice",

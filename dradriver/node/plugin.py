@@ -19,7 +19,7 @@ from dradriver.driver.base import Driver
 from dradriver.driver.code_places import at, defined_at
 from dradriver.errors import DriverError, UsageError
 from dradriver.model.names import driver_name
-from dradriver.model.pool import Pool
+from dradriver.model.resource.pool import Pool
 from dradriver.node.api import Api
 from dradriver.node.claims.claim_status import StatusWriter
 from dradriver.node.claims.crash_points import Observer, Step, unobserved

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from dradriver.kube import Client
-from dradriver.model.pool import Pool
+from dradriver.model.resource.pool import Pool
 from dradriver.publish.dropped import DroppedField
 from dradriver.publish.features import Features
 from dradriver.publish.holders import Holders

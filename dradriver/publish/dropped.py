@@ -15,9 +15,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from dradriver.model.device import Attribute, Capacity, Device
-from dradriver.model.pool import Pool
-from dradriver.model.slices import PoolReference, ResourceSliceSpec
+from dradriver.model.resource.device import Attribute, Capacity, Device
+from dradriver.model.resource.pool import Pool
+from dradriver.model.resource.slices import PoolReference, ResourceSliceSpec
 
 __all__ = [
     "DroppedField",

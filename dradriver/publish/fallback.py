@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dradriver.model.pool import Pool
+from dradriver.model.resource.pool import Pool
 from dradriver.publish.desk import Desk
 from dradriver.publish.dropped import DroppedField, fields_of, safe_part, unsafe
 from dradriver.publish.layout import refusals

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from dradriver.kube import SLICES, Client, Invalid
-from dradriver.model.meta import ObjectMeta
-from dradriver.model.slices import ResourceSlice, ResourceSliceSpec
+from dradriver.model.core.meta import ObjectMeta
+from dradriver.model.resource.slices import ResourceSlice, ResourceSliceSpec
 from dradriver.publish.dropped import DroppedField, dropped_fields, gated_fields, refused_fields
 from dradriver.publish.owner import SliceOwner
 

@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from typing import Protocol
 
 from dradriver.kube import CLAIMS, Client
-from dradriver.model.claim import DeviceId, ResourceClaim
+from dradriver.model.resource.claim import DeviceId, ResourceClaim
 
 __all__ = ["ClaimsOnServer", "Holders"]
 

@@ -25,9 +25,9 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from dradriver.model.counters import CounterSet
-from dradriver.model.device import Device
-from dradriver.model.pool import Pool, problems
+from dradriver.model.resource.counters import CounterSet
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.pool import Pool, problems
 from dradriver.publish.published_counters import PublishedCounters
 
 __all__ = ["Hold", "affected_devices", "hold_back", "hold_fallback", "left_out"]

@@ -11,11 +11,10 @@ from typing import Final
 import msgspec
 
 from dradriver.errors import InvalidObjectError, Problem
-from dradriver.model import pool as pools
-from dradriver.model.counters import MAX_COUNTER_SETS, MAX_SLICE_COUNTERS, CounterSet
-from dradriver.model.device import Attribute, Device
-from dradriver.model.pool import Pool
-from dradriver.model.slices import MAX_DEVICES, MAX_DEVICES_ADVANCED, PoolReference, ResourceSliceSpec
+from dradriver.model.resource.counters import MAX_COUNTER_SETS, MAX_SLICE_COUNTERS, CounterSet
+from dradriver.model.resource.device import Attribute, Device
+from dradriver.model.resource.pool import Pool, problems
+from dradriver.model.resource.slices import MAX_DEVICES, MAX_DEVICES_ADVANCED, PoolReference, ResourceSliceSpec
 
 __all__ = ["MAX_SLICE_BYTES", "layout", "ordered", "refusals"]
 
@@ -33,7 +32,7 @@ def refusals(pool: Pool, node: str | None) -> list[Problem]:
         pool: what a driver wants.
         node: the node that the publisher runs for, None for one of the control plane.
     """
-    found = pools.problems(pool)
+    found = problems(pool)
     if node is None and not pool.name:
         found.append(Problem("name", "is required: without a node there is no default"))
     if node is None and pool.node_local:

@@ -10,7 +10,7 @@ from typing import Any, Self
 from dradriver.errors import DraError
 from dradriver.kube import SLICES, Cache, ChangeKind, Client, NotFound
 from dradriver.kube.backoff import Backoff
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.slices import ResourceSlice
 
 __all__ = ["OwnSlices"]
 

@@ -9,8 +9,8 @@ from typing import Final
 from dradriver.errors import DraError, UsageError
 from dradriver.kube import CLASSES, NAMESPACES, NODES, Client, Forbidden, NotFound, Resource
 from dradriver.model import names
-from dradriver.model.codec import Value
-from dradriver.model.meta import ObjectMeta, OwnerReference
+from dradriver.model.core.meta import ObjectMeta, OwnerReference
+from dradriver.model.encoding.codec import Value
 from dradriver.publish.status import NodeRef
 
 __all__ = ["OwnerRef", "SliceOwner"]

@@ -20,9 +20,9 @@ from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
-from dradriver.model.device import Device, Taint
-from dradriver.model.meta import ObjectMeta, OwnerReference
-from dradriver.model.slices import PoolReference, ResourceSlice, ResourceSliceSpec
+from dradriver.model.core.meta import ObjectMeta, OwnerReference
+from dradriver.model.resource.device import Device, Taint
+from dradriver.model.resource.slices import PoolReference, ResourceSlice, ResourceSliceSpec
 
 __all__ = ["Action", "Create", "Delete", "Update", "plan", "same_spec"]
 

@@ -12,9 +12,9 @@ records who wrote each field (`metadata.managedFields`), see `changed_by_others`
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
-from dradriver.model.counters import CounterSet
-from dradriver.model.device import Device
-from dradriver.model.slices import ResourceSlice, ResourceSliceSpec
+from dradriver.model.resource.counters import CounterSet
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.slices import ResourceSlice, ResourceSliceSpec
 
 __all__ = ["PublishedCounters", "changed_by_others", "current_slices"]
 

@@ -8,8 +8,8 @@ from types import MappingProxyType
 
 from dradriver.errors import UsageError
 from dradriver.kube import SLICES, ChangeKind, Client
-from dradriver.model.pool import Pool
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.pool import Pool
+from dradriver.model.resource.slices import ResourceSlice
 from dradriver.publish.desk import Desk, OnDropped
 from dradriver.publish.features import Features
 from dradriver.publish.holders import ClaimsOnServer, Holders

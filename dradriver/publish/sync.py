@@ -11,9 +11,9 @@ import msgspec
 from dradriver.errors import DraError
 from dradriver.kube import SLICES, Conflict, NotFound
 from dradriver.kube.backoff import Backoff
-from dradriver.model.claim import DeviceId
-from dradriver.model.pool import Pool
-from dradriver.model.slices import ResourceSlice, ResourceSliceSpec
+from dradriver.model.resource.claim import DeviceId
+from dradriver.model.resource.pool import Pool
+from dradriver.model.resource.slices import ResourceSlice, ResourceSliceSpec
 from dradriver.publish.desk import Desk
 from dradriver.publish.dropped import TAINTS, DroppedField, fields_of, keeps_claims_away, safe_part, unsafe
 from dradriver.publish.fallback import Choice, FallbackChooser

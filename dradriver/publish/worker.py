@@ -9,7 +9,7 @@ from typing import Final
 from dradriver.errors import DraError, InvalidObjectError
 from dradriver.kube import AlreadyExists, ApiError, Conflict, NotFound, TooManyRequests, Unavailable
 from dradriver.kube.backoff import Backoff
-from dradriver.model.pool import Pool
+from dradriver.model.resource.pool import Pool
 from dradriver.publish.desk import Desk
 from dradriver.publish.dropped import keeps_claims_away
 from dradriver.publish.layout import refusals

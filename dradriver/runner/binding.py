@@ -9,7 +9,7 @@ from dradriver.conditions.hold_off import HoldOff
 from dradriver.conditions.reports import AttachmentReports
 from dradriver.driver import BindingDriver
 from dradriver.kube import Client, EventRecorder
-from dradriver.model.pool import Pool
+from dradriver.model.resource.pool import Pool
 from dradriver.node.driver_calls import Calls
 from dradriver.node.reporting.events import BURST
 from dradriver.publish import OwnerRef

@@ -12,8 +12,8 @@ from dradriver.conditions.on_node import NodeBinding
 from dradriver.conditions.reports import AttachmentReports
 from dradriver.driver import NodeBindingDriver
 from dradriver.kube import Client
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.pool import Pool
+from dradriver.model.resource.claim import ResourceClaim
+from dradriver.model.resource.pool import Pool
 from dradriver.node import Plugin, PluginConfig
 from dradriver.node.claims.crash_points import Observer, Step, unobserved
 from dradriver.node.errors import DeviceInUseError

@@ -14,7 +14,7 @@ from dradriver.aio.tasks import Background, end
 from dradriver.driver import PoolDriver
 from dradriver.driver.code_places import at, defined_at
 from dradriver.kube import Client
-from dradriver.model.pool import Pool
+from dradriver.model.resource.pool import Pool
 from dradriver.node.devices.discovery import Discovery
 from dradriver.node.devices.inventory import Inventory
 from dradriver.node.driver_calls import Calls

@@ -8,7 +8,7 @@ from typing import Final
 from dradriver.driver import BindingDriver, Driver, NodeBindingDriver, PoolDriver
 from dradriver.kube import Client
 from dradriver.kube.leader import Leader
-from dradriver.model.lease import LeaseTiming
+from dradriver.model.core.lease import LeaseTiming
 from dradriver.node import Plugin, PluginConfig
 from dradriver.node.reporting.log_context import log_fields
 from dradriver.publish import OwnerRef

@@ -11,7 +11,20 @@ from typing import Final
 import msgspec
 
 from dradriver.driver import Config
-from dradriver.model.claim import (
+from dradriver.model.core.meta import ObjectMeta
+from dradriver.model.core.node_selector import NodeSelector
+from dradriver.model.core.workload import (
+    Container,
+    ContainerResources,
+    Node,
+    Pod,
+    PodClaim,
+    PodSpec,
+    ResourceClaimUse,
+)
+from dradriver.model.encoding.codec import builtins, canonical
+from dradriver.model.quantity import QuantityLike
+from dradriver.model.resource.claim import (
     Allocation,
     AllocationConfig,
     CelSelector,
@@ -28,23 +41,10 @@ from dradriver.model.claim import (
     OpaqueConfig,
     ResourceClaim,
 )
-from dradriver.model.codec import builtins, canonical
-from dradriver.model.counters import CounterSet
-from dradriver.model.device import AttributeLike, Device
-from dradriver.model.deviceclass import DeviceClass, DeviceClassSpec
-from dradriver.model.meta import ObjectMeta
-from dradriver.model.nodes import NodeSelector
-from dradriver.model.quantity import QuantityLike
-from dradriver.model.slices import PoolReference, ResourceSlice, ResourceSliceSpec
-from dradriver.model.workload import (
-    Container,
-    ContainerResources,
-    Node,
-    Pod,
-    PodClaim,
-    PodSpec,
-    ResourceClaimUse,
-)
+from dradriver.model.resource.counters import CounterSet
+from dradriver.model.resource.device import AttributeLike, Device
+from dradriver.model.resource.deviceclass import DeviceClass, DeviceClassSpec
+from dradriver.model.resource.slices import PoolReference, ResourceSlice, ResourceSliceSpec
 
 __all__ = [
     "CLASS",

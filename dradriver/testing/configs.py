@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dradriver.driver import Driver
 from dradriver.driver.config import decode_config
 from dradriver.errors import InvalidObjectError
-from dradriver.model.codec import canonical
+from dradriver.model.encoding.codec import canonical
 
 __all__ = ["config_mistakes"]
 

@@ -20,10 +20,10 @@ from dradriver.driver import Config, Driver
 from dradriver.errors import DraError
 from dradriver.model import names
 from dradriver.model.cdi import cdi_problems
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.codec import canonical
-from dradriver.model.device import Device
-from dradriver.model.pool import Pool
+from dradriver.model.encoding.codec import canonical
+from dradriver.model.resource.claim import ResourceClaim
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.pool import Pool
 from dradriver.node.claims.crash_points import Step
 from dradriver.testing.harness import Harness
 from dradriver.testing.process import ProcessDiedError

@@ -20,12 +20,18 @@ import msgspec
 from dradriver.allocator import Features, InUse, Inventory, Node, allocate
 from dradriver.driver import Config, Driver
 from dradriver.model.cdi import CdiSpec, ContainerEdits
-from dradriver.model.claim import ClaimStatus, DeviceConstraint, DeviceRequest, DeviceResult, ResourceClaim
-from dradriver.model.codec import decode
-from dradriver.model.deviceclass import DeviceClass
-from dradriver.model.meta import ObjectMeta
-from dradriver.model.pool import Pool
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.core.meta import ObjectMeta
+from dradriver.model.encoding.codec import decode
+from dradriver.model.resource.claim import (
+    ClaimStatus,
+    DeviceConstraint,
+    DeviceRequest,
+    DeviceResult,
+    ResourceClaim,
+)
+from dradriver.model.resource.deviceclass import DeviceClass
+from dradriver.model.resource.pool import Pool
+from dradriver.model.resource.slices import ResourceSlice
 from dradriver.node.claims.crash_points import Step
 from dradriver.node.files.claim_files import DeviceAnswer
 from dradriver.node.state.records import ClaimRef

@@ -8,8 +8,8 @@ from pathlib import Path
 from dradriver.driver import Driver
 from dradriver.driver.code_places import defined_at
 from dradriver.driver.source import Discovered
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.pool import Pool
+from dradriver.model.resource.claim import ResourceClaim
+from dradriver.model.resource.pool import Pool
 from dradriver.node.claims.crash_points import Observer, Step
 from dradriver.node.claims.metadata_updates import MetadataUpdates
 from dradriver.node.claims.prepare import Preparation, Stores

@@ -11,8 +11,8 @@ import pytest
 import dradriver as dra
 from dradriver.cluster import Cluster
 from dradriver.kube import CLAIMS, CLASSES, PODS, Client
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
+from dradriver.model.resource.claim import ResourceClaim
 from dradriver.runner.binding import BindingProcess
 from dradriver.testing import builders
 from tests.cluster.walk import plugin_on

@@ -16,8 +16,8 @@ import yaml
 import dradriver as dra
 from dradriver.cluster import Cluster
 from dradriver.kube import CLAIMS, CLASSES, PODS, Client
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
+from dradriver.model.resource.claim import ResourceClaim
 from dradriver.node import Plugin, PluginConfig
 from dradriver.publish import OwnerRef
 from dradriver.runner.pools import PoolProcess

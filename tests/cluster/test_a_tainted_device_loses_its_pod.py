@@ -10,7 +10,7 @@ import pytest
 import dradriver as dra
 from dradriver.cluster import Cluster
 from dradriver.kube import CLASSES, PODS, TEMPLATES, Cache, Client
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
 from dradriver.testing import builders
 from tests.cluster.walk import plugin_on
 from tests.unit.control.world import template

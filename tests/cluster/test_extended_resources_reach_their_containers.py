@@ -13,8 +13,8 @@ from msgspec.structs import replace
 import dradriver as dra
 from dradriver.cluster import Cluster
 from dradriver.kube import CLAIMS, CLASSES, NODES, PODS, Client, PatchKind
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
+from dradriver.model.resource.claim import ResourceClaim
 from dradriver.node import Plugin, PluginConfig
 from dradriver.testing import builders
 

@@ -25,10 +25,10 @@ import msgspec
 import pytest
 import yaml
 
-from dradriver.model.claim import Allocation, ClaimStatus, ResourceClaim
-from dradriver.model.codec import builtins, from_builtins
-from dradriver.model.deviceclass import DeviceClass
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.encoding.codec import builtins, from_builtins
+from dradriver.model.resource.claim import Allocation, ClaimStatus, ResourceClaim
+from dradriver.model.resource.deviceclass import DeviceClass
+from dradriver.model.resource.slices import ResourceSlice
 from tests.conformance.allocator_a100 import Json, a100_slices
 
 CASES: Final = Path(__file__).parent / "allocator_cases"

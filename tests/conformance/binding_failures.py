@@ -18,9 +18,9 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import dradriver as dra
 from dradriver.kube import CLAIMS, CLASSES, NODES, PODS, SLICES, ApiError, Cache, Client, PatchKind
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.codec import rfc3339
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
+from dradriver.model.encoding.codec import rfc3339
+from dradriver.model.resource.claim import ResourceClaim
 from dradriver.node import PluginConfig
 from dradriver.runner.binding import BindingProcess
 from dradriver.runner.binding_node import BindingPlugin

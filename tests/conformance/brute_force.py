@@ -11,16 +11,16 @@ from functools import cached_property
 from itertools import combinations
 from typing import TypeAlias
 
-from dradriver.model.claim import (
+from dradriver.model.resource.claim import (
     MAX_RESULTS,
     DeviceConstraint,
     DeviceSubRequest,
     ExactDeviceRequest,
     ResourceClaim,
 )
-from dradriver.model.device import Device
-from dradriver.model.deviceclass import DeviceClass
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.deviceclass import DeviceClass
+from dradriver.model.resource.slices import ResourceSlice
 
 __all__ = ["Choice", "Offered", "World", "first_allocation", "flaws"]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from dradriver.cel import CompileError, EvaluationError, Selector, SelectorDevice
-from dradriver.model.device import AttributeValue, Version
 from dradriver.model.quantity import Quantity
+from dradriver.model.resource.device import AttributeValue, Version
 
 CASES: Final = Path(__file__).with_name("cel_cases")
 

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from dradriver.control.extended import ClassesByResource, share_of, special_for
 from dradriver.control.extended.requests import amounts_of
-from dradriver.model.claim import DeviceRequest
-from dradriver.model.codec import builtins, from_builtins
-from dradriver.model.deviceclass import DeviceClass, DeviceClassSpec
-from dradriver.model.meta import ObjectMeta
-from dradriver.model.workload import Node, Pod
+from dradriver.model.core.meta import ObjectMeta
+from dradriver.model.core.workload import Node, Pod
+from dradriver.model.encoding.codec import builtins, from_builtins
+from dradriver.model.resource.claim import DeviceRequest
+from dradriver.model.resource.deviceclass import DeviceClass, DeviceClassSpec
 
 Json = dict[str, Any]
 

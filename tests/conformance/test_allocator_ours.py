@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from dradriver.allocator import Features, InUse, Inventory, Node, Refusal, allocate
-from dradriver.model.claim import Allocation
+from dradriver.model.resource.claim import Allocation
 from tests.conformance.allocator_suite import AllocatorSuite, Refused, Situation
 
 

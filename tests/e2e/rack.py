@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from dradriver import AllocatedDevice, Claim, Config, ContainerEdits, Driver, PreparedDevice
 from dradriver.kube import CLAIMS, EVENTS, NODES, SLICES, AlreadyExists, Client, PatchKind
-from dradriver.model.claim import DeviceResult, ResourceClaim
-from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.model.device import Capacity, CapacityRequestPolicy, Device, Taint
-from dradriver.model.pool import Pool
 from dradriver.model.quantity import Quantity
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.claim import DeviceResult, ResourceClaim
+from dradriver.model.resource.counters import CounterConsumption, CounterSet
+from dradriver.model.resource.device import Capacity, CapacityRequestPolicy, Device, Taint
+from dradriver.model.resource.pool import Pool
+from dradriver.model.resource.slices import ResourceSlice
 from dradriver.node import Plugin, PluginConfig
 from dradriver.node.reporting.pool_file import read_pools
 from dradriver.publish import PoolState, PoolStatus

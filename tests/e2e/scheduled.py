@@ -17,8 +17,8 @@ from dradriver.kube import (
     NotFound,
     PatchKind,
 )
-from dradriver.model.claim import EXTENDED_CLAIM_ANNOTATION, ResourceClaim
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
+from dradriver.model.resource.claim import EXTENDED_CLAIM_ANNOTATION, ResourceClaim
 from tests.conformance.generated_pods import CLASSES as GENERATED_CLASSES
 from tests.conformance.generated_pods import PLUGIN
 from tests.e2e import control_plane

@@ -13,8 +13,8 @@ from typing import Final
 import pytest
 
 from dradriver.kube import SLICES
-from dradriver.model.device import Device
-from dradriver.model.pool import Pool
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.pool import Pool
 from dradriver.publish import PoolState
 from dradriver.wire import dra_v1
 from dradriver.wire.stubs import dra_v1_grpc

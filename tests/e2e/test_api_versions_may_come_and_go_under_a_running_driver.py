@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from dradriver.kube import CLAIMS, Unavailable
-from dradriver.model.device import Device
-from dradriver.model.pool import Pool
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.pool import Pool
 from dradriver.publish import PoolState
 from tests.e2e import control_plane
 from tests.e2e.api_servers import api_server_bed, only

@@ -9,8 +9,8 @@ from typing import Any, Final
 import pytest
 
 from dradriver.kube import CLAIMS
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.codec import builtins
+from dradriver.model.encoding.codec import builtins
+from dradriver.model.resource.claim import ResourceClaim
 from dradriver.publish import PoolState
 from dradriver.testing.builders import CLASS
 from tests.conformance.apiserver_suite import MERGE, STRATEGIC, Api

@@ -9,8 +9,8 @@ import pytest
 
 import dradriver as dra
 from dradriver.kube import CLAIMS, CLASSES, NODES, PODS, SERVICE_ACCOUNTS, AlreadyExists, Client, PatchKind
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
+from dradriver.model.resource.claim import ResourceClaim
 from dradriver.runner.binding import BindingProcess
 from dradriver.testing import builders
 from tests.e2e import control_plane

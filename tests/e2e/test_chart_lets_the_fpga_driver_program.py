@@ -132,8 +132,8 @@ async def test_all_that_the_driver_does_works_with_its_role(
 
 
 def _ref(claim: Json) -> Any:
-    from dradriver.model.claim import ResourceClaim
-    from dradriver.model.meta import ObjectMeta
+    from dradriver.model.core.meta import ObjectMeta
+    from dradriver.model.resource.claim import ResourceClaim
 
     head = claim["metadata"]
     return ResourceClaim(metadata=ObjectMeta(name=head["name"], namespace=head["namespace"], uid=head["uid"]))

@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
-from dradriver.model.device import Device
-from dradriver.model.pool import Pool
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.pool import Pool
 from dradriver.publish import PoolState
 from dradriver.publish.dropped import fields_of
 from tests.e2e import control_plane

@@ -11,10 +11,10 @@ from typing import Any, Final
 import pytest
 
 from dradriver.kube import CLAIMS, CLASSES, NODES, PODS, SERVICE_ACCOUNTS, AlreadyExists, Client, PatchKind
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.model.device import Device, Taint
-from dradriver.model.pool import Pool
+from dradriver.model.resource.claim import ResourceClaim
+from dradriver.model.resource.counters import CounterConsumption, CounterSet
+from dradriver.model.resource.device import Device, Taint
+from dradriver.model.resource.pool import Pool
 from dradriver.publish import PoolState
 from tests.conformance.apiserver_suite import DRA
 from tests.e2e import control_plane, servers

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from dradriver.kube import CLAIMS, CLASSES, PODS, SLICES, PatchKind, Resource
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
 from dradriver.testing import builders
 from tests.conformance.generated_pods import generated, kept, our_answer
 from tests.e2e.api_servers import ApiServerBed

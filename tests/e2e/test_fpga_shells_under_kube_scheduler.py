@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from dradriver.kube import CLAIMS, CLASSES, NODES, PODS, SERVICE_ACCOUNTS, AlreadyExists, Client, PatchKind
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
+from dradriver.model.resource.claim import ResourceClaim
 from dradriver.testing import builders
 from tests.drivers.fpga.nodes import CLASS, INTERFACES, Node, kind, pod
 from tests.e2e import control_plane

@@ -26,11 +26,11 @@ from dradriver.kube import (
     Client,
     PatchKind,
 )
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.codec import decode
-from dradriver.model.deviceclass import DeviceClass
-from dradriver.model.slices import ResourceSlice
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
+from dradriver.model.encoding.codec import decode
+from dradriver.model.resource.claim import ResourceClaim
+from dradriver.model.resource.deviceclass import DeviceClass
+from dradriver.model.resource.slices import ResourceSlice
 from dradriver.testing import Harness, builders, device_request
 from drivers.gpu_mig import GpuDriver
 from drivers.gpu_mig.card.nvml import NvmlHardware

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pytest
 
-from dradriver.model.counters import MAX_CONSUMPTIONS, MAX_COUNTERS, MAX_SLICE_COUNTERS
+from dradriver.model.resource.counters import MAX_CONSUMPTIONS, MAX_COUNTERS, MAX_SLICE_COUNTERS
 from tests.conformance.apiserver_suite import DRA, Api
 
 _NAMES: Final = 32

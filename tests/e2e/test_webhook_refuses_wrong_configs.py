@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from dradriver.model.codec import canonical
+from dradriver.model.encoding.codec import canonical
 from tests.conformance.apiserver_suite import MERGE, Api, Json
 from tests.e2e.bed import Bed
 from tests.e2e.programs import program

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from dradriver.errors import DraError
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.device import Device
+from dradriver.model.resource.claim import ResourceClaim
+from dradriver.model.resource.device import Device
 from dradriver.node.errors import DeviceInUseError
 from dradriver.node.reporting.status import node_status
 from dradriver.node.state.claim_states import ClaimState

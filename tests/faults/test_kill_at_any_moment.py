@@ -22,8 +22,8 @@ import pytest
 from dradriver.cli.supervisor import how_it_ended, last_lines
 from dradriver.cluster.apiserver import ApiServer
 from dradriver.kube import CLAIMS, NODES, SLICES, Client, PatchKind
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.claim import ResourceClaim
+from dradriver.model.resource.slices import ResourceSlice
 from dradriver.node import node_status
 from dradriver.wire import dra_v1, registration_v1
 from dradriver.wire.stubs import dra_v1_grpc, registration_v1_grpc

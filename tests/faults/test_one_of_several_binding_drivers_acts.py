@@ -16,9 +16,9 @@ import pytest
 from dradriver.cluster.apiserver import ApiServer
 from dradriver.control.controllers import Controllers
 from dradriver.kube import CLAIMS, CLASSES, LEASES, NODES, PODS, Client
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.lease import Lease
-from dradriver.model.workload import Pod
+from dradriver.model.core.lease import Lease
+from dradriver.model.core.workload import Pod
+from dradriver.model.resource.claim import ResourceClaim
 from dradriver.testing import builders
 
 ROUNDS: Final = max(1, int(os.environ.get("KILLS", "12")) // 12)

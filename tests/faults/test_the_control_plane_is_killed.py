@@ -18,9 +18,9 @@ import pytest
 from dradriver.cluster.apiserver import ApiServer
 from dradriver.kube import CLAIMS, CLASSES, NODES, PODS, SLICES, TEMPLATES, Cache, Client, PatchKind
 from dradriver.kube.errors import ApiError
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.codec import rfc3339
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
+from dradriver.model.encoding.codec import rfc3339
+from dradriver.model.resource.claim import ResourceClaim
 from dradriver.testing import builders
 from tests.unit.control.extended_pods import gpu_class, plugin_node
 from tests.unit.control.extended_pods import pod as extended_pod

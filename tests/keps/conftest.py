@@ -17,8 +17,8 @@ from dradriver.allocator import Features
 from dradriver.cluster.apiserver import ApiServer
 from dradriver.control.controllers import Controllers
 from dradriver.kube import CLAIMS, CLASSES, NODES, PODS, SLICES, TEMPLATES, Client, PatchKind
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
+from dradriver.model.resource.claim import ResourceClaim
 
 RESOURCES = {each.kind: each for each in (CLAIMS, CLASSES, NODES, PODS, SLICES, TEMPLATES)}
 

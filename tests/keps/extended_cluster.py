@@ -5,8 +5,8 @@ from typing import Any, Final
 import yaml
 
 from dradriver.kube import CLAIMS, NODES, PODS, SLICES, NotFound, PatchKind
-from dradriver.model.claim import EXTENDED_CLAIM_ANNOTATION, ResourceClaim
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
+from dradriver.model.resource.claim import EXTENDED_CLAIM_ANNOTATION, ResourceClaim
 from tests.keps.conftest import ControlPlane
 
 EXPLICIT: Final = "example.com/gpu"

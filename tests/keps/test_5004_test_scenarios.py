@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from dradriver.kube import CLASSES, PODS, Resource
-from dradriver.model.workload import Pod, RequestMapping
+from dradriver.model.core.workload import Pod, RequestMapping
 from tests.keps.conftest import ControlPlane
 from tests.keps.extended_cluster import CLASS, EXPLICIT, IMPLICIT, ExtendedCluster
 

@@ -12,11 +12,11 @@ from typing import Any, Final
 from prometheus_client import generate_latest
 
 from dradriver.kube import CLAIMS, EVENTS, PODS, SLICES, PatchKind
-from dradriver.model.device import Device
-from dradriver.model.meta import ObjectMeta
-from dradriver.model.pool import Pool
-from dradriver.model.slices import ResourceSlice
-from dradriver.model.workload import Pod
+from dradriver.model.core.meta import ObjectMeta
+from dradriver.model.core.workload import Pod
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.pool import Pool
+from dradriver.model.resource.slices import ResourceSlice
 from dradriver.publish.layout import layout
 from tests.keps.conftest import ControlPlane, request
 

@@ -6,7 +6,7 @@ import pytest
 
 from dradriver.allocator import ORDERED, PACKED, Order
 from dradriver.kube import CLAIMS, NAMESPACES, PatchKind
-from dradriver.model.claim import ResourceClaim
+from dradriver.model.resource.claim import ResourceClaim
 from tests.keps.conftest import ControlPlane, request
 
 GATE: Final = "DRADeviceCompatibilityGroups"

@@ -302,8 +302,8 @@ def test_settings_without_a_variable_are_refused(helm: Helm) -> None:
 
 def test_the_classes_of_gpus_select_what_they_say(helm: Helm, tmp_path: Path) -> None:
     from dradriver.allocator import Refusal
-    from dradriver.model.codec import decode
-    from dradriver.model.deviceclass import DeviceClass
+    from dradriver.model.encoding.codec import decode
+    from dradriver.model.resource.deviceclass import DeviceClass
     from dradriver.testing import Harness, device_request
     from drivers.gpu_mig import GpuDriver
     from drivers.gpu_mig.card.simulator import SimulatedHardware
@@ -362,8 +362,8 @@ def test_the_class_of_what_programs_cards_is_made_only_where_it_is_switched_on(h
 
 
 def test_the_classes_of_fpgas_select_what_they_say(helm: Helm, tmp_path: Path) -> None:
-    from dradriver.model.codec import decode
-    from dradriver.model.deviceclass import DeviceClass
+    from dradriver.model.encoding.codec import decode
+    from dradriver.model.resource.deviceclass import DeviceClass
     from dradriver.testing import Harness, device_request
     from drivers.fpga import FpgaDriver
     from drivers.fpga.card.simulator import SimulatedHardware

@@ -19,8 +19,8 @@ from dradriver.cel.compile.environment import FUNCTIONS
 from dradriver.cel.compile.functions import Overload
 from dradriver.cel.compile.types import Type
 from dradriver.cel.evaluate.cost import MAX_LENGTH
-from dradriver.model.device import Version
 from dradriver.model.quantity import Quantity
+from dradriver.model.resource.device import Version
 
 __all__ = ["CALLS", "DEVICE", "MEMORY", "direct_selector", "hostile_selector"]
 

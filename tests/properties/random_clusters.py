@@ -12,10 +12,10 @@ from dradriver.allocator.placement import Placement, Placer
 from dradriver.allocator.request.cel_selectors import CelSelectors
 from dradriver.allocator.supply.node_supply import Supply, offers_on
 from dradriver.allocator.supply.order import Preference
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.codec import from_builtins
-from dradriver.model.deviceclass import DeviceClass
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.encoding.codec import from_builtins
+from dradriver.model.resource.claim import ResourceClaim
+from dradriver.model.resource.deviceclass import DeviceClass
+from dradriver.model.resource.slices import ResourceSlice
 from tests.interop.allocator.random_worlds import NODE, random_mig_node, random_rollout, random_world
 
 Json = dict[str, Any]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from dradriver.allocator import Features, InUse, Inventory, Node
 from dradriver.allocator.search.state import State, Use
 from dradriver.allocator.supply.node_supply import Supply, offers_on
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.slices import ResourceSlice
 from tests.properties.test_search_agrees_with_brute_force import cards, pools
 
 USE = Use(mark=1, excludes=-1, constraints=())

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from dradriver.control.extended import amounts_of
 from dradriver.control.extended.requests import is_sidecar, requests_of
+from dradriver.model.core.workload import Container, ContainerResources, Pod, PodSpec
 from dradriver.model.names import dns_label
 from dradriver.model.quantity import NANO, Quantity
-from dradriver.model.workload import Container, ContainerResources, Pod, PodSpec
 
 RESOURCES = ("example.com/a", "example.com/b", "cpu")
 SERVED = {name: f"class-{name[-1]}" for name in RESOURCES if name != "cpu"}

@@ -5,11 +5,16 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from dradriver.allocator.supply.pools import PoolView
-from dradriver.model.counters import MAX_COUNTER_SETS, MAX_SLICE_COUNTERS, CounterConsumption, CounterSet
-from dradriver.model.device import Device, Taint
-from dradriver.model.meta import ObjectMeta
-from dradriver.model.pool import Pool
-from dradriver.model.slices import MAX_DEVICES, MAX_DEVICES_ADVANCED, ResourceSlice
+from dradriver.model.core.meta import ObjectMeta
+from dradriver.model.resource.counters import (
+    MAX_COUNTER_SETS,
+    MAX_SLICE_COUNTERS,
+    CounterConsumption,
+    CounterSet,
+)
+from dradriver.model.resource.device import Device, Taint
+from dradriver.model.resource.pool import Pool
+from dradriver.model.resource.slices import MAX_DEVICES, MAX_DEVICES_ADVANCED, ResourceSlice
 from dradriver.publish.layout import MAX_SLICE_BYTES, layout, ordered, refusals
 
 

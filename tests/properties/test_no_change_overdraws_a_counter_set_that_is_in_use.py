@@ -5,11 +5,11 @@ from itertools import chain, combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.model.device import Device
-from dradriver.model.meta import ObjectMeta
-from dradriver.model.pool import Pool, problems
-from dradriver.model.slices import PoolReference, ResourceSlice, ResourceSliceSpec
+from dradriver.model.core.meta import ObjectMeta
+from dradriver.model.resource.counters import CounterConsumption, CounterSet
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.pool import Pool, problems
+from dradriver.model.resource.slices import PoolReference, ResourceSlice, ResourceSliceSpec
 from dradriver.publish.holding import Hold, affected_devices, hold_back
 from dradriver.publish.published_counters import PublishedCounters
 

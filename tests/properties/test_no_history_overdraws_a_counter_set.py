@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.model.device import Device
-from dradriver.model.pool import Pool
+from dradriver.model.resource.counters import CounterConsumption, CounterSet
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.pool import Pool
 from dradriver.publish.holding import affected_devices, hold_back
 from dradriver.publish.published_counters import PublishedCounters
 from tests.properties.test_no_change_overdraws_a_counter_set_that_is_in_use import (

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.model.device import Device
-from dradriver.model.pool import Pool
+from dradriver.model.resource.counters import CounterConsumption, CounterSet
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.pool import Pool
 from dradriver.publish.dropped import CONSUMES_COUNTERS, SHARED_COUNTERS, safe_part
 from dradriver.publish.holding import affected_devices, hold_back, hold_fallback, left_out
 from dradriver.publish.published_counters import PublishedCounters

@@ -17,7 +17,7 @@ from dradriver.allocator.placement import (
     fleet,
     placer,
 )
-from dradriver.model.claim import ResourceClaim
+from dradriver.model.resource.claim import ResourceClaim
 from tests.properties.random_clusters import MAKERS, Cluster, by_brute_force
 
 CLUSTERS = int(os.environ.get("CLUSTERS", "4"))

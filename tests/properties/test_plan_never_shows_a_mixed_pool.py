@@ -6,9 +6,9 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dradriver.model.device import Device, Taint
-from dradriver.model.meta import ObjectMeta, OwnerReference
-from dradriver.model.slices import PoolReference, ResourceSlice, ResourceSliceSpec
+from dradriver.model.core.meta import ObjectMeta, OwnerReference
+from dradriver.model.resource.device import Device, Taint
+from dradriver.model.resource.slices import PoolReference, ResourceSlice, ResourceSliceSpec
 from dradriver.publish.plan import Action, Create, Delete, Update, plan
 
 OWNER = OwnerReference(api_version="v1", kind="Node", name="node", uid="u", controller=True)

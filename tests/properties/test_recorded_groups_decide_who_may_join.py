@@ -12,15 +12,15 @@ import pytest
 from dradriver.allocator import ORDERED, PACKED, Features, Order, Refusal
 from dradriver.allocator.placement import NoNodeFits, Placer
 from dradriver.allocator.supply.recorded_groups import recorded_in_config
-from dradriver.model.claim import (
+from dradriver.model.core.meta import ObjectMeta
+from dradriver.model.resource.claim import (
     Allocation,
     ClaimStatus,
     DeviceAllocation,
     DeviceResult,
     ResourceClaim,
 )
-from dradriver.model.meta import ObjectMeta
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.slices import ResourceSlice
 from tests.unit.allocator.worlds import CLASSES, DRIVER, NODE, claim, devices, request, slice_, try_on
 
 SETS = ("gpu-0", "gpu-1")

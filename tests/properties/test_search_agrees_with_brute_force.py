@@ -21,7 +21,8 @@ from dradriver.allocator import (
     Refusal,
     allocate,
 )
-from dradriver.model.claim import (
+from dradriver.model.core.meta import ObjectMeta
+from dradriver.model.resource.claim import (
     Allocation,
     CelSelector,
     ClaimSpec,
@@ -37,11 +38,10 @@ from dradriver.model.claim import (
     ExactDeviceRequest,
     ResourceClaim,
 )
-from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.model.device import AttributeLike, AttributeValue, Device, Taint
-from dradriver.model.deviceclass import DeviceClass
-from dradriver.model.meta import ObjectMeta
-from dradriver.model.slices import PoolReference, ResourceSlice, ResourceSliceSpec
+from dradriver.model.resource.counters import CounterConsumption, CounterSet
+from dradriver.model.resource.device import AttributeLike, AttributeValue, Device, Taint
+from dradriver.model.resource.deviceclass import DeviceClass
+from dradriver.model.resource.slices import PoolReference, ResourceSlice, ResourceSliceSpec
 from tests.conformance.brute_force import Choice, World, first_allocation, flaws
 
 PARENTS: list[AttributeLike] = [0, 1, 2, "0", [0, 1], [1, 2]]

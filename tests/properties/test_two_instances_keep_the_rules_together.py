@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from dradriver.driver import Claim
 from dradriver.errors import DraError
-from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.model.device import Device
-from dradriver.model.pool import Pool
+from dradriver.model.resource.counters import CounterConsumption, CounterSet
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.pool import Pool
 from dradriver.node.state.database import read_only
 from tests.unit.node.world import NODE, Answers, LampDriver, World, allocated, ref
 

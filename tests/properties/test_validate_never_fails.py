@@ -22,9 +22,9 @@ from dradriver.cli.validation.command import findings
 from dradriver.cli.world import needs, read_world
 from dradriver.control.scheduler.binding_conditions import Patience
 from dradriver.errors import DraError
-from dradriver.model.codec import builtins
-from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.model.device import Device
+from dradriver.model.encoding.codec import builtins
+from dradriver.model.resource.counters import CounterConsumption, CounterSet
+from dradriver.model.resource.device import Device
 from dradriver.testing.builders import allocated, claim, device_class, pod, slice_
 
 SETTINGS = Settings(ORDERED, Features(), 1000)

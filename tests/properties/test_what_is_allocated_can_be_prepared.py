@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from dradriver.allocator import ORDERED, PACKED, Order
-from dradriver.model.claim import DeviceId
+from dradriver.model.resource.claim import DeviceId
 from dradriver.node.claims.conflicts import refusals, unknowns
 from dradriver.node.claims.device_holds import Hold, Holder
 from tests.conformance.brute_force import World

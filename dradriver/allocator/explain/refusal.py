@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from dradriver.errors import DraError
-from dradriver.model.claim import DeviceId
+from dradriver.model.resource.claim import DeviceId
 
 __all__ = ["Kind", "Reason", "ReasonCode", "Refusal", "Reporter", "telling"]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from dradriver.allocator.explain.refusal import Reason, Refusal, Reporter
-from dradriver.model.claim import Allocation, DeviceId, DeviceResult
+from dradriver.model.resource.claim import Allocation, DeviceId, DeviceResult
 
 __all__ = ["NodeVerdict", "RequestVerdict", "verdict"]
 

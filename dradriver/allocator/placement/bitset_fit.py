@@ -20,7 +20,7 @@ from dradriver.allocator.supply.devices_in_use import PoolUse
 from dradriver.allocator.supply.node_supply import Supply
 from dradriver.allocator.supply.nodes import Node
 from dradriver.allocator.supply.order import Order, Preference
-from dradriver.model.claim import MAX_RESULTS
+from dradriver.model.resource.claim import MAX_RESULTS
 
 __all__ = ["plain_verdict", "view_of"]
 

@@ -18,10 +18,10 @@ from msgspec.structs import astuple, force_setattr
 
 from dradriver.allocator.supply.pools import offered_devices
 from dradriver.model import names
-from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.model.device import MAX_ATTRIBUTE_LENGTH, Attribute, Capacity, Device, Version
 from dradriver.model.quantity import exact
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.counters import CounterConsumption, CounterSet
+from dradriver.model.resource.device import MAX_ATTRIBUTE_LENGTH, Attribute, Capacity, Device, Version
+from dradriver.model.resource.slices import ResourceSlice
 
 __all__ = ["Contents", "Values", "Workshop"]
 

@@ -23,9 +23,9 @@ from dradriver.allocator.supply.devices_in_use import PoolKey
 from dradriver.allocator.supply.nodes import Node, device_on_node
 from dradriver.allocator.supply.pools import PoolOnNode, PoolView, PublishedPool, gather_slices
 from dradriver.model import names
-from dradriver.model.claim import ResourceClaim
 from dradriver.model.names import qualify
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.claim import ResourceClaim
+from dradriver.model.resource.slices import ResourceSlice
 
 __all__ = ["Fleet", "Member"]
 

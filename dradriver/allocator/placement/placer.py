@@ -27,10 +27,10 @@ from dradriver.allocator.placement.refusals import NoNodeFits, RefusedNodes, gro
 from dradriver.allocator.result import Chosen, allocations_of
 from dradriver.allocator.supply.node_supply import Offer, Supply
 from dradriver.allocator.supply.recorded_groups import declared_groups
-from dradriver.model.claim import Allocation, DeviceId, ResourceClaim
-from dradriver.model.codec import encode
-from dradriver.model.deviceclass import DeviceClass
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.encoding.codec import encode
+from dradriver.model.resource.claim import Allocation, DeviceId, ResourceClaim
+from dradriver.model.resource.deviceclass import DeviceClass
+from dradriver.model.resource.slices import ResourceSlice
 
 __all__ = ["Placement", "Placer"]
 

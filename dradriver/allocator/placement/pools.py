@@ -11,7 +11,7 @@ from dradriver.allocator.supply.compatibility import ANY
 from dradriver.allocator.supply.devices_in_use import PoolKey, PoolUse
 from dradriver.allocator.supply.pools import PoolOnNode, PoolView
 from dradriver.allocator.supply.recorded_groups import GroupsBySet
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.slices import ResourceSlice
 
 __all__ = ["Names", "NodePool"]
 

@@ -7,7 +7,7 @@ from dradriver.allocator.request.selectors import Deriver, Matcher
 from dradriver.allocator.supply.pools import PooledDevice
 from dradriver.cel import SelectorDevice, compile_derivation, compile_selector
 from dradriver.cel.evaluate.errors import EvaluationError
-from dradriver.model.device import AttributeValue
+from dradriver.model.resource.device import AttributeValue
 
 __all__ = ["CelSelectors", "selector_view"]
 

@@ -22,8 +22,8 @@ from dradriver.allocator.explain.refusal import Reason, Refusal
 from dradriver.allocator.features import Features
 from dradriver.allocator.request.subrequests import Ask
 from dradriver.allocator.supply.pools import PooledDevice
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.device import AttributeValue
+from dradriver.model.resource.claim import ResourceClaim
+from dradriver.model.resource.device import AttributeValue
 
 __all__ = ["LIST", "Constraint", "constraints_of"]
 

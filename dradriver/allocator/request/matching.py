@@ -8,8 +8,8 @@ from dradriver.allocator.request.selectors import SelectorProvider
 from dradriver.allocator.request.subrequests import Ask, requests_of
 from dradriver.allocator.supply.pools import PooledDevice
 from dradriver.cel.evaluate.errors import EvaluationError
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.deviceclass import DeviceClass
+from dradriver.model.resource.claim import ResourceClaim
+from dradriver.model.resource.deviceclass import DeviceClass
 
 __all__ = ["Wanted"]
 

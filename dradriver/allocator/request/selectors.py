@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
 from dradriver.allocator.supply.pools import PooledDevice
-from dradriver.model.device import AttributeValue
+from dradriver.model.resource.device import AttributeValue
 
 __all__ = ["Deriver", "Matcher", "SelectorProvider"]
 

@@ -8,7 +8,8 @@ from dradriver.allocator.explain.refusal import Kind, Reason, ReasonCode, Refusa
 from dradriver.allocator.features import Features
 from dradriver.allocator.request.selectors import Deriver, Matcher, SelectorProvider
 from dradriver.cel.evaluate.errors import CompileError
-from dradriver.model.claim import (
+from dradriver.model.quantity import Quantity
+from dradriver.model.resource.claim import (
     MAX_RESULTS,
     DerivedAttribute,
     DeviceRequest,
@@ -18,8 +19,7 @@ from dradriver.model.claim import (
     ExactDeviceRequest,
     ResourceClaim,
 )
-from dradriver.model.deviceclass import DeviceClass
-from dradriver.model.quantity import Quantity
+from dradriver.model.resource.deviceclass import DeviceClass
 
 __all__ = ["Ask", "Request", "Selection", "requests_of", "too_many"]
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from dradriver.model.claim import DeviceToleration
-from dradriver.model.device import Device, Taint
+from dradriver.model.resource.claim import DeviceToleration
+from dradriver.model.resource.device import Device, Taint
 
 __all__ = ["repelling_taint", "tolerates"]
 

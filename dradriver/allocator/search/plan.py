@@ -11,7 +11,7 @@ from dradriver.allocator.search.state import State, Use
 from dradriver.allocator.supply.node_supply import Supply
 from dradriver.allocator.supply.pools import PoolView
 from dradriver.cel.evaluate.errors import EvaluationError
-from dradriver.model.claim import MAX_RESULTS, ResourceClaim
+from dradriver.model.resource.claim import MAX_RESULTS, ResourceClaim
 
 __all__ = ["Plan", "Planner", "RequestPlan", "kinds_of", "pool_reason", "too_few"]
 

@@ -19,7 +19,7 @@ from dradriver.allocator.search.counter_bound import Crowds
 from dradriver.allocator.search.plan import Plan, RequestPlan, kinds_of
 from dradriver.allocator.search.state import State, Taken
 from dradriver.allocator.search.symmetry import Symmetry
-from dradriver.model.claim import MAX_RESULTS
+from dradriver.model.resource.claim import MAX_RESULTS
 
 __all__ = ["Prover"]
 

@@ -23,7 +23,7 @@ from dradriver.allocator.search.plan import Plan, Planner, RequestPlan, pool_rea
 from dradriver.allocator.search.prover import Prover
 from dradriver.allocator.search.state import Obstacle, Taken
 from dradriver.allocator.search.symmetry import Symmetry
-from dradriver.model.claim import MAX_RESULTS
+from dradriver.model.resource.claim import MAX_RESULTS
 
 __all__ = ["Pick", "Search"]
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from dradriver.errors import DraError
-from dradriver.model.device import Capacity, CapacityRequestPolicy, CapacityRequestPolicyRange
 from dradriver.model.quantity import NANO, Quantity
+from dradriver.model.resource.device import Capacity, CapacityRequestPolicy, CapacityRequestPolicyRange
 
 __all__ = ["CapacityError", "consumed_capacity", "obeys_policy"]
 

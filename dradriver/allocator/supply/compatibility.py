@@ -10,7 +10,7 @@ group of its own (bit 0), and the rule becomes: the state starts as all ones, a 
 from collections.abc import Iterable
 from typing import Final
 
-from dradriver.model.counters import CounterConsumption
+from dradriver.model.resource.counters import CounterConsumption
 
 __all__ = ["ANY", "Groups"]
 

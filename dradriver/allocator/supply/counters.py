@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dradriver.allocator.supply.compatibility import Groups
-from dradriver.model.counters import CounterSet
-from dradriver.model.device import Device
 from dradriver.model.quantity import Quantity
+from dradriver.model.resource.counters import CounterSet
+from dradriver.model.resource.device import Device
 
 __all__ = ["Component", "Consumption", "CounterTable"]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Self, TypeAlias
 
 from dradriver.allocator.supply.recorded_groups import GroupsByDevice, GroupsBySet, groups_in_force
-from dradriver.model.claim import DeviceResult, ResourceClaim
+from dradriver.model.resource.claim import DeviceResult, ResourceClaim
 
 __all__ = ["InUse", "PoolKey", "PoolUse", "gathered"]
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from dradriver.model.device import Device
-from dradriver.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.core.node_selector import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.slices import ResourceSlice
 
 __all__ = ["Node", "device_on_node", "node_selector", "slice_on_node"]
 

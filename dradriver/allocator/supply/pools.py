@@ -22,12 +22,12 @@ from dradriver.allocator.features import Features
 from dradriver.allocator.supply.counters import Consumption, CounterTable
 from dradriver.allocator.supply.devices_in_use import PoolKey
 from dradriver.allocator.supply.nodes import Node, slice_on_node
-from dradriver.model.claim import DeviceId
-from dradriver.model.counters import CounterSet
-from dradriver.model.device import Device
-from dradriver.model.pool import Pool, problems
-from dradriver.model.rules import node_selector_problems
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.claim import DeviceId
+from dradriver.model.resource.counters import CounterSet
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.pool import Pool, problems
+from dradriver.model.resource.rules import node_selector_problems
+from dradriver.model.resource.slices import ResourceSlice
 
 __all__ = [
     "GatheredSlices",

@@ -24,8 +24,8 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from dradriver.model.claim import Allocation, AllocationConfig, DeviceResult, OpaqueConfig
-from dradriver.model.device import Device
+from dradriver.model.resource.claim import Allocation, AllocationConfig, DeviceResult, OpaqueConfig
+from dradriver.model.resource.device import Device
 
 __all__ = [
     "SNAPSHOT_DRIVER",

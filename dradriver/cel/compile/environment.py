@@ -50,8 +50,8 @@ from dradriver.cel.library import (
     url,
 )
 from dradriver.cel.library.semver import parse_semver
-from dradriver.model.device import AttributeValue, Scalar, Version
 from dradriver.model.quantity import Quantity
+from dradriver.model.resource.device import AttributeValue, Scalar, Version
 
 __all__ = ["DEVICE_FIELDS", "FUNCTIONS", "IDENTS", "TYPE_VALUES", "SelectorDevice"]
 

@@ -16,8 +16,8 @@ from dradriver.control.extended import (
     special_for,
 )
 from dradriver.control.scheduler.snapshot import holds
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
+from dradriver.model.resource.claim import ResourceClaim
 
 __all__ = ["ExtendedResources", "SpecialClaim", "serving_classes", "special_claims"]
 

@@ -7,8 +7,8 @@ from typing import Final
 from dradriver.allocator import Inventory
 from dradriver.control.scheduler import node_filters, pod_anti_affinity
 from dradriver.control.scheduler.snapshot import Snapshot, holds
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.workload import Node, Pod
+from dradriver.model.core.workload import Node, Pod
+from dradriver.model.resource.claim import ResourceClaim
 
 __all__ = ["Filters"]
 

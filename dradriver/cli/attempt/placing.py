@@ -3,7 +3,7 @@
 from dradriver.allocator.placement import Placer
 from dradriver.cli.attempt.options import Settings
 from dradriver.cli.world import World, allocation_node
-from dradriver.model.taint_rule import with_rules
+from dradriver.model.resource.taint_rule import with_rules
 
 __all__ = ["placer_of"]
 

@@ -10,8 +10,8 @@ from typing import Final, Protocol
 from dradriver.cli.demonstration.waiting import deadline, object_gone
 from dradriver.errors import DraError
 from dradriver.kube import PODS, SLICES, Client
-from dradriver.model.device import Device
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.slices import ResourceSlice
 
 __all__ = ["Hotplug", "hand_of"]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dradriver.model.cdi import ContainerEdits
-from dradriver.model.device import Device
+from dradriver.model.resource.device import Device
 
 __all__ = ["SHOWS", "Show"]
 

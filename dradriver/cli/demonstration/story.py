@@ -17,12 +17,12 @@ from dradriver.cli.supervisor import DriverProcess, last_lines
 from dradriver.errors import DraError
 from dradriver.kube import CLAIMS, CLASSES, NODES, PODS, SLICES, TEMPLATES, Client, Resource
 from dradriver.model.cdi import CdiSpec
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.codec import decode
-from dradriver.model.conditions import is_true
-from dradriver.model.meta import ObjectMeta
-from dradriver.model.slices import ResourceSlice
-from dradriver.model.workload import Node, Pod
+from dradriver.model.core.conditions import is_true
+from dradriver.model.core.meta import ObjectMeta
+from dradriver.model.core.workload import Node, Pod
+from dradriver.model.encoding.codec import decode
+from dradriver.model.resource.claim import ResourceClaim
+from dradriver.model.resource.slices import ResourceSlice
 
 __all__ = ["Story"]
 

@@ -16,8 +16,8 @@ from dradriver.cli.world import Need, World, pod_need
 from dradriver.control.extended import amounts_of, completed
 from dradriver.control.scheduler.binding_conditions import Patience
 from dradriver.errors import NotFoundError
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
+from dradriver.model.resource.claim import ResourceClaim
 
 __all__ = ["Question", "explain_claim", "explain_pod"]
 

@@ -7,8 +7,8 @@ from typing import Final, Literal, TypeAlias
 
 from dradriver.cli.output import age
 from dradriver.control.scheduler.binding_conditions import Patience, Readiness, Unready, readiness
-from dradriver.model.claim import DeviceId, ResourceClaim
-from dradriver.model.codec import rfc3339
+from dradriver.model.encoding.codec import rfc3339
+from dradriver.model.resource.claim import DeviceId, ResourceClaim
 
 __all__ = ["ClaimState", "DeviceState", "SaidConditions", "State", "claim_state", "said_conditions"]
 

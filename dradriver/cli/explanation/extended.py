@@ -6,7 +6,7 @@ from dradriver.cli.world import World
 from dradriver.control.extended import amounts_of, completed
 from dradriver.control.extended.findings import class_findings, pod_findings, serving_nodes
 from dradriver.control.pools.class_devices import devices_of
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
 
 __all__ = ["extended_remarks"]
 

@@ -11,7 +11,7 @@ from dradriver.allocator.explain.verdicts import NodeVerdict, RequestVerdict, ve
 from dradriver.allocator.placement import Placer
 from dradriver.cli.attempt import ExtendedResources, Filters, anonymous, named_nodes
 from dradriver.cli.world import Need
-from dradriver.model.claim import DeviceId, ResourceClaim
+from dradriver.model.resource.claim import DeviceId, ResourceClaim
 
 __all__ = ["Asked", "NodeGroup", "RequestAnswer", "node_groups"]
 

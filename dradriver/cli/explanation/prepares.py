@@ -7,7 +7,7 @@ from datetime import datetime
 
 from dradriver.cli.explanation.claims import ClaimState
 from dradriver.cli.world import PREPARE_FAILED, PodEvent, World
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
 
 __all__ = ["prepare_failure", "with_failure"]
 

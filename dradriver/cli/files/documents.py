@@ -7,7 +7,7 @@ import msgspec
 
 from dradriver.cli.files.places import FieldPlaces, json_places, yaml_places
 from dradriver.errors import InvalidObjectError, Problem
-from dradriver.model.versions import GROUP, VERSIONS, v1_from_older
+from dradriver.model.encoding.versions import GROUP, VERSIONS, v1_from_older
 
 __all__ = ["Document", "Source"]
 

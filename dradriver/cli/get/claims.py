@@ -13,8 +13,8 @@ from dradriver.cli.get.why import why_pending
 from dradriver.cli.output import age, output_option
 from dradriver.cli.world import list_typed
 from dradriver.kube import CLAIMS, PODS, Client, Forbidden
-from dradriver.model.claim import Allocation, ResourceClaim
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
+from dradriver.model.resource.claim import Allocation, ResourceClaim
 
 __all__ = ["claim_state", "claims"]
 

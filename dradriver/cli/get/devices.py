@@ -11,10 +11,10 @@ from dradriver.cli.get.show import show_rows
 from dradriver.cli.output import wide_output_option
 from dradriver.cli.world import list_if_allowed, list_typed
 from dradriver.kube import CLAIMS, SLICES, TAINT_RULES, Client
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.device import Device
-from dradriver.model.slices import ResourceSlice
-from dradriver.model.taint_rule import DeviceTaintRule, with_rules
+from dradriver.model.resource.claim import ResourceClaim
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.slices import ResourceSlice
+from dradriver.model.resource.taint_rule import DeviceTaintRule, with_rules
 
 __all__ = ["device_rows", "devices"]
 

@@ -8,7 +8,7 @@ from dradriver.cli.get.why import knows_no_reason
 from dradriver.cli.world import PodEvent
 from dradriver.errors import DraError
 from dradriver.kube import EVENTS, Client
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
 
 __all__ = ["with_events"]
 

@@ -6,7 +6,7 @@ Source: `printPod` in pkg/printers/internalversion of Kubernetes 1.37.
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
 
 __all__ = ["PodSummary", "pod_summary"]
 

@@ -11,7 +11,7 @@ from dradriver.cli.get.show import View, namespace_options
 from dradriver.cli.get.why import why_pending
 from dradriver.cli.output import age, output_option
 from dradriver.kube import PODS
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
 
 __all__ = ["pods"]
 

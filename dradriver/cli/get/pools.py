@@ -10,8 +10,8 @@ from dradriver.cli.get.show import show_rows
 from dradriver.cli.output import output_option
 from dradriver.cli.world import list_typed
 from dradriver.kube import CLAIMS, SLICES, Client
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.claim import ResourceClaim
+from dradriver.model.resource.slices import ResourceSlice
 
 __all__ = ["pool_rows", "pools"]
 

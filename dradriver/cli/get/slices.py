@@ -8,7 +8,7 @@ from dradriver.cli.cluster_access import Access, cluster_options
 from dradriver.cli.get.show import View
 from dradriver.cli.output import age, output_option
 from dradriver.kube import SLICES
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.slices import ResourceSlice
 
 __all__ = ["slices"]
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
 
 __all__ = ["knows_no_reason", "why_pending"]
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from dradriver.allocator import Features, InUse, Inventory, Node, PooledDevice, PoolView
 from dradriver.allocator.supply.devices_in_use import PoolUse
 from dradriver.allocator.supply.node_supply import taken_of
-from dradriver.model.claim import ResourceClaim
 from dradriver.model.quantity import Quantity
+from dradriver.model.resource.claim import ResourceClaim
 
 __all__ = ["CounterSetUse", "CounterUse", "Holder", "counter_set_uses"]
 

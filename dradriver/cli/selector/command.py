@@ -15,8 +15,8 @@ from dradriver.cli.selector.trial import Trial, pointed, try_on
 from dradriver.cli.world import list_typed, read_world
 from dradriver.errors import NotFoundError
 from dradriver.kube import SLICES, Client
-from dradriver.model.claim import DeviceId
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.claim import DeviceId
+from dradriver.model.resource.slices import ResourceSlice
 
 __all__ = ["cel"]
 

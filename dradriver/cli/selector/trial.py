@@ -9,7 +9,7 @@ from typing import Final
 from dradriver.allocator import PooledDevice
 from dradriver.allocator.request.cel_selectors import selector_view
 from dradriver.cel import CelError, EvaluationError, Selector
-from dradriver.model.claim import DeviceId
+from dradriver.model.resource.claim import DeviceId
 
 __all__ = ["Failure", "Trial", "pointed", "try_on"]
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from dradriver.cli.simulation.run import Outcome
 from dradriver.cli.world import DEFAULT_NAMESPACE
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.codec import builtins
-from dradriver.model.meta import ObjectMeta
+from dradriver.model.core.meta import ObjectMeta
+from dradriver.model.encoding.codec import builtins
+from dradriver.model.resource.claim import ResourceClaim
 
 __all__ = ["Report"]
 

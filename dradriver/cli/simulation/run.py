@@ -12,8 +12,8 @@ from dradriver.allocator.placement import NoNodeFits, Placement
 from dradriver.cli.attempt import ExtendedResources, Filters, Settings, named_nodes, placer_of
 from dradriver.cli.world import Need, World
 from dradriver.control.claims.pod_claims import consumer_of
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
+from dradriver.model.resource.claim import ResourceClaim
 
 __all__ = ["Outcome", "Simulation"]
 

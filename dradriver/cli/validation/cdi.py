@@ -7,8 +7,8 @@ from dradriver.cli.files import Document
 from dradriver.driver.mistakes import mistakes
 from dradriver.errors import InvalidObjectError, Problem
 from dradriver.model.cdi import CdiSpec, cdi_problems, is_bind_mount, minimum_version
-from dradriver.model.codec import from_builtins
-from dradriver.model.strict import unknown_fields
+from dradriver.model.encoding.codec import from_builtins
+from dradriver.model.encoding.strict import unknown_fields
 
 __all__ = ["check_cdi"]
 

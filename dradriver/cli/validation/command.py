@@ -20,8 +20,8 @@ from dradriver.cli.validation.pools import check_pools
 from dradriver.cli.validation.selectors import selector_warnings
 from dradriver.cli.world import DEFAULT_NAMESPACE
 from dradriver.errors import InvalidObjectError, Problem
-from dradriver.model.codec import builtins, decode
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.encoding.codec import builtins, decode
+from dradriver.model.resource.slices import ResourceSlice
 from dradriver.runner import load_driver
 
 __all__ = ["findings", "validate"]

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dradriver.cli.validation.findings import Finding, problems_of
 from dradriver.cli.validation.members import Member
 from dradriver.errors import Problem
-from dradriver.model.counters import MAX_SLICE_COUNTERS, CounterConsumption, CounterSet
-from dradriver.model.slices import ResourceSliceSpec
+from dradriver.model.resource.counters import MAX_SLICE_COUNTERS, CounterConsumption, CounterSet
+from dradriver.model.resource.slices import ResourceSliceSpec
 
 __all__ = ["consumption_warnings", "too_many_counters"]
 

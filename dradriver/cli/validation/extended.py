@@ -7,9 +7,9 @@ from dradriver.cli.validation.findings import Finding, problems_of
 from dradriver.control.extended import ClassesByResource, completed
 from dradriver.control.extended.findings import class_findings, pod_findings
 from dradriver.errors import InvalidObjectError
-from dradriver.model.codec import decode, from_builtins
-from dradriver.model.deviceclass import DeviceClass
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
+from dradriver.model.encoding.codec import decode, from_builtins
+from dradriver.model.resource.deviceclass import DeviceClass
 
 __all__ = ["extended_warnings"]
 

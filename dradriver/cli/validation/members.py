@@ -7,7 +7,7 @@ from typing import Final
 
 from dradriver.cli.files import Document
 from dradriver.errors import Problem
-from dradriver.model.slices import ResourceSlice, ResourceSliceSpec
+from dradriver.model.resource.slices import ResourceSlice, ResourceSliceSpec
 
 __all__ = ["Located", "Member", "located"]
 

@@ -8,7 +8,7 @@ import msgspec
 from dradriver.cel import CompileError, compile_selector
 from dradriver.cli.files import Document
 from dradriver.errors import InvalidObjectError, Problem
-from dradriver.model.versions import GROUP, VERSIONS
+from dradriver.model.encoding.versions import GROUP, VERSIONS
 
 __all__ = ["KINDS", "NAMESPACED", "Checked", "check", "check_pod"]
 

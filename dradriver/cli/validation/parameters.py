@@ -14,9 +14,9 @@ import msgspec
 
 from dradriver.cli.files import Document
 from dradriver.errors import Problem
-from dradriver.model.claim import OpaqueConfig, ResourceClaim
-from dradriver.model.codec import canonical, decode
-from dradriver.model.opaque import opaque_configs
+from dradriver.model.encoding.codec import canonical, decode
+from dradriver.model.resource.claim import OpaqueConfig, ResourceClaim
+from dradriver.model.resource.opaque import opaque_configs
 
 __all__ = ["parameter_warnings"]
 

@@ -13,9 +13,9 @@ from dradriver.cli.validation.counters import consumption_warnings, too_many_cou
 from dradriver.cli.validation.findings import Finding, problems_of
 from dradriver.cli.validation.members import Member, located
 from dradriver.errors import Problem
-from dradriver.model.counters import CounterSet
-from dradriver.model.pool import Pool, problems
-from dradriver.model.rules import counter_set_problems, device_problems
+from dradriver.model.resource.counters import CounterSet
+from dradriver.model.resource.pool import Pool, problems
+from dradriver.model.resource.rules import counter_set_problems, device_problems
 
 __all__ = ["check_pools"]
 

@@ -5,8 +5,8 @@ from typing import Final
 
 from dradriver.errors import DraError
 from dradriver.kube import EVENTS, Client
-from dradriver.model.codec import Value
-from dradriver.model.meta import ObjectMeta, ObjectReference
+from dradriver.model.core.meta import ObjectMeta, ObjectReference
+from dradriver.model.encoding.codec import Value
 
 __all__ = ["PREPARE_FAILED", "PodEvent", "list_prepare_failures"]
 

@@ -21,11 +21,11 @@ from dradriver.kube import (
     NotFound,
     Resource,
 )
-from dradriver.model.claim import ResourceClaim, ResourceClaimTemplate
-from dradriver.model.deviceclass import DeviceClass
-from dradriver.model.slices import ResourceSlice
-from dradriver.model.taint_rule import DeviceTaintRule
-from dradriver.model.workload import Node, Pod
+from dradriver.model.core.workload import Node, Pod
+from dradriver.model.resource.claim import ResourceClaim, ResourceClaimTemplate
+from dradriver.model.resource.deviceclass import DeviceClass
+from dradriver.model.resource.slices import ResourceSlice
+from dradriver.model.resource.taint_rule import DeviceTaintRule
 
 __all__ = ["list_if_allowed", "list_typed", "list_world"]
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from dradriver.cli.world.world import World
-from dradriver.model.claim import ResourceClaim, ResourceClaimTemplate
-from dradriver.model.workload import Pod, PodClaim
+from dradriver.model.core.workload import Pod, PodClaim
+from dradriver.model.resource.claim import ResourceClaim, ResourceClaimTemplate
 
 __all__ = ["Need", "needs", "pod_need"]
 

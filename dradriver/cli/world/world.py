@@ -10,14 +10,14 @@ from dradriver.allocator import Node as AllocationNode
 from dradriver.cli.files import Document
 from dradriver.cli.world.events import PodEvent
 from dradriver.errors import DraError, InvalidObjectError, Problem
-from dradriver.model.claim import ResourceClaim, ResourceClaimTemplate
-from dradriver.model.codec import decode
-from dradriver.model.deviceclass import DeviceClass
-from dradriver.model.meta import ObjectMeta
-from dradriver.model.slice_reader import SliceReader
-from dradriver.model.slices import ResourceSlice
-from dradriver.model.taint_rule import DeviceTaintRule
-from dradriver.model.workload import Node, Pod
+from dradriver.model.core.meta import ObjectMeta
+from dradriver.model.core.workload import Node, Pod
+from dradriver.model.encoding.codec import decode
+from dradriver.model.resource.claim import ResourceClaim, ResourceClaimTemplate
+from dradriver.model.resource.deviceclass import DeviceClass
+from dradriver.model.resource.slice_reader import SliceReader
+from dradriver.model.resource.slices import ResourceSlice
+from dradriver.model.resource.taint_rule import DeviceTaintRule
 
 __all__ = ["DEFAULT_NAMESPACE", "World", "allocation_node", "read_world"]
 

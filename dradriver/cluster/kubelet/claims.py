@@ -23,9 +23,9 @@ from dradriver.cluster.kubelet.plugin import ClaimRef, ClaimResult, Plugin
 from dradriver.cluster.kubelet.pod_types import NodePod
 from dradriver.errors import DraError
 from dradriver.kube import CLAIMS, Client
-from dradriver.model.claim import ResourceClaim
+from dradriver.model.core.workload import Container, PodClaim
 from dradriver.model.quantity import Quantity
-from dradriver.model.workload import Container, PodClaim
+from dradriver.model.resource.claim import ResourceClaim
 
 __all__ = ["ClaimManager"]
 

@@ -14,7 +14,7 @@ from dradriver.cluster.kubelet.expansion import argv_of, env_of
 from dradriver.cluster.kubelet.pod_types import NodePod
 from dradriver.cluster.runtime import Container as Started
 from dradriver.cluster.runtime import ContainerSpec, ContainerStartError, Runtime
-from dradriver.model.workload import Container
+from dradriver.model.core.workload import Container
 
 __all__ = ["ContainerRunner", "remove_folders"]
 

@@ -6,8 +6,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from dradriver.model.codec import rfc3339
-from dradriver.model.workload import Container
+from dradriver.model.core.workload import Container
+from dradriver.model.encoding.codec import rfc3339
 
 __all__ = ["ContainerState", "Ending", "Stage"]
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from dradriver.model.workload import Container
+from dradriver.model.core.workload import Container
 
 __all__ = ["argv_of", "env_of", "expand"]
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from dradriver.errors import DraError
 from dradriver.kube import LEASES, NODES, AlreadyExists, Client, NotFound, PatchKind
-from dradriver.model.codec import rfc3339
+from dradriver.model.encoding.codec import rfc3339
 
 __all__ = ["NodeObject"]
 

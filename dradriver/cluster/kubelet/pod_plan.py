@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from dradriver.cluster.kubelet.container_state import ContainerState, Stage
-from dradriver.model.workload import Container, PodSpec
+from dradriver.model.core.workload import Container, PodSpec
 
 __all__ = ["ContainerPlan", "PodFacts", "Step", "next_step", "plan_containers", "restarts"]
 

@@ -7,8 +7,8 @@ from typing import Any
 from dradriver.cluster.kubelet.container_state import ContainerState, Stage
 from dradriver.cluster.kubelet.pod_plan import ContainerPlan, policy_of, restarts
 from dradriver.cluster.kubelet.pod_types import NodePod
-from dradriver.model.codec import rfc3339
-from dradriver.model.workload import Container, PodSpec
+from dradriver.model.core.workload import Container, PodSpec
+from dradriver.model.encoding.codec import rfc3339
 
 __all__ = ["pod_phase", "pod_status"]
 

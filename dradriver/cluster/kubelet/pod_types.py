@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from dradriver.model.workload import Pod, PodStatus
+from dradriver.model.core.workload import Pod, PodStatus
 
 __all__ = ["NodePod", "NodePodStatus"]
 

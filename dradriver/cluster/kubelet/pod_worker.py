@@ -22,8 +22,8 @@ from dradriver.cluster.kubelet.timings import Timings
 from dradriver.cluster.runtime import ContainerStartError, Runtime
 from dradriver.errors import DraError
 from dradriver.kube import PODS, Client, Conflict, EventRecorder, NotFound, PatchKind
-from dradriver.model.meta import ObjectReference
-from dradriver.model.workload import Container
+from dradriver.model.core.meta import ObjectReference
+from dradriver.model.core.workload import Container
 
 __all__ = ["NodeTools", "PodWorker"]
 

@@ -5,8 +5,8 @@ from typing import Any
 from dradriver.cluster.kubelet.claims import ClaimManager
 from dradriver.cluster.kubelet.health import Health, HealthCache, merged
 from dradriver.cluster.kubelet.pod_types import NodePod
+from dradriver.model.core.workload import Container
 from dradriver.model.names import base_request
-from dradriver.model.workload import Container
 
 __all__ = ["resource_statuses"]
 

@@ -6,7 +6,7 @@ import logging
 from dradriver.errors import DraError
 from dradriver.kube import NODES, SLICES, Client, NotFound
 from dradriver.kube.backoff import Backoff
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.slices import ResourceSlice
 
 __all__ = ["wipe_slices"]
 

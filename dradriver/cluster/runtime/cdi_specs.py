@@ -8,7 +8,7 @@ import yaml
 from dradriver.cluster.runtime.base import ContainerStartError
 from dradriver.errors import InvalidObjectError
 from dradriver.model.cdi import CdiSpec, ContainerEdits
-from dradriver.model.codec import decode, from_builtins
+from dradriver.model.encoding.codec import decode, from_builtins
 
 __all__ = ["edits_for"]
 

@@ -16,7 +16,7 @@ from dradriver.cluster.runtime.cdi_apply import apply_edits
 from dradriver.cluster.runtime.cdi_specs import edits_for
 from dradriver.cluster.runtime.commands import run
 from dradriver.cluster.runtime.oci import oci_config
-from dradriver.model.codec import canonical
+from dradriver.model.encoding.codec import canonical
 
 __all__ = ["RuncRuntime", "probe_runc"]
 

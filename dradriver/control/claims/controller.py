@@ -14,8 +14,8 @@ from dradriver.control.runtime.metrics import Metrics, asks_for_admin_access
 from dradriver.control.runtime.work_queue import WorkQueue
 from dradriver.errors import DraError
 from dradriver.kube import ChangeKind
-from dradriver.model.claim import ResourceClaim, ResourceClaimTemplate
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
+from dradriver.model.resource.claim import ResourceClaim, ResourceClaimTemplate
 
 __all__ = ["ClaimController"]
 

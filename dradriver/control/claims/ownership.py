@@ -26,15 +26,15 @@ from dradriver.control.runtime.actions import (
     Step,
     Then,
 )
-from dradriver.model.claim import (
+from dradriver.model.core.meta import ObjectMeta, OwnerReference
+from dradriver.model.core.workload import Pod, PodClaim
+from dradriver.model.resource.claim import (
     CLAIM_FINALIZER,
     POD_CLAIM_ANNOTATION,
     ConsumerReference,
     ResourceClaim,
     ResourceClaimTemplate,
 )
-from dradriver.model.meta import ObjectMeta, OwnerReference
-from dradriver.model.workload import Pod, PodClaim
 
 __all__ = ["Objects", "claim_step", "generated_claim", "pod_step"]
 

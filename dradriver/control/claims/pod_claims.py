@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from dradriver.model.claim import ConsumerReference, ResourceClaim
-from dradriver.model.meta import ObjectReference
-from dradriver.model.workload import Pod
+from dradriver.model.core.meta import ObjectReference
+from dradriver.model.core.workload import Pod
+from dradriver.model.resource.claim import ConsumerReference, ResourceClaim
 
 __all__ = [
     "NotCreatedYet",

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from dradriver.control.extended.names import implicit_name
-from dradriver.model.deviceclass import DeviceClass
+from dradriver.model.resource.deviceclass import DeviceClass
 
 __all__ = ["ClassesByResource"]
 

@@ -12,8 +12,8 @@ from dradriver.control.extended.names import implicit_name, name_problem
 from dradriver.control.extended.requests import amounts_of, class_backed, requests_of
 from dradriver.control.extended.share import allocatable, in_parts, too_many
 from dradriver.errors import Problem
-from dradriver.model.deviceclass import DeviceClass
-from dradriver.model.workload import Node, Pod
+from dradriver.model.core.workload import Node, Pod
+from dradriver.model.resource.deviceclass import DeviceClass
 
 __all__ = ["class_findings", "pod_findings", "serving_nodes"]
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from dradriver.control.extended import amounts_of
 from dradriver.control.scheduler.snapshot import holds
 from dradriver.kube import Cache, ChangeKind
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
 
 __all__ = ["NodeUsage"]
 

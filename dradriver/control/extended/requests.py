@@ -16,9 +16,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from dradriver.control.extended.names import is_extended
-from dradriver.model.claim import DeviceRequest, ExactDeviceRequest
+from dradriver.model.core.workload import Container, Pod, RequestMapping
 from dradriver.model.quantity import NANO, Quantity
-from dradriver.model.workload import Container, Pod, RequestMapping
+from dradriver.model.resource.claim import DeviceRequest, ExactDeviceRequest
 
 __all__ = ["Requests", "amounts_of", "completed", "requests_of"]
 

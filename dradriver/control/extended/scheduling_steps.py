@@ -22,8 +22,8 @@ from dradriver.control.extended import (
 )
 from dradriver.control.pools.class_devices import devices_of
 from dradriver.control.scheduler.cycle import Cycle, NoNode, everywhere
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.workload import Node
+from dradriver.model.core.workload import Node
+from dradriver.model.resource.claim import ResourceClaim
 
 __all__ = ["asked", "filling", "find_claim", "matter", "served", "to_allocate"]
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from dradriver.control.extended.classes import ClassesByResource
 from dradriver.control.extended.requests import Requests, requests_of
-from dradriver.model.claim import MAX_RESULTS
+from dradriver.model.core.workload import Node, Pod
 from dradriver.model.quantity import NANO
-from dradriver.model.workload import Node, Pod
+from dradriver.model.resource.claim import MAX_RESULTS
 
 __all__ = ["MAX_REQUESTS", "Share", "Unservable", "allocatable", "in_parts", "share_of", "too_many"]
 

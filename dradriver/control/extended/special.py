@@ -16,7 +16,9 @@ from dradriver.control.claims.generated_names import suffix
 from dradriver.control.claims.pod_claims import reserved_for
 from dradriver.control.extended.requests import Requests
 from dradriver.control.runtime.actions import DeleteClaim, Release, RemoveFinalizer
-from dradriver.model.claim import (
+from dradriver.model.core.meta import ObjectMeta, OwnerReference
+from dradriver.model.core.workload import ExtendedResourceClaim, Pod, RequestMapping
+from dradriver.model.resource.claim import (
     CLAIM_FINALIZER,
     EXTENDED_CLAIM_ANNOTATION,
     Allocation,
@@ -24,8 +26,6 @@ from dradriver.model.claim import (
     DeviceRequests,
     ResourceClaim,
 )
-from dradriver.model.meta import ObjectMeta, OwnerReference
-from dradriver.model.workload import ExtendedResourceClaim, Pod, RequestMapping
 
 __all__ = ["Special", "discard_step", "is_left", "is_special_for", "owners_of", "special_for", "usable_again"]
 

@@ -6,8 +6,8 @@ from dradriver.allocator import CelSelectors, Features, InUse, Inventory
 from dradriver.allocator import Node as AllocationNode
 from dradriver.allocator.supply.nodes import device_on_node
 from dradriver.cel.evaluate.errors import CelError
-from dradriver.model.deviceclass import DeviceClass
-from dradriver.model.workload import Node
+from dradriver.model.core.workload import Node
+from dradriver.model.resource.deviceclass import DeviceClass
 
 __all__ = ["devices_of"]
 

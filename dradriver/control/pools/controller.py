@@ -24,8 +24,8 @@ from dradriver.control.runtime.metrics import Metrics
 from dradriver.control.runtime.work_queue import WorkQueue
 from dradriver.errors import DraError
 from dradriver.kube import SLICES, ChangeKind
-from dradriver.model.meta import ObjectReference
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.core.meta import ObjectReference
+from dradriver.model.resource.slices import ResourceSlice
 
 __all__ = ["NAME", "PoolController"]
 

@@ -7,7 +7,7 @@ from dradriver.control.pools.ready_pools import ReadyPools
 from dradriver.control.runtime.caches import Caches
 from dradriver.control.taints.tainted_slices import TaintedSlices
 from dradriver.kube import ChangeKind
-from dradriver.model.taint_rule import DeviceTaintRule
+from dradriver.model.resource.taint_rule import DeviceTaintRule
 
 __all__ = ["Pools"]
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from dradriver.allocator import Inventory, PooledDevice
 from dradriver.allocator.request.matching import Wanted
-from dradriver.model.claim import DeviceId
-from dradriver.model.nodes import NodeSelector
-from dradriver.model.workload import Node
+from dradriver.model.core.node_selector import NodeSelector
+from dradriver.model.core.workload import Node
+from dradriver.model.resource.claim import DeviceId
 
 __all__ = ["ReadyPools"]
 

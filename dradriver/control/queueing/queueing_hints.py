@@ -1,7 +1,7 @@
 """What of an object scheduling depends on: a change of anything else wakes no pod."""
 
 from dradriver.control.extended import is_extended
-from dradriver.model.workload import Node, Pod
+from dradriver.model.core.workload import Node, Pod
 
 __all__ = ["asked_by", "offered_by"]
 

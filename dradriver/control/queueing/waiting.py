@@ -13,8 +13,8 @@ from dradriver.control.claims.pod_claims import pod_reference
 from dradriver.control.runtime.actions import Say, Step, Then
 from dradriver.control.scheduler.binding_conditions import BINDING_TIMEOUT, Patience, readiness
 from dradriver.kube import Cache, ChangeKind
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
+from dradriver.model.resource.claim import ResourceClaim
 
 __all__ = ["SeenConditions", "Waits"]
 

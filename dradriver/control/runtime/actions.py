@@ -9,10 +9,10 @@ from datetime import datetime
 from enum import Enum, auto
 from typing import Literal, TypeAlias
 
-from dradriver.model.claim import Allocation, ConsumerReference, ResourceClaim
-from dradriver.model.meta import Condition, ObjectReference
-from dradriver.model.taint_rule import DeviceTaintRule
-from dradriver.model.workload import ExtendedResourceClaim, Pod
+from dradriver.model.core.meta import Condition, ObjectReference
+from dradriver.model.core.workload import ExtendedResourceClaim, Pod
+from dradriver.model.resource.claim import Allocation, ConsumerReference, ResourceClaim
+from dradriver.model.resource.taint_rule import DeviceTaintRule
 
 __all__ = [
     "Action",

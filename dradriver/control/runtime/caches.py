@@ -19,11 +19,11 @@ from dradriver.kube import (
     ChangeKind,
     Client,
 )
-from dradriver.model.claim import ResourceClaim, ResourceClaimTemplate
-from dradriver.model.deviceclass import DeviceClass
-from dradriver.model.slices import ResourceSlice
-from dradriver.model.taint_rule import DeviceTaintRule
-from dradriver.model.workload import Node, Pod
+from dradriver.model.core.workload import Node, Pod
+from dradriver.model.resource.claim import ResourceClaim, ResourceClaimTemplate
+from dradriver.model.resource.deviceclass import DeviceClass
+from dradriver.model.resource.slices import ResourceSlice
+from dradriver.model.resource.taint_rule import DeviceTaintRule
 
 __all__ = ["Caches", "Index", "key_of"]
 

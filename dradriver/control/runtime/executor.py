@@ -28,10 +28,10 @@ from dradriver.kube import (
     NotFound,
     PatchKind,
 )
-from dradriver.model.claim import CLAIM_FINALIZER, Allocation, ConsumerReference, ResourceClaim
-from dradriver.model.codec import rfc3339
-from dradriver.model.taint_rule import DeviceTaintRule
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
+from dradriver.model.encoding.codec import rfc3339
+from dradriver.model.resource.claim import CLAIM_FINALIZER, Allocation, ConsumerReference, ResourceClaim
+from dradriver.model.resource.taint_rule import DeviceTaintRule
 
 __all__ = ["Executor"]
 

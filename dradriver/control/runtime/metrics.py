@@ -11,7 +11,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from dradriver.control.queueing.metrics import Gauges, QueueMetrics
-from dradriver.model.claim import EXTENDED_CLAIM_ANNOTATION, POD_CLAIM_ANNOTATION, ResourceClaim
+from dradriver.model.resource.claim import EXTENDED_CLAIM_ANNOTATION, POD_CLAIM_ANNOTATION, ResourceClaim
 
 __all__ = ["Metrics", "asks_for_admin_access"]
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec.structs import replace
 
 from dradriver.control.scheduler.snapshot import Plan
-from dradriver.model.claim import Allocation, ResourceClaim
+from dradriver.model.resource.claim import Allocation, ResourceClaim
 
 __all__ = ["with_promises"]
 

@@ -33,8 +33,8 @@ from dradriver.control.runtime.actions import (
 )
 from dradriver.control.scheduler.binding_conditions import Patience, Readiness, Unready, readiness, requires
 from dradriver.control.scheduler.snapshot import Plan
-from dradriver.model.claim import CLAIM_FINALIZER, ResourceClaim
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
+from dradriver.model.resource.claim import CLAIM_FINALIZER, ResourceClaim
 
 __all__ = [
     "BindingFailed",

@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Final
 
-from dradriver.model.claim import Allocation, DeviceId, DeviceResult, ResourceClaim
-from dradriver.model.meta import Condition
+from dradriver.model.core.meta import Condition
+from dradriver.model.resource.claim import Allocation, DeviceId, DeviceResult, ResourceClaim
 
 __all__ = ["BINDING_TIMEOUT", "Patience", "Readiness", "Unready", "readiness", "requires"]
 

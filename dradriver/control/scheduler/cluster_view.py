@@ -12,7 +12,7 @@ from dradriver.control.runtime.caches import Caches, Index
 from dradriver.control.scheduler.binding_conditions import Patience
 from dradriver.control.scheduler.snapshot import Plan, Snapshot, holds
 from dradriver.control.settings import SchedulerSettings
-from dradriver.model.workload import Node, Pod
+from dradriver.model.core.workload import Node, Pod
 
 __all__ = ["ClusterView"]
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from dradriver.control.extended import Special
 from dradriver.control.queueing.attempt_times import FilterTimes
 from dradriver.control.scheduler.snapshot import Snapshot, Unschedulable
-from dradriver.model.claim import Allocation, DeviceId, ResourceClaim
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
+from dradriver.model.resource.claim import Allocation, DeviceId, ResourceClaim
 
 __all__ = ["Cycle", "NoNode", "everywhere"]
 

@@ -4,8 +4,8 @@ The part of kube-scheduler's filters that a pod with devices can't do without. R
 not counted; pods are kept apart by `pod_anti_affinity`, and never kept together.
 """
 
-from dradriver.model.nodes import NodeSelector
-from dradriver.model.workload import Node, Pod, Taint
+from dradriver.model.core.node_selector import NodeSelector
+from dradriver.model.core.workload import Node, Pod, Taint
 
 __all__ = ["affinity", "ready", "taints", "unschedulable"]
 

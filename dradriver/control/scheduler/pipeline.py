@@ -30,8 +30,8 @@ from dradriver.control.scheduler import node_filters, pod_anti_affinity
 from dradriver.control.scheduler.binding_conditions import Readiness, readiness, requires
 from dradriver.control.scheduler.cycle import Cycle, NoNode, everywhere
 from dradriver.control.scheduler.snapshot import UNDECIDED, Plan, Snapshot, Unschedulable
-from dradriver.model.claim import MAX_RESERVED_FOR, DeviceId
-from dradriver.model.workload import Node, Pod
+from dradriver.model.core.workload import Node, Pod
+from dradriver.model.resource.claim import MAX_RESERVED_FOR, DeviceId
 
 __all__ = ["Cycle", "schedule"]
 

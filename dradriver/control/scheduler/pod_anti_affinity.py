@@ -7,7 +7,7 @@ anti-affinity, and affinity, are not looked at.
 from collections.abc import Iterator
 
 from dradriver.control.scheduler.snapshot import Snapshot
-from dradriver.model.workload import Node, Pod, PodAffinityTerm
+from dradriver.model.core.workload import Node, Pod, PodAffinityTerm
 
 __all__ = ["refusal"]
 

@@ -53,9 +53,9 @@ from dradriver.control.scheduler.unconfirmed_writes import Doubts
 from dradriver.control.settings import SchedulerSettings
 from dradriver.errors import DraError
 from dradriver.kube import ChangeKind
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.taint_rule import DeviceTaintRule
-from dradriver.model.workload import Node, Pod
+from dradriver.model.core.workload import Node, Pod
+from dradriver.model.resource.claim import ResourceClaim
+from dradriver.model.resource.taint_rule import DeviceTaintRule
 
 __all__ = ["Scheduler"]
 

@@ -10,9 +10,9 @@ from dradriver.control.extended import ClassesByResource, ScoringStrategy, Speci
 from dradriver.control.pools.ready_pools import ReadyPools
 from dradriver.control.runtime.actions import DeleteClaim, Release, RemoveFinalizer
 from dradriver.control.scheduler.binding_conditions import Patience
-from dradriver.model.claim import Allocation, ResourceClaim
-from dradriver.model.deviceclass import DeviceClass
-from dradriver.model.workload import Node, Pod
+from dradriver.model.core.workload import Node, Pod
+from dradriver.model.resource.claim import Allocation, ResourceClaim
+from dradriver.model.resource.deviceclass import DeviceClass
 
 __all__ = ["UNDECIDED", "Plan", "Snapshot", "Unschedulable"]
 

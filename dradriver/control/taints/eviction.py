@@ -12,9 +12,9 @@ from typing import Final, TypeAlias
 
 from dradriver.allocator.request.tolerations import tolerates
 from dradriver.control.claims.pod_claims import made_for, reserved_for
-from dradriver.model.claim import DeviceResult, ResourceClaim
-from dradriver.model.device import Taint
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
+from dradriver.model.resource.claim import DeviceResult, ResourceClaim
+from dradriver.model.resource.device import Taint
 
 __all__ = ["EvictingTaint", "Eviction", "TaintsOf", "claim_eviction", "pod_eviction"]
 

@@ -25,10 +25,10 @@ from dradriver.control.taints.published_taints import PublishedTaints
 from dradriver.control.taints.rule_status import STATUS_PERIOD, Counts, condition_of, may_be_told_at
 from dradriver.errors import DraError
 from dradriver.kube import ChangeKind
-from dradriver.model.claim import DeviceResult, ResourceClaim
-from dradriver.model.slices import ResourceSlice
-from dradriver.model.taint_rule import DeviceTaintRule
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
+from dradriver.model.resource.claim import DeviceResult, ResourceClaim
+from dradriver.model.resource.slices import ResourceSlice
+from dradriver.model.resource.taint_rule import DeviceTaintRule
 
 __all__ = ["NAME", "EvictionController"]
 

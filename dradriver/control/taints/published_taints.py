@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from dradriver.control.taints.eviction import EvictingTaint
-from dradriver.model.claim import DeviceId
-from dradriver.model.slices import ResourceSlice
-from dradriver.model.taint_rule import DeviceTaintRule
+from dradriver.model.resource.claim import DeviceId
+from dradriver.model.resource.slices import ResourceSlice
+from dradriver.model.resource.taint_rule import DeviceTaintRule
 
 __all__ = ["PublishedTaints"]
 

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from dradriver.model.meta import Condition
-from dradriver.model.taint_rule import EVICTION_IN_PROGRESS, DeviceTaintRule
+from dradriver.model.core.meta import Condition
+from dradriver.model.resource.taint_rule import EVICTION_IN_PROGRESS, DeviceTaintRule
 
 __all__ = ["STATUS_PERIOD", "Counts", "condition_of", "may_be_told_at", "stands"]
 

@@ -3,8 +3,8 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from dradriver.model.slices import ResourceSlice
-from dradriver.model.taint_rule import DeviceTaintRule, DeviceTaintSelector, with_rules
+from dradriver.model.resource.slices import ResourceSlice
+from dradriver.model.resource.taint_rule import DeviceTaintRule, DeviceTaintSelector, with_rules
 
 __all__ = ["TaintedSlices"]
 

@@ -6,8 +6,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from dradriver.model.counters import CounterSet
-from dradriver.model.device import Capacity, Device
+from dradriver.model.resource.counters import CounterSet
+from dradriver.model.resource.device import Capacity, Device
 from dradriver.node.claims.conflicts import CounterSets, refusals, unknowns
 from dradriver.node.claims.device_holds import Holder
 from dradriver.node.devices.inventory import Inventory

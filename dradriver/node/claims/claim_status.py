@@ -23,9 +23,9 @@ from dradriver.errors import DraError
 from dradriver.kube.client import PatchKind
 from dradriver.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
 from dradriver.kube.resources import CLAIMS
-from dradriver.model.claim import AllocatedDeviceStatus
-from dradriver.model.codec import builtins, rfc3339
-from dradriver.model.meta import Condition
+from dradriver.model.core.meta import Condition
+from dradriver.model.encoding.codec import builtins, rfc3339
+from dradriver.model.resource.claim import AllocatedDeviceStatus
 from dradriver.node.api import Api
 from dradriver.node.reporting.deduplicate import Repeats
 from dradriver.node.reporting.metrics import Metrics

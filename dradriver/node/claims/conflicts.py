@@ -13,8 +13,8 @@ from itertools import chain
 from types import MappingProxyType
 from typing import TypeAlias
 
-from dradriver.model.claim import DeviceId
-from dradriver.model.counters import CounterConsumption, CounterSet
+from dradriver.model.resource.claim import DeviceId
+from dradriver.model.resource.counters import CounterConsumption, CounterSet
 from dradriver.node.claims.device_holds import Hold, Holder
 from dradriver.node.claims.shared_capacities import Capacities, capacity_refusals
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dradriver.model.claim import DeviceId
-from dradriver.model.counters import CounterConsumption
 from dradriver.model.quantity import Quantity
+from dradriver.model.resource.claim import DeviceId
+from dradriver.model.resource.counters import CounterConsumption
 
 __all__ = ["Hold", "Holder"]
 

@@ -11,9 +11,9 @@ from dradriver.driver.code_places import at
 from dradriver.driver.prepared import PreparedDevice
 from dradriver.errors import DriverError, InvalidObjectError
 from dradriver.model.cdi import ContainerEdits
-from dradriver.model.codec import canonical
-from dradriver.model.device import as_attributes
-from dradriver.model.given import as_tuple, at_field
+from dradriver.model.encoding.codec import canonical
+from dradriver.model.encoding.plain_input import as_tuple, at_field
+from dradriver.model.resource.device import as_attributes
 from dradriver.node.files.cdi import usable_uid
 from dradriver.node.state.records import RecordedAnswer, as_recorded
 

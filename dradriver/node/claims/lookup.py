@@ -8,8 +8,8 @@ from dradriver.driver.config import Config, decode_config
 from dradriver.errors import DraError, InvalidObjectError
 from dradriver.kube.errors import ApiError, NotFound
 from dradriver.kube.resources import CLAIMS, Resource
-from dradriver.model.claim import POD_CLAIM_ANNOTATION, AllocationConfig, DeviceResult, ResourceClaim
 from dradriver.model.names import dns_label
+from dradriver.model.resource.claim import POD_CLAIM_ANNOTATION, AllocationConfig, DeviceResult, ResourceClaim
 from dradriver.node.devices.inventory import Inventory
 from dradriver.node.errors import ClaimError, InvalidConfigError
 from dradriver.node.state.records import ClaimRecord, ClaimRef, RecordedDevice

@@ -33,7 +33,7 @@ from dradriver.driver.base import Driver
 from dradriver.driver.claim import AllocatedDevice, Claim
 from dradriver.driver.code_places import defined_at
 from dradriver.errors import DraError, InvalidObjectError
-from dradriver.model.claim import ResourceClaim
+from dradriver.model.resource.claim import ResourceClaim
 from dradriver.node.claims.acceptance import Acceptance
 from dradriver.node.claims.crash_points import Observer, Step, unobserved
 from dradriver.node.claims.driver_results import recorded_answers

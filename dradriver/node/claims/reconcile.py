@@ -19,7 +19,7 @@ from dradriver.driver.code_places import defined_at
 from dradriver.errors import DraError, InvalidObjectError
 from dradriver.kube.errors import NotFound
 from dradriver.kube.resources import CLAIMS
-from dradriver.model.claim import ResourceClaim
+from dradriver.model.resource.claim import ResourceClaim
 from dradriver.node.api import Api
 from dradriver.node.claims.driver_results import listed_claims
 from dradriver.node.claims.lookup import ClaimLookup, runs_on

@@ -7,9 +7,9 @@ them by the capacity's request policy.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from dradriver.model.device import Capacity
 from dradriver.model.names import qualify
 from dradriver.model.quantity import Quantity
+from dradriver.model.resource.device import Capacity
 from dradriver.node.claims.device_holds import Hold, Holder
 
 __all__ = ["Capacities", "capacity_refusals"]

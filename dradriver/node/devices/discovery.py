@@ -7,7 +7,7 @@ from typing import Final
 
 from dradriver.driver.code_places import defined_at
 from dradriver.errors import DraError, DriverError
-from dradriver.model.pool import Pool
+from dradriver.model.resource.pool import Pool
 from dradriver.node.devices.inventory import Inventory, as_pools
 from dradriver.node.driver_calls import Calls, subject_of
 from dradriver.node.reporting.metrics import Metrics

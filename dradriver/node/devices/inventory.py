@@ -11,10 +11,10 @@ import msgspec
 
 from dradriver.driver.code_places import at, raised_at
 from dradriver.errors import DraError, DriverError, InvalidObjectError
-from dradriver.model.codec import encode, from_builtins
-from dradriver.model.counters import CounterSet
-from dradriver.model.device import Device
-from dradriver.model.pool import Pool
+from dradriver.model.encoding.codec import encode, from_builtins
+from dradriver.model.resource.counters import CounterSet
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.pool import Pool
 from dradriver.node.claims.conflicts import CounterSets
 
 __all__ = ["Inventory", "as_pools"]

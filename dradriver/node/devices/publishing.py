@@ -7,7 +7,7 @@ from typing import Protocol, TypeAlias, cast
 from dradriver.aio.tasks import end
 from dradriver.kube.client import Client
 from dradriver.kube.events import EventRecorder
-from dradriver.model.pool import Pool
+from dradriver.model.resource.pool import Pool
 from dradriver.node.api import Api
 from dradriver.node.reporting.events import BURST
 from dradriver.node.reporting.pool_reports import PoolNews

@@ -7,10 +7,10 @@ from typing import TypeAlias
 from dradriver.errors import DraError
 from dradriver.kube.errors import ApiError
 from dradriver.kube.resources import SLICES
-from dradriver.model.counters import CounterSet
-from dradriver.model.device import Device
-from dradriver.model.pool import Pool
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.counters import CounterSet
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.pool import Pool
+from dradriver.model.resource.slices import ResourceSlice
 from dradriver.node.api import Api
 
 __all__ = ["LookUpPools", "look_up_pools", "nowhere", "pools_of"]

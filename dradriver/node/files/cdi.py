@@ -11,7 +11,7 @@ from typing import Final
 
 from dradriver.errors import DriverError
 from dradriver.model.cdi import CdiDevice, CdiSpec, ContainerEdits, cdi_problems, spelled_out
-from dradriver.model.codec import canonical
+from dradriver.model.encoding.codec import canonical
 from dradriver.node.files import atomic
 from dradriver.node.state.records import ClaimRecord, RecordedAnswer
 

@@ -12,10 +12,10 @@ from typing import Final
 import msgspec
 
 from dradriver.model.cdi import ContainerEdits, Mount
-from dradriver.model.claim import NetworkData
-from dradriver.model.codec import Value, canonical
-from dradriver.model.device import Attribute
+from dradriver.model.encoding.codec import Value, canonical
 from dradriver.model.names import base_request
+from dradriver.model.resource.claim import NetworkData
+from dradriver.model.resource.device import Attribute
 from dradriver.node.files import atomic
 from dradriver.node.state.records import ClaimRecord
 

@@ -7,7 +7,7 @@ few (25, then one in five minutes), the same again is counted.
 from typing import Final, Literal
 
 from dradriver.kube.events import EventRecorder
-from dradriver.model.meta import ObjectReference
+from dradriver.model.core.meta import ObjectReference
 from dradriver.node.state.records import ClaimRef
 
 __all__ = ["BURST", "Announcements", "Reason"]

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from dradriver.model.claim import ConsumerReference
+from dradriver.model.resource.claim import ConsumerReference
 from dradriver.node.state.records import ClaimRef
 
 __all__ = ["Fields", "log_fields", "now_about", "now_for"]

@@ -15,9 +15,9 @@ from typing import Final, TypeVar
 import msgspec
 
 from dradriver.errors import InvalidObjectError
-from dradriver.model.codec import decode
-from dradriver.model.counters import CounterSet
-from dradriver.model.device import Device
+from dradriver.model.encoding.codec import decode
+from dradriver.model.resource.counters import CounterSet
+from dradriver.model.resource.device import Device
 from dradriver.node.state.tables import DamagedError, rows_of, with_digest, without_digest
 
 __all__ = ["Offer", "Offers"]

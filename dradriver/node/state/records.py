@@ -13,12 +13,12 @@ from dradriver.driver.claim import AllocatedDevice
 from dradriver.driver.config import Config
 from dradriver.errors import InvalidObjectError, Problem
 from dradriver.model.cdi import ContainerEdits
-from dradriver.model.claim import DeviceId, NetworkData
-from dradriver.model.codec import Value, decode
-from dradriver.model.counters import CounterConsumption
-from dradriver.model.device import Attribute, Device
-from dradriver.model.meta import Condition
+from dradriver.model.core.meta import Condition
+from dradriver.model.encoding.codec import Value, decode
 from dradriver.model.quantity import Quantity
+from dradriver.model.resource.claim import DeviceId, NetworkData
+from dradriver.model.resource.counters import CounterConsumption
+from dradriver.model.resource.device import Attribute, Device
 from dradriver.node.claims.device_holds import Hold, Holder
 from dradriver.node.state.claim_states import ClaimState
 

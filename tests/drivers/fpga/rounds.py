@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from dradriver.model.claim import DeviceResult, ResourceClaim
+from dradriver.model.resource.claim import DeviceResult, ResourceClaim
 from dradriver.testing import Harness, builders
 from dradriver.testing.process import NodeProcess
 from drivers.fpga import FpgaConfig, FpgaDriver

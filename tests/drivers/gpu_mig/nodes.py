@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import cast
 
 from dradriver import Device, Pool
-from dradriver.model.claim import ResourceClaim
+from dradriver.model.resource.claim import ResourceClaim
 from dradriver.testing import Harness, device_request
 from drivers.gpu_mig import GpuDriver
 from drivers.gpu_mig.card import GpuInstance, Placement

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dradriver.allocator import Features, InUse, Inventory, Node, Refusal, allocate
-from dradriver.model.claim import Allocation, ResourceClaim
-from dradriver.model.codec import builtins, from_builtins
-from dradriver.model.deviceclass import DeviceClass
+from dradriver.model.encoding.codec import builtins, from_builtins
 from dradriver.model.quantity import Quantity
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.claim import Allocation, ResourceClaim
+from dradriver.model.resource.deviceclass import DeviceClass
+from dradriver.model.resource.slices import ResourceSlice
 
 __all__ = ["KNOWN", "UNANSWERED", "Json", "agree", "our_answer"]
 

@@ -26,7 +26,7 @@ from dradriver.model.cdi import (
     cdi_problems,
     minimum_version,
 )
-from dradriver.model.device import Attribute
+from dradriver.model.resource.device import Attribute
 from dradriver.node.files.cdi import CdiDirectory, CdiNames, claim_spec, spec_text
 from dradriver.node.files.metadata import MetadataDirectory
 from dradriver.node.state.records import ClaimRecord, RecordedAnswer, RecordedDevice

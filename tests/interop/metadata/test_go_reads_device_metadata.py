@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from dradriver.model.claim import NetworkData
-from dradriver.model.device import Attribute, Version
+from dradriver.model.resource.claim import NetworkData
+from dradriver.model.resource.device import Attribute, Version
 from dradriver.node.files.metadata import MetadataDirectory
 from dradriver.node.state.records import ClaimRecord, RecordedAnswer, RecordedDevice
 

@@ -3,9 +3,15 @@
 import pytest
 
 from dradriver.allocator import Features, Reason, Refusal
-from dradriver.model.claim import Allocation, ClaimStatus, DeviceAllocation, DeviceResult, ResourceClaim
-from dradriver.model.meta import ObjectMeta
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.core.meta import ObjectMeta
+from dradriver.model.resource.claim import (
+    Allocation,
+    ClaimStatus,
+    DeviceAllocation,
+    DeviceResult,
+    ResourceClaim,
+)
+from dradriver.model.resource.slices import ResourceSlice
 from tests.unit.allocator.worlds import DRIVER, a100, claim, profile, request, slice_, try_on
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from dradriver.allocator import ORDERED, PACKED, Features, Order, Refusal
 from dradriver.allocator.placement import Placer
-from dradriver.model.claim import ClaimStatus, ResourceClaim
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.claim import ClaimStatus, ResourceClaim
+from dradriver.model.resource.slices import ResourceSlice
 from tests.unit.allocator.worlds import CLASSES, DRIVER, NODE, claim, devices, request, slice_, try_on
 
 ON = Features(compatibility_groups=True)

@@ -3,7 +3,7 @@
 import pytest
 
 from dradriver.allocator.supply.compatibility import ANY, Groups
-from dradriver.model.counters import CounterConsumption
+from dradriver.model.resource.counters import CounterConsumption
 
 
 def may_join(*users: list[str]) -> bool:

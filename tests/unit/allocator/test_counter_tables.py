@@ -1,8 +1,8 @@
 """The counters of a pool in one row."""
 
 from dradriver.allocator.supply.counters import CounterTable
-from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.model.device import Device
+from dradriver.model.resource.counters import CounterConsumption, CounterSet
+from dradriver.model.resource.device import Device
 
 SETS = {name: CounterSet(name, {"memory": "40Gi", "units": 7}) for name in ("gpu-0", "gpu-1", "gpu-2")}
 

@@ -6,7 +6,7 @@ import pytest
 
 from dradriver.allocator import Features, Refusal
 from dradriver.cel import CompileError, EvaluationError, SelectorDevice, compile_derivation
-from dradriver.model.device import AttributeValue, Version
+from dradriver.model.resource.device import AttributeValue, Version
 from tests.unit.allocator.worlds import DRIVER, Json, claim, devices, request, slice_, try_on
 
 ON = Features(derived_attributes=True)

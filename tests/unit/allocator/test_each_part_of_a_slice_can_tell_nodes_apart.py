@@ -7,9 +7,9 @@ import pytest
 
 from dradriver.allocator import Features, Node, Refusal
 from dradriver.allocator.placement import NoNodeFits, Placer
-from dradriver.model.codec import from_builtins
-from dradriver.model.deviceclass import DeviceClass
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.encoding.codec import from_builtins
+from dradriver.model.resource.deviceclass import DeviceClass
+from dradriver.model.resource.slices import ResourceSlice
 from tests.unit.allocator.worlds import CLASSES, DRIVER, Json, claim, request, slice_
 
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from dradriver.allocator import Features, InUse, Inventory, Node, allocate
 from dradriver.allocator.explain.verdicts import NodeVerdict, verdict
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.codec import from_builtins
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.encoding.codec import from_builtins
+from dradriver.model.resource.claim import ResourceClaim
+from dradriver.model.resource.slices import ResourceSlice
 from tests.unit.allocator.worlds import CLASSES, DRIVER, a100, claim, profile, request, slice_
 
 

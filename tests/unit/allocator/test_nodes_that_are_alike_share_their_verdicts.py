@@ -8,8 +8,8 @@ from dradriver.allocator import PACKED, CelSelectors, Features, Node, Order, Poo
 from dradriver.allocator.placement import NoNodeFits, Placement, Placer
 from dradriver.allocator.request.selectors import Matcher
 from dradriver.allocator.supply.order import ORDERED
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.claim import ResourceClaim
+from dradriver.model.resource.slices import ResourceSlice
 from tests.unit.allocator.worlds import CLASSES, DRIVER, claim, devices, request, slice_
 
 Json = dict[str, object]

@@ -4,8 +4,8 @@ import pytest
 
 from dradriver.allocator import Node, Refusal
 from dradriver.allocator.placement import NoNodeFits, Placer
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.claim import ResourceClaim
+from dradriver.model.resource.slices import ResourceSlice
 from tests.unit.allocator.worlds import CLASSES, claim, devices, request, slice_
 
 

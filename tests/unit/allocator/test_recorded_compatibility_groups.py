@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from dradriver.allocator import ORDERED, PACKED, Features, Order, Refusal
 from dradriver.allocator.supply.recorded_groups import SNAPSHOT_DRIVER, groups_in_force, recorded_in_config
-from dradriver.model.claim import (
+from dradriver.model.encoding.codec import builtins, from_builtins
+from dradriver.model.resource.claim import (
     Allocation,
     AllocationConfig,
     ClaimStatus,
@@ -18,8 +19,7 @@ from dradriver.model.claim import (
     OpaqueConfig,
     ResourceClaim,
 )
-from dradriver.model.codec import builtins, from_builtins
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.slices import ResourceSlice
 from tests.unit.allocator.worlds import DRIVER, claim, devices, request, slice_, try_on
 
 ON = Features(compatibility_groups=True)

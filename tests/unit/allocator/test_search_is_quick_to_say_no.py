@@ -3,8 +3,8 @@
 import pytest
 
 from dradriver.allocator import Features, Order, Refusal, Reporter
-from dradriver.model.claim import DeviceId, ResourceClaim
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.claim import DeviceId, ResourceClaim
+from dradriver.model.resource.slices import ResourceSlice
 from tests.unit.allocator.worlds import a100, claim, devices, profile, request, slice_, try_on
 
 

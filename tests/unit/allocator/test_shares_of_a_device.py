@@ -6,10 +6,10 @@ import pytest
 
 from dradriver.allocator import Features, Refusal
 from dradriver.allocator.supply.capacity import CapacityError, consumed_capacity, obeys_policy
-from dradriver.model.claim import ClaimStatus, DeviceResult, ResourceClaim
-from dradriver.model.codec import from_builtins
-from dradriver.model.device import Capacity
+from dradriver.model.encoding.codec import from_builtins
 from dradriver.model.quantity import Quantity
+from dradriver.model.resource.claim import ClaimStatus, DeviceResult, ResourceClaim
+from dradriver.model.resource.device import Capacity
 from tests.unit.allocator.worlds import Json, claim, devices, request, slice_, try_on
 
 NIC: Json = {

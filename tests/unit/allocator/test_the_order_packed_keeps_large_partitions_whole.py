@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from dradriver.allocator import ORDERED, PACKED, Features, Order, Refusal
-from dradriver.model.claim import Allocation, ClaimStatus, ResourceClaim
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.claim import Allocation, ClaimStatus, ResourceClaim
+from dradriver.model.resource.slices import ResourceSlice
 from tests.unit.allocator.worlds import a100, claim, devices, profile, request, slice_, try_on
 
 

@@ -8,9 +8,9 @@ import pytest
 from dradriver.allocator import Features, Node, Refusal
 from dradriver.allocator.placement import NoNodeFits, Placer
 from dradriver.allocator.supply.recorded_groups import SNAPSHOT_DRIVER
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.codec import from_builtins
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.encoding.codec import from_builtins
+from dradriver.model.resource.claim import ResourceClaim
+from dradriver.model.resource.slices import ResourceSlice
 from tests.unit.allocator.worlds import CLASSES, DRIVER, Json, claim, request, slice_
 
 SHARE = "00000000-0000-4000-8000-000000000001"

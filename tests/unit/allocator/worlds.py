@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dradriver.allocator import ORDERED, Features, InUse, Inventory, Node, Order, Reporter, allocate
-from dradriver.model.claim import Allocation, ResourceClaim
-from dradriver.model.codec import from_builtins
-from dradriver.model.deviceclass import DeviceClass
-from dradriver.model.meta import ObjectMeta
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.core.meta import ObjectMeta
+from dradriver.model.encoding.codec import from_builtins
+from dradriver.model.resource.claim import Allocation, ResourceClaim
+from dradriver.model.resource.deviceclass import DeviceClass
+from dradriver.model.resource.slices import ResourceSlice
 from tests.conformance.allocator_a100 import a100_slices
 
 Json = dict[str, Any]

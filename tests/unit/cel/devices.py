@@ -1,8 +1,8 @@
 """Devices that the tests of selectors share."""
 
 from dradriver.cel import Selector, SelectorDevice
-from dradriver.model.device import Version
 from dradriver.model.quantity import Quantity
+from dradriver.model.resource.device import Version
 
 GPU = SelectorDevice(
     driver="gpu.example.com",

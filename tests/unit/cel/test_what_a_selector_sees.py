@@ -3,8 +3,8 @@
 import pytest
 
 from dradriver.cel import CompileError, EvaluationError, Selector, SelectorDevice
-from dradriver.model.device import Version
 from dradriver.model.quantity import Quantity
+from dradriver.model.resource.device import Version
 from tests.unit.cel.devices import GPU, MINE, matches
 
 

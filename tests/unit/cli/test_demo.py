@@ -17,7 +17,7 @@ from dradriver.cli.up import driver_processes
 from dradriver.cluster import Cluster
 from dradriver.errors import DraError
 from dradriver.kube import Client, Listing, WatchEvent
-from dradriver.model.codec import builtins
+from dradriver.model.encoding.codec import builtins
 
 make_loops(free=2)
 FREE_LOOPS = [loop for loop in find_loops() if not loop.backed]

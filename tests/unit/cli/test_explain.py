@@ -16,11 +16,11 @@ from dradriver.cluster.apiserver import ApiServer
 from dradriver.control.extended import special_for
 from dradriver.control.extended.requests import requests_of
 from dradriver.kube import CLAIMS, CLASSES, PODS, SLICES, Client, PatchKind
-from dradriver.model.claim import DeviceConstraint, DeviceResult
-from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.model.device import Device, Taint
+from dradriver.model.core.workload import Container, ContainerResources, PodSpec, PodStatus
 from dradriver.model.quantity import Quantity
-from dradriver.model.workload import Container, ContainerResources, PodSpec, PodStatus
+from dradriver.model.resource.claim import DeviceConstraint, DeviceResult
+from dradriver.model.resource.counters import CounterConsumption, CounterSet
+from dradriver.model.resource.device import Device, Taint
 from dradriver.testing.builders import (
     CLASS,
     DRIVER,

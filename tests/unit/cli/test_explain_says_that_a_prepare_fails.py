@@ -7,8 +7,8 @@ import pytest
 from click.testing import Result
 from msgspec.structs import replace
 
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.workload import Pod, PodCondition, PodStatus
+from dradriver.model.core.workload import Pod, PodCondition, PodStatus
+from dradriver.model.resource.claim import ResourceClaim
 from dradriver.testing.builders import allocated, claim, pod
 from tests.unit.cli.worlds import listed
 

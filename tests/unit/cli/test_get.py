@@ -11,9 +11,9 @@ from click.testing import Result
 
 from dradriver.cluster.apiserver import ApiServer
 from dradriver.kube import CLAIMS, EVENTS, PODS, SLICES, TAINT_RULES, Client, PatchKind
-from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.model.device import Device
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
+from dradriver.model.resource.counters import CounterConsumption, CounterSet
+from dradriver.model.resource.device import Device
 from dradriver.testing.builders import allocated, claim, device, pod, slice_
 
 Command = Callable[..., Result]

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from click.testing import Result
 from msgspec.structs import replace
 
-from dradriver.model.claim import ConsumerReference, DeviceResult, ResourceClaim
-from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.model.device import Device
+from dradriver.model.resource.claim import ConsumerReference, DeviceResult, ResourceClaim
+from dradriver.model.resource.counters import CounterConsumption, CounterSet
+from dradriver.model.resource.device import Device
 from dradriver.testing.builders import allocated, claim, node, slice_
 from tests.unit.cli.worlds import GPU_DRIVER, a100, listed
 

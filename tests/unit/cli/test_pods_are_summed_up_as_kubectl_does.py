@@ -7,8 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from dradriver.cli.get.pod_summary import pod_summary
-from dradriver.model.codec import from_builtins
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
+from dradriver.model.encoding.codec import from_builtins
 
 
 def running(*, ready: bool = True) -> dict[str, Any]:

@@ -11,19 +11,19 @@ from msgspec.structs import replace
 from dradriver.allocator import Features
 from dradriver.cli.attempt import Settings
 from dradriver.cluster.apiserver.gates import DEFAULTS, FeatureGates
-from dradriver.model.claim import (
+from dradriver.model.core.meta import ObjectMeta
+from dradriver.model.core.workload import Container, ContainerResources, NodeSpec, NodeStatus, Pod, PodSpec
+from dradriver.model.core.workload import Taint as NodeTaint
+from dradriver.model.quantity import Quantity
+from dradriver.model.resource.claim import (
     ClaimSpec,
     DeviceConstraint,
     DeviceRequests,
     ResourceClaimTemplate,
     ResourceClaimTemplateSpec,
 )
-from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.model.device import Device
-from dradriver.model.meta import ObjectMeta
-from dradriver.model.quantity import Quantity
-from dradriver.model.workload import Container, ContainerResources, NodeSpec, NodeStatus, Pod, PodSpec
-from dradriver.model.workload import Taint as NodeTaint
+from dradriver.model.resource.counters import CounterConsumption, CounterSet
+from dradriver.model.resource.device import Device
 from dradriver.testing.builders import (
     allocated,
     claim,

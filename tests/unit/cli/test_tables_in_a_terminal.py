@@ -22,8 +22,8 @@ from dradriver.cli.get.show import show_rows
 from dradriver.cli.get.slices import COLUMNS as SLICE_COLUMNS
 from dradriver.cli.get.slices import _row as slice_row
 from dradriver.cli.layout import table_lines
-from dradriver.model.codec import from_builtins
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.encoding.codec import from_builtins
+from dradriver.model.resource.slices import ResourceSlice
 from dradriver.testing import Harness
 from dradriver.testing.builders import allocated, claim, pod
 from tests.unit.cli.worlds import GPU_DRIVER, a100, listed

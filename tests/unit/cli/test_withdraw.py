@@ -9,8 +9,8 @@ from click.testing import Result
 
 from dradriver.cluster.apiserver import ApiServer
 from dradriver.kube import SLICES, Client
-from dradriver.model.pool import Pool
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.pool import Pool
+from dradriver.model.resource.slices import ResourceSlice
 from dradriver.publish import Publisher
 from dradriver.testing.builders import device
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 
-from dradriver.model.codec import builtins
+from dradriver.model.encoding.codec import builtins
 from tests.conformance.allocator_a100 import a100_slices
 
 GPU_DRIVER = "gpu.nvidia.com"

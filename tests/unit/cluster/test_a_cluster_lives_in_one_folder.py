@@ -6,8 +6,8 @@ import pytest
 from dradriver.cluster import Cluster
 from dradriver.errors import UsageError
 from dradriver.kube import CLAIMS, NODES, PODS, Client, Forbidden, Invalid
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.workload import Node, Pod
+from dradriver.model.core.workload import Node, Pod
+from dradriver.model.resource.claim import ResourceClaim
 from dradriver.testing import builders
 
 

@@ -13,10 +13,10 @@ from dradriver.control.controllers import Controllers
 from dradriver.control.runtime.caches import Caches
 from dradriver.driver import AllocatedDevice, AttachError, Attachment, BindingClaim, BindingDriver
 from dradriver.kube import CLAIMS, CLASSES, NODES, PODS, TEMPLATES, Client, PatchKind
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.device import Device
-from dradriver.model.pool import Pool
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
+from dradriver.model.resource.claim import ResourceClaim
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.pool import Pool
 from dradriver.runner.binding import BindingProcess
 from dradriver.testing import builders
 from tests.unit.control.world import template

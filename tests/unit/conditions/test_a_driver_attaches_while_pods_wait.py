@@ -8,8 +8,8 @@ import pytest
 
 from dradriver.driver import AllocatedDevice, Attachment, BindingClaim
 from dradriver.kube import CLAIMS, PODS, PatchKind, Unavailable
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
+from dradriver.model.resource.claim import ResourceClaim
 from dradriver.testing import builders
 from tests.unit.conditions.fabric import ATTACHED, DRIVER, FAILED, READY, FabricDriver, Hardware, Lab, gpu
 

@@ -10,7 +10,7 @@ import pytest
 from dradriver.control.queueing.waiting import SeenConditions
 from dradriver.driver import AllocatedDevice, Attachment, BindingClaim
 from dradriver.kube import EVENTS
-from dradriver.model.meta import Condition
+from dradriver.model.core.meta import Condition
 from dradriver.runner.binding import BindingProcess
 from tests.unit.conditions.fabric import ATTACHED, DRIVER, FAILED, READY, FabricDriver, Hardware, Lab, gpu
 from tests.unit.conditions.test_a_nodes_driver_attaches_while_pods_wait import CardDriver, beside_a_kubelet

@@ -8,9 +8,9 @@ import pytest
 
 from dradriver.driver import AllocatedDevice, BindingClaim, Claim, NodeBindingDriver, PreparedDevice
 from dradriver.kube import Client
-from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.model.device import Device
-from dradriver.model.pool import Pool
+from dradriver.model.resource.counters import CounterConsumption, CounterSet
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.pool import Pool
 from dradriver.node import PluginConfig
 from dradriver.node.state.records import ClaimRef
 from dradriver.runner.binding_node import BindingPlugin

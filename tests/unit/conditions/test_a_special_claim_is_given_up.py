@@ -10,7 +10,7 @@ import pytest
 from dradriver.conditions.todo import recorded
 from dradriver.driver import AttachError, Attachment
 from dradriver.kube import CLAIMS, CLASSES, PODS, Client, PatchKind
-from dradriver.model.claim import CLAIM_FINALIZER, ResourceClaim
+from dradriver.model.resource.claim import CLAIM_FINALIZER, ResourceClaim
 from dradriver.testing import builders
 from tests.unit.conditions.fabric import FabricDriver, Hardware, Lab, laboratory
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from dradriver.kube import CLAIMS, NAMESPACES, PODS, PatchKind
-from dradriver.model.claim import DeviceRequest, ExactDeviceRequest
-from dradriver.model.meta import Condition
+from dradriver.model.core.meta import Condition
+from dradriver.model.resource.claim import DeviceRequest, ExactDeviceRequest
 from dradriver.testing import builders
 from tests.unit.conditions.fabric import ATTACHED, DRIVER, READY, FabricDriver, Hardware, Lab, gpu
 from tests.unit.conditions.test_a_nodes_driver_attaches_while_pods_wait import beside_a_kubelet

@@ -8,7 +8,7 @@ from dradriver.conditions.writer import ConditionWriter
 from dradriver.driver import AllocatedDevice, AllocationGone
 from dradriver.errors import DraError
 from dradriver.kube import CLAIMS, Client, PatchKind
-from dradriver.model.claim import ResourceClaim
+from dradriver.model.resource.claim import ResourceClaim
 from dradriver.testing import builders
 from tests.unit.conditions.fabric import DRIVER, Lab
 

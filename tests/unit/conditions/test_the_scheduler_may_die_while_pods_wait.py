@@ -5,7 +5,7 @@ import random
 
 from dradriver.driver import AllocatedDevice, AttachError, BindingClaim
 from dradriver.kube import PODS
-from dradriver.model.claim import ResourceClaim
+from dradriver.model.resource.claim import ResourceClaim
 from dradriver.testing import builders
 from tests.unit.conditions.fabric import FabricDriver, Hardware, Lab, gpu
 

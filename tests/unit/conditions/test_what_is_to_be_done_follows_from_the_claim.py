@@ -13,8 +13,8 @@ from dradriver.conditions.todo import (
     written,
 )
 from dradriver.driver import Attachment
-from dradriver.model.claim import CLAIM_FINALIZER, AllocatedDeviceStatus, DeviceResult, ResourceClaim
-from dradriver.model.meta import Condition
+from dradriver.model.core.meta import Condition
+from dradriver.model.resource.claim import CLAIM_FINALIZER, AllocatedDeviceStatus, DeviceResult, ResourceClaim
 from dradriver.testing import builders
 from tests.unit.control.world import NOW
 

@@ -10,8 +10,8 @@ import pytest
 from dradriver.cluster.apiserver import ApiServer
 from dradriver.control.runtime.caches import Caches
 from dradriver.kube import CLASSES, NODES, PODS, SLICES, TEMPLATES, Client
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
+from dradriver.model.resource.claim import ResourceClaim
 from dradriver.testing import builders
 from tests.unit.control.world import template
 

@@ -5,9 +5,9 @@ from typing import Final, TypedDict, Unpack
 
 from msgspec.structs import replace
 
-from dradriver.model.deviceclass import DeviceClass
+from dradriver.model.core.workload import Container, ContainerResources, Node, NodeStatus, Pod
 from dradriver.model.quantity import Quantity
-from dradriver.model.workload import Container, ContainerResources, Node, NodeStatus, Pod
+from dradriver.model.resource.deviceclass import DeviceClass
 from dradriver.testing import builders
 from tests.unit.control.world import NOW
 

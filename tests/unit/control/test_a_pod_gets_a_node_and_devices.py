@@ -9,12 +9,9 @@ from dradriver.allocator import Refusal
 from dradriver.control.scheduler import pipeline
 from dradriver.control.scheduler.pipeline import schedule
 from dradriver.control.scheduler.snapshot import Plan, Unschedulable
-from dradriver.model.claim import ConsumerReference, DeviceSubRequest
-from dradriver.model.counters import CounterConsumption
-from dradriver.model.device import Device
-from dradriver.model.meta import Condition
-from dradriver.model.nodes import NodeSelector
-from dradriver.model.workload import (
+from dradriver.model.core.meta import Condition
+from dradriver.model.core.node_selector import NodeSelector
+from dradriver.model.core.workload import (
     Affinity,
     Node,
     NodeAffinity,
@@ -24,6 +21,9 @@ from dradriver.model.workload import (
     Taint,
     Toleration,
 )
+from dradriver.model.resource.claim import ConsumerReference, DeviceSubRequest
+from dradriver.model.resource.counters import CounterConsumption
+from dradriver.model.resource.device import Device
 from dradriver.testing import builders
 from tests.unit.control.world import NOW, World, cluster
 

@@ -7,8 +7,8 @@ import pytest
 from dradriver.cluster.apiserver import Fault
 from dradriver.control.controllers import Controllers
 from dradriver.kube import CLAIMS, CLASSES, PODS, SLICES, PatchKind
-from dradriver.model.claim import AllocatedDeviceStatus, ResourceClaim
-from dradriver.model.meta import Condition
+from dradriver.model.core.meta import Condition
+from dradriver.model.resource.claim import AllocatedDeviceStatus, ResourceClaim
 from dradriver.testing import builders
 from tests.unit.control.conftest import Lab
 from tests.unit.control.world import ATTACHED, FAILED, NOW, slow_device

@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from dradriver.control.taints.rule_status import Counts, condition_of, may_be_told_at
-from dradriver.model.device import Taint
-from dradriver.model.meta import ObjectMeta
-from dradriver.model.taint_rule import (
+from dradriver.model.core.meta import ObjectMeta
+from dradriver.model.resource.device import Taint
+from dradriver.model.resource.taint_rule import (
     DeviceTaintRule,
     DeviceTaintRuleSpec,
     DeviceTaintRuleStatus,

@@ -13,11 +13,11 @@ from dradriver.control.scheduler.binding_conditions import Patience, Readiness, 
 from dradriver.control.scheduler.pipeline import schedule
 from dradriver.control.scheduler.snapshot import Plan, Unschedulable
 from dradriver.kube import CLAIMS, Cache, Client
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.device import Device
-from dradriver.model.nodes import NodeSelector
-from dradriver.model.slices import PoolReference, ResourceSlice, ResourceSliceSpec
-from dradriver.model.workload import Pod
+from dradriver.model.core.node_selector import NodeSelector
+from dradriver.model.core.workload import Pod
+from dradriver.model.resource.claim import ResourceClaim
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.slices import PoolReference, ResourceSlice, ResourceSliceSpec
 from dradriver.testing import builders
 from tests.unit.control.world import ATTACHED, FAILED, NOW, World, cluster, slow_device
 

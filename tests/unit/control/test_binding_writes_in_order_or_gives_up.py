@@ -7,8 +7,8 @@ from dradriver.control.runtime.actions import AddFinalizer, Allocate, Bind, Rele
 from dradriver.control.scheduler.binding import PlanFailed, next_step, unreserve
 from dradriver.control.scheduler.pipeline import schedule
 from dradriver.control.scheduler.snapshot import Plan
-from dradriver.model.claim import CLAIM_FINALIZER, ConsumerReference
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
+from dradriver.model.resource.claim import CLAIM_FINALIZER, ConsumerReference
 from dradriver.testing import builders
 from tests.unit.control.world import NOW, World, cluster
 

@@ -13,9 +13,9 @@ from dradriver.control.runtime.caches import Caches
 from dradriver.control.runtime.executor import Executor
 from dradriver.control.runtime.metrics import Metrics
 from dradriver.kube import SLICES, EventRecorder
-from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.model.device import Device
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.counters import CounterConsumption, CounterSet
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.slices import ResourceSlice
 from dradriver.testing import builders
 from tests.unit.control.conftest import Lab
 from tests.unit.control.told import told

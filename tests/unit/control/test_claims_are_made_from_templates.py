@@ -2,7 +2,7 @@ from msgspec.structs import replace
 
 from dradriver.control.claims.ownership import generated_claim, pod_step
 from dradriver.control.runtime.actions import CreateClaim, RecordClaims, Reserve, Say, Then
-from dradriver.model.claim import POD_CLAIM_ANNOTATION
+from dradriver.model.resource.claim import POD_CLAIM_ANNOTATION
 from dradriver.testing import builders
 from tests.unit.control.world import NOW, World, template
 

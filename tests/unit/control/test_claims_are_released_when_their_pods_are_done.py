@@ -3,7 +3,7 @@ from msgspec.structs import replace
 
 from dradriver.control.claims.ownership import claim_step
 from dradriver.control.runtime.actions import LookUpPod, Release, Then
-from dradriver.model.claim import CLAIM_FINALIZER, ConsumerReference
+from dradriver.model.resource.claim import CLAIM_FINALIZER, ConsumerReference
 from dradriver.testing import builders
 from tests.unit.control.world import NOW, World, cluster
 

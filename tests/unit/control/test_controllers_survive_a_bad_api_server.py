@@ -10,8 +10,8 @@ import pytest
 from dradriver.cluster.apiserver import Fault
 from dradriver.control.controllers import Controllers
 from dradriver.kube import CLAIMS, CLASSES, EVENTS, NODES, PODS, SLICES, PatchKind
-from dradriver.model.claim import CLAIM_FINALIZER, MAX_RESERVED_FOR, ConsumerReference, OpaqueConfig
-from dradriver.model.codec import canonical
+from dradriver.model.encoding.codec import canonical
+from dradriver.model.resource.claim import CLAIM_FINALIZER, MAX_RESERVED_FOR, ConsumerReference, OpaqueConfig
 from dradriver.testing import builders
 from tests.unit.control.conftest import Lab
 

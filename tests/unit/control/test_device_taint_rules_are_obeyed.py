@@ -10,9 +10,9 @@ from dradriver.allocator import Features
 from dradriver.cluster.apiserver import Fault
 from dradriver.control.controllers import Controllers
 from dradriver.kube import CLAIMS, PODS, SLICES, TAINT_RULES, Cache, PatchKind
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.taint_rule import DeviceTaintRule
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
+from dradriver.model.resource.claim import ResourceClaim
+from dradriver.model.resource.taint_rule import DeviceTaintRule
 from dradriver.testing import builders
 from tests.unit.control.conftest import Lab
 from tests.unit.control.told import told

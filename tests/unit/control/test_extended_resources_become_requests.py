@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from dradriver.control.extended import ClassesByResource, amounts_of, is_extended
 from dradriver.control.extended.requests import Requests, requests_of
+from dradriver.model.core.workload import Container, Pod
 from dradriver.model.quantity import Quantity
-from dradriver.model.workload import Container, Pod
 from tests.unit.control.extended_pods import GPU, IMPLICIT, NIC, container, gpu_class, pod
 from tests.unit.control.world import NOW
 

@@ -12,7 +12,7 @@ from dradriver.control.runtime.caches import Caches
 from dradriver.control.runtime.executor import Executor
 from dradriver.errors import DraError
 from dradriver.kube import ApiError, Client, Conflict, EventRecorder
-from dradriver.model.claim import (
+from dradriver.model.resource.claim import (
     Allocation,
     ClaimStatus,
     ConsumerReference,

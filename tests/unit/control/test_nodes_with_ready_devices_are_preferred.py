@@ -11,9 +11,9 @@ from dradriver.control.pools.ready_pools import ReadyPools
 from dradriver.control.scheduler import pipeline
 from dradriver.control.scheduler.pipeline import schedule
 from dradriver.control.scheduler.snapshot import Plan
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.nodes import NodeSelector
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.core.node_selector import NodeSelector
+from dradriver.model.resource.claim import ResourceClaim
+from dradriver.model.resource.slices import ResourceSlice
 from dradriver.testing import builders
 from tests.unit.control.world import World, slow_device
 

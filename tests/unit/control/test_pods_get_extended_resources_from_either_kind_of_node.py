@@ -19,9 +19,9 @@ from dradriver.control.runtime.actions import (
 )
 from dradriver.control.scheduler.pipeline import schedule
 from dradriver.control.scheduler.snapshot import Plan, Unschedulable
-from dradriver.model.claim import CLAIM_FINALIZER, EXTENDED_CLAIM_ANNOTATION, ResourceClaim
+from dradriver.model.core.workload import ExtendedResourceClaim, Pod, RequestMapping
 from dradriver.model.quantity import Quantity
-from dradriver.model.workload import ExtendedResourceClaim, Pod, RequestMapping
+from dradriver.model.resource.claim import CLAIM_FINALIZER, EXTENDED_CLAIM_ANNOTATION, ResourceClaim
 from dradriver.testing import builders
 from tests.unit.control.extended_pods import GPU, IMPLICIT, NIC, container, gpu_class, plugin_node, pod
 from tests.unit.control.world import ATTACHED, FAILED, CrashError, World, slow_device

@@ -7,8 +7,8 @@ import pytest
 from dradriver.control.scheduler.pipeline import schedule
 from dradriver.control.scheduler.pod_anti_affinity import refusal
 from dradriver.control.scheduler.snapshot import Plan, Snapshot
-from dradriver.model.codec import from_builtins
-from dradriver.model.workload import Pod
+from dradriver.model.core.workload import Pod
+from dradriver.model.encoding.codec import from_builtins
 from dradriver.testing import builders
 from tests.unit.control.world import World
 

@@ -4,10 +4,10 @@ import pytest
 
 from dradriver.control.taints.published_taints import PublishedTaints
 from dradriver.control.taints.tainted_slices import TaintedSlices
-from dradriver.model.claim import DeviceId
-from dradriver.model.device import Device, Taint
-from dradriver.model.meta import ObjectMeta
-from dradriver.model.taint_rule import DeviceTaintRule, DeviceTaintRuleSpec, DeviceTaintSelector
+from dradriver.model.core.meta import ObjectMeta
+from dradriver.model.resource.claim import DeviceId
+from dradriver.model.resource.device import Device, Taint
+from dradriver.model.resource.taint_rule import DeviceTaintRule, DeviceTaintRuleSpec, DeviceTaintSelector
 from dradriver.testing import builders
 
 BROKEN = Taint(key="example.com/broken", effect="NoExecute")

@@ -12,7 +12,7 @@ from dradriver.control.runtime.actions import Action, Allocate, Bind
 from dradriver.control.runtime.executor import Executor
 from dradriver.control.scheduler import scheduler
 from dradriver.kube import CLAIMS, CLASSES, NODES, SLICES, PatchKind
-from dradriver.model.claim import ResourceClaim
+from dradriver.model.resource.claim import ResourceClaim
 from dradriver.testing import builders
 from tests.unit.control.conftest import Lab
 from tests.unit.control.extended_pods import gpu_class, plugin_node

@@ -9,7 +9,7 @@ import pytest
 from dradriver.cluster.apiserver import Fault
 from dradriver.control.controllers import Controllers
 from dradriver.kube import CLAIMS, CLASSES, NODES, PODS
-from dradriver.model.claim import ResourceClaim
+from dradriver.model.resource.claim import ResourceClaim
 from dradriver.testing import builders
 from tests.unit.control.conftest import Lab
 from tests.unit.control.extended_pods import container, gpu_class, plugin_node, pod

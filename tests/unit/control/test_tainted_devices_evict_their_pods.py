@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from dradriver.control.claims.pod_claims import consumer_of
 from dradriver.control.taints.eviction import EvictingTaint, pod_eviction
-from dradriver.model.claim import DeviceResult, DeviceToleration, ResourceClaim
-from dradriver.model.device import Taint
-from dradriver.model.workload import Pod, PodClaimStatus
+from dradriver.model.core.workload import Pod, PodClaimStatus
+from dradriver.model.resource.claim import DeviceResult, DeviceToleration, ResourceClaim
+from dradriver.model.resource.device import Taint
 from dradriver.testing import builders
 
 ADDED = datetime(2026, 1, 1, tzinfo=UTC)

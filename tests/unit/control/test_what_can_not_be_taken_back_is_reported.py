@@ -10,7 +10,7 @@ import pytest
 from dradriver.cluster.apiserver import Fault
 from dradriver.control.controllers import Controllers
 from dradriver.kube import CLAIMS, PatchKind
-from dradriver.model.workload import Pod, PodCondition
+from dradriver.model.core.workload import Pod, PodCondition
 from dradriver.testing import builders
 from tests.unit.control.conftest import Lab
 from tests.unit.control.extended_pods import pod as extended_pod

@@ -18,17 +18,17 @@ from dradriver.control.runtime.executor import Executor
 from dradriver.control.scheduler.scheduler import Scheduler
 from dradriver.kube import Cache, Client, EventRecorder
 from dradriver.kube.cache import T
-from dradriver.model.claim import CLAIM_FINALIZER, ResourceClaim
-from dradriver.model.device import Taint
-from dradriver.model.meta import Condition, ObjectMeta
+from dradriver.model.core.meta import Condition, ObjectMeta
+from dradriver.model.core.workload import NodeSpec, NodeStatus, Pod, PodClaimStatus, PodCondition
 from dradriver.model.quantity import Quantity
-from dradriver.model.taint_rule import (
+from dradriver.model.resource.claim import CLAIM_FINALIZER, ResourceClaim
+from dradriver.model.resource.device import Taint
+from dradriver.model.resource.taint_rule import (
     DeviceTaintRule,
     DeviceTaintRuleSpec,
     DeviceTaintRuleStatus,
     DeviceTaintSelector,
 )
-from dradriver.model.workload import NodeSpec, NodeStatus, Pod, PodClaimStatus, PodCondition
 from dradriver.testing import builders
 from tests.unit.control.extended_pods import pod as extended_pod
 

@@ -3,8 +3,8 @@
 from contextlib import aclosing
 
 from dradriver.kube import EVENTS, Cache, Client
-from dradriver.model.codec import Value
-from dradriver.model.meta import ObjectMeta, ObjectReference
+from dradriver.model.core.meta import ObjectMeta, ObjectReference
+from dradriver.model.encoding.codec import Value
 
 __all__ = ["Event", "told"]
 

@@ -24,18 +24,18 @@ from dradriver.control.scheduler.snapshot import Plan, Snapshot, Unschedulable
 from dradriver.control.scheduler.unconfirmed_writes import Doubts
 from dradriver.errors import DraError
 from dradriver.kube import Unavailable
-from dradriver.model.claim import (
+from dradriver.model.core.meta import Condition, ObjectMeta
+from dradriver.model.core.workload import Node, Pod, PodClaimStatus, PodCondition
+from dradriver.model.resource.claim import (
     CLAIM_FINALIZER,
     AllocatedDeviceStatus,
     ResourceClaim,
     ResourceClaimTemplate,
     ResourceClaimTemplateSpec,
 )
-from dradriver.model.device import Device
-from dradriver.model.deviceclass import DeviceClass
-from dradriver.model.meta import Condition, ObjectMeta
-from dradriver.model.slices import ResourceSlice
-from dradriver.model.workload import Node, Pod, PodClaimStatus, PodCondition
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.deviceclass import DeviceClass
+from dradriver.model.resource.slices import ResourceSlice
 from dradriver.testing import builders
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -8,7 +8,7 @@ import pytest
 
 from dradriver.cluster.apiserver.server import ApiServer
 from dradriver.kube import SLICES, Client
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.slices import ResourceSlice
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from aiohttp import web
 
 from dradriver.kube import SLICES, Cache, ChangeKind, Client
 from dradriver.kube.watching import WatchEvent, WatchKind, head_of
-from dradriver.model.codec import from_builtins
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.encoding.codec import from_builtins
+from dradriver.model.resource.slices import ResourceSlice
 from tests.unit.kube.scripted import Answer, ScriptedServer, status
 
 PATH = "/apis/resource.k8s.io/v1/resourceslices"

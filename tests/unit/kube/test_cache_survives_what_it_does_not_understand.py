@@ -9,8 +9,8 @@ from dradriver.kube import CLAIMS, SLICES, Cache, Client
 from dradriver.kube.backoff import Backoff
 from dradriver.kube.errors import error_from
 from dradriver.kube.watching import WatchEvent, WatchKind, head_of
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.claim import ResourceClaim
+from dradriver.model.resource.slices import ResourceSlice
 from tests.nesting import LEVELS, TOO_DEEP
 from tests.unit.kube.scripted import Answer, ScriptedServer
 from tests.unit.kube.test_cache_follows_the_server import PATH, a_slice, listing, until, value, versions, watch

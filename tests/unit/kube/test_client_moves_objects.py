@@ -3,9 +3,9 @@
 import pytest
 
 from dradriver.kube import CLAIMS, PODS, SLICES, AlreadyExists, Client, Conflict, Invalid, NotFound, PatchKind
-from dradriver.model.device import Device
-from dradriver.model.meta import ObjectMeta
-from dradriver.model.slices import PoolReference, ResourceSlice, ResourceSliceSpec
+from dradriver.model.core.meta import ObjectMeta
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.slices import PoolReference, ResourceSlice, ResourceSliceSpec
 from tests.unit.kube.scripted import Answer, ScriptedServer, status
 
 SLICE = ResourceSlice(

@@ -1,7 +1,7 @@
 import pytest
 
 from dradriver.kube import Client, EventRecorder
-from dradriver.model.meta import ObjectReference
+from dradriver.model.core.meta import ObjectReference
 from tests.unit.kube.scripted import Answer, ScriptedServer, status
 
 POD = ObjectReference(api_version="v1", kind="Pod", namespace="n", name="p", uid="u")

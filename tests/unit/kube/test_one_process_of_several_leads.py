@@ -11,7 +11,7 @@ import pytest
 from dradriver.cluster.apiserver import ApiServer
 from dradriver.kube import LEASES, PODS, Client, Forbidden, Unavailable
 from dradriver.kube.leader import Leader, LeaseLostError
-from dradriver.model.lease import Candidate, Lease, LeaseSpec, LeaseTiming
+from dradriver.model.core.lease import Candidate, Lease, LeaseSpec, LeaseTiming
 from dradriver.runner.leading import Watchdog
 from dradriver.testing import builders
 

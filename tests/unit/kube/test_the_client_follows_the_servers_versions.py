@@ -4,7 +4,7 @@ import pytest
 from aiohttp import web
 
 from dradriver.kube import CLAIMS, SLICES, Client, NotFound, Unavailable
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.slices import ResourceSlice
 from tests.unit.kube.scripted import Answer, ScriptedServer, status
 
 GROUP = "/apis/resource.k8s.io"

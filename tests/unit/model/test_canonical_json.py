@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from dradriver.errors import InvalidObjectError
-from dradriver.model.claim import OpaqueConfig, ResourceClaim
-from dradriver.model.codec import canonical, decode
-from dradriver.model.slices import PoolReference, ResourceSlice
+from dradriver.model.encoding.codec import canonical, decode
+from dradriver.model.resource.claim import OpaqueConfig, ResourceClaim
+from dradriver.model.resource.slices import PoolReference, ResourceSlice
 
 
 def test_keys_are_sorted_and_nothing_is_padded() -> None:

@@ -4,9 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from dradriver.model.codec import canonical, decode
-from dradriver.model.counters import Counter, CounterConsumption, CounterSet
-from dradriver.model.device import (
+from dradriver.model.encoding.codec import canonical, decode
+from dradriver.model.quantity import InvalidQuantityError, Quantity
+from dradriver.model.resource.counters import Counter, CounterConsumption, CounterSet
+from dradriver.model.resource.device import (
     Attribute,
     Capacity,
     CapacityRequestPolicy,
@@ -14,7 +15,6 @@ from dradriver.model.device import (
     Device,
     Version,
 )
-from dradriver.model.quantity import InvalidQuantityError, Quantity
 
 
 def test_plain_attributes_get_the_type_of_their_value() -> None:

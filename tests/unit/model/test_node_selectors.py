@@ -2,7 +2,7 @@
 
 import pytest
 
-from dradriver.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from dradriver.model.core.node_selector import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 
 LABELS = {"zone": "a", "gpus": "8", "text": "eight"}
 

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from dradriver.model.claim import ResourceClaim
-from dradriver.model.codec import decode
+from dradriver.model.encoding.codec import decode
+from dradriver.model.resource.claim import ResourceClaim
 
 CLAIM = b"""{"apiVersion":"resource.k8s.io/v1","kind":"ResourceClaim","metadata":{"name":"a"},
 "spec":{"devices":{"requests":null,"config":[{"opaque":{"driver":"d","parameters":{"b": null, "a":1.0}}}]}},

@@ -2,10 +2,10 @@
 
 import pytest
 
-from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.model.device import Attribute, Device, Taint, Version
-from dradriver.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from dradriver.model.pool import Pool, problems
+from dradriver.model.core.node_selector import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from dradriver.model.resource.counters import CounterConsumption, CounterSet
+from dradriver.model.resource.device import Attribute, Device, Taint, Version
+from dradriver.model.resource.pool import Pool, problems
 
 TERM = NodeSelectorTerm(match_expressions=[NodeSelectorRequirement("a", "Exists")])
 SET = CounterSet("gpu-0", {"memory": "80Gi"})

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from dradriver.errors import InvalidObjectError
-from dradriver.model.codec import decode
-from dradriver.model.device import Device
-from dradriver.model.slice_reader import SliceReader, _RawDevice, _RawSlice, _RawSpec
-from dradriver.model.slices import ResourceSlice, ResourceSliceSpec
+from dradriver.model.encoding.codec import decode
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.slice_reader import SliceReader, _RawDevice, _RawSlice, _RawSpec
+from dradriver.model.resource.slices import ResourceSlice, ResourceSliceSpec
 
 DEVICE = {
     "name": "gpu-0",

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from dradriver.model.versions import newest, older_from_v1, v1_from_older
+from dradriver.model.encoding.versions import newest, older_from_v1, v1_from_older
 
 SLICE = (
     b'{"apiVersion":"resource.k8s.io/v1","kind":"ResourceSlice","metadata":{"name":"s"},"spec":'

@@ -11,7 +11,7 @@ from pathlib import Path
 from dradriver.driver import Claim
 from dradriver.errors import DraError
 from dradriver.model.cdi import ContainerEdits
-from dradriver.model.claim import ResourceClaim
+from dradriver.model.resource.claim import ResourceClaim
 from tests.unit.node.world import Answers, LampDriver, World, allocated, ref
 
 CLAIMS = 6

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import grpc
 
-from dradriver.model.pool import Pool
+from dradriver.model.resource.pool import Pool
 from dradriver.node.config import PluginConfig
 from dradriver.node.devices.publishing import OnDropped, OnStatus
 from dradriver.node.plugin import Plugin

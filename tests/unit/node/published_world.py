@@ -9,8 +9,8 @@ from typing import Any
 from dradriver.driver import Claim, Driver
 from dradriver.driver.base import Preparation
 from dradriver.kube import CLAIMS, EVENTS, Client, PatchKind
-from dradriver.model.claim import DeviceResult, ResourceClaim
-from dradriver.model.pool import Pool
+from dradriver.model.resource.claim import DeviceResult, ResourceClaim
+from dradriver.model.resource.pool import Pool
 from dradriver.node import Plugin, PluginConfig
 from dradriver.node.reporting.pool_file import KnownPool, read_pools
 from dradriver.publish import PoolState

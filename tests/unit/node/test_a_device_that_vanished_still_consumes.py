@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from dradriver.model.claim import DeviceResult
-from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.model.device import Capacity, Device
-from dradriver.model.pool import Pool
 from dradriver.model.quantity import Quantity
+from dradriver.model.resource.claim import DeviceResult
+from dradriver.model.resource.counters import CounterConsumption, CounterSet
+from dradriver.model.resource.device import Capacity, Device
+from dradriver.model.resource.pool import Pool
 from dradriver.node.errors import ClaimError, DeviceInUseError
 from tests.unit.node.world import DRIVER, NODE, LampDriver, World, allocated
 

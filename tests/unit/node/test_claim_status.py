@@ -13,9 +13,9 @@ import pytest
 from dradriver.driver import PreparedDevice
 from dradriver.kube.client import PatchKind
 from dradriver.kube.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
-from dradriver.model.claim import AllocatedDeviceStatus, ClaimStatus, NetworkData, ResourceClaim
-from dradriver.model.codec import builtins, decode
-from dradriver.model.meta import Condition
+from dradriver.model.core.meta import Condition
+from dradriver.model.encoding.codec import builtins, decode
+from dradriver.model.resource.claim import AllocatedDeviceStatus, ClaimStatus, NetworkData, ResourceClaim
 from dradriver.node.claims import claim_status
 from dradriver.node.claims.claim_status import StatusWriter, device_statuses, field_manager, merged
 from dradriver.node.reporting.metrics import Metrics

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dradriver import ContainerEdits, PreparedDevice
-from dradriver.model.claim import ResourceClaim
+from dradriver.model.resource.claim import ResourceClaim
 from dradriver.node.claims.crash_points import Step
 from dradriver.node.state.claim_states import ClaimState
 from tests.unit.node.world import LampDriver, Process, World, allocated, ref

@@ -8,7 +8,7 @@ import pytest
 from dradriver.driver import PreparedDevice
 from dradriver.errors import DriverError
 from dradriver.model.cdi import ContainerEdits
-from dradriver.model.claim import DeviceResult
+from dradriver.model.resource.claim import DeviceResult
 from dradriver.node.files.metadata import metadata_files
 from tests.unit.node.world import DRIVER, NODE, LampDriver, World, allocated, ref
 

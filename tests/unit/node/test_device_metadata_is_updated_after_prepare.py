@@ -9,7 +9,7 @@ import pytest
 
 from dradriver.driver import DeviceMetadata, PreparedDevice
 from dradriver.errors import DraError
-from dradriver.model.claim import NetworkData, ResourceClaim
+from dradriver.model.resource.claim import NetworkData, ResourceClaim
 from dradriver.node.claims import metadata_updates
 from dradriver.node.errors import StateError
 from dradriver.node.files.claim_files import ClaimFiles

@@ -8,12 +8,12 @@ from msgspec.structs import replace
 from dradriver.driver import AllocatedDevice, Claim
 from dradriver.errors import DraError
 from dradriver.kube.errors import Forbidden
-from dradriver.model.claim import DeviceResult, ResourceClaim
-from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.model.device import Device
-from dradriver.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from dradriver.model.pool import Pool
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.core.node_selector import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from dradriver.model.resource.claim import DeviceResult, ResourceClaim
+from dradriver.model.resource.counters import CounterConsumption, CounterSet
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.pool import Pool
+from dradriver.model.resource.slices import ResourceSlice
 from dradriver.node.devices.inventory import Inventory
 from dradriver.node.devices.shared_pools import pools_of
 from dradriver.node.errors import DeviceInUseError

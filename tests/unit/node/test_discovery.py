@@ -10,8 +10,8 @@ import pytest
 import dradriver as dra
 from dradriver.driver import Driver
 from dradriver.errors import DriverError
-from dradriver.model.device import Device
-from dradriver.model.pool import Pool
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.pool import Pool
 from dradriver.node.devices.discovery import Discovery
 from dradriver.node.devices.inventory import Inventory, as_pools
 from dradriver.node.driver_calls import Calls

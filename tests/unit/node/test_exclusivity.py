@@ -1,9 +1,9 @@
 """Which devices are refused beside those that are prepared."""
 
-from dradriver.model.claim import DeviceId
-from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.model.device import Capacity
 from dradriver.model.quantity import Quantity
+from dradriver.model.resource.claim import DeviceId
+from dradriver.model.resource.counters import CounterConsumption, CounterSet
+from dradriver.model.resource.device import Capacity
 from dradriver.node.claims.conflicts import refusals, unknowns
 from dradriver.node.claims.device_holds import Hold, Holder
 

@@ -10,8 +10,8 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from dradriver.errors import UsageError
-from dradriver.model.claim import DeviceResult
-from dradriver.model.pool import Pool
+from dradriver.model.resource.claim import DeviceResult
+from dradriver.model.resource.pool import Pool
 from dradriver.node import plugin as plugin_module
 from dradriver.node.errors import RegistrationError
 from dradriver.node.kubelet.sockets import Sockets

@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from dradriver.kube.resources import Resource
-from dradriver.model.device import Device
+from dradriver.model.resource.device import Device
 from dradriver.wire import dra_v1
 from dradriver.wire.stubs import dra_v1_grpc
 from tests.unit.node.plugin_world import Node, dial

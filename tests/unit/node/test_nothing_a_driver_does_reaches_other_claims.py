@@ -12,11 +12,11 @@ from dradriver.aio.tasks import Background
 from dradriver.driver import Claim, PreparedDevice
 from dradriver.errors import DriverError, InvalidObjectError
 from dradriver.model.cdi import ContainerEdits, DeviceNode
-from dradriver.model.claim import NetworkData
-from dradriver.model.counters import Counter, CounterConsumption
-from dradriver.model.device import Device
-from dradriver.model.meta import Condition
+from dradriver.model.core.meta import Condition
 from dradriver.model.quantity import Quantity
+from dradriver.model.resource.claim import NetworkData
+from dradriver.model.resource.counters import Counter, CounterConsumption
+from dradriver.model.resource.device import Device
 from dradriver.node.devices.discovery import Discovery
 from dradriver.node.devices.inventory import Inventory
 from dradriver.node.devices.publishing import recorder_of

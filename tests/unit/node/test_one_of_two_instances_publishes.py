@@ -11,8 +11,8 @@ from uuid import uuid4
 import pytest
 
 from dradriver.kube import Client
-from dradriver.model.device import Device
-from dradriver.model.pool import Pool
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.pool import Pool
 from dradriver.node import Plugin
 from dradriver.node.devices import publish_election
 from dradriver.node.devices.publish_election import Turns

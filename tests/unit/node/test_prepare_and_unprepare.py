@@ -8,7 +8,7 @@ import pytest
 from dradriver.driver import AllocatedDevice, Claim, PreparedDevice
 from dradriver.errors import DriverError, InvalidObjectError
 from dradriver.model.cdi import ContainerEdits, DeviceNode
-from dradriver.model.claim import DeviceResult
+from dradriver.model.resource.claim import DeviceResult
 from dradriver.node.errors import ClaimError, DeviceInUseError, InProgressError
 from dradriver.node.state.claim_states import ClaimState
 from tests.unit.node.world import DRIVER, NODE, Answers, LampConfig, LampDriver, World, allocated, ref

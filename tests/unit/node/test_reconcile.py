@@ -7,7 +7,7 @@ import pytest
 from dradriver.driver import Claim
 from dradriver.errors import DraError
 from dradriver.kube.errors import Unavailable
-from dradriver.model.claim import ResourceClaim
+from dradriver.model.resource.claim import ResourceClaim
 from dradriver.node.state.claim_states import ClaimState
 from tests.unit.node.world import Answers, World, allocated
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.model.device import Device
-from dradriver.model.pool import Pool
+from dradriver.model.resource.counters import CounterConsumption, CounterSet
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.pool import Pool
 from dradriver.node import Plugin
 from dradriver.node.reporting.pool_file import read_pools
 from dradriver.publish import PoolState

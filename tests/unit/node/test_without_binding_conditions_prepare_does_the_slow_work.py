@@ -6,8 +6,8 @@ from pathlib import Path
 
 from dradriver.driver import AllocatedDevice, Claim
 from dradriver.model.cdi import ContainerEdits
-from dradriver.model.device import Device
-from dradriver.model.pool import Pool
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.pool import Pool
 from dradriver.node import Plugin
 from dradriver.node.state.claim_states import ClaimState
 from dradriver.publish import PoolState

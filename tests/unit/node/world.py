@@ -15,7 +15,10 @@ from dradriver.kube.client import Listing, PatchKind
 from dradriver.kube.errors import NotFound
 from dradriver.kube.resources import EVENTS, SLICES, Resource
 from dradriver.model.cdi import ContainerEdits
-from dradriver.model.claim import (
+from dradriver.model.core.meta import ObjectMeta
+from dradriver.model.core.node_selector import NodeSelector
+from dradriver.model.encoding.codec import builtins
+from dradriver.model.resource.claim import (
     Allocation,
     AllocationConfig,
     ClaimStatus,
@@ -25,12 +28,9 @@ from dradriver.model.claim import (
     OpaqueConfig,
     ResourceClaim,
 )
-from dradriver.model.codec import builtins
-from dradriver.model.device import Device
-from dradriver.model.meta import ObjectMeta
-from dradriver.model.nodes import NodeSelector
-from dradriver.model.pool import Pool
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.pool import Pool
+from dradriver.model.resource.slices import ResourceSlice
 from dradriver.node.claims.crash_points import Observer, unobserved
 from dradriver.node.claims.prepare import Preparation, Stores
 from dradriver.node.claims.reconcile import Reconciler

@@ -11,8 +11,8 @@ import pytest
 
 from dradriver.cluster.apiserver import ApiServer
 from dradriver.kube import NODES, SLICES, Cache, Client
-from dradriver.model.meta import OwnerReference
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.core.meta import OwnerReference
+from dradriver.model.resource.slices import ResourceSlice
 from dradriver.publish import NodeRef, PoolStatus, Publisher
 
 DRIVER = "d.example.com"

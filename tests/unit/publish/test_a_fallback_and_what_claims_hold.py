@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from dradriver.errors import DraError
-from dradriver.model.claim import DeviceId
-from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.model.device import Device
-from dradriver.model.pool import Pool
+from dradriver.model.resource.claim import DeviceId
+from dradriver.model.resource.counters import CounterConsumption, CounterSet
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.pool import Pool
 from dradriver.publish import PoolState, sync
 from tests.unit.publish.conftest import Reports, a_world
 from tests.unit.publish.test_publisher_holds_back_changes_of_devices_in_use import Claims

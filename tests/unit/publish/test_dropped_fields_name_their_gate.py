@@ -4,11 +4,11 @@ from typing import Literal
 
 import pytest
 
-from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.model.device import Capacity, CapacityRequestPolicy, Device, Taint
-from dradriver.model.pool import Pool
 from dradriver.model.quantity import Quantity
-from dradriver.model.slices import PoolReference, ResourceSliceSpec
+from dradriver.model.resource.counters import CounterConsumption, CounterSet
+from dradriver.model.resource.device import Capacity, CapacityRequestPolicy, Device, Taint
+from dradriver.model.resource.pool import Pool
+from dradriver.model.resource.slices import PoolReference, ResourceSliceSpec
 from dradriver.publish.dropped import (
     BINDING,
     BINDS_TO_NODE,

@@ -13,11 +13,11 @@ import pytest
 from msgspec.structs import replace
 
 from dradriver.kube import SLICES, Client, PatchKind
-from dradriver.model.claim import DeviceId
-from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.model.device import Device
-from dradriver.model.pool import Pool
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.claim import DeviceId
+from dradriver.model.resource.counters import CounterConsumption, CounterSet
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.pool import Pool
+from dradriver.model.resource.slices import ResourceSlice
 from dradriver.publish import PoolState, sync
 from tests.unit.publish.conftest import Reports, World, a_world
 

@@ -5,10 +5,10 @@ from functools import partial
 import pytest
 
 from dradriver.errors import InvalidObjectError
-from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.model.device import Device
-from dradriver.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from dradriver.model.pool import Pool
+from dradriver.model.core.node_selector import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from dradriver.model.resource.counters import CounterConsumption, CounterSet
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.pool import Pool
 from dradriver.publish.layout import layout, refusals
 
 GPU = CounterSet("gpu-0", {"memory": "40Gi", "engines": 7})

@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
-from dradriver.model.device import Device, Taint
-from dradriver.model.meta import ObjectMeta, OwnerReference
-from dradriver.model.slices import PoolReference, ResourceSlice, ResourceSliceSpec
+from dradriver.model.core.meta import ObjectMeta, OwnerReference
+from dradriver.model.resource.device import Device, Taint
+from dradriver.model.resource.slices import PoolReference, ResourceSlice, ResourceSliceSpec
 from dradriver.publish.plan import Action, Create, Delete, Update, plan
 
 OWNER = OwnerReference(api_version="v1", kind="Node", name="node", uid="u", controller=True)

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from dradriver.kube import SLICES, Client, Invalid, Resource
 from dradriver.kube.errors import StatusCause, StatusDetails
-from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.model.device import Device, Taint
-from dradriver.model.pool import Pool
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.counters import CounterConsumption, CounterSet
+from dradriver.model.resource.device import Device, Taint
+from dradriver.model.resource.pool import Pool
+from dradriver.model.resource.slices import ResourceSlice
 from dradriver.publish import DroppedField, PoolState, PoolStatus, Publisher, features
 from dradriver.publish.dropped import CONSUMES_COUNTERS, SHARED_COUNTERS
 from tests.unit.publish.conftest import Reports, World, a_world

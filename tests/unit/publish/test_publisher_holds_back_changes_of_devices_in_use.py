@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from dradriver.errors import DraError
 from dradriver.kube.client import Listing
-from dradriver.model.claim import DeviceId
-from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.model.device import Device
-from dradriver.model.meta import ObjectMeta
-from dradriver.model.pool import Pool
-from dradriver.model.slices import PoolReference, ResourceSlice, ResourceSliceSpec
+from dradriver.model.core.meta import ObjectMeta
+from dradriver.model.resource.claim import DeviceId
+from dradriver.model.resource.counters import CounterConsumption, CounterSet
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.pool import Pool
+from dradriver.model.resource.slices import PoolReference, ResourceSlice, ResourceSliceSpec
 from dradriver.publish import PoolState, sync
 from dradriver.publish.holders import ClaimsOnServer
 from dradriver.publish.holding import Hold, affected_devices, hold_back
@@ -189,7 +189,7 @@ async def test_who_cannot_be_asked_counts_as_holding(world: World) -> None:
 
 async def test_by_default_the_allocated_claims_on_the_server_hold(world: World) -> None:
     from dradriver.kube import CLAIMS, PatchKind
-    from dradriver.model.claim import (
+    from dradriver.model.resource.claim import (
         Allocation,
         ClaimSpec,
         ClaimStatus,

@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from dradriver.kube import NODES, SLICES
-from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.model.device import Device
-from dradriver.model.pool import Pool
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.counters import CounterConsumption, CounterSet
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.pool import Pool
+from dradriver.model.resource.slices import ResourceSlice
 from dradriver.publish import PoolState, PoolStatus, Writes
 from tests.unit.publish.conftest import DRIVER, Reports, World
 

@@ -11,11 +11,11 @@ import pytest
 from msgspec.structs import replace
 
 from dradriver.cluster.apiserver.faults import Fault
-from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.model.device import Device
-from dradriver.model.meta import ObjectMeta
-from dradriver.model.pool import Pool
-from dradriver.model.slices import PoolReference, ResourceSlice, ResourceSliceSpec
+from dradriver.model.core.meta import ObjectMeta
+from dradriver.model.resource.counters import CounterConsumption, CounterSet
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.pool import Pool
+from dradriver.model.resource.slices import PoolReference, ResourceSlice, ResourceSliceSpec
 from dradriver.publish import DroppedField, PoolState, fallback
 from dradriver.publish.worker import PoolWorker
 from tests.unit.publish.conftest import DRIVER, Reports, World, a_world

@@ -4,9 +4,9 @@ import pytest
 
 from dradriver.cluster.apiserver.faults import Fault
 from dradriver.kube import SLICES
-from dradriver.model.device import Device
-from dradriver.model.pool import Pool
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.pool import Pool
+from dradriver.model.resource.slices import ResourceSlice
 from dradriver.publish import PoolState
 from tests.unit.publish.conftest import Reports, World
 

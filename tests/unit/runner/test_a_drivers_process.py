@@ -15,7 +15,7 @@ import pytest
 
 from dradriver.cluster import Cluster
 from dradriver.kube import SLICES
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.slices import ResourceSlice
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 import dradriver as dra
 from dradriver.errors import UsageError
 from dradriver.kube import CLASSES, SLICES, Client
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.resource.slices import ResourceSlice
 from dradriver.publish import OwnerRef, Publisher
 from dradriver.runner import launch
 from dradriver.runner.pools import PoolProcess

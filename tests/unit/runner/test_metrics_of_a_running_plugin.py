@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dradriver.kube.errors import Unavailable
-from dradriver.model.device import Device
-from dradriver.model.pool import Pool
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.pool import Pool
 from dradriver.node import Plugin
 from dradriver.publish import PoolState
 from dradriver.wire import dra_v1

@@ -2,7 +2,7 @@
 
 from dradriver.cluster import Cluster
 from dradriver.kube import NODES
-from dradriver.model.workload import Node
+from dradriver.model.core.workload import Node
 
 
 async def test_it_has_one_node_and_its_own_api_server(cluster: Cluster) -> None:

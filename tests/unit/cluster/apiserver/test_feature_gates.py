@@ -7,7 +7,7 @@ import pytest
 
 from dradriver.cluster.apiserver import FeatureGates
 from dradriver.errors import UsageError
-from dradriver.model.codec import encode
+from dradriver.model.encoding.codec import encode
 from tests.conformance.apiserver_suite import DRA, MERGE, Api, allocation, claim, resource_slice
 from tests.unit.cluster.apiserver.conftest import Connect, StartServer
 

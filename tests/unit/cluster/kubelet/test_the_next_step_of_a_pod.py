@@ -7,7 +7,7 @@ import pytest
 
 from dradriver.cluster.kubelet.container_state import ContainerState, Stage
 from dradriver.cluster.kubelet.pod_plan import PodFacts, Step, next_step, plan_containers
-from dradriver.model.workload import Container, PodSpec
+from dradriver.model.core.workload import Container, PodSpec
 
 IDLE = PodFacts(
     leaving=False, exists=True, running=True, settled=False, holds_claims=True, prepared=True, due=False

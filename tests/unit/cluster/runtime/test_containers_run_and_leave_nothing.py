@@ -11,7 +11,7 @@ import pytest
 from dradriver.cluster.runtime import ContainerSpec, ContainerStartError, Runtime, choose_runtime
 from dradriver.errors import UsageError
 from dradriver.model.cdi import CdiDevice, CdiSpec, ContainerEdits, DeviceNode, Hook, Mount
-from dradriver.model.codec import canonical
+from dradriver.model.encoding.codec import canonical
 
 DEVICE = "/dev/dradriver-test"
 """The node's path in the container; on the host it is /dev/full."""

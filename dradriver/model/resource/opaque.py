@@ -10,8 +10,8 @@ from typing import Final, TypeVar
 import msgspec
 
 from dradriver.errors import InvalidObjectError
-from dradriver.model.claim import OpaqueConfig
-from dradriver.model.codec import Value, decode
+from dradriver.model.encoding.codec import Value, decode
+from dradriver.model.resource.claim import OpaqueConfig
 
 __all__ = ["OPAQUE_KINDS", "opaque_configs"]
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import msgspec
 from msgspec.structs import force_setattr
 
-from dradriver.model.codec import Value
-from dradriver.model.counters import CounterConsumption
-from dradriver.model.given import as_mapping, as_tuple, misfit
+from dradriver.model.core.node_selector import NodeSelector
+from dradriver.model.encoding.codec import Value
+from dradriver.model.encoding.plain_input import as_mapping, as_tuple, misfit
 from dradriver.model.names import qualify
-from dradriver.model.nodes import NodeSelector
 from dradriver.model.quantity import InvalidQuantityError, Quantity, QuantityLike
+from dradriver.model.resource.counters import CounterConsumption
 
 __all__ = [
     "MAX_ATTRIBUTES_AND_CAPACITIES",

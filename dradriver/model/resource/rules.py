@@ -8,7 +8,8 @@ from itertools import chain
 
 from dradriver.errors import Problem
 from dradriver.model import names
-from dradriver.model.counters import (
+from dradriver.model.core.node_selector import NodeSelector
+from dradriver.model.resource.counters import (
     MAX_COMPATIBILITY_GROUPS,
     MAX_CONSUMPTIONS,
     MAX_COUNTERS,
@@ -16,7 +17,7 @@ from dradriver.model.counters import (
     CounterConsumption,
     CounterSet,
 )
-from dradriver.model.device import (
+from dradriver.model.resource.device import (
     MAX_ATTRIBUTE_LENGTH,
     MAX_ATTRIBUTE_VALUES,
     MAX_ATTRIBUTES_AND_CAPACITIES,
@@ -26,7 +27,6 @@ from dradriver.model.device import (
     Device,
     Taint,
 )
-from dradriver.model.nodes import NodeSelector
 
 __all__ = ["counter_set_problems", "device_problems", "node_selector_problems"]
 

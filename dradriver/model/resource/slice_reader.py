@@ -9,12 +9,12 @@ from typing import Final, TypeVar, cast
 import msgspec
 
 from dradriver.errors import InvalidObjectError
-from dradriver.model.codec import Value, decode
-from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.model.device import Attribute, Capacity, Device, Taint
-from dradriver.model.meta import ObjectMeta
-from dradriver.model.nodes import NodeSelector
-from dradriver.model.slices import PoolReference, ResourceSlice, ResourceSliceSpec
+from dradriver.model.core.meta import ObjectMeta
+from dradriver.model.core.node_selector import NodeSelector
+from dradriver.model.encoding.codec import Value, decode
+from dradriver.model.resource.counters import CounterConsumption, CounterSet
+from dradriver.model.resource.device import Attribute, Capacity, Device, Taint
+from dradriver.model.resource.slices import PoolReference, ResourceSlice, ResourceSliceSpec
 
 __all__ = ["SliceReader"]
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import force_setattr
 
-from dradriver.model.codec import Value
-from dradriver.model.given import as_mapping, as_tuple, misfit
+from dradriver.model.encoding.codec import Value
+from dradriver.model.encoding.plain_input import as_mapping, as_tuple, misfit
 from dradriver.model.quantity import InvalidQuantityError, Quantity, QuantityLike
 
 __all__ = [

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal
 
-from dradriver.model.codec import Value
-from dradriver.model.given import tuples
+from dradriver.model.encoding.codec import Value
+from dradriver.model.encoding.plain_input import tuples
 
 __all__ = ["NodeSelector", "NodeSelectorRequirement", "NodeSelectorTerm"]
 

@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from dradriver.model.codec import Value
-from dradriver.model.counters import CounterSet
-from dradriver.model.device import Device
-from dradriver.model.meta import ObjectMeta
-from dradriver.model.nodes import NodeSelector
+from dradriver.model.core.meta import ObjectMeta
+from dradriver.model.core.node_selector import NodeSelector
+from dradriver.model.encoding.codec import Value
+from dradriver.model.resource.counters import CounterSet
+from dradriver.model.resource.device import Device
 
 __all__ = [
     "MAX_DEVICES",

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from dradriver.errors import Problem
 from dradriver.model import names
-from dradriver.model.codec import Value
-from dradriver.model.counters import CounterConsumption, CounterSet
-from dradriver.model.device import Device
-from dradriver.model.given import tuples
-from dradriver.model.nodes import NodeSelector
-from dradriver.model.rules import counter_set_problems, device_problems, node_selector_problems
+from dradriver.model.core.node_selector import NodeSelector
+from dradriver.model.encoding.codec import Value
+from dradriver.model.encoding.plain_input import tuples
+from dradriver.model.resource.counters import CounterConsumption, CounterSet
+from dradriver.model.resource.device import Device
+from dradriver.model.resource.rules import counter_set_problems, device_problems, node_selector_problems
 
 __all__ = ["Pool", "problems"]
 

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from dradriver.model.codec import Value
-from dradriver.model.device import Device, Taint
-from dradriver.model.meta import Condition, ObjectMeta
-from dradriver.model.slices import ResourceSlice
+from dradriver.model.core.meta import Condition, ObjectMeta
+from dradriver.model.encoding.codec import Value
+from dradriver.model.resource.device import Device, Taint
+from dradriver.model.resource.slices import ResourceSlice
 
 __all__ = [
     "EVICTION_IN_PROGRESS",

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from dradriver.model.codec import Value
-from dradriver.model.meta import ObjectMeta
+from dradriver.model.core.meta import ObjectMeta
+from dradriver.model.encoding.codec import Value
 
 __all__ = ["Candidate", "Lease", "LeaseSpec", "LeaseTiming"]
 

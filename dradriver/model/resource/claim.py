@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import msgspec
 
-from dradriver.model.codec import Value
-from dradriver.model.given import tuples
-from dradriver.model.meta import Condition, ObjectMeta
+from dradriver.model.core.meta import Condition, ObjectMeta
+from dradriver.model.core.node_selector import NodeSelector
+from dradriver.model.encoding.codec import Value
+from dradriver.model.encoding.plain_input import tuples
 from dradriver.model.names import base_request
-from dradriver.model.nodes import NodeSelector
 from dradriver.model.quantity import Quantity
 
 __all__ = [

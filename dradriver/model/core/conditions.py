@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from dradriver.model.meta import Condition
+from dradriver.model.core.meta import Condition
 
 __all__ = ["MAX_CONDITIONS", "is_true", "put"]
 

@@ -1,8 +1,8 @@
 """DeviceClass: what an administrator offers under one name."""
 
-from dradriver.model.claim import DeviceSelector, OpaqueConfig
-from dradriver.model.codec import Value
-from dradriver.model.meta import ObjectMeta
+from dradriver.model.core.meta import ObjectMeta
+from dradriver.model.encoding.codec import Value
+from dradriver.model.resource.claim import DeviceSelector, OpaqueConfig
 
 __all__ = ["ClassConfig", "DeviceClass", "DeviceClassSpec"]
 

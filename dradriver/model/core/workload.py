@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from dradriver.model.codec import Value
-from dradriver.model.meta import Condition, ObjectMeta
-from dradriver.model.nodes import NodeSelector, NodeSelectorRequirement
+from dradriver.model.core.meta import Condition, ObjectMeta
+from dradriver.model.core.node_selector import NodeSelector, NodeSelectorRequirement
+from dradriver.model.encoding.codec import Value
 from dradriver.model.quantity import Quantity
 
 __all__ = [

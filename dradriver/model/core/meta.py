@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from dradriver.model.codec import Value
+from dradriver.model.encoding.codec import Value
 
 __all__ = ["Condition", "ObjectMeta", "ObjectReference", "OwnerReference"]
 
