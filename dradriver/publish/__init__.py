@@ -6,8 +6,8 @@ server, and it does nothing that those functions did not decide. A pool that is 
 stops another one, and nothing is left published that is unsafe without a field that the server dropped.
 """
 
-from dradriver.publish.dropped import DroppedField
-from dradriver.publish.holders import Holders
+from dradriver.publish.features.dropped_fields import DroppedField
+from dradriver.publish.holds.allocation_lookup import Holders
 from dradriver.publish.layout import layout, refusals
 from dradriver.publish.owner import OwnerRef
 from dradriver.publish.publisher import Publisher

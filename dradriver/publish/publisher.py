@@ -10,9 +10,9 @@ from dradriver.errors import UsageError
 from dradriver.kube import SLICES, ChangeKind, Client
 from dradriver.model.resource.pool import Pool
 from dradriver.model.resource.slices import ResourceSlice
-from dradriver.publish.desk import Desk, OnDropped
-from dradriver.publish.features import Features
-from dradriver.publish.holders import ClaimsOnServer, Holders
+from dradriver.publish.context import Desk, OnDropped
+from dradriver.publish.features.api_features import Features
+from dradriver.publish.holds.allocation_lookup import ClaimsOnServer, Holders
 from dradriver.publish.own_slices import OwnSlices
 from dradriver.publish.owner import OwnerRef, SliceOwner
 from dradriver.publish.status import NodeRef, PoolStatus

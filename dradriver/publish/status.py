@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from dradriver.publish.dropped import DroppedField
+from dradriver.publish.features.dropped_fields import DroppedField
 
 __all__ = ["NodeRef", "PoolState", "PoolStatus", "Writes"]
 

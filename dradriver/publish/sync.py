@@ -14,13 +14,20 @@ from dradriver.kube.backoff import Backoff
 from dradriver.model.resource.claim import DeviceId
 from dradriver.model.resource.pool import Pool
 from dradriver.model.resource.slices import ResourceSlice, ResourceSliceSpec
-from dradriver.publish.desk import Desk
-from dradriver.publish.dropped import TAINTS, DroppedField, fields_of, keeps_claims_away, safe_part, unsafe
-from dradriver.publish.fallback import Choice, FallbackChooser
-from dradriver.publish.holding import affected_devices, hold_back, hold_fallback, left_out
+from dradriver.publish.context import Desk
+from dradriver.publish.features.dropped_fields import (
+    TAINTS,
+    DroppedField,
+    fields_of,
+    keeps_claims_away,
+    safe_part,
+    unsafe,
+)
+from dradriver.publish.features.fallback import Choice, FallbackChooser
+from dradriver.publish.holds.pinned_changes import affected_devices, hold_back, hold_fallback, left_out
+from dradriver.publish.holds.published_counters import PublishedCounters
 from dradriver.publish.layout import layout
 from dradriver.publish.plan import Action, Create, Delete, Update, plan, same_spec
-from dradriver.publish.published_counters import PublishedCounters
 from dradriver.publish.status import PoolState, Writes
 
 __all__ = ["Outcome", "PoolSync"]

@@ -10,10 +10,10 @@ from dradriver.errors import DraError, InvalidObjectError
 from dradriver.kube import AlreadyExists, ApiError, Conflict, NotFound, TooManyRequests, Unavailable
 from dradriver.kube.backoff import Backoff
 from dradriver.model.resource.pool import Pool
-from dradriver.publish.desk import Desk
-from dradriver.publish.dropped import keeps_claims_away
+from dradriver.publish.context import Desk
+from dradriver.publish.features.dropped_fields import keeps_claims_away
+from dradriver.publish.holds.published_counters import current_slices
 from dradriver.publish.layout import refusals
-from dradriver.publish.published_counters import current_slices
 from dradriver.publish.status import PoolState, PoolStatus
 from dradriver.publish.sync import Outcome, PoolSync
 

@@ -11,7 +11,7 @@ import pytest
 from dradriver.model.resource.device import Device
 from dradriver.model.resource.pool import Pool
 from dradriver.publish import PoolState
-from dradriver.publish.dropped import fields_of
+from dradriver.publish.features.dropped_fields import fields_of
 from tests.e2e import control_plane
 from tests.e2e.api_servers import api_server_bed
 from tests.e2e.rack import BOUND, DRIVER, GROUPED, LISTED, PARTS, SHARED, TAINTED, RackDriver, rack

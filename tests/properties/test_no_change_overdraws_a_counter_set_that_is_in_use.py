@@ -10,8 +10,8 @@ from dradriver.model.resource.counters import CounterConsumption, CounterSet
 from dradriver.model.resource.device import Device
 from dradriver.model.resource.pool import Pool, problems
 from dradriver.model.resource.slices import PoolReference, ResourceSlice, ResourceSliceSpec
-from dradriver.publish.holding import Hold, affected_devices, hold_back
-from dradriver.publish.published_counters import PublishedCounters
+from dradriver.publish.holds.pinned_changes import Hold, affected_devices, hold_back
+from dradriver.publish.holds.published_counters import PublishedCounters
 
 SETS = ("s", "t", "u")
 DEVICES = ("a", "b", "c", "d")

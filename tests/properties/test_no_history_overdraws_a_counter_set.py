@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from dradriver.model.resource.counters import CounterConsumption, CounterSet
 from dradriver.model.resource.device import Device
 from dradriver.model.resource.pool import Pool
-from dradriver.publish.holding import affected_devices, hold_back
-from dradriver.publish.published_counters import PublishedCounters
+from dradriver.publish.holds.pinned_changes import affected_devices, hold_back
+from dradriver.publish.holds.published_counters import PublishedCounters
 from tests.properties.test_no_change_overdraws_a_counter_set_that_is_in_use import (
     DEVICES,
     GROUPS,

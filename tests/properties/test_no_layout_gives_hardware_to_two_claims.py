@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from dradriver.model.resource.counters import CounterConsumption, CounterSet
 from dradriver.model.resource.device import Device
 from dradriver.model.resource.pool import Pool
-from dradriver.publish.dropped import CONSUMES_COUNTERS, SHARED_COUNTERS, safe_part
-from dradriver.publish.holding import affected_devices, hold_back, hold_fallback, left_out
-from dradriver.publish.published_counters import PublishedCounters
+from dradriver.publish.features.dropped_fields import CONSUMES_COUNTERS, SHARED_COUNTERS, safe_part
+from dradriver.publish.holds.pinned_changes import affected_devices, hold_back, hold_fallback, left_out
+from dradriver.publish.holds.published_counters import PublishedCounters
 from tests.properties.test_no_change_overdraws_a_counter_set_that_is_in_use import fits, seen, slice_of, taken
 
 GPUS = ("gpu-0", "gpu-1")

@@ -11,7 +11,7 @@ from dradriver.model.resource.pool import Pool
 from dradriver.node.devices.inventory import Inventory, as_pools
 from dradriver.node.driver_calls import Calls, subject_of
 from dradriver.node.reporting.metrics import Metrics
-from dradriver.publish.dropped import DroppedField
+from dradriver.publish.features.dropped_fields import DroppedField
 
 __all__ = ["Discovery"]
 

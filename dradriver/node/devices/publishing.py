@@ -11,7 +11,7 @@ from dradriver.model.resource.pool import Pool
 from dradriver.node.api import Api
 from dradriver.node.reporting.events import BURST
 from dradriver.node.reporting.pool_reports import PoolNews
-from dradriver.publish.dropped import DroppedField
+from dradriver.publish.features.dropped_fields import DroppedField
 from dradriver.publish.publisher import Publisher
 from dradriver.publish.status import NodeRef, PoolStatus
 

@@ -16,7 +16,7 @@ from dradriver.node.devices.discovery import Discovery
 from dradriver.node.devices.inventory import Inventory, as_pools
 from dradriver.node.driver_calls import Calls
 from dradriver.node.reporting.metrics import Metrics
-from dradriver.publish.dropped import DroppedField
+from dradriver.publish.features.dropped_fields import DroppedField
 from tests.unit.node.plugin_world import FakePublisher, Node
 from tests.unit.node.world import NODE, LampDriver
 

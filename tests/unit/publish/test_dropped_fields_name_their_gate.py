@@ -9,7 +9,7 @@ from dradriver.model.resource.counters import CounterConsumption, CounterSet
 from dradriver.model.resource.device import Capacity, CapacityRequestPolicy, Device, Taint
 from dradriver.model.resource.pool import Pool
 from dradriver.model.resource.slices import PoolReference, ResourceSliceSpec
-from dradriver.publish.dropped import (
+from dradriver.publish.features.dropped_fields import (
     BINDING,
     BINDS_TO_NODE,
     CONSUMES_COUNTERS,

@@ -15,8 +15,9 @@ from dradriver.model.resource.counters import CounterConsumption, CounterSet
 from dradriver.model.resource.device import Device, Taint
 from dradriver.model.resource.pool import Pool
 from dradriver.model.resource.slices import ResourceSlice
-from dradriver.publish import DroppedField, PoolState, PoolStatus, Publisher, features
-from dradriver.publish.dropped import CONSUMES_COUNTERS, SHARED_COUNTERS
+from dradriver.publish import DroppedField, PoolState, PoolStatus, Publisher
+from dradriver.publish.features import api_features
+from dradriver.publish.features.dropped_fields import CONSUMES_COUNTERS, SHARED_COUNTERS
 from tests.unit.publish.conftest import Reports, World, a_world
 
 SET = CounterSet("gpu", {"memory": 4})
@@ -192,7 +193,7 @@ async def test_a_gate_that_comes_on_behind_a_watch_that_lasts_is_noticed_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Behind a load balancer the server that stores is not always the one that is watched."""
-    monkeypatch.setattr(features, "PROBE_SECONDS", 0.05)
+    monkeypatch.setattr(api_features, "PROBE_SECONDS", 0.05)
     monkeypatch.setattr(Publisher, "_watched_again", lambda self: None)
     reports = Reports()
     async with a_world(tmp_path, DRAPartitionableDevices=False) as world:

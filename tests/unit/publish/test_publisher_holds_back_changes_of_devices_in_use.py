@@ -17,9 +17,9 @@ from dradriver.model.resource.device import Device
 from dradriver.model.resource.pool import Pool
 from dradriver.model.resource.slices import PoolReference, ResourceSlice, ResourceSliceSpec
 from dradriver.publish import PoolState, sync
-from dradriver.publish.holders import ClaimsOnServer
-from dradriver.publish.holding import Hold, affected_devices, hold_back
-from dradriver.publish.published_counters import PublishedCounters
+from dradriver.publish.holds.allocation_lookup import ClaimsOnServer
+from dradriver.publish.holds.pinned_changes import Hold, affected_devices, hold_back
+from dradriver.publish.holds.published_counters import PublishedCounters
 from tests.unit.publish.conftest import DRIVER, Reports, World, a_world
 
 

@@ -16,7 +16,8 @@ from dradriver.model.resource.counters import CounterConsumption, CounterSet
 from dradriver.model.resource.device import Device
 from dradriver.model.resource.pool import Pool
 from dradriver.model.resource.slices import PoolReference, ResourceSlice, ResourceSliceSpec
-from dradriver.publish import DroppedField, PoolState, fallback
+from dradriver.publish import DroppedField, PoolState
+from dradriver.publish.features import fallback
 from dradriver.publish.worker import PoolWorker
 from tests.unit.publish.conftest import DRIVER, Reports, World, a_world
 

@@ -6,12 +6,12 @@ from typing import TypeAlias
 
 from dradriver.kube import Client
 from dradriver.model.resource.pool import Pool
-from dradriver.publish.dropped import DroppedField
-from dradriver.publish.features import Features
-from dradriver.publish.holders import Holders
+from dradriver.publish.features.api_features import Features
+from dradriver.publish.features.dropped_fields import DroppedField
+from dradriver.publish.holds.allocation_lookup import Holders
+from dradriver.publish.holds.published_counters import PublishedCounters
 from dradriver.publish.own_slices import OwnSlices
 from dradriver.publish.owner import SliceOwner
-from dradriver.publish.published_counters import PublishedCounters
 from dradriver.publish.status import PoolStatus
 
 __all__ = ["Desk", "OnDropped"]

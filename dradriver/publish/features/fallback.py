@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from dradriver.model.resource.pool import Pool
-from dradriver.publish.desk import Desk
-from dradriver.publish.dropped import DroppedField, fields_of, safe_part, unsafe
+from dradriver.publish.context import Desk
+from dradriver.publish.features.dropped_fields import DroppedField, fields_of, safe_part, unsafe
 from dradriver.publish.layout import refusals
 from dradriver.publish.status import PoolState
 

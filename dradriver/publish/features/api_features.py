@@ -13,7 +13,7 @@ from typing import Final
 from dradriver.kube import SLICES, Client, Invalid
 from dradriver.model.core.meta import ObjectMeta
 from dradriver.model.resource.slices import ResourceSlice, ResourceSliceSpec
-from dradriver.publish.dropped import DroppedField, dropped_fields, gated_fields, refused_fields
+from dradriver.publish.features.dropped_fields import DroppedField, dropped_fields, gated_fields, refused_fields
 from dradriver.publish.owner import SliceOwner
 
 __all__ = ["Features"]

@@ -28,7 +28,7 @@ from msgspec.structs import replace
 from dradriver.model.resource.counters import CounterSet
 from dradriver.model.resource.device import Device
 from dradriver.model.resource.pool import Pool, problems
-from dradriver.publish.published_counters import PublishedCounters
+from dradriver.publish.holds.published_counters import PublishedCounters
 
 __all__ = ["Hold", "affected_devices", "hold_back", "hold_fallback", "left_out"]
 
