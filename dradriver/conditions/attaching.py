@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from typing import Final, Protocol
 
 from dradriver.aio.tasks import end
-from dradriver.conditions.bad_devices import Why
+from dradriver.conditions.attachment_diff import attachments_of, given_up, own_conditions, place_of
 from dradriver.conditions.claims import binding_claim
-from dradriver.conditions.limited import OverdueError, call_within
+from dradriver.conditions.quarantine.bad_devices import Why
 from dradriver.conditions.reports import AttachmentReports
-from dradriver.conditions.todo import attachments_of, given_up, own_conditions, place_of
-from dradriver.conditions.writer import ConditionsDroppedError, ConditionWriter
+from dradriver.conditions.time_limits import OverdueError, call_within
+from dradriver.conditions.writes.writer import ConditionsDroppedError, ConditionWriter
 from dradriver.driver import (
     AllocatedDevice,
     AllocationGone,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from dradriver.conditions.todo import allocated_node, attachments_of
+from dradriver.conditions.attachment_diff import allocated_node, attachments_of
 from dradriver.driver import AllocatedDevice, Attaching, BindingClaim, ClaimConditions
 from dradriver.driver.config import Config, decode_config
 from dradriver.model.resource.claim import DeviceResult, ResourceClaim

@@ -13,12 +13,12 @@ from typing import Final
 
 from dradriver.conditions.answers import listed_attachments
 from dradriver.conditions.attaching import Attacher, Keeper
+from dradriver.conditions.attachment_diff import Todo, attachments_of, place_of, recorded, todo
 from dradriver.conditions.claim_tasks import RETRY_SECONDS, ClaimTasks, pause
-from dradriver.conditions.limited import OverdueError, call_within
 from dradriver.conditions.pods import a_pod_runs
-from dradriver.conditions.record import Records
 from dradriver.conditions.reports import AttachmentReports
-from dradriver.conditions.todo import Todo, attachments_of, place_of, recorded, todo
+from dradriver.conditions.time_limits import OverdueError, call_within
+from dradriver.conditions.writes.record import Records
 from dradriver.driver import Attachment, BindingDriver
 from dradriver.driver.code_places import defined_at
 from dradriver.errors import DraError

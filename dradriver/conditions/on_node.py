@@ -8,9 +8,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from dradriver.conditions.attaching import Attacher, Keeper
+from dradriver.conditions.attachment_diff import on_node, to_admit
 from dradriver.conditions.claim_tasks import ClaimTasks
 from dradriver.conditions.reports import AttachmentReports
-from dradriver.conditions.todo import on_node, to_admit
 from dradriver.driver import Attachment, NodeBindingDriver
 from dradriver.kube import CLAIMS, Cache, Client
 from dradriver.model.resource.claim import DeviceResult, ResourceClaim

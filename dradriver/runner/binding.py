@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from dradriver.aio.tasks import Background
 from dradriver.conditions.controller import BindingController
-from dradriver.conditions.hold_off import HoldOff
+from dradriver.conditions.quarantine.quarantine import HoldOff
 from dradriver.conditions.reports import AttachmentReports
 from dradriver.driver import BindingDriver
 from dradriver.kube import Client, EventRecorder

@@ -7,8 +7,8 @@ from new claims it publishes itself.
 import asyncio
 from collections.abc import Sequence
 
-from dradriver.conditions.hold_off import HoldOff
 from dradriver.conditions.on_node import NodeBinding
+from dradriver.conditions.quarantine.quarantine import HoldOff
 from dradriver.conditions.reports import AttachmentReports
 from dradriver.driver import NodeBindingDriver
 from dradriver.kube import Client

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dradriver.conditions.todo import recorded
+from dradriver.conditions.attachment_diff import recorded
 from dradriver.driver import AttachError, Attachment
 from dradriver.kube import CLAIMS, CLASSES, PODS, Client, PatchKind
 from dradriver.model.resource.claim import CLAIM_FINALIZER, ResourceClaim

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from dradriver.conditions.writer import ConditionWriter
+from dradriver.conditions.writes.writer import ConditionWriter
 from dradriver.driver import AllocatedDevice, AllocationGone
 from dradriver.errors import DraError
 from dradriver.kube import CLAIMS, Client, PatchKind

@@ -1,8 +1,8 @@
-"""The table of `dradriver.conditions.todo`."""
+"""The table of `dradriver.conditions.attachment_diff`."""
 
 from msgspec.structs import replace
 
-from dradriver.conditions.todo import (
+from dradriver.conditions.attachment_diff import (
     Todo,
     attachments_of,
     finalizer,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from dradriver.conditions.bad_devices import BadDevices, Why, kept_away
+from dradriver.conditions.quarantine.bad_devices import BadDevices, Why, kept_away
 from dradriver.driver import Attaching
 from dradriver.errors import DraError
 from dradriver.kube import SLICES, Client

@@ -8,7 +8,7 @@ is gone. Dies before taking away: `detach` is called once more.
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from dradriver.conditions.todo import finalizer, record_key, recorded, written
+from dradriver.conditions.attachment_diff import finalizer, record_key, recorded, written
 from dradriver.driver import Attachment
 from dradriver.kube import CLAIMS, Client, Conflict, NotFound, PatchKind
 from dradriver.model.resource.claim import ResourceClaim
