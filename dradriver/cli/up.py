@@ -155,7 +155,7 @@ def up(  # noqa: PLR0913, PLR0917 - one argument an option
 async def _up(wanted: _Wanted) -> None:
     # The embedded cluster is slow to import, and so is what serves.
     from dradriver.cluster import Cluster  # noqa: PLC0415
-    from dradriver.cluster.apiserver.gates import FeatureGates  # noqa: PLC0415
+    from dradriver.cluster.apiserver.kinds.gates import FeatureGates  # noqa: PLC0415
     from dradriver.runner.endpoints import Endpoints  # noqa: PLC0415
 
     gates = FeatureGates.parse(wanted.feature_gates)

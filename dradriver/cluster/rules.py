@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from dradriver.cluster.apiserver.formats.values import Object
 from dradriver.cluster.apiserver.schema.decode import TypeMismatchError, conform, parse
 from dradriver.cluster.apiserver.schema.types import struct
 from dradriver.cluster.apiserver.strategies.devices import default_claim
@@ -16,7 +17,6 @@ from dradriver.cluster.apiserver.validation.metadata import create
 from dradriver.cluster.apiserver.validation.names import subdomain
 from dradriver.cluster.apiserver.validation.resources import container_amounts
 from dradriver.cluster.apiserver.validation.slices import resource_slice
-from dradriver.cluster.apiserver.values import Object
 from dradriver.errors import Problem
 
 __all__ = ["KINDS", "known_fields", "pod_resource_problems", "problems"]

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import aiohttp
 
-from dradriver.cluster.apiserver import ApiServer, identity
+from dradriver.cluster.apiserver import ApiServer
+from dradriver.cluster.apiserver.access import identity
 from dradriver.cluster.cel_check import cel_problem
 from tests.conformance.apiserver_suite import DRA, Api, Json
 from tests.e2e.bed import Bed

@@ -39,7 +39,7 @@ class Settings:
         """
         if not feature_gates:
             return cls(ORDERS[order], Features(), max_steps)
-        from dradriver.cluster.apiserver.gates import FeatureGates  # noqa: PLC0415 - slow to import
+        from dradriver.cluster.apiserver.kinds.gates import FeatureGates  # noqa: PLC0415 - slow to import
 
         gates = FeatureGates.parse(feature_gates)
         return cls(

@@ -12,7 +12,7 @@ and `tables.py`.
 """
 
 from dradriver.cluster.apiserver.faults import Fault, Faults
-from dradriver.cluster.apiserver.gates import FeatureGates
+from dradriver.cluster.apiserver.kinds.gates import FeatureGates
 from dradriver.cluster.apiserver.server import ApiServer, PodLogs
 
 __all__ = ["ApiServer", "Fault", "Faults", "FeatureGates", "PodLogs"]

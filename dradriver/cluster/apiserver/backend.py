@@ -4,12 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from dradriver.cluster.apiserver.gates import FeatureGates
-from dradriver.cluster.apiserver.identity import User
-from dradriver.cluster.apiserver.requests import Request
-from dradriver.cluster.apiserver.resources import NAMESPACES, Registry
+from dradriver.cluster.apiserver.access.identity import User
+from dradriver.cluster.apiserver.kinds.gates import FeatureGates
+from dradriver.cluster.apiserver.kinds.resources import NAMESPACES, Registry
+from dradriver.cluster.apiserver.requests.parse import Request
 from dradriver.cluster.apiserver.status import not_found
-from dradriver.cluster.apiserver.store import Store, Stored
+from dradriver.cluster.apiserver.storage.store import Store, Stored
 from dradriver.cluster.apiserver.strategies import Context
 from dradriver.cluster.apiserver.validation.devices import CelCheck
 

@@ -20,21 +20,22 @@ from aiohttp.http import RawRequestMessage
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import RequestHandler
 
-from dradriver.cluster.apiserver import identity, namespaces
+from dradriver.cluster.apiserver.access import identity
 from dradriver.cluster.apiserver.backend import Server
-from dradriver.cluster.apiserver.decoding import LARGEST_BODY
-from dradriver.cluster.apiserver.definitions import DefinitionController
-from dradriver.cluster.apiserver.expiry import EventExpiry
 from dradriver.cluster.apiserver.faults import Faults
-from dradriver.cluster.apiserver.garbage import GarbageCollector
-from dradriver.cluster.apiserver.gates import FeatureGates
-from dradriver.cluster.apiserver.handlers import Handler, PodLogs
-from dradriver.cluster.apiserver.persist import Database
+from dradriver.cluster.apiserver.formats.values import Object
+from dradriver.cluster.apiserver.kinds.gates import FeatureGates
+from dradriver.cluster.apiserver.kinds.resources import Registry, schema_of
 from dradriver.cluster.apiserver.quota.controller import QuotaController
-from dradriver.cluster.apiserver.resources import Registry, schema_of
-from dradriver.cluster.apiserver.store import Store
+from dradriver.cluster.apiserver.requests.decoding import LARGEST_BODY
+from dradriver.cluster.apiserver.requests.handlers import Handler, PodLogs
+from dradriver.cluster.apiserver.storage import namespaces
+from dradriver.cluster.apiserver.storage.definitions import DefinitionController
+from dradriver.cluster.apiserver.storage.expiry import EventExpiry
+from dradriver.cluster.apiserver.storage.garbage import GarbageCollector
+from dradriver.cluster.apiserver.storage.persist import Database
+from dradriver.cluster.apiserver.storage.store import Store
 from dradriver.cluster.apiserver.validation.devices import CelCheck
-from dradriver.cluster.apiserver.values import Object
 from dradriver.errors import UsageError
 
 __all__ = ["ApiServer", "PodLogs"]

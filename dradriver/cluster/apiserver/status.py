@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dradriver.cluster.apiserver.values import Object
+from dradriver.cluster.apiserver.formats.values import Object
 
 GROUP_SUFFIX = "k8s.io"
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from dradriver.allocator import Features
 from dradriver.cli.attempt import Settings
-from dradriver.cluster.apiserver.gates import DEFAULTS, FeatureGates
+from dradriver.cluster.apiserver.kinds.gates import DEFAULTS, FeatureGates
 from dradriver.model.core.meta import ObjectMeta
 from dradriver.model.core.workload import Container, ContainerResources, NodeSpec, NodeStatus, Pod, PodSpec
 from dradriver.model.core.workload import Taint as NodeTaint

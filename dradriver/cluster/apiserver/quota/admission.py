@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Mapping
 
 from dradriver.cluster.apiserver.backend import Server
-from dradriver.cluster.apiserver.quantity import amount, printed
+from dradriver.cluster.apiserver.formats.quantity import amount, printed
+from dradriver.cluster.apiserver.formats.values import Object, dig
+from dradriver.cluster.apiserver.kinds.resources import CLAIMS, PODS, QUOTAS
 from dradriver.cluster.apiserver.quota.containers import Amounts
 from dradriver.cluster.apiserver.quota.namespace import counted_by, usage_of, used_in
 from dradriver.cluster.apiserver.quota.usage import missing_of_pod
-from dradriver.cluster.apiserver.requests import Request
-from dradriver.cluster.apiserver.resources import CLAIMS, PODS, QUOTAS
+from dradriver.cluster.apiserver.requests.parse import Request
 from dradriver.cluster.apiserver.status import forbidden
-from dradriver.cluster.apiserver.values import Object, dig
 
 __all__ = ["admit"]
 

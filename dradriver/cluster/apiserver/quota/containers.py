@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from dradriver.cluster.apiserver.quantity import amount
-from dradriver.cluster.apiserver.values import Object, dig
+from dradriver.cluster.apiserver.formats.quantity import amount
+from dradriver.cluster.apiserver.formats.values import Object, dig
 
 Amounts = dict[str, int]
 """Resource name to units of 1e-9."""

@@ -3,12 +3,12 @@
 import asyncio
 
 from dradriver.cluster.apiserver.backend import Server
-from dradriver.cluster.apiserver.quantity import printed
+from dradriver.cluster.apiserver.formats.quantity import printed
+from dradriver.cluster.apiserver.formats.values import Object, dig
+from dradriver.cluster.apiserver.kinds.resources import CLAIMS, CLASSES, PODS, QUOTAS
 from dradriver.cluster.apiserver.quota.namespace import used_in
-from dradriver.cluster.apiserver.resources import CLAIMS, CLASSES, PODS, QUOTAS
-from dradriver.cluster.apiserver.store import Change, Stored
-from dradriver.cluster.apiserver.values import Object, dig
-from dradriver.cluster.apiserver.writes import system_update
+from dradriver.cluster.apiserver.requests.writes import system_update
+from dradriver.cluster.apiserver.storage.store import Change, Stored
 
 __all__ = ["QuotaController"]
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from dradriver.cluster.apiserver.backend import Server
+from dradriver.cluster.apiserver.formats.values import Object, dig
+from dradriver.cluster.apiserver.kinds.resources import CLAIMS, CLASSES, PODS
 from dradriver.cluster.apiserver.quota.containers import Amounts
 from dradriver.cluster.apiserver.quota.usage import (
     SPECIAL,
@@ -12,8 +14,6 @@ from dradriver.cluster.apiserver.quota.usage import (
     counts_pods,
     pod_usage,
 )
-from dradriver.cluster.apiserver.resources import CLAIMS, CLASSES, PODS
-from dradriver.cluster.apiserver.values import Object, dig
 
 __all__ = ["Usage", "counted_by", "usage_of"]
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from dradriver.cluster.apiserver.quantity import NANO
+from dradriver.cluster.apiserver.formats.quantity import NANO
+from dradriver.cluster.apiserver.formats.values import Object, dig
 from dradriver.cluster.apiserver.quota.containers import Amounts, pod_amounts
 from dradriver.cluster.apiserver.validation.names import extended_resource_name
-from dradriver.cluster.apiserver.values import Object, dig
 
 REQUESTS = "requests."
 IMPLICIT = "deviceclass.resource.kubernetes.io/"

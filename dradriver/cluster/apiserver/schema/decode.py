@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from dradriver.cluster.apiserver import gojson, quantity
+from dradriver.cluster.apiserver.formats import gojson, quantity
+from dradriver.cluster.apiserver.formats.values import JsonValue, Object, copy
 from dradriver.cluster.apiserver.schema.types import Field, Type, keeps_bytes, struct, zeros
-from dradriver.cluster.apiserver.values import JsonValue, Object, copy
 
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])

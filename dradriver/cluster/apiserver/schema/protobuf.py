@@ -12,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
+from dradriver.cluster.apiserver.formats.values import JsonValue, Object
 from dradriver.cluster.apiserver.schema.types import Type, struct
-from dradriver.cluster.apiserver.values import JsonValue, Object
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 _MAGIC = b"k8s\x00"

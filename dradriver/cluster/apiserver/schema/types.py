@@ -10,7 +10,7 @@ from functools import cache
 from importlib import resources
 from typing import Literal, TypeAlias
 
-from dradriver.cluster.apiserver.values import JsonValue
+from dradriver.cluster.apiserver.formats.values import JsonValue
 
 Kind: TypeAlias = Literal[
     "string", "bool", "int32", "int64", "float", "bytes", "byte", "time", "microtime", "any", "quantity",

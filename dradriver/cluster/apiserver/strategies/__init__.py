@@ -4,7 +4,7 @@ A strategy prepares an object in place (it is a fresh copy) and then names what 
 `strategy_of` finds the strategy of a resource; kinds without one of their own have the base class.
 """
 
-from dradriver.cluster.apiserver.resources import Resource
+from dradriver.cluster.apiserver.kinds.resources import Resource
 from dradriver.cluster.apiserver.strategies.base import Context, Strategy
 from dradriver.cluster.apiserver.strategies.core import (
     ConfigMapStrategy,

@@ -4,13 +4,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dradriver.cluster.apiserver.gates import FeatureGates
-from dradriver.cluster.apiserver.identity import User
+from dradriver.cluster.apiserver.access.identity import User
+from dradriver.cluster.apiserver.formats.values import Object
+from dradriver.cluster.apiserver.kinds.gates import FeatureGates
 from dradriver.cluster.apiserver.validation.devices import CelCheck
 from dradriver.cluster.apiserver.validation.field import Causes
 from dradriver.cluster.apiserver.validation.metadata import path_segment
 from dradriver.cluster.apiserver.validation.names import subdomain
-from dradriver.cluster.apiserver.values import Object
 
 
 @dataclass(frozen=True, slots=True)

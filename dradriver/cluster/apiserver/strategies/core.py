@@ -4,10 +4,10 @@
 import base64
 from ipaddress import ip_network
 
+from dradriver.cluster.apiserver.formats.values import Object, dig
 from dradriver.cluster.apiserver.strategies.base import Context, PathNamed, Strategy, default, keep
 from dradriver.cluster.apiserver.validation.field import Causes, forbidden, invalid, required
 from dradriver.cluster.apiserver.validation.names import label, label_name, subdomain
-from dradriver.cluster.apiserver.values import Object, dig
 
 
 class NamespaceStrategy(Strategy):

@@ -3,11 +3,11 @@
 
 import re
 
-from dradriver.cluster.apiserver.resources import Resource
+from dradriver.cluster.apiserver.formats.values import Object, dig
+from dradriver.cluster.apiserver.kinds.resources import Resource
 from dradriver.cluster.apiserver.strategies.base import Context, Strategy, keep, keep_metadata
 from dradriver.cluster.apiserver.validation.definitions import APPROVAL, PROTECTED, definition
 from dradriver.cluster.apiserver.validation.field import Causes
-from dradriver.cluster.apiserver.values import Object, dig
 
 
 class DefinitionStrategy(Strategy):

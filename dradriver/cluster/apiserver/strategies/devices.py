@@ -1,12 +1,12 @@
 # ruff: noqa: ARG002 -- the methods of all strategies have the same parameters
 """The kinds of resource.k8s.io."""
 
+from dradriver.cluster.apiserver.formats.values import Object, dig
 from dradriver.cluster.apiserver.strategies import dropping
 from dradriver.cluster.apiserver.strategies.base import Context, Strategy, default, keep, text
 from dradriver.cluster.apiserver.validation import claims, slices
 from dradriver.cluster.apiserver.validation.field import Causes, forbidden, immutable
 from dradriver.cluster.apiserver.validation.metadata import common
-from dradriver.cluster.apiserver.values import Object, dig
 
 ADMIN_LABEL = "resource.kubernetes.io/admin-access"
 

@@ -7,8 +7,8 @@ is off drops all its fields, or none if any of them is in use; exactly as Kubern
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from dradriver.cluster.apiserver.gates import FeatureGates
-from dradriver.cluster.apiserver.values import Object, dig
+from dradriver.cluster.apiserver.formats.values import Object, dig
+from dradriver.cluster.apiserver.kinds.gates import FeatureGates
 
 Owners = Callable[[Object], Iterable[Object]]
 

@@ -1,6 +1,7 @@
 # ruff: noqa: ARG002 -- the methods of all strategies have the same parameters
 """Pods: defaults, what may change after creation, graceful deletion."""
 
+from dradriver.cluster.apiserver.formats.values import Object, copy, dig
 from dradriver.cluster.apiserver.strategies.base import Context, Strategy, default, keep
 from dradriver.cluster.apiserver.validation.field import (
     Causes,
@@ -12,7 +13,6 @@ from dradriver.cluster.apiserver.validation.field import (
 )
 from dradriver.cluster.apiserver.validation.names import required_label, subdomain
 from dradriver.cluster.apiserver.validation.resources import container_amounts
-from dradriver.cluster.apiserver.values import Object, copy, dig
 
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 _DONE = ("Succeeded", "Failed")

@@ -1,10 +1,10 @@
 # ruff: noqa: ARG002 -- the methods of all strategies have the same parameters
 """Resource quotas: what may be limited, and that status is the server's."""
 
+from dradriver.cluster.apiserver.formats.values import Object, dig
 from dradriver.cluster.apiserver.strategies.base import Context, Strategy, keep
 from dradriver.cluster.apiserver.validation.field import Causes, forbidden
 from dradriver.cluster.apiserver.validation.resources import quota_amounts
-from dradriver.cluster.apiserver.values import Object, dig
 
 _SCOPES = "quotas with scopes are not supported by this server"
 

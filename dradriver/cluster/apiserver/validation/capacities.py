@@ -1,6 +1,7 @@
 """Rules of device capacities that are shared between requests, and of node allocatable resources."""
 
-from dradriver.cluster.apiserver.quantity import NANO, amount
+from dradriver.cluster.apiserver.formats.quantity import NANO, amount
+from dradriver.cluster.apiserver.formats.values import Object
 from dradriver.cluster.apiserver.validation.field import (
     Causes,
     duplicate,
@@ -10,7 +11,6 @@ from dradriver.cluster.apiserver.validation.field import (
     required,
     too_many,
 )
-from dradriver.cluster.apiserver.values import Object
 
 MAX_VALID_VALUES = 10
 _INT64 = (2**63 - 1) * NANO

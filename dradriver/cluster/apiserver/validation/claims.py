@@ -4,6 +4,7 @@ import ipaddress
 import re
 from collections.abc import Mapping
 
+from dradriver.cluster.apiserver.formats.values import Object, dig
 from dradriver.cluster.apiserver.validation.derived import derived_attributes
 from dradriver.cluster.apiserver.validation.devices import (
     CONFIG_LIMIT,
@@ -43,7 +44,6 @@ from dradriver.cluster.apiserver.validation.names import (
 )
 from dradriver.cluster.apiserver.validation.nodeselector import node_selector
 from dradriver.cluster.apiserver.validation.slices import MAX_COUNTER_CONSUMPTIONS, MAX_GROUPS
-from dradriver.cluster.apiserver.values import Object, dig
 
 RESULTS_LIMIT = 32
 RESERVED_LIMIT = 256

@@ -2,9 +2,9 @@
 
 import re
 
+from dradriver.cluster.apiserver.formats.values import Object, dig
 from dradriver.cluster.apiserver.validation.field import Causes, invalid, not_supported, required
 from dradriver.cluster.apiserver.validation.names import checked, label, subdomain
-from dradriver.cluster.apiserver.values import Object, dig
 
 APPROVAL = "api-approved.kubernetes.io"
 PROTECTED = re.compile(r"(^|\.)(k8s\.io|kubernetes\.io)$")

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from dradriver.cluster.apiserver.formats.values import Object
 from dradriver.cluster.apiserver.validation.devices import CEL_LIMIT
 from dradriver.cluster.apiserver.validation.field import Causes, invalid, required, too_long, unique
 from dradriver.cluster.apiserver.validation.names import fully_qualified_name
-from dradriver.cluster.apiserver.values import Object
 
 MAX_ATTRIBUTES = 32
 _UNUSED = (

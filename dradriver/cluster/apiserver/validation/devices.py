@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from dradriver.cluster.apiserver.formats.values import JsonValue, Object
 from dradriver.cluster.apiserver.validation.field import (
     Causes,
     duplicate,
@@ -17,7 +18,6 @@ from dradriver.cluster.apiserver.validation.field import (
 )
 from dradriver.cluster.apiserver.validation.names import checked, driver_of_claim, label_name, label_value
 from dradriver.cluster.apiserver.validation.nodeselector import taint_effect
-from dradriver.cluster.apiserver.values import JsonValue, Object
 
 CEL_LIMIT = 10 * 1024
 OPAQUE_LIMIT = 10 * 1024

@@ -3,8 +3,8 @@
 import json
 from collections.abc import Callable, Iterable, Sequence
 
+from dradriver.cluster.apiserver.formats.values import JsonValue
 from dradriver.cluster.apiserver.status import Cause
-from dradriver.cluster.apiserver.values import JsonValue
 
 Causes = list[Cause]
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from dradriver.cluster.apiserver.formats.values import Object
 from dradriver.cluster.apiserver.validation.field import (
     Causes,
     duplicate,
@@ -11,7 +12,6 @@ from dradriver.cluster.apiserver.validation.field import (
     required,
 )
 from dradriver.cluster.apiserver.validation.names import label_value, qualified
-from dradriver.cluster.apiserver.values import Object
 
 _ANNOTATIONS_LIMIT = 256 * 1024
 _STANDARD = frozenset({"kubernetes", "orphan", "foregroundDeletion"})

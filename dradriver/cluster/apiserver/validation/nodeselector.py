@@ -1,5 +1,6 @@
 """Node selectors, as slices, devices and allocations carry them."""
 
+from dradriver.cluster.apiserver.formats.values import Object
 from dradriver.cluster.apiserver.validation.field import (
     Causes,
     each,
@@ -9,7 +10,6 @@ from dradriver.cluster.apiserver.validation.field import (
     required,
 )
 from dradriver.cluster.apiserver.validation.names import label_name, subdomain
-from dradriver.cluster.apiserver.values import Object
 
 _OPERATORS = ("DoesNotExist", "Exists", "Gt", "In", "Lt", "NotIn")
 

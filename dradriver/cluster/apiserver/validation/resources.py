@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from dradriver.cluster.apiserver.quantity import NANO, amount
+from dradriver.cluster.apiserver.formats.quantity import NANO, amount
+from dradriver.cluster.apiserver.formats.values import Object
 from dradriver.cluster.apiserver.validation.field import Causes, invalid, required
 from dradriver.cluster.apiserver.validation.names import extended_resource_name, qualified
-from dradriver.cluster.apiserver.values import Object
 
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _COUNTED = (

@@ -2,6 +2,7 @@
 
 import re
 
+from dradriver.cluster.apiserver.formats.values import JsonValue, Object, dig
 from dradriver.cluster.apiserver.validation import capacities
 from dradriver.cluster.apiserver.validation.devices import binding_conditions, skip_node_operations, taint
 from dradriver.cluster.apiserver.validation.field import (
@@ -23,7 +24,6 @@ from dradriver.cluster.apiserver.validation.names import (
     required_label,
 )
 from dradriver.cluster.apiserver.validation.nodeselector import node_name, node_selector
-from dradriver.cluster.apiserver.values import JsonValue, Object, dig
 
 MAX_DEVICES = 128
 MAX_DEVICES_ADVANCED = 64

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dradriver.cluster.apiserver import watching
+from dradriver.cluster.apiserver.storage import watching
 
 
 async def sent(

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from dradriver.cluster.apiserver.backend import Server
-from dradriver.cluster.apiserver.expiry import EventExpiry
-from dradriver.cluster.apiserver.gates import FeatureGates
-from dradriver.cluster.apiserver.persist import Database
-from dradriver.cluster.apiserver.resources import EVENTS, Registry, schema_of
-from dradriver.cluster.apiserver.store import Store
+from dradriver.cluster.apiserver.kinds.gates import FeatureGates
+from dradriver.cluster.apiserver.kinds.resources import EVENTS, Registry, schema_of
+from dradriver.cluster.apiserver.storage.expiry import EventExpiry
+from dradriver.cluster.apiserver.storage.persist import Database
+from dradriver.cluster.apiserver.storage.store import Store
 from tests.conformance.apiserver_suite import MERGE, STRATEGIC, Api, config_map, pod
 
 Json = dict[str, Any]

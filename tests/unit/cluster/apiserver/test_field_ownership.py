@@ -6,8 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dradriver.cluster.apiserver.apply import Applied, Manager, apply, record_apply, record_update, set_entries
-from dradriver.cluster.apiserver.fields import from_tree, leaves, readable, to_tree
+from dradriver.cluster.apiserver.fields.apply import (
+    Applied,
+    Manager,
+    apply,
+    record_apply,
+    record_update,
+    set_entries,
+)
+from dradriver.cluster.apiserver.fields.field_sets import from_tree, leaves, readable, to_tree
 from dradriver.cluster.apiserver.status import StatusError
 
 Json = dict[str, Any]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dradriver.cluster.apiserver.gojson import canonical, compact, number
+from dradriver.cluster.apiserver.formats.gojson import canonical, compact, number
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),

@@ -5,8 +5,8 @@ import gc
 import tracemalloc
 import uuid
 
-from dradriver.cluster.apiserver.resources import CLAIMS, PODS
-from dradriver.cluster.apiserver.store import Store
+from dradriver.cluster.apiserver.kinds.resources import CLAIMS, PODS
+from dradriver.cluster.apiserver.storage.store import Store
 from tests.unit.cluster.apiserver.conftest import StartServer
 
 WARM_UP, MEASURED = 50, 150

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dradriver.cluster.apiserver.patches import json_patch, merge_patch, strategic_merge
+from dradriver.cluster.apiserver.requests.patches import json_patch, merge_patch, strategic_merge
 from dradriver.cluster.apiserver.status import StatusError
 
 

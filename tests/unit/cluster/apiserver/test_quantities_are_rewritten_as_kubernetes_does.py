@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dradriver.cluster.apiserver.quantity import amount, canonical
+from dradriver.cluster.apiserver.formats.quantity import amount, canonical
 
 
 @pytest.mark.parametrize(

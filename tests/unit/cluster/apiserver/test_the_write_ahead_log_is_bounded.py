@@ -5,7 +5,7 @@ import contextlib
 import sqlite3
 from pathlib import Path
 
-from dradriver.cluster.apiserver.persist import Database, Row
+from dradriver.cluster.apiserver.storage.persist import Database, Row
 
 LARGEST = 256 * 1024
 BODY = b"x" * 20_000

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeAlias
 
-from dradriver.cluster.apiserver.resources import Resource
+from dradriver.cluster.apiserver.formats.values import JsonValue, Object, dig
+from dradriver.cluster.apiserver.kinds.resources import Resource
 from dradriver.cluster.apiserver.schema.decode import parse_time
-from dradriver.cluster.apiserver.values import JsonValue, Object, dig
 
 Cells: TypeAlias = list[JsonValue]
 

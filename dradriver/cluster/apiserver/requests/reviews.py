@@ -1,8 +1,8 @@
 """What a client may ask about itself: may I, and who am I. Nothing is stored."""
 
-from dradriver.cluster.apiserver.decoding import read_options
-from dradriver.cluster.apiserver.identity import User
-from dradriver.cluster.apiserver.values import Object, dig
+from dradriver.cluster.apiserver.access.identity import User
+from dradriver.cluster.apiserver.formats.values import Object, dig
+from dradriver.cluster.apiserver.requests.decoding import read_options
 
 _ACCESS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _SELF = "/apis/authentication.k8s.io/v1/selfsubjectreviews"

@@ -3,12 +3,12 @@
 import asyncio
 
 from dradriver.cluster.apiserver.backend import Server
-from dradriver.cluster.apiserver.deletion import Options, delete
-from dradriver.cluster.apiserver.resources import CRDS
-from dradriver.cluster.apiserver.store import Change, Stored
+from dradriver.cluster.apiserver.formats.values import Object
+from dradriver.cluster.apiserver.kinds.resources import CRDS
+from dradriver.cluster.apiserver.requests.deletion import Options, delete
+from dradriver.cluster.apiserver.requests.writes import system_update
+from dradriver.cluster.apiserver.storage.store import Change, Stored
 from dradriver.cluster.apiserver.strategies.custom import served
-from dradriver.cluster.apiserver.values import Object
-from dradriver.cluster.apiserver.writes import system_update
 
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 

@@ -10,11 +10,11 @@ import re
 
 import msgspec
 
-from dradriver.cluster.apiserver import gojson
+from dradriver.cluster.apiserver.formats import gojson
+from dradriver.cluster.apiserver.formats.values import JsonValue, Object, copy, encode, is_too_deep
 from dradriver.cluster.apiserver.schema.decode import parse_at
 from dradriver.cluster.apiserver.schema.types import Field, Type, struct
 from dradriver.cluster.apiserver.status import StatusError, bad_request, too_large
-from dradriver.cluster.apiserver.values import JsonValue, Object, copy, encode, is_too_deep
 
 _DELETE_ITEMS = "$deleteFromPrimitiveList/"
 _DIGITS = re.compile("[0-9]{1,9}")

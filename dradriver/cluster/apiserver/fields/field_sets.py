@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Set
 from functools import cache
 from typing import TypeAlias
 
+from dradriver.cluster.apiserver.formats.values import JsonValue, Object
 from dradriver.cluster.apiserver.schema.types import Field, Type, struct
-from dradriver.cluster.apiserver.values import JsonValue, Object
 
 Path: TypeAlias = tuple[str, ...]
 Leaves: TypeAlias = dict[Path, JsonValue]

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from dradriver.cluster.apiserver import gojson, yamljson
-from dradriver.cluster.apiserver.requests import Request
-from dradriver.cluster.apiserver.resources import Resource
+from dradriver.cluster.apiserver.formats import gojson, yamljson
+from dradriver.cluster.apiserver.formats.values import JsonValue, Object, is_too_deep
+from dradriver.cluster.apiserver.kinds.resources import Resource
+from dradriver.cluster.apiserver.requests.parse import Request
 from dradriver.cluster.apiserver.schema import protobuf
 from dradriver.cluster.apiserver.schema.decode import TypeMismatchError, conform, parse, thaw
 from dradriver.cluster.apiserver.status import StatusError, bad_request, too_large, unsupported_media_type
 from dradriver.cluster.apiserver.validation.field import invalid as field_error
-from dradriver.cluster.apiserver.values import JsonValue, Object, is_too_deep
 
 _JSON = frozenset({"application/json", "*/*", "", "application/octet-stream"})
 _YAML = frozenset({"application/yaml", "application/vnd.kubernetes.yaml"})

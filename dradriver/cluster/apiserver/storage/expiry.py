@@ -7,9 +7,9 @@ import asyncio
 from datetime import datetime, timedelta
 
 from dradriver.cluster.apiserver.backend import Server
-from dradriver.cluster.apiserver.resources import EVENTS
+from dradriver.cluster.apiserver.kinds.resources import EVENTS
 from dradriver.cluster.apiserver.schema.decode import parse_time
-from dradriver.cluster.apiserver.store import Stored
+from dradriver.cluster.apiserver.storage.store import Stored
 
 _LIFETIME = timedelta(hours=1)
 _PERIOD = 10.0

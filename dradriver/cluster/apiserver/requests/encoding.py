@@ -6,13 +6,13 @@ For one object, a list or a watch event.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dradriver.cluster.apiserver import tables
-from dradriver.cluster.apiserver.decoding import to_view
-from dradriver.cluster.apiserver.resources import Resource
+from dradriver.cluster.apiserver.formats.values import Object, encode
+from dradriver.cluster.apiserver.kinds.resources import Resource
+from dradriver.cluster.apiserver.requests import tables
+from dradriver.cluster.apiserver.requests.decoding import to_view
 from dradriver.cluster.apiserver.schema import protobuf
 from dradriver.cluster.apiserver.status import not_acceptable
-from dradriver.cluster.apiserver.store import Stored
-from dradriver.cluster.apiserver.values import Object, encode
+from dradriver.cluster.apiserver.storage.store import Stored
 
 PLAIN, TABLE, PARTIAL = "", "Table", "PartialObjectMetadata"
 _META = "meta.k8s.io/v1"

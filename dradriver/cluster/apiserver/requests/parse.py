@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dradriver.cluster.apiserver.identity import User
-from dradriver.cluster.apiserver.resources import Registry, Resource
+from dradriver.cluster.apiserver.access.identity import User
+from dradriver.cluster.apiserver.kinds.resources import Registry, Resource
 from dradriver.cluster.apiserver.status import (
     About,
     Cause,

@@ -10,15 +10,16 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dradriver.cluster.apiserver import apply as ssa
-from dradriver.cluster.apiserver import ownership, patches
-from dradriver.cluster.apiserver.authorization import admit_pod, admit_slice
+from dradriver.cluster.apiserver.access.authorization import admit_pod, admit_slice
 from dradriver.cluster.apiserver.backend import Server
-from dradriver.cluster.apiserver.decoding import Decoded, decode, load, media_type, shape, to_view
-from dradriver.cluster.apiserver.fields import readable, repeated
+from dradriver.cluster.apiserver.fields import apply, ownership
+from dradriver.cluster.apiserver.fields.field_sets import readable, repeated
+from dradriver.cluster.apiserver.formats.values import JsonValue, Object, copy, dig
+from dradriver.cluster.apiserver.kinds.resources import NAMESPACES
 from dradriver.cluster.apiserver.quota.admission import admit
-from dradriver.cluster.apiserver.requests import Request
-from dradriver.cluster.apiserver.resources import NAMESPACES
+from dradriver.cluster.apiserver.requests import patches
+from dradriver.cluster.apiserver.requests.decoding import Decoded, decode, load, media_type, shape, to_view
+from dradriver.cluster.apiserver.requests.parse import Request
 from dradriver.cluster.apiserver.schema.decode import thaw
 from dradriver.cluster.apiserver.status import (
     About,
@@ -34,11 +35,10 @@ from dradriver.cluster.apiserver.status import (
     too_large,
     unsupported_media_type,
 )
-from dradriver.cluster.apiserver.store import Stored
+from dradriver.cluster.apiserver.storage.store import Stored
 from dradriver.cluster.apiserver.strategies import Strategy, strategy_of
 from dradriver.cluster.apiserver.strategies.base import keep, keep_metadata
 from dradriver.cluster.apiserver.validation import metadata as metadata_rules
-from dradriver.cluster.apiserver.values import JsonValue, Object, copy, dig
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -68,7 +68,7 @@ class Answer:
 
 
 def create(
-    server: Server, request: Request, decoded: Decoded | None = None, *, applied: ssa.Applied | None = None
+    server: Server, request: Request, decoded: Decoded | None = None, *, applied: apply.Applied | None = None
 ) -> Answer:
     """Store a new object.
 
@@ -228,10 +228,10 @@ def _apply(server: Server, request: Request) -> Answer:
             raise not_found(resource.about(target.name))
         decoded = shape(request, resource, config)
         decoded.object["metadata"]["name"] = target.name
-        applied = ssa.apply(resource.schema, {"metadata": {}}, wanted, manager, force=True)
+        applied = apply.apply(resource.schema, {"metadata": {}}, wanted, manager, force=True)
         return create(server, request, decoded, applied=applied)
     live = thaw(old.object)
-    applied = ssa.apply(resource.schema, live, wanted, manager, force=request.flag("force"))
+    applied = apply.apply(resource.schema, live, wanted, manager, force=request.flag("force"))
     # An apply that only changes owners leaves the stored bytes alone.
     same = applied.object == live
     merged = Decoded(old.object) if same else shape(request, resource, to_view(resource, applied.object))
@@ -254,7 +254,7 @@ def _untyped(request: Request, config: JsonValue, problems: list[str]) -> Status
 
 
 def _update(
-    server: Server, request: Request, old: Stored, decoded: Decoded, applied: ssa.Applied | None = None
+    server: Server, request: Request, old: Stored, decoded: Decoded, applied: apply.Applied | None = None
 ) -> Answer:
     obj, before = decoded.object, old.object
     obj["metadata"] = dict(obj["metadata"])

@@ -4,22 +4,22 @@ A resource with a status subresource has two doors; what a writer sends through 
 ignored, so it is not owned either.
 """
 
-from dradriver.cluster.apiserver import apply as ssa
-from dradriver.cluster.apiserver.decoding import media_type
-from dradriver.cluster.apiserver.fields import Path
-from dradriver.cluster.apiserver.requests import Request
+from dradriver.cluster.apiserver.fields import apply
+from dradriver.cluster.apiserver.fields.field_sets import Path
+from dradriver.cluster.apiserver.formats.values import Object
+from dradriver.cluster.apiserver.requests.decoding import media_type
+from dradriver.cluster.apiserver.requests.parse import Request
 from dradriver.cluster.apiserver.schema.decode import thaw
-from dradriver.cluster.apiserver.values import Object
 
 APPLY_PATCH = "application/apply-patch+yaml"
 _IDENTITY = ("name", "namespace", "uid", "resourceVersion")
 
 
-def manager_of(request: Request) -> ssa.Manager:
+def manager_of(request: Request) -> apply.Manager:
     """The manager that a request writes as."""
     operation = "Apply" if media_type(request.content_type) == APPLY_PATCH else "Update"
     target = request.target
-    return ssa.Manager(request.manager, operation, target.resource.api_version, target.subresource)
+    return apply.Manager(request.manager, operation, target.resource.api_version, target.subresource)
 
 
 def scope(request: Request, config: Object) -> Object:
@@ -33,14 +33,16 @@ def scope(request: Request, config: Object) -> Object:
     return config
 
 
-def record(request: Request, before: Object | None, obj: Object, applied: ssa.Applied | None, now: str) -> None:
+def record(
+    request: Request, before: Object | None, obj: Object, applied: apply.Applied | None, now: str
+) -> None:
     """Note in `obj` (changed in place) who owns its fields after a write."""
     target = request.target
     if target.resource.renames:
         return  # the fields of a view have two names; nobody applies events
     manager = manager_of(request)
     if applied is not None:
-        ssa.record_apply(obj, applied, manager, now)
+        apply.record_apply(obj, applied, manager, now)
         return
 
     def written(path: Path) -> bool:
@@ -48,5 +50,5 @@ def record(request: Request, before: Object | None, obj: Object, applied: ssa.Ap
         return status == (target.subresource == "status") or "status" not in target.resource.subresources
 
     old = thaw(before) if before is not None else None
-    entries = ssa.record_update(target.resource.schema, old, thaw(obj), manager, now, written)
-    ssa.set_entries(obj, entries)
+    entries = apply.record_update(target.resource.schema, old, thaw(obj), manager, now, written)
+    apply.set_entries(obj, entries)

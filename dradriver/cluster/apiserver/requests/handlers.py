@@ -10,17 +10,19 @@ from datetime import timedelta
 
 from aiohttp import http_exceptions, web
 
-from dradriver.cluster.apiserver import discovery, openapi, reads, watching, writes
-from dradriver.cluster.apiserver.authorization import admit_pod, authorize
+from dradriver.cluster.apiserver.access.authorization import admit_pod, authorize
+from dradriver.cluster.apiserver.access.identity import Tokens, User
 from dradriver.cluster.apiserver.backend import Server
-from dradriver.cluster.apiserver.binding import bind
-from dradriver.cluster.apiserver.decoding import as_json, is_yaml, read_options
-from dradriver.cluster.apiserver.deletion import Deleted, delete, options_of
 from dradriver.cluster.apiserver.faults import Fault, Faults
-from dradriver.cluster.apiserver.identity import Tokens, User
-from dradriver.cluster.apiserver.requests import Request, route
-from dradriver.cluster.apiserver.resources import NODES, PODS
-from dradriver.cluster.apiserver.reviews import REVIEWS, review
+from dradriver.cluster.apiserver.formats.values import Object, dig, encode
+from dradriver.cluster.apiserver.kinds import discovery, openapi
+from dradriver.cluster.apiserver.kinds.resources import NODES, PODS
+from dradriver.cluster.apiserver.requests import reads, writes
+from dradriver.cluster.apiserver.requests.binding import bind
+from dradriver.cluster.apiserver.requests.decoding import as_json, is_yaml, read_options
+from dradriver.cluster.apiserver.requests.deletion import Deleted, delete, options_of
+from dradriver.cluster.apiserver.requests.parse import Request, route
+from dradriver.cluster.apiserver.requests.reviews import REVIEWS, review
 from dradriver.cluster.apiserver.status import (
     About,
     StatusError,
@@ -34,8 +36,8 @@ from dradriver.cluster.apiserver.status import (
     too_large,
     unauthorized,
 )
+from dradriver.cluster.apiserver.storage import watching
 from dradriver.cluster.apiserver.validation.field import invalid as field_error
-from dradriver.cluster.apiserver.values import Object, dig, encode
 from dradriver.errors import DraError
 
 PodLogs = Callable[[str, str, str, bool, int | None], Awaitable[AsyncIterator[bytes]]]

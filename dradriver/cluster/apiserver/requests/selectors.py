@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from dradriver.cluster.apiserver.formats.values import Object, dig
 from dradriver.cluster.apiserver.status import bad_request
-from dradriver.cluster.apiserver.values import Object, dig
 
 _REQUIREMENT = re.compile(
     r"^\s*(?:(?P<absent>!)\s*(?P<nokey>[^\s,=!()]+)"

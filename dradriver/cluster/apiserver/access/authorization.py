@@ -4,12 +4,12 @@ As the real Node authorizer and NodeRestriction have it for ResourceSlices; othe
 every authenticated user but for writes to the cluster's own objects. There is no RBAC here.
 """
 
-from dradriver.cluster.apiserver.identity import User
-from dradriver.cluster.apiserver.requests import Target
-from dradriver.cluster.apiserver.resources import PODS
-from dradriver.cluster.apiserver.selectors import FieldRequirement
+from dradriver.cluster.apiserver.access.identity import User
+from dradriver.cluster.apiserver.formats.values import Object, dig
+from dradriver.cluster.apiserver.kinds.resources import PODS
+from dradriver.cluster.apiserver.requests.parse import Target
+from dradriver.cluster.apiserver.requests.selectors import FieldRequirement
 from dradriver.cluster.apiserver.status import StatusError, forbidden
-from dradriver.cluster.apiserver.values import Object, dig
 
 _READS = frozenset({"get", "list", "watch"})
 _SCOPED = frozenset({"list", "watch", "deletecollection"})

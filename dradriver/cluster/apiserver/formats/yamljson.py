@@ -13,8 +13,8 @@ import yaml
 from yaml.constructor import ConstructorError, SafeConstructor
 from yaml.resolver import Resolver
 
-from dradriver.cluster.apiserver import gojson
-from dradriver.cluster.apiserver.values import MAX_DEPTH, JsonValue, Object
+from dradriver.cluster.apiserver.formats import gojson
+from dradriver.cluster.apiserver.formats.values import MAX_DEPTH, JsonValue, Object
 
 __all__ = ["TooLargeError", "YamlError", "to_json"]
 

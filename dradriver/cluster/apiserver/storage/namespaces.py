@@ -3,15 +3,15 @@
 import asyncio
 import contextlib
 
+from dradriver.cluster.apiserver.access.identity import SERVER
 from dradriver.cluster.apiserver.backend import Server
-from dradriver.cluster.apiserver.deletion import Options, delete
-from dradriver.cluster.apiserver.identity import SERVER
-from dradriver.cluster.apiserver.requests import Request, Target
-from dradriver.cluster.apiserver.resources import NAMESPACES, SERVICE_ACCOUNTS, Resource
+from dradriver.cluster.apiserver.formats.values import Object, encode
+from dradriver.cluster.apiserver.kinds.resources import NAMESPACES, SERVICE_ACCOUNTS, Resource
+from dradriver.cluster.apiserver.requests.deletion import Options, delete
+from dradriver.cluster.apiserver.requests.parse import Request, Target
+from dradriver.cluster.apiserver.requests.writes import create, system_update
 from dradriver.cluster.apiserver.status import StatusError
-from dradriver.cluster.apiserver.store import Change, Stored
-from dradriver.cluster.apiserver.values import Object, encode
-from dradriver.cluster.apiserver.writes import create, system_update
+from dradriver.cluster.apiserver.storage.store import Change, Stored
 
 INITIAL = ("default", "kube-system", "kube-public", "kube-node-lease")
 

@@ -9,11 +9,11 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dradriver.cluster.apiserver.persist import Database, Row
+from dradriver.cluster.apiserver.formats.values import Object, encode
 from dradriver.cluster.apiserver.schema.decode import parse, wire
 from dradriver.cluster.apiserver.schema.types import keeps_bytes
 from dradriver.cluster.apiserver.status import StatusError, expired
-from dradriver.cluster.apiserver.values import Object, encode
+from dradriver.cluster.apiserver.storage.persist import Database, Row
 
 Key = tuple[str, str]
 """Namespace ("" for cluster-wide objects) and name."""

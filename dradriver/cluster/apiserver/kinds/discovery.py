@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from dradriver.cluster.apiserver.resources import VERBS, Registry, Resource
-from dradriver.cluster.apiserver.values import Object
+from dradriver.cluster.apiserver.formats.values import Object
+from dradriver.cluster.apiserver.kinds.resources import VERBS, Registry, Resource
 
 VERSION: Object = {
     "major": "1",

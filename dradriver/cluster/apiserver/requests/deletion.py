@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from dradriver.cluster.apiserver.backend import Server
-from dradriver.cluster.apiserver.decoding import read_options
-from dradriver.cluster.apiserver.requests import Request
-from dradriver.cluster.apiserver.resources import NAMESPACES, Resource
+from dradriver.cluster.apiserver.formats.values import Object, copy, dig
+from dradriver.cluster.apiserver.kinds.resources import NAMESPACES, Resource
+from dradriver.cluster.apiserver.requests.decoding import read_options
+from dradriver.cluster.apiserver.requests.parse import Request
 from dradriver.cluster.apiserver.status import About, conflict, forbidden, invalid
-from dradriver.cluster.apiserver.store import Stored
+from dradriver.cluster.apiserver.storage.store import Stored
 from dradriver.cluster.apiserver.strategies import strategy_of
 from dradriver.cluster.apiserver.validation.field import not_supported
-from dradriver.cluster.apiserver.values import Object, copy, dig
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _PROPAGATION = {"Orphan": ORPHAN, "Foreground": FOREGROUND, "Background": ""}

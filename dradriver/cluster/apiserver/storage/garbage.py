@@ -7,11 +7,11 @@ foreground, an owner waits for the dependents that block it; orphans lose the ow
 import asyncio
 
 from dradriver.cluster.apiserver.backend import Server
-from dradriver.cluster.apiserver.deletion import FOREGROUND, ORPHAN, Options, delete
-from dradriver.cluster.apiserver.resources import Resource
-from dradriver.cluster.apiserver.store import Change, Stored
-from dradriver.cluster.apiserver.values import Object
-from dradriver.cluster.apiserver.writes import system_update
+from dradriver.cluster.apiserver.formats.values import Object
+from dradriver.cluster.apiserver.kinds.resources import Resource
+from dradriver.cluster.apiserver.requests.deletion import FOREGROUND, ORPHAN, Options, delete
+from dradriver.cluster.apiserver.requests.writes import system_update
+from dradriver.cluster.apiserver.storage.store import Change, Stored
 
 
 def owners(stored: Stored) -> list[Object]:

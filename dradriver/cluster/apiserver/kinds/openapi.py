@@ -2,9 +2,9 @@
 
 import hashlib
 
-from dradriver.cluster.apiserver.resources import Registry, Resource
+from dradriver.cluster.apiserver.formats.values import JsonValue, Object, encode
+from dradriver.cluster.apiserver.kinds.resources import Registry, Resource
 from dradriver.cluster.apiserver.schema.types import Field, Type, struct
-from dradriver.cluster.apiserver.values import JsonValue, Object, encode
 
 # An empty but valid openapi.v2.Document in protobuf: swagger "2.0", info {title, version}.
 V2_PROTOBUF = b"\x0a\x032.0\x12\x15\x0a\x0aKubernetes\x12\x07v1.37.0"

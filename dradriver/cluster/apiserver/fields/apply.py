@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from dradriver.cluster.apiserver.fields import (
+from dradriver.cluster.apiserver.fields.field_sets import (
     SELF,
     Path,
     always_there,
@@ -21,9 +21,9 @@ from dradriver.cluster.apiserver.fields import (
     readable,
     to_tree,
 )
+from dradriver.cluster.apiserver.formats.values import JsonValue, Object
 from dradriver.cluster.apiserver.schema.types import Field, Type, struct, zeros
 from dradriver.cluster.apiserver.status import Cause, StatusError
-from dradriver.cluster.apiserver.values import JsonValue, Object
 
 _MISSING = object()
 

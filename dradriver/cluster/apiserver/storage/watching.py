@@ -6,13 +6,13 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 from dradriver.cluster.apiserver.backend import Server
-from dradriver.cluster.apiserver.encoding import Encoder
-from dradriver.cluster.apiserver.reads import lines, revision_of, selection
-from dradriver.cluster.apiserver.requests import Request
-from dradriver.cluster.apiserver.selectors import Selection
+from dradriver.cluster.apiserver.formats.values import encode
+from dradriver.cluster.apiserver.requests.encoding import Encoder
+from dradriver.cluster.apiserver.requests.parse import Request
+from dradriver.cluster.apiserver.requests.reads import lines, revision_of, selection
+from dradriver.cluster.apiserver.requests.selectors import Selection
 from dradriver.cluster.apiserver.status import About, Cause, StatusError, expired, invalid
-from dradriver.cluster.apiserver.store import Change
-from dradriver.cluster.apiserver.values import encode
+from dradriver.cluster.apiserver.storage.store import Change
 
 _LONGEST = 3600.0
 _SHORTEST_DEFAULT = 1800.0

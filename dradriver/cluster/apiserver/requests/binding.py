@@ -1,12 +1,12 @@
 """pods/binding: the scheduler's word that a pod goes to a node."""
 
 from dradriver.cluster.apiserver.backend import Server
-from dradriver.cluster.apiserver.decoding import read_options
-from dradriver.cluster.apiserver.requests import Request
-from dradriver.cluster.apiserver.resources import PODS
+from dradriver.cluster.apiserver.formats.values import Object, dig
+from dradriver.cluster.apiserver.kinds.resources import PODS
+from dradriver.cluster.apiserver.requests.decoding import read_options
+from dradriver.cluster.apiserver.requests.parse import Request
+from dradriver.cluster.apiserver.requests.writes import system_update
 from dradriver.cluster.apiserver.status import About, Cause, bad_request, conflict, invalid, not_found
-from dradriver.cluster.apiserver.values import Object, dig
-from dradriver.cluster.apiserver.writes import system_update
 
 
 def bind(server: Server, request: Request) -> None:

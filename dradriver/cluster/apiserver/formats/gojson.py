@@ -12,7 +12,7 @@ from decimal import Decimal
 
 import msgspec
 
-from dradriver.cluster.apiserver.values import JsonValue
+from dradriver.cluster.apiserver.formats.values import JsonValue
 
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 _ESCAPED = re.compile("[<>&\u2028\u2029]")

@@ -9,14 +9,19 @@ from dataclasses import dataclass
 import msgspec
 
 from dradriver.cluster.apiserver.backend import Server
-from dradriver.cluster.apiserver.encoding import Encoder, form, prefers_protobuf
-from dradriver.cluster.apiserver.requests import Request
-from dradriver.cluster.apiserver.resources import CRDS, Resource
-from dradriver.cluster.apiserver.selectors import FieldRequirement, Selection, parse_fields, parse_labels
+from dradriver.cluster.apiserver.formats.values import Object
+from dradriver.cluster.apiserver.kinds.resources import CRDS, Resource
+from dradriver.cluster.apiserver.requests.encoding import Encoder, form, prefers_protobuf
+from dradriver.cluster.apiserver.requests.parse import Request
+from dradriver.cluster.apiserver.requests.selectors import (
+    FieldRequirement,
+    Selection,
+    parse_fields,
+    parse_labels,
+)
 from dradriver.cluster.apiserver.status import About, Cause, StatusError, bad_request, invalid
-from dradriver.cluster.apiserver.store import Change, Stored
+from dradriver.cluster.apiserver.storage.store import Change, Stored
 from dradriver.cluster.apiserver.validation.field import not_supported
-from dradriver.cluster.apiserver.values import Object
 
 
 def encoder(server: Server, request: Request) -> Encoder:
