@@ -7,15 +7,15 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from dradriver.cluster.kubelet.claims import ClaimManager
-from dradriver.cluster.kubelet.health import HealthCache
+from dradriver.cluster.kubelet.claims.health import HealthCache
+from dradriver.cluster.kubelet.claims.manager import ClaimManager
 from dradriver.cluster.kubelet.node_object import NodeObject
-from dradriver.cluster.kubelet.plugin import Plugin
-from dradriver.cluster.kubelet.plugin_store import PluginStore
-from dradriver.cluster.kubelet.pod_worker import NodeTools
-from dradriver.cluster.kubelet.pods import PodManager
-from dradriver.cluster.kubelet.registration import RegistryWatcher
-from dradriver.cluster.kubelet.slices import wipe_slices
+from dradriver.cluster.kubelet.plugins.plugin import Plugin
+from dradriver.cluster.kubelet.plugins.plugin_store import PluginStore
+from dradriver.cluster.kubelet.plugins.registration import RegistryWatcher
+from dradriver.cluster.kubelet.plugins.slices import wipe_slices
+from dradriver.cluster.kubelet.pods.pod_worker import NodeTools
+from dradriver.cluster.kubelet.pods.pods import PodManager
 from dradriver.cluster.kubelet.timings import Timings
 from dradriver.cluster.runtime import Runtime
 from dradriver.errors import UsageError

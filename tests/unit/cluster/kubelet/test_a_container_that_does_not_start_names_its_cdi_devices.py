@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from dradriver.cluster.kubelet.container_runner import ContainerRunner
-from dradriver.cluster.kubelet.pod_types import NodePod
+from dradriver.cluster.kubelet.pods.container_runner import ContainerRunner
+from dradriver.cluster.kubelet.pods.pod_types import NodePod
 from dradriver.cluster.runtime import ContainerStartError
 
 

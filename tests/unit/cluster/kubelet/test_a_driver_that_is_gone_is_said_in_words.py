@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from dradriver.cluster.kubelet import plugin_store
-from dradriver.cluster.kubelet.health import HealthCache
-from dradriver.cluster.kubelet.plugin import ClaimRef
-from dradriver.cluster.kubelet.plugin_store import NotRegisteredError, PluginStore
+from dradriver.cluster.kubelet.claims.health import HealthCache
+from dradriver.cluster.kubelet.plugins import plugin_store
+from dradriver.cluster.kubelet.plugins.plugin import ClaimRef
+from dradriver.cluster.kubelet.plugins.plugin_store import NotRegisteredError, PluginStore
 from dradriver.errors import DraError
 
 DYING = """

@@ -1,6 +1,6 @@
 """Device health as the kubelet keeps it (KEP-4680)."""
 
-from dradriver.cluster.kubelet.health import DeviceReport, Health, HealthCache
+from dradriver.cluster.kubelet.claims.health import DeviceReport, Health, HealthCache
 
 
 class Clock:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from dradriver.cluster.kubelet import claims as claims_module
-from dradriver.cluster.kubelet.claim_records import (
+from dradriver.cluster.kubelet.claims import manager
+from dradriver.cluster.kubelet.claims.claim_records import (
     ClaimRecord,
     DeviceRecord,
     encode_records,
@@ -42,7 +42,7 @@ async def test_a_full_disk_fails_that_prepare_and_calls_no_driver(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     async with lab.registered() as driver:
-        monkeypatch.setattr(claims_module, "write_checkpoint", full)
+        monkeypatch.setattr(manager, "write_checkpoint", full)
         await lab.claim("claim")
         await lab.pod("pod", "claim")
         await lab.event("pod", "FailedPrepareDynamicResources", "No space left on device")

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dradriver.cluster.kubelet.container_state import ContainerState, Stage
-from dradriver.cluster.kubelet.pod_plan import PodFacts, Step, next_step, plan_containers
+from dradriver.cluster.kubelet.pods.container_state import ContainerState, Stage
+from dradriver.cluster.kubelet.pods.pod_plan import PodFacts, Step, next_step, plan_containers
 from dradriver.model.core.workload import Container, PodSpec
 
 IDLE = PodFacts(

@@ -12,15 +12,15 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from dradriver.cluster.kubelet.claim_records import (
+from dradriver.cluster.kubelet.claims.claim_records import (
     ClaimRecord,
     DeviceRecord,
     encode_records,
     load_records,
     write_checkpoint,
 )
-from dradriver.cluster.kubelet.plugin import ClaimRef, ClaimResult, Plugin
-from dradriver.cluster.kubelet.pod_types import NodePod
+from dradriver.cluster.kubelet.plugins.plugin import ClaimRef, ClaimResult, Plugin
+from dradriver.cluster.kubelet.pods.pod_types import NodePod
 from dradriver.errors import DraError
 from dradriver.kube import CLAIMS, Client
 from dradriver.model.core.workload import Container, PodClaim

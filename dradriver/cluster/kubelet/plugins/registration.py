@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 
 import grpc
 
-from dradriver.cluster.kubelet.plugin import CHANNEL_OPTIONS
-from dradriver.cluster.kubelet.plugin_store import PluginStore
-from dradriver.cluster.kubelet.services import choose_services
+from dradriver.cluster.kubelet.plugins.plugin import CHANNEL_OPTIONS
+from dradriver.cluster.kubelet.plugins.plugin_store import PluginStore
+from dradriver.cluster.kubelet.plugins.services import choose_services
 from dradriver.errors import DraError
 from dradriver.wire import registration_v1
 from dradriver.wire.stubs import registration_v1_grpc

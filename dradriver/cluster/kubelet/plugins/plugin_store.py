@@ -5,9 +5,9 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from dradriver.cluster.kubelet.health import HealthCache
-from dradriver.cluster.kubelet.plugin import Plugin
-from dradriver.cluster.kubelet.services import choose_services
+from dradriver.cluster.kubelet.claims.health import HealthCache
+from dradriver.cluster.kubelet.plugins.plugin import Plugin
+from dradriver.cluster.kubelet.plugins.services import choose_services
 from dradriver.errors import DraError
 
 __all__ = ["NotRegisteredError", "PluginStore"]

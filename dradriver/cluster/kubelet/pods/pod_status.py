@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from dradriver.cluster.kubelet.container_state import ContainerState, Stage
-from dradriver.cluster.kubelet.pod_plan import ContainerPlan, policy_of, restarts
-from dradriver.cluster.kubelet.pod_types import NodePod
+from dradriver.cluster.kubelet.pods.container_state import ContainerState, Stage
+from dradriver.cluster.kubelet.pods.pod_plan import ContainerPlan, policy_of, restarts
+from dradriver.cluster.kubelet.pods.pod_types import NodePod
 from dradriver.model.core.workload import Container, PodSpec
 from dradriver.model.encoding.codec import rfc3339
 

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from dradriver.cluster.kubelet.container_state import ContainerState
-from dradriver.cluster.kubelet.expansion import argv_of, env_of
-from dradriver.cluster.kubelet.pod_types import NodePod
+from dradriver.cluster.kubelet.pods.container_state import ContainerState
+from dradriver.cluster.kubelet.pods.expansion import argv_of, env_of
+from dradriver.cluster.kubelet.pods.pod_types import NodePod
 from dradriver.cluster.runtime import Container as Started
 from dradriver.cluster.runtime import ContainerSpec, ContainerStartError, Runtime
 from dradriver.model.core.workload import Container

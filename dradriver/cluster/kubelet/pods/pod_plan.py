@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from dradriver.cluster.kubelet.container_state import ContainerState, Stage
+from dradriver.cluster.kubelet.pods.container_state import ContainerState, Stage
 from dradriver.model.core.workload import Container, PodSpec
 
 __all__ = ["ContainerPlan", "PodFacts", "Step", "next_step", "plan_containers", "restarts"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from dradriver.cluster.kubelet.plugin import ClaimRef
+from dradriver.cluster.kubelet.plugins.plugin import ClaimRef
 
 __all__ = ["ClaimRecord", "DeviceRecord", "encode_records", "load_records", "write_checkpoint"]
 

@@ -4,12 +4,12 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 
-from dradriver.cluster.kubelet.container_runner import remove_folders
-from dradriver.cluster.kubelet.container_state import Stage
-from dradriver.cluster.kubelet.logs import read_log
-from dradriver.cluster.kubelet.plugin_store import NotRegisteredError
-from dradriver.cluster.kubelet.pod_types import NodePod
-from dradriver.cluster.kubelet.pod_worker import NodeTools, PodWorker
+from dradriver.cluster.kubelet.plugins.plugin_store import NotRegisteredError
+from dradriver.cluster.kubelet.pods.container_runner import remove_folders
+from dradriver.cluster.kubelet.pods.container_state import Stage
+from dradriver.cluster.kubelet.pods.logs import read_log
+from dradriver.cluster.kubelet.pods.pod_types import NodePod
+from dradriver.cluster.kubelet.pods.pod_worker import NodeTools, PodWorker
 from dradriver.errors import DraError, NotFoundError, UsageError
 from dradriver.kube import PODS, Cache
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from dradriver.cluster.kubelet.claims import ClaimManager
-from dradriver.cluster.kubelet.health import Health, HealthCache, merged
-from dradriver.cluster.kubelet.pod_types import NodePod
+from dradriver.cluster.kubelet.claims.health import Health, HealthCache, merged
+from dradriver.cluster.kubelet.claims.manager import ClaimManager
+from dradriver.cluster.kubelet.pods.pod_types import NodePod
 from dradriver.model.core.workload import Container
 from dradriver.model.names import base_request
 

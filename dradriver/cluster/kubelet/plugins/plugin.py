@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import grpc
 
-from dradriver.cluster.kubelet.health import DeviceReport, HealthCache
-from dradriver.cluster.kubelet.services import DRA_V1, HEALTH_V1, Services
+from dradriver.cluster.kubelet.claims.health import DeviceReport, HealthCache
+from dradriver.cluster.kubelet.plugins.services import DRA_V1, HEALTH_V1, Services
 from dradriver.errors import DraError
 from dradriver.wire import dra_v1, dra_v1beta1, health_v1, health_v1alpha1
 from dradriver.wire.stubs import dra_v1_grpc, dra_v1beta1_grpc, health_v1_grpc, health_v1alpha1_grpc

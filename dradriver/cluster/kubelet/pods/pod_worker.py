@@ -10,14 +10,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from dradriver.cluster.kubelet.claims import ClaimManager
-from dradriver.cluster.kubelet.container_runner import ContainerRunner
-from dradriver.cluster.kubelet.health import HealthCache
-from dradriver.cluster.kubelet.plugin_store import NotRegisteredError
-from dradriver.cluster.kubelet.pod_plan import ContainerPlan, PodFacts, Step, next_step, plan_containers
-from dradriver.cluster.kubelet.pod_status import pod_status
-from dradriver.cluster.kubelet.pod_types import NodePod
-from dradriver.cluster.kubelet.resource_status import resource_statuses
+from dradriver.cluster.kubelet.claims.health import HealthCache
+from dradriver.cluster.kubelet.claims.manager import ClaimManager
+from dradriver.cluster.kubelet.claims.resource_status import resource_statuses
+from dradriver.cluster.kubelet.plugins.plugin_store import NotRegisteredError
+from dradriver.cluster.kubelet.pods.container_runner import ContainerRunner
+from dradriver.cluster.kubelet.pods.pod_plan import ContainerPlan, PodFacts, Step, next_step, plan_containers
+from dradriver.cluster.kubelet.pods.pod_status import pod_status
+from dradriver.cluster.kubelet.pods.pod_types import NodePod
 from dradriver.cluster.kubelet.timings import Timings
 from dradriver.cluster.runtime import ContainerStartError, Runtime
 from dradriver.errors import DraError
