@@ -4,11 +4,11 @@ import click
 
 from dradriver.cli import new, node, run, up, webhook
 from dradriver.cli.demonstration import demo
-from dradriver.cli.errors import ErrorGroup
 from dradriver.cli.explanation import explain
 from dradriver.cli.get import get
 from dradriver.cli.selector import cel
 from dradriver.cli.simulation import simulate
+from dradriver.cli.terminal.errors import ErrorGroup
 from dradriver.cli.validation import validate
 from dradriver.cli.withdraw import withdraw
 

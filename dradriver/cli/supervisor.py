@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from dradriver.cli.errors import USAGE
+from dradriver.cli.terminal.errors import USAGE
 from dradriver.errors import DraError
 
 __all__ = ["DriverProcess", "Supervisor", "how_it_ended", "last_lines"]

@@ -13,8 +13,8 @@ import click
 import yaml
 
 from dradriver.allocator import MAX_STEPS, ORDERED, ORDERS
-from dradriver.cli.output import progress_console
 from dradriver.cli.supervisor import DriverProcess, Supervisor
+from dradriver.cli.terminal.output import progress_console
 from dradriver.control.extended import ScoringStrategy
 from dradriver.driver import PoolDriver
 from dradriver.driver.named import name_of

@@ -14,8 +14,8 @@ from rich.text import Text
 
 from dradriver.cli.demonstration.shows import SHOWS
 from dradriver.cli.demonstration.story import Story
-from dradriver.cli.output import console
 from dradriver.cli.supervisor import Supervisor
+from dradriver.cli.terminal.output import console
 from dradriver.cli.up import RUNTIMES, driver_processes
 
 __all__ = ["demo"]

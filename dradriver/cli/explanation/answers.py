@@ -11,7 +11,7 @@ from dradriver.cli.explanation.nodes import Asked, NodeGroup, node_groups
 from dradriver.cli.explanation.prepares import prepare_failure, with_failure
 from dradriver.cli.explanation.report import Explanation
 from dradriver.cli.get.why import why_pending
-from dradriver.cli.progress import Progress
+from dradriver.cli.terminal.progress import Progress
 from dradriver.cli.world import Need, World, pod_need
 from dradriver.control.extended import amounts_of, completed
 from dradriver.control.scheduler.binding_conditions import Patience

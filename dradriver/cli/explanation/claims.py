@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal, TypeAlias
 
-from dradriver.cli.output import age
+from dradriver.cli.terminal.output import age
 from dradriver.control.scheduler.binding_conditions import Patience, Readiness, Unready, readiness
 from dradriver.model.encoding.codec import rfc3339
 from dradriver.model.resource.claim import DeviceId, ResourceClaim

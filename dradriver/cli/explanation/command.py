@@ -10,7 +10,7 @@ import click
 from dradriver.cli.attempt import Settings, settings_options
 from dradriver.cli.explanation.answers import Question, explain_claim, explain_pod
 from dradriver.cli.explanation.report import Explanation
-from dradriver.cli.output import document, output_option, prose
+from dradriver.cli.terminal.output import document, output_option, prose
 from dradriver.cli.world import WorldSource, world_options
 from dradriver.control.scheduler.binding_conditions import BINDING_TIMEOUT, Patience
 

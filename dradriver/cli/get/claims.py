@@ -10,7 +10,7 @@ from dradriver.cli.cluster_access import Access, cluster_options, with_client
 from dradriver.cli.get.pod_events import with_events
 from dradriver.cli.get.show import View, namespace_options
 from dradriver.cli.get.why import why_pending
-from dradriver.cli.output import age, output_option
+from dradriver.cli.terminal.output import age, output_option
 from dradriver.cli.world import list_typed
 from dradriver.kube import CLAIMS, PODS, Client, Forbidden
 from dradriver.model.core.workload import Pod

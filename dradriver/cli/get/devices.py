@@ -8,7 +8,7 @@ from dradriver.allocator import InUse, Inventory
 from dradriver.cli.cluster_access import Access, cluster_options, with_client
 from dradriver.cli.get.pools import nodes_of
 from dradriver.cli.get.show import show_rows
-from dradriver.cli.output import wide_output_option
+from dradriver.cli.terminal.output import wide_output_option
 from dradriver.cli.world import list_if_allowed, list_typed
 from dradriver.kube import CLAIMS, SLICES, TAINT_RULES, Client
 from dradriver.model.resource.claim import ResourceClaim

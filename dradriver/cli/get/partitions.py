@@ -6,8 +6,8 @@ import click
 
 from dradriver.allocator import Inventory
 from dradriver.allocator import Node as AllocationNode
-from dradriver.cli.output import document, output_option, prose
 from dradriver.cli.partitions import CounterSetUse, counter_set_uses, drawing
+from dradriver.cli.terminal.output import document, output_option, prose
 from dradriver.cli.world import World, WorldSource, allocation_node, world_options
 from dradriver.errors import NotFoundError
 

@@ -9,7 +9,7 @@ from dradriver.cli.get.pod_events import with_events
 from dradriver.cli.get.pod_summary import pod_summary
 from dradriver.cli.get.show import View, namespace_options
 from dradriver.cli.get.why import why_pending
-from dradriver.cli.output import age, output_option
+from dradriver.cli.terminal.output import age, output_option
 from dradriver.kube import PODS
 from dradriver.model.core.workload import Pod
 

@@ -7,7 +7,7 @@ import click
 from dradriver.allocator import InUse, Inventory
 from dradriver.cli.cluster_access import Access, cluster_options, with_client
 from dradriver.cli.get.show import show_rows
-from dradriver.cli.output import output_option
+from dradriver.cli.terminal.output import output_option
 from dradriver.cli.world import list_typed
 from dradriver.kube import CLAIMS, SLICES, Client
 from dradriver.model.resource.claim import ResourceClaim

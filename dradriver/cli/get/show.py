@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from dradriver.cli.cluster_access import Access, with_client
-from dradriver.cli.output import document, table
+from dradriver.cli.terminal.output import document, table
 from dradriver.cli.world import list_typed
 from dradriver.kube import Client, Resource
 

@@ -6,7 +6,7 @@ import click
 
 from dradriver.cli.cluster_access import Access, cluster_options
 from dradriver.cli.get.show import View
-from dradriver.cli.output import age, output_option
+from dradriver.cli.terminal.output import age, output_option
 from dradriver.kube import SLICES
 from dradriver.model.resource.slices import ResourceSlice
 

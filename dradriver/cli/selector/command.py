@@ -8,10 +8,10 @@ from dradriver.allocator import Inventory
 from dradriver.cel import CelError, CompileError, Selector
 from dradriver.cel.evaluate import cost, steps
 from dradriver.cli.cluster_access import Access, cluster_options, with_client
-from dradriver.cli.errors import FAILED
 from dradriver.cli.files import file_options, read_sound_files
-from dradriver.cli.output import document, output_option, table
 from dradriver.cli.selector.trial import Trial, pointed, try_on
+from dradriver.cli.terminal.errors import FAILED
+from dradriver.cli.terminal.output import document, output_option, table
 from dradriver.cli.world import list_typed, read_world
 from dradriver.errors import NotFoundError
 from dradriver.kube import SLICES, Client

@@ -7,13 +7,13 @@ import click
 
 from dradriver.allocator import Inventory
 from dradriver.cli.attempt import Settings, settings_options
-from dradriver.cli.errors import FAILED
 from dradriver.cli.files import file_options, read_sound_files
-from dradriver.cli.output import document, output_option, prose
 from dradriver.cli.partitions import counter_set_uses, drawing
-from dradriver.cli.progress import Progress
 from dradriver.cli.simulation.report import Report
 from dradriver.cli.simulation.run import Simulation
+from dradriver.cli.terminal.errors import FAILED
+from dradriver.cli.terminal.output import document, output_option, prose
+from dradriver.cli.terminal.progress import Progress
 from dradriver.cli.world import World, loading, needs, read_world
 from dradriver.errors import UsageError
 

@@ -6,10 +6,10 @@ from typing import Final
 import click
 
 from dradriver.admission import Known, known_configs, mistakes_in
-from dradriver.cli.errors import FAILED
 from dradriver.cli.files import Document, Reading, file_options, read_files
-from dradriver.cli.output import document as print_document
-from dradriver.cli.output import output_option
+from dradriver.cli.terminal.errors import FAILED
+from dradriver.cli.terminal.output import document as print_document
+from dradriver.cli.terminal.output import output_option
 from dradriver.cli.validation.cdi import check_cdi
 from dradriver.cli.validation.extended import extended_warnings
 from dradriver.cli.validation.findings import Finding, problems_of

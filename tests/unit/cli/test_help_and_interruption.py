@@ -8,8 +8,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from dradriver.cli.errors import INTERRUPTED, ErrorGroup
 from dradriver.cli.main import main as root
+from dradriver.cli.terminal.errors import INTERRUPTED, ErrorGroup
 
 
 def groups() -> list[click.Group]:

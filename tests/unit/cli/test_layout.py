@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dradriver.cli.layout import table_lines, wrapped
+from dradriver.cli.terminal.layout import table_lines, wrapped
 
 names = st.text("abcdefg0123456789-./=", min_size=1, max_size=30)
 cells = st.lists(names, min_size=1, max_size=5).map(" ".join) | st.lists(names, min_size=1).map(",".join)

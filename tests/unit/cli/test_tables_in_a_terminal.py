@@ -9,7 +9,6 @@ import pytest
 from click.testing import Result
 
 import dradriver as dra
-from dradriver.cli import output
 from dradriver.cli.get.claims import COLUMNS as CLAIM_COLUMNS
 from dradriver.cli.get.claims import _row as claim_row
 from dradriver.cli.get.devices import COLUMNS as DEVICE_COLUMNS
@@ -21,7 +20,8 @@ from dradriver.cli.get.pools import pool_rows
 from dradriver.cli.get.show import show_rows
 from dradriver.cli.get.slices import COLUMNS as SLICE_COLUMNS
 from dradriver.cli.get.slices import _row as slice_row
-from dradriver.cli.layout import table_lines
+from dradriver.cli.terminal import output
+from dradriver.cli.terminal.layout import table_lines
 from dradriver.model.encoding.codec import from_builtins
 from dradriver.model.resource.slices import ResourceSlice
 from dradriver.testing import Harness

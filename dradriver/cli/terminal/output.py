@@ -11,7 +11,7 @@ import click
 import yaml
 from rich.console import Console
 
-from dradriver.cli.layout import table_lines, wrapped
+from dradriver.cli.terminal.layout import table_lines, wrapped
 
 __all__ = [
     "age",
