@@ -1,4 +1,4 @@
-"""What is written to `claim_status.devices`, and what happens when it can't be."""
+"""What is written to `status.devices`, and what happens when it can't be."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -129,7 +129,7 @@ async def test_a_server_that_drops_the_entries_is_named_its_gate(
     writer = StatusWriter(api, DRIVER, Metrics(DRIVER), NODE, refused.put_nowait)
     task = asyncio.create_task(writer.run())
     writer.want(record(claim, **DATA))
-    assert "drops claim_status.devices (DRAResourceClaimDeviceStatus)" in await refused.get()
+    assert "drops status.devices (DRAResourceClaimDeviceStatus)" in await refused.get()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
