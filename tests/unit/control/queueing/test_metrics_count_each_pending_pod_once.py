@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from dradriver.control.runtime.actions import Step, Then
-from tests.unit.control.test_what_wakes_a_waiting_pod import WAITING, Cluster
+from tests.unit.control.queueing.test_queueing_hints import WAITING, Cluster
 
 REF = WAITING.ref
 
