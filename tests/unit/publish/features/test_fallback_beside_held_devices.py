@@ -15,7 +15,7 @@ from dradriver.model.resource.device import Device
 from dradriver.model.resource.pool import Pool
 from dradriver.publish import PoolState, sync
 from tests.unit.publish.conftest import Reports, a_world
-from tests.unit.publish.test_publisher_holds_back_changes_of_devices_in_use import Claims
+from tests.unit.publish.holds.test_pinned_changes import Claims
 
 GATE = "DRAPartitionableDevices"
 
