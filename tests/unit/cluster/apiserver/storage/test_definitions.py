@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.apiserver_suite import APPLY, MERGE, Api
-from tests.unit.cluster.apiserver.test_namespaces_live_and_die import until
+from tests.unit.cluster.apiserver.storage.test_namespaces import until
 
 Json = dict[str, Any]
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.conformance.apiserver_suite import DRA, Api, claim, config_map, pod
-from tests.unit.cluster.apiserver.test_namespaces_live_and_die import until
+from tests.unit.cluster.apiserver.storage.test_namespaces import until
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
