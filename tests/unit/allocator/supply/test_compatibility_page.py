@@ -16,7 +16,7 @@ from dradriver.model.resource.claim import ClaimStatus, ResourceClaim
 from dradriver.model.resource.deviceclass import DeviceClass
 from dradriver.model.resource.slices import ResourceSlice
 
-PAGE = (Path(__file__).parents[3] / "docs/compatibility-groups.md").read_text()
+PAGE = (Path(__file__).parents[4] / "docs/compatibility-groups.md").read_text()
 ON = Features(compatibility_groups=True)
 
 

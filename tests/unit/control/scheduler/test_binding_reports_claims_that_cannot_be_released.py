@@ -13,8 +13,8 @@ from dradriver.kube import CLAIMS, PatchKind
 from dradriver.model.core.workload import Pod, PodCondition
 from dradriver.testing import builders
 from tests.unit.control.conftest import Lab
-from tests.unit.control.extended_pods import pod as extended_pod
 from tests.unit.control.extended.test_special_claims_after_kills import begin, whole
+from tests.unit.control.extended_pods import pod as extended_pod
 
 
 def both_devices(kind: str, name: str) -> Pod:

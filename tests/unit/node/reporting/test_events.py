@@ -144,7 +144,7 @@ async def written(node: Node, times: int) -> None:
 
 
 def test_every_reason_is_documented() -> None:
-    documented = (Path(__file__).parents[3] / "docs/observe.md").read_text()
+    documented = (Path(__file__).parents[4] / "docs/observe.md").read_text()
     assert [reason for reason in get_args(Reason) if f"| `{reason}` |" not in documented] == []
 
 
