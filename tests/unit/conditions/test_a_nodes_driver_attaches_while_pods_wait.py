@@ -1,5 +1,6 @@
 """`NodeBindingDriver`: the node's own devices, attached beside the kubelet; no record, no detach."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -158,6 +159,12 @@ async def test_a_claim_that_a_rebuilt_state_holds_but_that_is_gone_keeps_its_dev
         assert hardware.log == [("attach", "half-0")] * 2
 
 
+async def has_its_turn(plugin: BindingPlugin) -> None:
+    """Waits until the instance publishes and attaches; the other one has stopped by then."""
+    while plugin._binding is None:
+        await asyncio.sleep(0.01)
+
+
 async def test_of_two_processes_in_a_rolling_update_one_attaches(
     lab: Lab, hardware: Hardware, folder: Path
 ) -> None:
@@ -165,8 +172,23 @@ async def test_of_two_processes_in_a_rolling_update_one_attaches(
         await lab.pod("pod-1")
         await lab.bound("pod-1")
         old, hardware.log[:] = list(hardware.log), []
-        async with beside_a_kubelet(lab, hardware, folder, "new"):
+        async with beside_a_kubelet(lab, hardware, folder, "new") as new:
+            await has_its_turn(new)
             await lab.pod("pod-2")
             await lab.bound("pod-2")
         assert old == [("attach", "half-0")]
         assert hardware.log == [("attach", "half-1")]
+
+
+async def test_an_attach_that_a_rolling_update_cuts_off_is_made_by_the_new_process(
+    lab: Lab, hardware: Hardware, folder: Path
+) -> None:
+    async with lab.scheduler(), beside_a_kubelet(lab, hardware, folder, "old"):
+        hardware.open.clear()
+        await lab.pod()
+        await lab.until(lambda _, claims: claims["default/pod-1"].allocation is not None)
+        async with beside_a_kubelet(lab, hardware, folder, "new") as new:
+            await has_its_turn(new)
+            hardware.open.set()
+            await lab.bound()
+        assert hardware.log == [("attach", "half-0")]
