@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from benchmarks.allocator.devices import PLACEHOLDER, mig_node
 from benchmarks.allocator.workloads import COMPUTE, GPUS, SHARES, SLICES_PER_GPU, classes, profile_claim
-from dradriver.allocator import ORDERED, PACKED, Node, Order
+from dradriver.allocator import ORDERED, PACKED, AllocationNode, Order
 from dradriver.allocator.placement import NoNodeFits, Placement, Placer
 from dradriver.model.core.meta import ObjectMeta
 from dradriver.model.resource.claim import ResourceClaim
@@ -78,7 +78,7 @@ class Policy:
         for device_class in classes():
             self.placer.put_class(device_class)
         for name in self.names:
-            self.placer.put_node(Node(name))
+            self.placer.put_node(AllocationNode(name))
             for source in mig_node(GPUS):
                 self.placer.put_slice(_renamed(source, name))
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.report import percentile
-from dradriver.allocator import ORDERED, PACKED, Features, Node
+from dradriver.allocator import ORDERED, PACKED, AllocationNode, Features
 from dradriver.allocator.placement import NoNodeFits, Placer
 from dradriver.model.core.meta import ObjectMeta
 from dradriver.model.encoding.codec import decode
@@ -105,7 +105,7 @@ def _loaded(work: _File, order: str) -> Placer:
     for raw in work.classes:
         placer.put_class(decode(DeviceClass, raw))
     for name in work.nodes:
-        placer.put_node(Node(name))
+        placer.put_node(AllocationNode(name))
         for text in _slices(work, name):
             placer.put_slice(reader.read(text))
     return placer

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from benchmarks.allocator.devices import PLACEHOLDER, mig_node, plain_node
 from benchmarks.allocator.workloads import GPUS, Workload, classes, one_claim, profile_claim
 from benchmarks.report import percentile
-from dradriver.allocator import InUse, Inventory, Node, Order, Refusal, allocate
+from dradriver.allocator import AllocationNode, InUse, Inventory, Order, Refusal, allocate
 from dradriver.model.core.meta import ObjectMeta
 from dradriver.model.resource.claim import ClaimSpec, ResourceClaim
 
@@ -48,7 +48,7 @@ def p99_ms(workload: Workload, order: Order) -> tuple[float, float]:
     def refuse() -> tuple[float, float]:
         start, used = time.perf_counter(), time.process_time()
         try:
-            allocate([claim], inventory, known, InUse(), Node(PLACEHOLDER), order=order)
+            allocate([claim], inventory, known, InUse(), AllocationNode(PLACEHOLDER), order=order)
         except Refusal as refusal:
             if refusal.kind == "node":
                 return time.perf_counter() - start, time.process_time() - used

@@ -25,7 +25,7 @@ from dradriver.allocator.request.selectors import Deriver, Matcher, SelectorProv
 from dradriver.allocator.result import allocations_of
 from dradriver.allocator.supply.devices_in_use import InUse
 from dradriver.allocator.supply.node_supply import Supply, offers_on
-from dradriver.allocator.supply.nodes import Node
+from dradriver.allocator.supply.nodes import AllocationNode
 from dradriver.allocator.supply.order import ORDERED, ORDERS, PACKED, Order
 from dradriver.allocator.supply.pools import Inventory, PooledDevice, PoolView
 from dradriver.model.resource.claim import Allocation, ResourceClaim
@@ -36,6 +36,7 @@ __all__ = [
     "ORDERED",
     "ORDERS",
     "PACKED",
+    "AllocationNode",
     "CelSelectors",
     "Deriver",
     "Features",
@@ -43,7 +44,6 @@ __all__ = [
     "Inventory",
     "Kind",
     "Matcher",
-    "Node",
     "Order",
     "PoolView",
     "PooledDevice",
@@ -67,7 +67,7 @@ def allocate(  # noqa: PLR0913 - the snapshot has this many parts
     inventory: Inventory,
     classes: Mapping[str, DeviceClass],
     in_use: InUse,
-    node: Node,
+    node: AllocationNode,
     *,
     features: Features = _DEFAULTS,
     reporter: Reporter | None = None,

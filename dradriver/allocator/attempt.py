@@ -7,24 +7,24 @@ from dradriver.allocator.explain.refusal import Reporter
 from dradriver.allocator.features import Features
 from dradriver.allocator.request.constraints import constraints_of
 from dradriver.allocator.request.selectors import SelectorProvider
-from dradriver.allocator.request.subrequests import Request, requests_of
-from dradriver.allocator.result import Chosen
-from dradriver.allocator.search.candidates import Filter
+from dradriver.allocator.request.subrequests import ParsedRequest, requests_of
+from dradriver.allocator.result import ChosenDevice
+from dradriver.allocator.search.candidates import CandidateFilter
 from dradriver.allocator.search.plan import Planner
 from dradriver.allocator.search.search import Pick, Search
-from dradriver.allocator.search.state import State
+from dradriver.allocator.search.state import SearchState
 from dradriver.allocator.supply.node_supply import Supply
-from dradriver.allocator.supply.nodes import Node
+from dradriver.allocator.supply.nodes import AllocationNode
 from dradriver.allocator.supply.order import Order, Preference
 from dradriver.allocator.supply.recorded_groups import declared_groups
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.model.resource.deviceclass import DeviceClass
 
-__all__ = ["Found", "Wanted", "attempt", "wanted_by"]
+__all__ = ["ChosenDevices", "WantedClaims", "attempt", "wanted_by"]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedClaims:
     """What a pod wants, read once for all nodes.
 
     Attributes:
@@ -33,7 +33,7 @@ class Wanted:
     """
 
     claims: Sequence[ResourceClaim]
-    requests: Sequence[Request]
+    requests: Sequence[ParsedRequest]
 
     @property
     def expressions(self) -> Iterator[tuple[str, bool]]:
@@ -61,19 +61,19 @@ def wanted_by(
     classes: Mapping[str, DeviceClass],
     features: Features,
     selectors: SelectorProvider,
-) -> Wanted:
+) -> WantedClaims:
     """What the claims of a pod want.
 
     Raises:
         Refusal: of kind `claim`, when no node could ever serve them.
     """
-    wanted = Wanted(claims, requests_of(claims, classes, features, selectors))
+    wanted = WantedClaims(claims, requests_of(claims, classes, features, selectors))
     constraints_of(claims, features)
     return wanted
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ChosenDevices:
     """The devices that serve a pod, by position in the supply."""
 
     supply: Supply
@@ -88,15 +88,15 @@ class Found:
         against = map(sum, zip(*(self.preferences[position] for _, position in self.picks), strict=True))
         return *against, sum(map(self.supply.can_be_had, range(len(self.supply.devices))))
 
-    def chosen(self, features: Features) -> list[Chosen]:
+    def chosen(self, features: Features) -> list[ChosenDevice]:
         """The same with names."""
         return [self._chosen(pick, groups=features.compatibility_groups) for pick in self.picks]
 
-    def _chosen(self, pick: Pick, *, groups: bool) -> Chosen:
+    def _chosen(self, pick: Pick, *, groups: bool) -> ChosenDevice:
         plan, position = pick
         pooled = self.supply.devices[position]
         is_share = self.supply.shared_out[position] is not None
-        return Chosen(
+        return ChosenDevice(
             plan.ask,
             pooled.id,
             pooled.device,
@@ -107,15 +107,15 @@ class Found:
 
 
 def attempt(
-    wanted: Wanted,
+    wanted: WantedClaims,
     supply: Supply,
-    node: Node,
+    node: AllocationNode,
     features: Features,
     *,
     order: Order,
     reporter: Reporter,
     max_steps: int,
-) -> Found:
+) -> ChosenDevices:
     """The first allocation in the order of preference.
 
     Raises:
@@ -123,10 +123,12 @@ def attempt(
     """
     preferences = _arrange(supply, order)
     constraints = constraints_of(wanted.claims, features)
-    state = State(supply, constraints, admin_consumes=order.admin_consumes)
-    planner = Planner(wanted.claims, supply, state, Filter(supply, state, node, features), reporter, node.name)
+    state = SearchState(supply, constraints, admin_consumes=order.admin_consumes)
+    planner = Planner(
+        wanted.claims, supply, state, CandidateFilter(supply, state, node, features), reporter, node.name
+    )
     picks = Search(planner, planner.plans(wanted.requests), reporter, max_steps).run()
-    return Found(supply, picks, preferences)
+    return ChosenDevices(supply, picks, preferences)
 
 
 def _arrange(supply: Supply, order: Order) -> Sequence[Preference]:

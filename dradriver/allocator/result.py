@@ -6,8 +6,8 @@ from datetime import datetime
 from hashlib import sha256
 
 from dradriver.allocator.features import Features
-from dradriver.allocator.request.subrequests import Ask
-from dradriver.allocator.supply.nodes import Node, node_selector
+from dradriver.allocator.request.subrequests import Subrequest
+from dradriver.allocator.supply.nodes import AllocationNode, node_selector
 from dradriver.allocator.supply.recorded_groups import GroupsBySet
 from dradriver.model.names import base_request
 from dradriver.model.quantity import Quantity
@@ -23,11 +23,11 @@ from dradriver.model.resource.device import Device
 from dradriver.model.resource.deviceclass import DeviceClass
 from dradriver.model.resource.slices import ResourceSlice
 
-__all__ = ["Chosen", "allocations_of"]
+__all__ = ["ChosenDevice", "allocations_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenDevice:
     """A device that was chosen for an ask.
 
     Attributes:
@@ -39,7 +39,7 @@ class Chosen:
         groups: its compatibility groups by counter set; none while they are switched off.
     """
 
-    ask: Ask
+    ask: Subrequest
     id: DeviceId
     device: Device
     source: ResourceSlice
@@ -49,8 +49,8 @@ class Chosen:
 
 def allocations_of(
     claims: Sequence[ResourceClaim],
-    picks: Sequence[Chosen],
-    node: Node,
+    picks: Sequence[ChosenDevice],
+    node: AllocationNode,
     features: Features,
     now: datetime | None,
 ) -> dict[str, Allocation]:
@@ -73,8 +73,8 @@ def allocations_of(
 
 def _allocation(
     claim: ResourceClaim,
-    picks: Sequence[Chosen],
-    node: Node,
+    picks: Sequence[ChosenDevice],
+    node: AllocationNode,
     features: Features,
     now: datetime | None,
 ) -> Allocation:
@@ -89,7 +89,7 @@ def _allocation(
     )
 
 
-def _result(chosen: Chosen, features: Features, owner: str, index: int) -> DeviceResult:
+def _result(chosen: ChosenDevice, features: Features, owner: str, index: int) -> DeviceResult:
     ask = chosen.ask
     share_id = None if chosen.consumed is None else _share_id(owner, index, chosen.id)
     conditions = features.binding_conditions
@@ -125,7 +125,7 @@ def _share_id(owner: str, index: int, device: DeviceId) -> str:
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
-def _config(claim: ResourceClaim, picks: Sequence[Chosen]) -> Iterator[AllocationConfig]:
+def _config(claim: ResourceClaim, picks: Sequence[ChosenDevice]) -> Iterator[AllocationConfig]:
     """Configuration of the classes in the order of the requests, then of the claim, as far as it applies.
 
     Each class comes once, with all requests that use it. What covers every request says so by naming none.

@@ -17,7 +17,7 @@ from typing import Final, Self, TypeVar
 
 import msgspec
 
-from dradriver.allocator import Features, InUse, Inventory, Node, allocate
+from dradriver.allocator import AllocationNode, Features, InUse, Inventory, allocate
 from dradriver.driver import Config, Driver
 from dradriver.model.cdi import CdiSpec, ContainerEdits
 from dradriver.model.core.meta import ObjectMeta
@@ -83,7 +83,7 @@ class Harness:
         self._make = make
         self._temporary = tempfile.TemporaryDirectory(prefix="dradriver-") if directory is None else None
         self._directory = directory or Path(self._temporary.name if self._temporary else "")
-        self._node = Node(node)
+        self._node = AllocationNode(node)
         self._classes = {each.metadata.name: each for each in classes}
         self._runner = asyncio.Runner()
         self._boot = str(uuid.uuid4())

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from dradriver.allocator import Features, InUse, Inventory, Node, Refusal, allocate
+from dradriver.allocator import AllocationNode, Features, InUse, Inventory, Refusal, allocate
 from dradriver.model.resource.claim import Allocation
 from tests.conformance.allocator_suite import AllocatorSuite, Refused, Situation
 
@@ -15,7 +15,7 @@ class TestOurAllocator(AllocatorSuite):
                 Inventory.of(situation.slices),
                 situation.classes,
                 InUse.of(situation.others),
-                Node(situation.node, situation.labels),
+                AllocationNode(situation.node, situation.labels),
                 features=Features.of_gates(situation.gates),
             )
         except Refusal as refusal:

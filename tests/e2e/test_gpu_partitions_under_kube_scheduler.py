@@ -14,7 +14,7 @@ import msgspec
 import pytest
 import yaml
 
-from dradriver.allocator import InUse, Inventory, Node, Refusal, allocate
+from dradriver.allocator import AllocationNode, InUse, Inventory, Refusal, allocate
 from dradriver.kube import (
     CLAIMS,
     CLASSES,
@@ -117,7 +117,7 @@ def ours(
     """The devices that our allocator gives."""
     held = InUse.of(allocated.values())
     try:
-        found = allocate([claim], Inventory.of(slices), classes(), held, Node(NODE))
+        found = allocate([claim], Inventory.of(slices), classes(), held, AllocationNode(NODE))
     except Refusal:
         return None
     return [result.device for result in found[claim.metadata.uid].devices.results]

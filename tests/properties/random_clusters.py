@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from dradriver.allocator import Features, InUse, Inventory, Node, Order, Refusal, allocate
+from dradriver.allocator import AllocationNode, Features, InUse, Inventory, Order, Refusal, allocate
 from dradriver.allocator.attempt import attempt, wanted_by
 from dradriver.allocator.explain.refusal import Reporter
 from dradriver.allocator.placement import Placement, Placer
@@ -38,7 +38,7 @@ class Cluster:
     seed: int
     order: Order
     kind: str = "anything"
-    nodes: dict[str, Node] = field(default_factory=dict)
+    nodes: dict[str, AllocationNode] = field(default_factory=dict)
     slices: dict[str, ResourceSlice] = field(default_factory=dict)
     claims: dict[str, ResourceClaim] = field(default_factory=dict)
     pods: list[list[ResourceClaim]] = field(default_factory=list)
@@ -135,7 +135,7 @@ class Cluster:
     def _put_node(self, name: str) -> None:
         labels = {"zone": self.chance.choice("aab"), "kubernetes.io/hostname": name}
         declared = frozenset(["DRAOptionalNodeOperations"] if self.chance.random() < 0.8 else [])
-        self.nodes[name] = Node(name, labels, declared)
+        self.nodes[name] = AllocationNode(name, labels, declared)
         self.placer.put_node(self.nodes[name])
 
     def _publish(self, node: str, *, fully: bool) -> None:

@@ -3,16 +3,16 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dradriver.allocator import Features, InUse, Inventory, Node
-from dradriver.allocator.search.state import State, Use
+from dradriver.allocator import AllocationNode, Features, InUse, Inventory
+from dradriver.allocator.search.state import SearchState, SubrequestUse
 from dradriver.allocator.supply.node_supply import Supply, offers_on
 from dradriver.model.resource.slices import ResourceSlice
 from tests.properties.test_search_agrees_with_brute_force import cards, pools
 
-USE = Use(mark=1, excludes=-1, constraints=())
+USE = SubrequestUse(mark=1, excludes=-1, constraints=())
 
 
-def snapshot(state: State) -> object:
+def snapshot(state: SearchState) -> object:
     return (
         state.left[:],
         state.joined[:],
@@ -27,8 +27,8 @@ def snapshot(state: State) -> object:
 @given(st.one_of(cards("pool"), pools("pool")), st.lists(st.integers(0, 20), max_size=12))
 def test_giving_back_undoes_taking(slices: list[ResourceSlice], tries: list[int]) -> None:
     features = Features(compatibility_groups=True)
-    supply = Supply(offers_on(Node("node-1"), Inventory.of(slices), InUse(), features), features)
-    state = State(supply, [])
+    supply = Supply(offers_on(AllocationNode("node-1"), Inventory.of(slices), InUse(), features), features)
+    state = SearchState(supply, [])
     steps = []
     for number in tries:
         device = number % len(supply.devices)

@@ -7,25 +7,32 @@ verdict is a handful of operations on bits. It is the search's own, which `tests
 
 from collections.abc import Sequence
 
-from dradriver.allocator.attempt import Wanted
+from dradriver.allocator.attempt import WantedClaims
 from dradriver.allocator.features import Features
-from dradriver.allocator.placement.claim_shapes import REFUSED, Choice, Fits, PlainAsk, Verdict, View
-from dradriver.allocator.placement.node_signature import Stock
+from dradriver.allocator.placement.claim_shapes import (
+    REFUSED,
+    ClassChoice,
+    PlainSubrequest,
+    ShapeFits,
+    ShapeView,
+    Verdict,
+)
+from dradriver.allocator.placement.node_signature import NodeSignature
 from dradriver.allocator.placement.pools import NodePool
-from dradriver.allocator.request.subrequests import Ask
-from dradriver.allocator.search.candidates import Candidates, Filter
+from dradriver.allocator.request.subrequests import Subrequest
+from dradriver.allocator.search.candidates import CandidateFilter, Candidates
 from dradriver.allocator.search.packing import LONE
-from dradriver.allocator.search.state import State
+from dradriver.allocator.search.state import SearchState
 from dradriver.allocator.supply.devices_in_use import PoolUse
 from dradriver.allocator.supply.node_supply import Supply
-from dradriver.allocator.supply.nodes import Node
+from dradriver.allocator.supply.nodes import AllocationNode
 from dradriver.allocator.supply.order import Order, Preference
 from dradriver.model.resource.claim import MAX_RESULTS
 
 __all__ = ["plain_verdict", "view_of"]
 
 
-def view_of(wanted: Wanted, stock: Stock, node: Node, features: Features) -> View:
+def view_of(wanted: WantedClaims, stock: NodeSignature, node: AllocationNode, features: Features) -> ShapeView:
     """A wish as nodes of a stock see it, in whatever state they are.
 
     Args:
@@ -35,21 +42,23 @@ def view_of(wanted: Wanted, stock: Stock, node: Node, features: Features) -> Vie
         features: what is switched on.
     """
     supply = Supply(((seen, PoolUse()) for seen in stock.seen), features)
-    filter_ = Filter(supply, State(supply, ()), node, features)
+    filter_ = CandidateFilter(supply, SearchState(supply, ()), node, features)
     asked = [(ask, filter_.candidates(ask)) for request in wanted.requests for ask in request.alternatives]
     if wanted.derived or any(found.errors for _, found in asked):
-        return View(None, fails=True)
+        return ShapeView(None, fails=True)
     if (
         stock.shared
         or len(wanted.requests) != 1
         or any(claim.spec.devices.constraints for claim in wanted.claims)
     ):
-        return View(None, fails=False)
+        return ShapeView(None, fails=False)
     asks = [_plain_ask(ask, found, supply, stock) for ask, found in asked]
-    return View(None if None in asks else tuple(ask for ask in asks if ask is not None), fails=False)
+    return ShapeView(None if None in asks else tuple(ask for ask in asks if ask is not None), fails=False)
 
 
-def _plain_ask(ask: Ask, found: Candidates, supply: Supply, stock: Stock) -> PlainAsk | None:
+def _plain_ask(
+    ask: Subrequest, found: Candidates, supply: Supply, stock: NodeSignature
+) -> PlainSubrequest | None:
     if ask.count is None or ask.admin or ask.count > MAX_RESULTS:
         return None
     candidates = [0] * len(stock.examples)
@@ -61,10 +70,10 @@ def _plain_ask(ask: Ask, found: Candidates, supply: Supply, stock: Stock) -> Pla
         if mask & blueprint.shareable or (ask.count > 1 and mask & ~blueprint.loners):
             return None
     late = tuple(mask & blueprint.binding for mask, blueprint in zip(candidates, blueprints, strict=True))
-    return PlainAsk(ask, ask.count, tuple(candidates), late)
+    return PlainSubrequest(ask, ask.count, tuple(candidates), late)
 
 
-def plain_verdict(asks: Sequence[PlainAsk], pools: Sequence[NodePool], order: Order) -> Verdict:
+def plain_verdict(asks: Sequence[PlainSubrequest], pools: Sequence[NodePool], order: Order) -> Verdict:
     """The verdict for a node with these pools."""
     for ask in asks:
         free = [mask & pool.free for mask, pool in zip(ask.candidates, pools, strict=True)]
@@ -82,7 +91,7 @@ def plain_verdict(asks: Sequence[PlainAsk], pools: Sequence[NodePool], order: Or
         if len(found) == ask.count:
             if order.prefers is not None:
                 rating = *rating, sum(pool.free.bit_count() for pool in pools)
-            return Fits(rating, tuple([Choice(ask.ask, pool, device) for pool, device in found]))
+            return ShapeFits(rating, tuple([ClassChoice(ask.ask, pool, device) for pool, device in found]))
     return REFUSED
 
 
@@ -98,7 +107,7 @@ def _first(free: Sequence[int], count: int) -> list[tuple[int, int]]:
 
 
 def _cheapest(
-    free: Sequence[int], ask: PlainAsk, pools: Sequence[NodePool]
+    free: Sequence[int], ask: PlainSubrequest, pools: Sequence[NodePool]
 ) -> tuple[list[tuple[int, int]], Preference]:
     """The device that is preferred, and what is against it."""
     best: tuple[Preference, int, int] | None = None

@@ -10,18 +10,28 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final, TypeAlias
 
-from dradriver.allocator.attempt import Wanted
+from dradriver.allocator.attempt import WantedClaims
 from dradriver.allocator.placement.classes import Classes, NodeClass
-from dradriver.allocator.request.subrequests import Ask
+from dradriver.allocator.request.subrequests import Subrequest
 from dradriver.allocator.supply.order import Preference
 from dradriver.allocator.supply.pools import PooledDevice
 from dradriver.model.quantity import Quantity
 
-__all__ = ["FAULTY", "REFUSED", "UNDECIDED", "Choice", "Fits", "PlainAsk", "Verdict", "View", "Wish"]
+__all__ = [
+    "FAULTY",
+    "REFUSED",
+    "UNDECIDED",
+    "ClaimShape",
+    "ClassChoice",
+    "PlainSubrequest",
+    "ShapeFits",
+    "ShapeView",
+    "Verdict",
+]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ClassChoice:
     """A device that would be chosen on any node of a class.
 
     Attributes:
@@ -32,7 +42,7 @@ class Choice:
         consumed: what a share takes of its capacities; None when it is taken as a whole.
     """
 
-    ask: Ask
+    ask: Subrequest
     pool: int
     device: int
     shared: PooledDevice | None = None
@@ -40,7 +50,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Fits:
+class ShapeFits:
     """The wish can be had.
 
     Attributes:
@@ -49,11 +59,11 @@ class Fits:
     """
 
     rating: Preference
-    choices: tuple[Choice, ...]
+    choices: tuple[ClassChoice, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class PlainAsk:
+class PlainSubrequest:
     """An alternative of the only request of a pod without constraints, as nodes of one stock see it.
 
     Attributes:
@@ -63,14 +73,14 @@ class PlainAsk:
         late: per pool those of them with binding conditions.
     """
 
-    ask: Ask
+    ask: Subrequest
     count: int
     candidates: tuple[int, ...]
     late: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ShapeView:
     """A wish as nodes of one stock see it.
 
     Attributes:
@@ -78,7 +88,7 @@ class View:
         fails: whether a selector, or what else is computed of a device, may fail on one of theirs.
     """
 
-    plain: tuple[PlainAsk, ...] | None
+    plain: tuple[PlainSubrequest, ...] | None
     fails: bool
 
 
@@ -87,13 +97,13 @@ UNDECIDED: Final = "undecided"
 FAULTY: Final = "faulty"
 """Something is wrong with the claims, as is found out on this node."""
 
-Verdict: TypeAlias = Fits | str
+Verdict: TypeAlias = ShapeFits | str
 
 _VERDICTS: Final = 100_000
 _SLACK: Final = 1000
 
 
-class Wish:
+class ClaimShape:
     """What some pods want.
 
     Attributes:
@@ -102,9 +112,11 @@ class Wish:
         undecided: the classes for which there is no verdict.
     """
 
-    def __init__(self, wanted: Wanted, judge: Callable[["Wish", NodeClass], Verdict], *, rates: bool) -> None:
+    def __init__(
+        self, wanted: WantedClaims, judge: Callable[["ClaimShape", NodeClass], Verdict], *, rates: bool
+    ) -> None:
         self.wanted = wanted
-        self.views: dict[int, View] = {}
+        self.views: dict[int, ShapeView] = {}
         self.undecided: set[NodeClass] = set()
         self._judge = judge
         self._rates = rates
@@ -187,5 +199,5 @@ class Wish:
             verdict = self.verdict(alike)
             if verdict is REFUSED or verdict is UNDECIDED:
                 return
-            rating = verdict.rating if isinstance(verdict, Fits) else ()
+            rating = verdict.rating if isinstance(verdict, ShapeFits) else ()
         heappush(self._heap, (rating, alike.first, alike.number, alike))

@@ -3,24 +3,32 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dradriver.allocator.attempt import Found, attempt
+from dradriver.allocator.attempt import ChosenDevices, attempt
 from dradriver.allocator.explain.refusal import Refusal, Reporter
 from dradriver.allocator.features import Features
 from dradriver.allocator.placement.bitset_fit import plain_verdict, view_of
-from dradriver.allocator.placement.claim_shapes import FAULTY, REFUSED, UNDECIDED, Choice, Fits, Verdict, Wish
+from dradriver.allocator.placement.claim_shapes import (
+    FAULTY,
+    REFUSED,
+    UNDECIDED,
+    ClaimShape,
+    ClassChoice,
+    ShapeFits,
+    Verdict,
+)
 from dradriver.allocator.placement.classes import NodeClass
-from dradriver.allocator.placement.fleet import Fleet, Member
-from dradriver.allocator.placement.node_signature import SharedPool, Stock
+from dradriver.allocator.placement.fleet import Fleet, FleetNode
+from dradriver.allocator.placement.node_signature import NodeSignature, SharedPool
 from dradriver.allocator.supply.node_supply import Offer, Supply
 from dradriver.allocator.supply.order import Order
 
-__all__ = ["Judge"]
+__all__ = ["ClassEvaluator"]
 
 _SILENT = Reporter()
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
+class ClassEvaluator:
     """Holds wishes against classes of nodes.
 
     Attributes:
@@ -35,7 +43,7 @@ class Judge:
     order: Order
     max_steps: int
 
-    def __call__(self, wish: Wish, alike: NodeClass) -> Verdict:
+    def __call__(self, wish: ClaimShape, alike: NodeClass) -> Verdict:
         """The verdict for all nodes of the class."""
         member = self.fleet.members[alike.first]
         stock = alike.stock
@@ -50,7 +58,7 @@ class Judge:
             return plain_verdict(plain, pools, self.order)
         return self._searched(wish, member, stock)
 
-    def _searched(self, wish: Wish, member: Member, stock: Stock) -> Verdict:
+    def _searched(self, wish: ClaimShape, member: FleetNode, stock: NodeSignature) -> Verdict:
         try:
             found = attempt(
                 wish.wanted,
@@ -63,9 +71,9 @@ class Judge:
             )
         except Refusal as refusal:
             return {"claim": FAULTY, "undecided": UNDECIDED}.get(refusal.kind, REFUSED)
-        return Fits(found.rating, tuple(self._choices(found, stock)))
+        return ShapeFits(found.rating, tuple(self._choices(found, stock)))
 
-    def _offers(self, member: Member, stock: Stock) -> Iterator[Offer]:
+    def _offers(self, member: FleetNode, stock: NodeSignature) -> Iterator[Offer]:
         own = iter(zip(stock.seen, stock.examples, strict=True))
         for entry in member.entries:
             if isinstance(entry, SharedPool):
@@ -75,13 +83,13 @@ class Judge:
                 yield seen, entry.use(example.names)
 
     @staticmethod
-    def _choices(found: Found, stock: Stock) -> Iterator[Choice]:
+    def _choices(found: ChosenDevices, stock: NodeSignature) -> Iterator[ClassChoice]:
         for plan, position in found.picks:
             pooled = found.supply.devices[position]
             shared_out = found.supply.shared_out[position] is not None
             consumed = plan.candidates.shares[position] if shared_out else None
             place = stock.places.get(id(pooled))
             if place is None:
-                yield Choice(plan.ask, -1, -1, pooled, consumed)
+                yield ClassChoice(plan.ask, -1, -1, pooled, consumed)
             else:
-                yield Choice(plan.ask, *place, None, consumed)
+                yield ClassChoice(plan.ask, *place, None, consumed)

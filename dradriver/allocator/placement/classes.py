@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Final
 
-from dradriver.allocator.placement.node_signature import Stock
+from dradriver.allocator.placement.node_signature import NodeSignature
 
 __all__ = ["Classes", "NodeClass"]
 
@@ -30,7 +30,7 @@ class NodeClass:
     """
 
     number: int
-    stock: Stock
+    stock: NodeSignature
     nodes: set[str] = field(default_factory=set)
     _heap: list[str] = field(default_factory=list)
 
@@ -75,7 +75,7 @@ class Classes:
         self._known: dict[Hashable, NodeClass] = {}
         self._count = 0
 
-    def join(self, name: str, key: Hashable, stock: Stock) -> NodeClass:
+    def join(self, name: str, key: Hashable, stock: NodeSignature) -> NodeClass:
         """Puts a node into the class of that key."""
         found = self._known.get(key)
         if found is None:

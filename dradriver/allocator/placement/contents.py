@@ -23,7 +23,7 @@ from dradriver.model.resource.counters import CounterConsumption, CounterSet
 from dradriver.model.resource.device import MAX_ATTRIBUTE_LENGTH, Attribute, Capacity, Device, Version
 from dradriver.model.resource.slices import ResourceSlice
 
-__all__ = ["Contents", "Values", "Workshop"]
+__all__ = ["ContentsInterner", "SliceContents", "Values"]
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ Values: TypeAlias = tuple[tuple[str, Hashable], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class SliceContents:
     """One slice.
 
     Attributes:
@@ -52,7 +52,7 @@ class Contents:
     proper: bool
 
 
-class Workshop:
+class ContentsInterner:
     """Takes slices apart and remembers the parts, until it is told to forget them."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Workshop:
         self._same: dict[Hashable, Hashable] = {}
         self._proper: dict[tuple[str, ...], bool] = {}
 
-    def contents(self, source: ResourceSlice) -> Contents:
+    def contents(self, source: ResourceSlice) -> SliceContents:
         """The slice, taken apart. Parts of its devices are replaced by equal ones that are known already."""
         spec = source.spec
         sets: dict[str, int] = {}
@@ -78,7 +78,9 @@ class Workshop:
         choosing = spec.per_device_node_selection
         key = (shared, choosing, spec.partition_type_attribute, tuple(spec.skip_node_operations), bodies)
         attributes = self._once(tuple(values for _, values in cut))
-        return Contents(source, self.number(key), devices, named, attributes, self._are_proper(devices + named))
+        return SliceContents(
+            source, self.number(key), devices, named, attributes, self._are_proper(devices + named)
+        )
 
     def number(self, key: Hashable) -> int:
         """A number that is the same for equal keys."""

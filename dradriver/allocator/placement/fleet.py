@@ -15,30 +15,37 @@ from typing import Final
 from dradriver.allocator.features import Features
 from dradriver.allocator.placement.blueprint import Blueprint
 from dradriver.allocator.placement.classes import Classes, NodeClass
-from dradriver.allocator.placement.contents import Contents, Workshop
-from dradriver.allocator.placement.node_signature import Entry, Reading, SharedPool, Stock, entries_of, key_of
-from dradriver.allocator.placement.pools import Names, NodePool
-from dradriver.allocator.placement.usage_index import Ledger, Touched
+from dradriver.allocator.placement.contents import ContentsInterner, SliceContents
+from dradriver.allocator.placement.node_signature import (
+    Entry,
+    NodeSignature,
+    ReadAttributes,
+    SharedPool,
+    entries_of,
+    key_of,
+)
+from dradriver.allocator.placement.pools import NodePool, PoolNames
+from dradriver.allocator.placement.usage_index import Touched, UsageIndex
 from dradriver.allocator.supply.devices_in_use import PoolKey
-from dradriver.allocator.supply.nodes import Node, device_on_node
+from dradriver.allocator.supply.nodes import AllocationNode, device_on_node
 from dradriver.allocator.supply.pools import PoolOnNode, PoolView, PublishedPool, gather_slices
 from dradriver.model import names
 from dradriver.model.names import qualify
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.model.resource.slices import ResourceSlice
 
-__all__ = ["Fleet", "Member"]
+__all__ = ["Fleet", "FleetNode"]
 
 _PARTS: Final = 200_000
 _PARTS_PER_SLICE: Final = 200
 """More parts than this were not all of the slices that there are."""
 
-Published = Contents | ResourceSlice
+Published = SliceContents | ResourceSlice
 """A slice, taken apart where it names a node."""
 
 
 @dataclass(slots=True, eq=False)
-class Member:
+class FleetNode:
     """A node of the cluster.
 
     Attributes:
@@ -49,10 +56,10 @@ class Member:
         alike: the class that it is in.
     """
 
-    node: Node
+    node: AllocationNode
     own: dict[PoolKey, NodePool] = field(default_factory=dict)
     entries: Sequence[Entry] = ()
-    stock: Stock | None = None
+    stock: NodeSignature | None = None
     alike: NodeClass | None = None
 
     @property
@@ -72,13 +79,13 @@ class Fleet:
     """
 
     def __init__(self, features: Features, *, skips_devices: bool) -> None:
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, FleetNode] = {}
         self.classes = Classes()
-        self.ledger = Ledger()
+        self.ledger = UsageIndex()
         self.shared_version = 0
         self._features = features
         self._skips_devices = skips_devices
-        self._workshop = Workshop()
+        self._workshop = ContentsInterner()
         self._slices: dict[str, tuple[PoolKey, Published]] = {}
         self._of_pool: dict[PoolKey, dict[str, Published]] = {}
         self._home: dict[PoolKey, str] = {}
@@ -86,9 +93,9 @@ class Fleet:
         self._shared: dict[PoolKey, PublishedPool] = {}
         self._sights: dict[Hashable, SharedPool] = {}
         self._blueprints: dict[Hashable, Blueprint] = {}
-        self._names: dict[Hashable, Names] = {}
-        self._stocks: dict[Hashable, Stock] = {}
-        self._reading = Reading()
+        self._names: dict[Hashable, PoolNames] = {}
+        self._stocks: dict[Hashable, NodeSignature] = {}
+        self._reading = ReadAttributes()
         self._changed_pools: set[PoolKey] = set()
         self._touched: dict[PoolKey, set[str]] = {}
         self._new_stock: set[str] = set()
@@ -97,11 +104,11 @@ class Fleet:
 
     # --- events --------------------------------------------------------------------------------
 
-    def put_node(self, node: Node) -> None:
+    def put_node(self, node: AllocationNode) -> None:
         """A node, new or changed."""
         member = self.members.get(node.name)
         if member is None:
-            self.members[node.name] = Member(node, self._own.setdefault(node.name, {}))
+            self.members[node.name] = FleetNode(node, self._own.setdefault(node.name, {}))
         elif member.node == node:
             return
         else:
@@ -198,12 +205,14 @@ class Fleet:
             members = list(self._of_pool.get(key, {}).values())
             if not members:
                 continue
-            homes = {each.source.spec.node_name if isinstance(each, Contents) else None for each in members}
+            homes = {
+                each.source.spec.node_name if isinstance(each, SliceContents) else None for each in members
+            }
             home = homes.pop()
             if homes or home is None:
                 self._shared[key] = PublishedPool([_source(each) for each in members])
             else:
-                self._add_own(key, home, [each for each in members if isinstance(each, Contents)])
+                self._add_own(key, home, [each for each in members if isinstance(each, SliceContents)])
         self._changed_pools.clear()
         if shared_before or self._shared:
             self._share_anew()
@@ -228,8 +237,8 @@ class Fleet:
             del self._own[home][key]
             self._new_stock.add(home)
 
-    def _add_own(self, key: PoolKey, home: str, members: Sequence[Contents]) -> None:
-        sources, home_node = [each.source for each in members], Node(home)
+    def _add_own(self, key: PoolKey, home: str, members: Sequence[SliceContents]) -> None:
+        sources, home_node = [each.source for each in members], AllocationNode(home)
         gathered = gather_slices(sources, home_node, self._features, skips_devices=self._skips_devices)
         assert gathered is not None  # noqa: S101 - all slices of an own pool name its node
         counted = set(map(id, gathered.counted))
@@ -261,10 +270,10 @@ class Fleet:
         self._own.setdefault(home, {})[key] = pool
         self._new_stock.add(home)
 
-    def _called(self, devices: tuple[str, ...], sets: tuple[str, ...]) -> Names:
+    def _called(self, devices: tuple[str, ...], sets: tuple[str, ...]) -> PoolNames:
         known = self._names.get((devices, sets))
         if known is None:
-            known = self._names[devices, sets] = Names(devices, sets)
+            known = self._names[devices, sets] = PoolNames(devices, sets)
         return known
 
     def _update_pool(self, key: PoolKey, devices: Iterable[str]) -> None:
@@ -275,16 +284,16 @@ class Fleet:
         elif key in self._shared:
             self.shared_version += 1
 
-    def _restock(self, member: Member) -> None:
+    def _restock(self, member: FleetNode) -> None:
         member.entries = entries_of(member.own.values(), self._sees(member.node))
         key = member.node.declared_features, key_of(member.entries, self._reading, self._workshop.number)
         stock = self._stocks.get(key)
         if stock is None:
-            stock = self._stocks[key] = Stock(self._workshop.number(("stock", key)), member.entries)
+            stock = self._stocks[key] = NodeSignature(self._workshop.number(("stock", key)), member.entries)
         member.stock = stock
         self._classify(member)
 
-    def _sees(self, node: Node) -> Iterable[SharedPool]:
+    def _sees(self, node: AllocationNode) -> Iterable[SharedPool]:
         for key, pool in self._shared.items():
             seen = pool.on(node, self._features, skips_devices=self._skips_devices)
             if seen is None:
@@ -299,7 +308,7 @@ class Fleet:
                 sight = self._sights[ids] = SharedPool(number, seen, late)
             yield sight
 
-    def _classify(self, member: Member) -> None:
+    def _classify(self, member: FleetNode) -> None:
         assert member.stock is not None  # noqa: S101 - who has none is restocked first
         pools = member.own_entries
         held = tuple([pool.held for pool in pools]) if self._tells_holders_apart else None
@@ -311,4 +320,4 @@ class Fleet:
 
 
 def _source(published: Published) -> ResourceSlice:
-    return published.source if isinstance(published, Contents) else published
+    return published.source if isinstance(published, SliceContents) else published

@@ -19,7 +19,7 @@ from dradriver.allocator.supply.devices_in_use import PoolKey
 from dradriver.allocator.supply.pools import PoolOnNode
 from dradriver.model.names import qualify
 
-__all__ = ["Entry", "Reading", "SharedPool", "Stock", "entries_of", "key_of"]
+__all__ = ["Entry", "NodeSignature", "ReadAttributes", "SharedPool", "entries_of", "key_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +47,7 @@ Entry = NodePool | SharedPool
 
 
 @dataclass
-class Reading:
+class ReadAttributes:
     """The attributes of which the values matter as such.
 
     Attributes:
@@ -77,7 +77,7 @@ class Reading:
         )
 
 
-class Stock:
+class NodeSignature:
     """What some nodes have, told by the pools of one of them.
 
     Attributes:
@@ -115,7 +115,7 @@ def _is_late(entry: Entry) -> bool:
     return entry.late if isinstance(entry, SharedPool) else entry.blueprint.late
 
 
-def key_of(entries: Sequence[Entry], reading: Reading, number: Callable[[Hashable], int]) -> Hashable:
+def key_of(entries: Sequence[Entry], reading: ReadAttributes, number: Callable[[Hashable], int]) -> Hashable:
     """Equal for nodes of equal stock.
 
     Args:
@@ -134,7 +134,7 @@ def key_of(entries: Sequence[Entry], reading: Reading, number: Callable[[Hashabl
     )
 
 
-def _pattern(pool: NodePool, reading: Reading, met: dict[Hashable, int]) -> Hashable:
+def _pattern(pool: NodePool, reading: ReadAttributes, met: dict[Hashable, int]) -> Hashable:
     driver = pool.key[0]
     matters: dict[str, bool] = {}
     qualified: dict[str, str] = {}

@@ -10,21 +10,21 @@ from msgspec.structs import replace
 from dradriver.allocator import (
     MAX_STEPS,
     ORDERED,
+    AllocationNode,
     CelSelectors,
     Features,
-    Node,
     Order,
     Reporter,
     SelectorProvider,
 )
 from dradriver.allocator.attempt import attempt, wanted_by
-from dradriver.allocator.placement.claim_shapes import Choice, Fits, Wish
-from dradriver.allocator.placement.class_evaluator import Judge
+from dradriver.allocator.placement.claim_shapes import ClaimShape, ClassChoice, ShapeFits
+from dradriver.allocator.placement.class_evaluator import ClassEvaluator
 from dradriver.allocator.placement.classes import NodeClass
-from dradriver.allocator.placement.fleet import Fleet, Member
+from dradriver.allocator.placement.fleet import Fleet, FleetNode
 from dradriver.allocator.placement.node_signature import SharedPool
 from dradriver.allocator.placement.refusals import NoNodeFits, RefusedNodes, grouped
-from dradriver.allocator.result import Chosen, allocations_of
+from dradriver.allocator.result import ChosenDevice, allocations_of
 from dradriver.allocator.supply.node_supply import Offer, Supply
 from dradriver.allocator.supply.recorded_groups import declared_groups
 from dradriver.model.encoding.codec import encode
@@ -75,13 +75,13 @@ class Placer:
         self._features = features or Features()
         self._selectors = selectors or CelSelectors()
         self._fleet = Fleet(self._features, skips_devices=order.skips_devices)
-        self._judge = Judge(self._fleet, self._features, order, max_steps)
+        self._judge = ClassEvaluator(self._fleet, self._features, order, max_steps)
         self._classes: dict[str, DeviceClass] = {}
-        self._wishes: dict[tuple[bytes, ...], Wish] = {}
+        self._wishes: dict[tuple[bytes, ...], ClaimShape] = {}
 
     # --- events --------------------------------------------------------------------------------
 
-    def put_node(self, node: Node) -> None:
+    def put_node(self, node: AllocationNode) -> None:
         """A node, new or changed."""
         self._fleet.put_node(node)
 
@@ -133,7 +133,7 @@ class Placer:
         self,
         claims: Sequence[ResourceClaim],
         *,
-        may_run_on: Callable[[Node], bool] | None = None,
+        may_run_on: Callable[[AllocationNode], bool] | None = None,
         now: datetime | None = None,
     ) -> Placement:
         """The node for a pod with these claims, and their allocations there.
@@ -159,7 +159,7 @@ class Placer:
         if found is None:
             raise self._no_node(claims, wish, wanted)
         name, verdict = found
-        if not isinstance(verdict, Fits):
+        if not isinstance(verdict, ShapeFits):
             # Something is wrong with the claims: the search on that node says what.
             return Placement(name, self.allocate_on(name, claims, now=now))
         member = fleet.members[name]
@@ -194,7 +194,7 @@ class Placer:
         )
         return allocations_of(claims, found.chosen(self._features), member.node, self._features, now)
 
-    def _wish(self, claims: Sequence[ResourceClaim]) -> Wish:
+    def _wish(self, claims: Sequence[ResourceClaim]) -> ClaimShape:
         key = tuple([encode(claim.spec) for claim in claims])
         wish = self._wishes.pop(key, None)
         if wish is None:
@@ -202,21 +202,21 @@ class Placer:
             for expression, derives in wanted.expressions:
                 self._fleet.read(self._selectors.reads(expression, derives=derives))
             self._fleet.read(wanted.derived)
-            wish = Wish(wanted, self._judge, rates=self._order.prefers is not None)
+            wish = ClaimShape(wanted, self._judge, rates=self._order.prefers is not None)
             if len(self._wishes) >= _WISHES:
                 del self._wishes[next(iter(self._wishes))]
         self._wishes[key] = wish
         return wish
 
-    def _chosen(self, choice: Choice, member: Member) -> Chosen:
+    def _chosen(self, choice: ClassChoice, member: FleetNode) -> ChosenDevice:
         groups = self._features.compatibility_groups
         if choice.shared is not None:
             pooled = choice.shared
             declared = declared_groups(pooled.device) if groups else {}
-            return Chosen(choice.ask, pooled.id, pooled.device, pooled.source, choice.consumed, declared)
+            return ChosenDevice(choice.ask, pooled.id, pooled.device, pooled.source, choice.consumed, declared)
         pool = member.own_entries[choice.pool]
         like = pool.blueprint.view.devices[choice.device]
-        return Chosen(
+        return ChosenDevice(
             choice.ask,
             DeviceId(*pool.key, pool.names.devices[choice.device]),
             like.device,
@@ -225,14 +225,14 @@ class Placer:
             pool.declared(choice.device) if groups else {},
         )
 
-    def _offers(self, member: Member) -> Iterator[Offer]:
+    def _offers(self, member: FleetNode) -> Iterator[Offer]:
         """What a node is offered, with all names as they are there."""
         for entry in member.entries:
             seen = entry.seen if isinstance(entry, SharedPool) else entry.seen()
             yield seen, self._fleet.ledger.pool(entry.key)
 
     def _no_node(
-        self, claims: Sequence[ResourceClaim], wish: Wish, wanted: Callable[[str], bool] | None
+        self, claims: Sequence[ResourceClaim], wish: ClaimShape, wanted: Callable[[str], bool] | None
     ) -> NoNodeFits:
         def tried(alike: NodeClass) -> list[str]:
             return sorted(name for name in alike.nodes if wanted is None or wanted(name))

@@ -13,11 +13,11 @@ from dradriver.allocator.supply.pools import PoolOnNode, PoolView
 from dradriver.allocator.supply.recorded_groups import GroupsBySet
 from dradriver.model.resource.slices import ResourceSlice
 
-__all__ = ["Names", "NodePool"]
+__all__ = ["NodePool", "PoolNames"]
 
 
 @dataclass(frozen=True)
-class Names:
+class PoolNames:
     """The names of a pool's devices and counter sets, in the blueprint's order.
 
     Attributes:
@@ -52,7 +52,7 @@ class NodePool:
         self,
         key: PoolKey,
         blueprint: Blueprint,
-        names: Names,
+        names: PoolNames,
         attributes: tuple[tuple[Values, ...], ...],
         slices: Sequence[ResourceSlice],
     ) -> None:
@@ -116,7 +116,7 @@ class NodePool:
             self._settle(section)
         self.free = self._free()
 
-    def use(self, names: Names) -> PoolUse:
+    def use(self, names: PoolNames) -> PoolUse:
         """What is held, under other names."""
         held = {names.devices[number]: use for number, use in self._held.items()}
         sets = dict(zip(self.names.sets, names.sets, strict=True))

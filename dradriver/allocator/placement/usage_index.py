@@ -11,7 +11,7 @@ from dradriver.allocator.supply.devices_in_use import PoolKey, PoolUse, gathered
 from dradriver.allocator.supply.recorded_groups import GroupsBySet, groups_in_force
 from dradriver.model.resource.claim import DeviceResult, ResourceClaim
 
-__all__ = ["DeviceUse", "Ledger", "Touched"]
+__all__ = ["DeviceUse", "Touched", "UsageIndex"]
 
 Touched = Mapping[PoolKey, set[str]]
 """Devices by pool."""
@@ -40,7 +40,7 @@ class DeviceUse:
         return self.whole, self.consumed
 
 
-class Ledger:
+class UsageIndex:
     """The allocations of claims, by device."""
 
     def __init__(self) -> None:

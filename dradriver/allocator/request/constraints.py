@@ -20,7 +20,7 @@ from typing import Final
 
 from dradriver.allocator.explain.refusal import Reason, Refusal
 from dradriver.allocator.features import Features
-from dradriver.allocator.request.subrequests import Ask
+from dradriver.allocator.request.subrequests import Subrequest
 from dradriver.allocator.supply.pools import PooledDevice
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.model.resource.device import AttributeValue
@@ -58,7 +58,7 @@ class Constraint:
         """The state before any device is chosen."""
         return 0 if self.distinct else -1
 
-    def covers(self, ask: Ask) -> bool:
+    def covers(self, ask: Subrequest) -> bool:
         """Whether the constraint is about this request."""
         if ask.claim != self.claim:
             return False

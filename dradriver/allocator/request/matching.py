@@ -5,16 +5,16 @@ from collections.abc import Hashable, Mapping, Sequence
 from dradriver.allocator.features import Features
 from dradriver.allocator.request.cel_selectors import CelSelectors
 from dradriver.allocator.request.selectors import SelectorProvider
-from dradriver.allocator.request.subrequests import Ask, requests_of
+from dradriver.allocator.request.subrequests import Subrequest, requests_of
 from dradriver.allocator.supply.pools import PooledDevice
 from dradriver.cel.evaluate.errors import EvaluationError
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.model.resource.deviceclass import DeviceClass
 
-__all__ = ["Wanted"]
+__all__ = ["WantedDevices"]
 
 
-class Wanted:
+class WantedDevices:
     """What claims want of devices.
 
     Args:
@@ -46,7 +46,7 @@ class Wanted:
         return any(_matches(ask, device) for ask in self._asks)
 
 
-def _matches(ask: Ask, device: PooledDevice) -> bool:
+def _matches(ask: Subrequest, device: PooledDevice) -> bool:
     try:
         return all(selection.matches(device) for selection in ask.selections)
     except EvaluationError:

@@ -21,11 +21,11 @@ from dradriver.model.resource.claim import (
 )
 from dradriver.model.resource.deviceclass import DeviceClass
 
-__all__ = ["Ask", "Request", "Selection", "requests_of", "too_many"]
+__all__ = ["ParsedRequest", "PreparedSelector", "Subrequest", "requests_of", "too_many"]
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class PreparedSelector:
     """One selector of a class or a request, ready to use; `label` names it in messages."""
 
     label: str
@@ -34,7 +34,7 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ask:
+class Subrequest:
     """A request, or one alternative of a `firstAvailable` request.
 
     Attributes:
@@ -52,7 +52,7 @@ class Ask:
     claim: int
     name: str
     device_class: DeviceClass
-    selections: tuple[Selection, ...]
+    selections: tuple[PreparedSelector, ...]
     count: int | None
     admin: bool
     tolerations: tuple[DeviceToleration, ...]
@@ -69,12 +69,12 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Request:
+class ParsedRequest:
     """A request: its alternatives in order of preference, a plain request has one."""
 
     claim: int
     name: str
-    alternatives: tuple[Ask, ...]
+    alternatives: tuple[Subrequest, ...]
 
 
 def requests_of(
@@ -82,7 +82,7 @@ def requests_of(
     classes: Mapping[str, DeviceClass],
     features: Features,
     provider: SelectorProvider,
-) -> list[Request]:
+) -> list[ParsedRequest]:
     """The requests of all claims, in the order in which Kubernetes serves them.
 
     Raises:
@@ -118,9 +118,9 @@ class _Reader:
     features: Features
     provider: SelectorProvider
 
-    def request(self, request: DeviceRequest) -> Request:
+    def request(self, request: DeviceRequest) -> ParsedRequest:
         if request.exactly is not None:
-            alternatives: tuple[Ask, ...] = (self._ask(request.name, request.exactly),)
+            alternatives: tuple[Subrequest, ...] = (self._ask(request.name, request.exactly),)
         elif request.first_available:
             if not self.features.prioritized_list:
                 raise self._wrong(
@@ -131,9 +131,9 @@ class _Reader:
             )
         else:
             raise self._wrong(request.name, "unsupported", "neither exactly nor firstAvailable is set")
-        return Request(self.index, request.name, alternatives)
+        return ParsedRequest(self.index, request.name, alternatives)
 
-    def _ask(self, name: str, wish: ExactDeviceRequest | DeviceSubRequest) -> Ask:
+    def _ask(self, name: str, wish: ExactDeviceRequest | DeviceSubRequest) -> Subrequest:
         admin = wish.admin_access if isinstance(wish, ExactDeviceRequest) else None
         if admin is not None and not self.features.admin_access:
             raise self._wrong(name, "feature-gate", self._off("asks for admin access", "admin_access"))
@@ -144,7 +144,7 @@ class _Reader:
         device_class = self.classes.get(wish.device_class_name)
         if device_class is None:
             raise self._wrong(name, "class", f"device class {wish.device_class_name} does not exist")
-        return Ask(
+        return Subrequest(
             claim=self.index,
             name=name,
             device_class=device_class,
@@ -165,7 +165,7 @@ class _Reader:
         except CompileError as error:
             raise self._wrong(name, "selector-error", f"derived attribute {attribute.name}: {error}") from error
 
-    def _compiled(self, name: str, selectors: Sequence[DeviceSelector], owner: str) -> list[Selection]:
+    def _compiled(self, name: str, selectors: Sequence[DeviceSelector], owner: str) -> list[PreparedSelector]:
         compiled = []
         for number, selector in enumerate(selectors, 1):
             label = f"selector {number} of {owner}"
@@ -175,7 +175,7 @@ class _Reader:
                 matcher = self.provider.compile(selector.cel.expression)
             except CompileError as error:
                 raise self._wrong(name, "selector-error", f"{label}: {error}") from error
-            compiled.append(Selection(label, selector.cel.expression, matcher))
+            compiled.append(PreparedSelector(label, selector.cel.expression, matcher))
         return compiled
 
     def _off(self, what: str, feature: str) -> str:

@@ -9,13 +9,13 @@ level, through the devices that fit, one of each kind.
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
-from dradriver.allocator.search.plan import Plan
-from dradriver.allocator.search.state import State
+from dradriver.allocator.search.plan import SubrequestPlan
+from dradriver.allocator.search.state import SearchState
 from dradriver.allocator.search.symmetry import Choice, Symmetry
 
 __all__ = ["Branches", "Pick", "different", "walk"]
 
-Pick: TypeAlias = tuple[Plan, int]
+Pick: TypeAlias = tuple[SubrequestPlan, int]
 """A device, by position, and the plan that it serves."""
 
 Branches: TypeAlias = "Iterator[Branches | None]"
@@ -48,7 +48,11 @@ def walk(root: Branches, interrupted: Callable[[], bool] = lambda: False) -> boo
 
 
 def different(
-    plan: Plan, places: range, state: State, symmetry: Symmetry, look: Callable[[int], None] | None = None
+    plan: SubrequestPlan,
+    places: range,
+    state: SearchState,
+    symmetry: Symmetry,
+    look: Callable[[int], None] | None = None,
 ) -> Iterator[tuple[int, int]]:
     """The candidates that fit now, with their places: of those that come to the same thing the first.
 

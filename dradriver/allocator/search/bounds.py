@@ -17,8 +17,8 @@ from typing import Final
 
 from dradriver.allocator.explain.refusal import Reason
 from dradriver.allocator.search.exclusion_masks import EVERY_MARK
-from dradriver.allocator.search.plan import Plan, RequestPlan, kinds_of, too_few
-from dradriver.allocator.search.state import State
+from dradriver.allocator.search.plan import RequestPlan, SubrequestPlan, kinds_of, too_few
+from dradriver.allocator.search.state import SearchState
 
 __all__ = ["Bounds"]
 
@@ -28,7 +28,7 @@ _KNOWN_JOINS: Final = 4096
 class Bounds:
     """The bounds for the requests from each one on."""
 
-    def __init__(self, requests: Sequence[RequestPlan], state: State) -> None:
+    def __init__(self, requests: Sequence[RequestPlan], state: SearchState) -> None:
         self._requests = requests
         self._state = state
         self._known_joins: dict[tuple[int, int, int], int] = {}
@@ -117,7 +117,7 @@ class Bounds:
                 return Reason("constraint", text)
         return None
 
-    def _found(self, plan: Plan) -> int:
+    def _found(self, plan: SubrequestPlan) -> int:
         """How many devices the plan finds, whatever the other requests take."""
         found = plan.mask & self._state.free(plan.use.excludes, consumes=plan.use.consumes)
         for number, values in zip(plan.use.constraints, plan.use.values, strict=True):
@@ -149,7 +149,7 @@ class Bounds:
     def _least(self, request: RequestPlan) -> list[int]:
         return [min(of_one) for of_one in zip(*map(self._least_of, request.plans), strict=True)]
 
-    def _least_of(self, plan: Plan) -> list[int]:
+    def _least_of(self, plan: SubrequestPlan) -> list[int]:
         """What the plan takes at least of each counter name."""
         key = plan.mask, id(plan.use.draws), plan.use.consumes
         if key not in self._known_floors:
@@ -157,7 +157,7 @@ class Bounds:
         floor = self._known_floors[key]
         return [plan.count * floor.get(name, 0) for name in range(len(self._state.totals))]
 
-    def _floor(self, plan: Plan) -> dict[int, int]:
+    def _floor(self, plan: SubrequestPlan) -> dict[int, int]:
         """What the most modest of the devices consumes of each counter name."""
         supply, least = self._state.supply, dict[int, int]()
         for index, device in enumerate(plan.devices):

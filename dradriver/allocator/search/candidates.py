@@ -5,17 +5,17 @@ from dataclasses import dataclass, field
 
 from dradriver.allocator.explain.refusal import Reason
 from dradriver.allocator.features import Features
-from dradriver.allocator.request.subrequests import Ask
+from dradriver.allocator.request.subrequests import Subrequest
 from dradriver.allocator.request.tolerations import repelling_taint
-from dradriver.allocator.search.state import Obstacle, State
+from dradriver.allocator.search.state import Obstacle, SearchState
 from dradriver.allocator.supply.capacity import CapacityError, consumed_capacity, obeys_policy
 from dradriver.allocator.supply.node_supply import Supply
-from dradriver.allocator.supply.nodes import Node, device_on_node
+from dradriver.allocator.supply.nodes import AllocationNode, device_on_node
 from dradriver.allocator.supply.pools import PooledDevice
 from dradriver.cel.evaluate.errors import EvaluationError
 from dradriver.model.quantity import Quantity
 
-__all__ = ["Candidates", "Filter"]
+__all__ = ["CandidateFilter", "Candidates"]
 
 
 class _FailedError(Exception):
@@ -43,24 +43,24 @@ class Candidates:
     draws: Mapping[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
 
-class Filter:
+class CandidateFilter:
     """Finds the candidates of asks on one node; asks of one kind share them."""
 
-    def __init__(self, supply: Supply, state: State, node: Node, features: Features) -> None:
+    def __init__(self, supply: Supply, state: SearchState, node: AllocationNode, features: Features) -> None:
         self._supply = supply
         self._state = state
         self._node = node
         self._features = features
         self._known: dict[object, Candidates] = {}
 
-    def candidates(self, ask: Ask) -> Candidates:
+    def candidates(self, ask: Subrequest) -> Candidates:
         """The devices for this ask."""
         key = ask.kind, ask.count is None
         if key not in self._known:
             self._known[key] = self._all(ask) if ask.count is None else self._some(ask)
         return self._known[key]
 
-    def _some(self, ask: Ask) -> Candidates:
+    def _some(self, ask: Subrequest) -> Candidates:
         devices: list[int] = []
         shares: dict[int, Mapping[str, Quantity]] = {}
         rejected: dict[Obstacle, list[int]] = {}
@@ -84,7 +84,7 @@ class Filter:
         draws = self._draws(shares)
         return Candidates(tuple(devices), self._reasons(rejected), errors, (), shares, draws)
 
-    def _all(self, ask: Ask) -> Candidates:
+    def _all(self, ask: Subrequest) -> Candidates:
         devices: list[int] = []
         mismatched: dict[Obstacle, list[int]] = {}
         missing: dict[Obstacle, list[int]] = {}
@@ -119,11 +119,11 @@ class Filter:
             for (code, text), devices in found.items()
         )
 
-    def _held(self, device: int, ask: Ask) -> Obstacle | None:
+    def _held(self, device: int, ask: Subrequest) -> Obstacle | None:
         held_by = self._supply.held_by[device]
         return ("in-use", f"in use by claim {', '.join(held_by)}") if held_by and not ask.admin else None
 
-    def _mismatch(self, device: int, ask: Ask) -> Obstacle | None:
+    def _mismatch(self, device: int, ask: Subrequest) -> Obstacle | None:
         pooled = self._supply.devices[device]
         if pooled.device.binding_conditions and not self._features.binding_conditions:
             return (
@@ -141,7 +141,9 @@ class Filter:
                 return "selector", f"{selection.label} is false"
         return None
 
-    def _too_small(self, device: int, ask: Ask, shares: dict[int, Mapping[str, Quantity]]) -> Obstacle | None:
+    def _too_small(
+        self, device: int, ask: Subrequest, shares: dict[int, Mapping[str, Quantity]]
+    ) -> Obstacle | None:
         """Why the device can't serve an ask of this size, were it free; notes what a share consumes of it."""
         if not self._features.consumable_capacity:
             return None
@@ -162,11 +164,13 @@ class Filter:
             shares[device] = consumed
         return None
 
-    def _unusable(self, device: int, ask: Ask, shares: Mapping[int, Mapping[str, Quantity]]) -> Obstacle | None:
+    def _unusable(
+        self, device: int, ask: Subrequest, shares: Mapping[int, Mapping[str, Quantity]]
+    ) -> Obstacle | None:
         found = self._state.full(self._draws({device: shares[device]})[device]) if device in shares else None
         return found or next(self._limits(device, ask), None)
 
-    def _limits(self, device: int, ask: Ask) -> Iterator[Obstacle]:
+    def _limits(self, device: int, ask: Subrequest) -> Iterator[Obstacle]:
         pooled = self._supply.devices[device]
         if gate := self._gate_off(pooled):
             yield "feature-gate", gate

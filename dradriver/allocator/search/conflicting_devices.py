@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 
-from dradriver.allocator.search.plan import Plan
-from dradriver.allocator.search.state import State, Use
+from dradriver.allocator.search.plan import SubrequestPlan
+from dradriver.allocator.search.state import SearchState, SubrequestUse
 
 __all__ = ["culprits"]
 
 
-def culprits(state: State, picks: Sequence[tuple[Plan, int]], device: int, use: Use) -> tuple[int, ...]:
+def culprits(
+    state: SearchState, picks: Sequence[tuple[SubrequestPlan, int]], device: int, use: SubrequestUse
+) -> tuple[int, ...]:
     """The chosen devices with which a device breaks the first constraint that it breaks.
 
     Those that exclude it alone; where only all of them together do (a list-typed attribute of which no value
@@ -32,7 +34,7 @@ def culprits(state: State, picks: Sequence[tuple[Plan, int]], device: int, use: 
     return ()
 
 
-def _bound(picks: Sequence[tuple[Plan, int]], number: int) -> Iterator[tuple[int, int]]:
+def _bound(picks: Sequence[tuple[SubrequestPlan, int]], number: int) -> Iterator[tuple[int, int]]:
     """The chosen devices that a constraint covers, with their values."""
     for plan, device in picks:
         for covering, values in zip(plan.use.constraints, plan.use.values, strict=True):

@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from typing import Final
 
 from dradriver.allocator.search.plan import RequestPlan
-from dradriver.allocator.search.state import State
+from dradriver.allocator.search.state import SearchState
 
-__all__ = ["Crowds"]
+__all__ = ["CounterBound"]
 
 _KNOWN: Final = 20_000
 
 
-class Crowds:
+class CounterBound:
     """The bound for any of the requests, in any state."""
 
-    def __init__(self, requests: Sequence[RequestPlan], state: State) -> None:
+    def __init__(self, requests: Sequence[RequestPlan], state: SearchState) -> None:
         self._state = state
         self._wanted = [_wanted(request) for request in requests]
         self._consume = [request.alternatives[0].use.consumes for request in requests]

@@ -11,7 +11,7 @@ devices are marked as chosen, and each has the set of marks that keep it away fr
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
-from dradriver.allocator.request.subrequests import Request
+from dradriver.allocator.request.subrequests import ParsedRequest
 
 __all__ = ["EVERY_MARK", "Marks", "marks_of"]
 
@@ -21,7 +21,7 @@ Marks: TypeAlias = tuple[int, int]
 EVERY_MARK: Final = -1
 
 
-def marks_of(requests: Sequence[Request]) -> list[Marks]:
+def marks_of(requests: Sequence[ParsedRequest]) -> list[Marks]:
     """Per request its marks."""
     sides = [(request.claim, any(ask.admin for ask in request.alternatives)) for request in requests]
     if not any(admin for _, admin in sides):

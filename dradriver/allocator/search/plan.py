@@ -4,20 +4,20 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dradriver.allocator.explain.refusal import Reason, ReasonCode, Refusal, Reporter
-from dradriver.allocator.request.subrequests import Ask, Request, too_many
-from dradriver.allocator.search.candidates import Candidates, Filter
+from dradriver.allocator.request.subrequests import ParsedRequest, Subrequest, too_many
+from dradriver.allocator.search.candidates import CandidateFilter, Candidates
 from dradriver.allocator.search.exclusion_masks import Marks, marks_of
-from dradriver.allocator.search.state import State, Use
+from dradriver.allocator.search.state import SearchState, SubrequestUse
 from dradriver.allocator.supply.node_supply import Supply
 from dradriver.allocator.supply.pools import PoolView
 from dradriver.cel.evaluate.errors import EvaluationError
 from dradriver.model.resource.claim import MAX_RESULTS, ResourceClaim
 
-__all__ = ["Plan", "Planner", "RequestPlan", "kinds_of", "pool_reason", "too_few"]
+__all__ = ["Planner", "RequestPlan", "SubrequestPlan", "kinds_of", "pool_reason", "too_few"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class SubrequestPlan:
     """An ask with its candidates.
 
     Attributes:
@@ -31,11 +31,11 @@ class Plan:
         impossible: why the candidates can't do, whatever else is chosen; None when they may.
     """
 
-    ask: Ask
+    ask: Subrequest
     devices: tuple[int, ...]
     mask: int
     count: int
-    use: Use
+    use: SubrequestUse
     candidates: Candidates
     late_errors: Mapping[int, str]
     impossible: Reason | None
@@ -55,9 +55,9 @@ class RequestPlan:
 
     claim: int
     name: str
-    plans: tuple[Plan, ...]
-    impossible: tuple[Plan, ...]
-    alternatives: tuple[Plan, ...]
+    plans: tuple[SubrequestPlan, ...]
+    impossible: tuple[SubrequestPlan, ...]
+    alternatives: tuple[SubrequestPlan, ...]
 
     @property
     def least(self) -> int:
@@ -71,12 +71,12 @@ class Planner:
 
     claims: Sequence[ResourceClaim]
     supply: Supply
-    state: State
-    filter: Filter
+    state: SearchState
+    filter: CandidateFilter
     reporter: Reporter
     node: str
 
-    def plans(self, requests: Sequence[Request]) -> list[RequestPlan]:
+    def plans(self, requests: Sequence[ParsedRequest]) -> list[RequestPlan]:
         """The plans, in the order of the requests.
 
         Raises:
@@ -90,7 +90,7 @@ class Planner:
                 raise too_many("node", claim, least, self.node)
         return found
 
-    def _request(self, request: Request, marks: Marks) -> RequestPlan:
+    def _request(self, request: ParsedRequest, marks: Marks) -> RequestPlan:
         plans = [self._plan(ask, marks) for ask in request.alternatives]
         return RequestPlan(
             request.claim,
@@ -100,7 +100,7 @@ class Planner:
             tuple(plans),
         )
 
-    def _plan(self, ask: Ask, marks: Marks) -> Plan:
+    def _plan(self, ask: Subrequest, marks: Marks) -> SubrequestPlan:
         claim = self.claims[ask.claim]
         candidates = self.filter.candidates(ask)
         if ask.count is None:
@@ -115,7 +115,7 @@ class Planner:
         derived, late_errors = self._derived(ask, candidates)
         mask = sum(1 << device for device in devices)
         count = len(devices) if ask.count is None else ask.count
-        return Plan(
+        return SubrequestPlan(
             ask,
             devices,
             mask,
@@ -126,7 +126,7 @@ class Planner:
             _impossible(ask, candidates),
         )
 
-    def _derived(self, ask: Ask, candidates: Candidates) -> tuple[dict[int, list[int]], dict[int, str]]:
+    def _derived(self, ask: Subrequest, candidates: Candidates) -> tuple[dict[int, list[int]], dict[int, str]]:
         """By constraint the values of the candidates that the ask computes itself; and where that fails."""
         values: dict[int, list[int]] = {}
         errors: dict[int, str] = {}
@@ -143,7 +143,7 @@ class Planner:
                     errors[device] = f"derived attribute {constraint.attribute} on device {pooled.id}: {error}"
         return values, errors
 
-    def selector_error(self, ask: Ask, message: str) -> Refusal:
+    def selector_error(self, ask: Subrequest, message: str) -> Refusal:
         """The refusal for a selector that fails on a device: as in Kubernetes the claim is at fault."""
         claim = self.claims[ask.claim].ref
         return Refusal(
@@ -155,7 +155,7 @@ class Planner:
             reasons=[Reason("selector-error", message)],
         )
 
-    def _see_all_pools(self, ask: Ask, claim: ResourceClaim, candidates: Candidates) -> None:
+    def _see_all_pools(self, ask: Subrequest, claim: ResourceClaim, candidates: Candidates) -> None:
         for pool, problem in sorted(self.supply.unusable, key=lambda each: each[0].key):
             for device, message in candidates.errors.items():
                 # Pools are seen in their order, and what is seen first is told.
@@ -172,7 +172,7 @@ class Planner:
             )
 
 
-def _impossible(ask: Ask, candidates: Candidates) -> Reason | None:
+def _impossible(ask: Subrequest, candidates: Candidates) -> Reason | None:
     usable = len(candidates.devices)
     if ask.count is None:
         if candidates.missing:

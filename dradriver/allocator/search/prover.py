@@ -15,9 +15,9 @@ from typing import Final
 from dradriver.allocator.request.constraints import LIST
 from dradriver.allocator.search.backtracking import Branches, Pick, different, walk
 from dradriver.allocator.search.bounds import Bounds
-from dradriver.allocator.search.counter_bound import Crowds
-from dradriver.allocator.search.plan import Plan, RequestPlan, kinds_of
-from dradriver.allocator.search.state import State, Taken
+from dradriver.allocator.search.counter_bound import CounterBound
+from dradriver.allocator.search.plan import RequestPlan, SubrequestPlan, kinds_of
+from dradriver.allocator.search.state import SearchState, UndoRecord
 from dradriver.allocator.search.symmetry import Symmetry
 from dradriver.model.resource.claim import MAX_RESULTS
 
@@ -33,7 +33,7 @@ class Prover:
     def __init__(
         self,
         requests: Sequence[RequestPlan],
-        state: State,
+        state: SearchState,
         bounds: Bounds,
         symmetry: Symmetry,
         count_steps: Callable[[int], None],
@@ -45,8 +45,8 @@ class Prover:
         self._count_steps = count_steps
         self._kinds = kinds_of(requests)
         self._dead: set[Hashable] = set()
-        self._taken: list[Taken] = []
-        self._served: list[tuple[int, Plan]] = []
+        self._taken: list[UndoRecord] = []
+        self._served: list[tuple[int, SubrequestPlan]] = []
         self._example: list[Pick] = []
         most: dict[int, int] = {}
         for request in requests:
@@ -117,7 +117,9 @@ class Prover:
             yield self._devices(plan, (kinds, self._kinds[hardest], choice), rest, 0, 0)
             self._served.pop()
 
-    def _devices(self, plan: Plan, where: Hashable, rest: tuple[int, ...], chosen: int, start: int) -> Branches:
+    def _devices(
+        self, plan: SubrequestPlan, where: Hashable, rest: tuple[int, ...], chosen: int, start: int
+    ) -> Branches:
         """The ways to choose the next device for a plan; `where` is equal for equal plans and equal rests."""
         if chosen >= plan.count:
             yield self._next(rest)
@@ -136,8 +138,8 @@ class Prover:
         self._dead.add(position)
 
     @cached_property
-    def _crowds(self) -> Crowds:
-        return Crowds(self._requests, self._state)
+    def _crowds(self) -> CounterBound:
+        return CounterBound(self._requests, self._state)
 
     def _hardest(self, remaining: Sequence[int]) -> int | None:
         """The request with the fewest devices to spare; None when one can't be served."""

@@ -19,9 +19,9 @@ from dradriver.allocator.explain.refusal import Reason, Refusal, Reporter
 from dradriver.allocator.search.backtracking import Branches, Pick, different, walk
 from dradriver.allocator.search.bounds import Bounds
 from dradriver.allocator.search.conflicting_devices import culprits
-from dradriver.allocator.search.plan import Plan, Planner, RequestPlan, pool_reason
+from dradriver.allocator.search.plan import Planner, RequestPlan, SubrequestPlan, pool_reason
 from dradriver.allocator.search.prover import Prover
-from dradriver.allocator.search.state import Obstacle, Taken
+from dradriver.allocator.search.state import Obstacle, UndoRecord
 from dradriver.allocator.search.symmetry import Symmetry
 from dradriver.model.resource.claim import MAX_RESULTS
 
@@ -54,7 +54,7 @@ class Search:
         self._steps = self._failures = 0
         self._proves = False
         self._picks: list[Pick] = []
-        self._taken: list[Taken] = []
+        self._taken: list[UndoRecord] = []
         self._furthest = (-1, -1)
         self._blamed = 0
         self._obstacles: tuple[Reason, ...] = ()
@@ -116,7 +116,7 @@ class Search:
                 continue
             yield self._devices(number, choice, plan, 0, 0)
 
-    def _devices(self, number: int, choice: int, plan: Plan, chosen: int, start: int) -> Branches:
+    def _devices(self, number: int, choice: int, plan: SubrequestPlan, chosen: int, start: int) -> Branches:
         """The ways to choose the next device for a plan, from position `start` of its candidates on."""
         if chosen >= plan.count:
             yield self._request(number + 1)
@@ -138,7 +138,9 @@ class Search:
             self._note_devices(number, chosen, plan)
         self._dead.add(position)
 
-    def _with(self, device: int, number: int, choice: int, plan: Plan, chosen: int, index: int) -> Branches:
+    def _with(
+        self, device: int, number: int, choice: int, plan: SubrequestPlan, chosen: int, index: int
+    ) -> Branches:
         self._count_steps(1)
         self._reporter.chosen(self._name(plan), self._state.supply.devices[device].id)
         self._taken.append(self._state.take(device, plan.use))
@@ -155,7 +157,7 @@ class Search:
         self._state.undo(self._taken.pop())
         self._reporter.backtracked(self._name(plan), self._state.supply.devices[device].id)
 
-    def _name(self, plan: Plan) -> str:
+    def _name(self, plan: SubrequestPlan) -> str:
         return f"{self._planner.claims[plan.ask.claim].ref}:{plan.ask.name}"
 
     def _count_steps(self, steps: int) -> None:
@@ -172,7 +174,7 @@ class Search:
             )
         self._steps += steps
 
-    def _check_selectors(self, plan: Plan, device: int) -> None:
+    def _check_selectors(self, plan: SubrequestPlan, device: int) -> None:
         if device in plan.candidates.errors and not self._state.marks[device] & plan.use.excludes:
             raise self._planner.selector_error(plan.ask, plan.candidates.errors[device])
         if device in plan.late_errors and self._state.available(device, plan.use):
@@ -190,11 +192,11 @@ class Search:
             plans = self._requests[blamed].plans
             self._note((number, -1), blamed, [reason, *(r for plan in plans for r in self._in_the_way(plan))])
 
-    def _note_devices(self, number: int, chosen: int, plan: Plan) -> None:
+    def _note_devices(self, number: int, chosen: int, plan: SubrequestPlan) -> None:
         if (number, chosen) > self._furthest:
             self._note((number, chosen), number, self._in_the_way(plan))
 
-    def _in_the_way(self, plan: Plan) -> list[Reason]:
+    def _in_the_way(self, plan: SubrequestPlan) -> list[Reason]:
         """What keeps the plan's candidates away now."""
         found: dict[tuple[Obstacle, tuple[int, ...]], list[int]] = {}
         for device in plan.devices:

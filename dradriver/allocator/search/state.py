@@ -6,25 +6,25 @@ from typing import TypeAlias
 
 from dradriver.allocator.explain.refusal import ReasonCode
 from dradriver.allocator.request.constraints import Constraint
-from dradriver.allocator.request.subrequests import Ask
+from dradriver.allocator.request.subrequests import Subrequest
 from dradriver.allocator.search.exclusion_masks import Marks
 from dradriver.allocator.supply.node_supply import Supply
 
-__all__ = ["Obstacle", "State", "Taken", "Use"]
+__all__ = ["Obstacle", "SearchState", "SubrequestUse", "UndoRecord"]
 
 Obstacle: TypeAlias = tuple[ReasonCode, str]
 """Why a device can't be chosen: for programs and in words."""
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class SubrequestUse:
     """How an ask uses a device.
 
     Attributes:
         mark: the bit that marks its devices as chosen.
         excludes: the marks that keep it away from a device (`marks`).
         constraints: the numbers of the constraints that cover it.
-        values: for each of these the row of values by device: see `State.rows`.
+        values: for each of these the row of values by device: see `SearchState.rows`.
         draws: what a share takes, of devices that are shared out: (place in `left`, nanos).
         consumes: whether its devices take counters and join compatibility groups.
     """
@@ -38,11 +38,11 @@ class Use:
 
 
 @dataclass(slots=True)
-class Taken:
+class UndoRecord:
     """What one choice changed, for undoing it."""
 
     device: int
-    use: Use
+    use: SubrequestUse
     mark: int
     fed: int
     first: bool
@@ -56,7 +56,7 @@ class Taken:
         return self.device in self.use.draws
 
 
-class State:
+class SearchState:
     """What is left.
 
     Admin access counts as use inside one attempt, as in Kubernetes: it blocks the device for the other requests
@@ -111,11 +111,11 @@ class State:
 
     def use(
         self,
-        ask: Ask,
+        ask: Subrequest,
         derived: Mapping[int, Sequence[int]],
         draws: Mapping[int, tuple[tuple[int, int], ...]],
         marks: Marks,
-    ) -> Use:
+    ) -> SubrequestUse:
         """How the ask uses devices.
 
         Args:
@@ -127,9 +127,9 @@ class State:
         covering = tuple(number for number, constraint in enumerate(self.constraints) if constraint.covers(ask))
         self.rows += derived.items()
         values = tuple(derived.get(number, self.rows[number][1]) for number in covering)
-        return Use(*marks, covering, values, draws, self.consumes(ask))
+        return SubrequestUse(*marks, covering, values, draws, self.consumes(ask))
 
-    def consumes(self, ask: Ask) -> bool:
+    def consumes(self, ask: Subrequest) -> bool:
         """Whether the ask takes counters and joins compatibility groups."""
         return self._admin_consumes or not ask.admin
 
@@ -141,14 +141,14 @@ class State:
                 free &= ~devices
         return free
 
-    def fits(self, device: int, use: Use) -> bool:
+    def fits(self, device: int, use: SubrequestUse) -> bool:
         """Whether the device can be chosen now."""
         return self.available(device, use) and all(
             self.constraints[number].joined(self.bound[number], values[device]) is not None
             for number, values in zip(use.constraints, use.values, strict=True)
         )
 
-    def available(self, device: int, use: Use) -> bool:
+    def available(self, device: int, use: SubrequestUse) -> bool:
         """Whether the device can be chosen as far as constraints don't matter."""
         if self.marks[device] & use.excludes:
             return False
@@ -166,10 +166,10 @@ class State:
                 return False
         return all(self.joined[at] & bits for at, bits in self.supply.groups[device])
 
-    def take(self, device: int, use: Use) -> Taken:
+    def take(self, device: int, use: SubrequestUse) -> UndoRecord:
         """Chooses a device that fits."""
         supply, component, shares = self.supply, self.supply.component[device], self.shares[device]
-        taken = Taken(
+        taken = UndoRecord(
             device,
             use,
             self.marks[device],
@@ -201,7 +201,7 @@ class State:
         self.touched[component] = self.touched.get(component, 0) + 1
         return taken
 
-    def undo(self, taken: Taken) -> None:
+    def undo(self, taken: UndoRecord) -> None:
         """Gives back the device that was chosen last."""
         supply, device = self.supply, taken.device
         component, shares = supply.component[device], self.shares[device]
@@ -229,7 +229,7 @@ class State:
             self.left[at] -= sign * nano
             self.totals[names[at]] -= sign * nano
 
-    def obstacle(self, device: int, use: Use) -> Obstacle | None:
+    def obstacle(self, device: int, use: SubrequestUse) -> Obstacle | None:
         """Why the device can't be chosen now; None when it can."""
         if self.marks[device] & use.excludes:
             return "in-use", "already chosen for another request of the pod"
@@ -266,7 +266,7 @@ class State:
                 return "counter", f"counter {name} of counter set {counter_set}: {needs} needed, {left} left"
         return None
 
-    def _constraint(self, device: int, use: Use) -> Obstacle | None:
+    def _constraint(self, device: int, use: SubrequestUse) -> Obstacle | None:
         for number, values in zip(use.constraints, use.values, strict=True):
             constraint, value = self.constraints[number], values[device]
             if constraint.joined(self.bound[number], value) is None:

@@ -21,7 +21,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeAlias
 
 from dradriver.allocator.search.plan import RequestPlan
-from dradriver.allocator.search.state import State
+from dradriver.allocator.search.state import SearchState
 
 __all__ = ["Choice", "Symmetry"]
 
@@ -32,7 +32,7 @@ Choice: TypeAlias = tuple[int, ...]
 class Symmetry:
     """Numbers the states of components and the kinds of devices."""
 
-    def __init__(self, requests: Sequence[RequestPlan], state: State) -> None:
+    def __init__(self, requests: Sequence[RequestPlan], state: SearchState) -> None:
         self._state = state
         self._numbers: dict[Hashable, int] = {}
         accepted = _accepted_by(requests, len(state.supply.devices))

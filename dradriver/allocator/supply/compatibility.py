@@ -12,7 +12,7 @@ from typing import Final
 
 from dradriver.model.resource.counters import CounterConsumption
 
-__all__ = ["ANY", "Groups"]
+__all__ = ["ANY", "GroupBits"]
 
 ANY: Final = -1
 """The state of a counter set that nobody uses: every device may join."""
@@ -20,7 +20,7 @@ ANY: Final = -1
 _NO_GROUPS: Final = 1
 
 
-class Groups:
+class GroupBits:
     """The names of the groups of one pool and their bits."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ model, say) can be compared.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dradriver.allocator.supply.compatibility import Groups
+from dradriver.allocator.supply.compatibility import GroupBits
 from dradriver.model.quantity import Quantity
 from dradriver.model.resource.counters import CounterSet
 from dradriver.model.resource.device import Device
@@ -54,7 +54,7 @@ class CounterTable:
 
     def __init__(self, counter_sets: Mapping[str, CounterSet], devices: Iterable[Device]) -> None:
         self._counter_sets = counter_sets
-        self.groups = Groups()
+        self.groups = GroupBits()
         self.sets: list[str] = []
         self.names: list[tuple[str, str]] = []
         self.amounts: list[int] = []

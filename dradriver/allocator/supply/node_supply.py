@@ -15,11 +15,11 @@ from dradriver.allocator.features import Features
 from dradriver.allocator.supply.compatibility import ANY
 from dradriver.allocator.supply.counters import Component, CounterTable
 from dradriver.allocator.supply.devices_in_use import InUse, PoolKey, PoolUse
-from dradriver.allocator.supply.nodes import Node
+from dradriver.allocator.supply.nodes import AllocationNode
 from dradriver.allocator.supply.pools import Inventory, PooledDevice, PoolOnNode, PoolView
 from dradriver.model.quantity import Quantity
 
-__all__ = ["Offer", "Place", "Supply", "offers_on", "taken_of"]
+__all__ = ["CounterOffsets", "Offer", "Supply", "offers_on", "taken_of"]
 
 Offer: TypeAlias = tuple[PoolOnNode, PoolUse]
 """What a node sees of a pool, and what is held of it."""
@@ -28,7 +28,7 @@ _NO_ROOM: Final[Mapping[str, int]] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CounterOffsets:
     """Where the counters of a pool begin in the rows of all pools."""
 
     table: CounterTable
@@ -63,7 +63,7 @@ class Supply:
     def __init__(self, offers: Iterable[Offer], features: Features) -> None:
         self.devices: list[PooledDevice] = []
         self.held_by: list[tuple[str, ...]] = []
-        self.places: list[Place] = []
+        self.places: list[CounterOffsets] = []
         self.counters: list[tuple[tuple[int, int], ...]] = []
         self.groups: list[tuple[tuple[int, int], ...]] = []
         self.component: list[int] = []
@@ -77,7 +77,7 @@ class Supply:
         self.overdrawn: dict[tuple[str, str], str] = {}
         self.unusable: list[tuple[PoolView, str]] = []
         self.remarks: list[tuple[PoolView, str]] = []
-        self._tables: list[Place] = []
+        self._tables: list[CounterOffsets] = []
         self._late: set[PoolKey] = set()
         self._names: dict[tuple[str, str], int] = {}
         self._features = features
@@ -116,7 +116,7 @@ class Supply:
         )
 
     def _add(self, pool: PoolView, devices: Sequence[PooledDevice], use: PoolUse) -> None:
-        place = Place(pool.counters, len(self.left), len(self.joined))
+        place = CounterOffsets(pool.counters, len(self.left), len(self.joined))
         self._tables.append(place)
         first_component = len(self.components)
         self._add_counters(pool, place, use)
@@ -152,7 +152,7 @@ class Supply:
             self._add_place(("capacity", capacity), amount.value.nano, consumed.get(capacity, 0))
         self.rooms.append(rooms)
 
-    def _add_counters(self, pool: PoolView, place: Place, use: PoolUse) -> None:
+    def _add_counters(self, pool: PoolView, place: CounterOffsets, use: PoolUse) -> None:
         """Adds what is left when the held devices of the pool have theirs, whatever node they are on."""
         table = place.table
         taken, joined = taken_of(pool, use)
@@ -210,7 +210,12 @@ def taken_of(pool: PoolView, use: PoolUse) -> tuple[list[int], list[int]]:
 
 
 def offers_on(
-    node: Node, inventory: Inventory, in_use: InUse, features: Features, *, skips_devices: bool = False
+    node: AllocationNode,
+    inventory: Inventory,
+    in_use: InUse,
+    features: Features,
+    *,
+    skips_devices: bool = False,
 ) -> Iterator[Offer]:
     """What a node is offered of all the pools; see `PublishedPool.on`."""
     for seen in inventory.on(node, features, skips_devices=skips_devices):
@@ -221,7 +226,7 @@ def _moved_row(row: tuple[tuple[int, int], ...], first: int) -> tuple[tuple[int,
     return tuple([(first + at, value) for at, value in row]) if first else row
 
 
-def _moved(component: Component, place: Place) -> Component:
+def _moved(component: Component, place: CounterOffsets) -> Component:
     (c0, c1), (s0, s1) = component.counters, component.sets
     return Component(
         (place.first_counter + c0, place.first_counter + c1), (place.first_set + s0, place.first_set + s1)

@@ -7,11 +7,11 @@ from dradriver.model.core.node_selector import NodeSelector, NodeSelectorRequire
 from dradriver.model.resource.device import Device
 from dradriver.model.resource.slices import ResourceSlice
 
-__all__ = ["Node", "device_on_node", "node_selector", "slice_on_node"]
+__all__ = ["AllocationNode", "device_on_node", "node_selector", "slice_on_node"]
 
 
 @dataclass(frozen=True)
-class Node:
+class AllocationNode:
     """A node as far as allocation looks at it."""
 
     name: str
@@ -19,7 +19,7 @@ class Node:
     declared_features: frozenset[str] = frozenset()
 
 
-def slice_on_node(source: ResourceSlice, node: Node) -> bool:
+def slice_on_node(source: ResourceSlice, node: AllocationNode) -> bool:
     """Whether the node reaches anything in the slice."""
     spec = source.spec
     if spec.node_name or spec.all_nodes or spec.node_selector is not None:
@@ -29,14 +29,16 @@ def slice_on_node(source: ResourceSlice, node: Node) -> bool:
     )
 
 
-def device_on_node(device: Device, source: ResourceSlice, node: Node) -> bool:
+def device_on_node(device: Device, source: ResourceSlice, node: AllocationNode) -> bool:
     """Whether the node reaches a device of a slice that it reaches (KEP-4815, per-device node selection)."""
     if not source.spec.per_device_node_selection:
         return True
     return _reaches(device.node_name, device.node_selector, node, all_nodes=device.all_nodes)
 
 
-def _reaches(name: str | None, selector: NodeSelector | None, node: Node, *, all_nodes: bool | None) -> bool:
+def _reaches(
+    name: str | None, selector: NodeSelector | None, node: AllocationNode, *, all_nodes: bool | None
+) -> bool:
     if name:
         return name == node.name
     if all_nodes:
@@ -44,7 +46,7 @@ def _reaches(name: str | None, selector: NodeSelector | None, node: Node, *, all
     return selector is not None and selector.matches(node.name, node.labels)
 
 
-def node_selector(chosen: Iterable[tuple[Device, ResourceSlice]], node: Node) -> NodeSelector | None:
+def node_selector(chosen: Iterable[tuple[Device, ResourceSlice]], node: AllocationNode) -> NodeSelector | None:
     """The nodes on which a claim with these devices can be used; None means all.
 
     One device that is local to a node, or that binds to the chosen one, ties the whole claim to it, in the

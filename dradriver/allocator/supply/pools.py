@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from dradriver.allocator.features import Features
 from dradriver.allocator.supply.counters import Consumption, CounterTable
 from dradriver.allocator.supply.devices_in_use import PoolKey
-from dradriver.allocator.supply.nodes import Node, slice_on_node
+from dradriver.allocator.supply.nodes import AllocationNode, slice_on_node
 from dradriver.model.resource.claim import DeviceId
 from dradriver.model.resource.counters import CounterSet
 from dradriver.model.resource.device import Device
@@ -193,7 +193,7 @@ class GatheredSlices:
 
 
 def gather_slices(
-    slices: Sequence[ResourceSlice], node: Node, features: Features, *, skips_devices: bool = False
+    slices: Sequence[ResourceSlice], node: AllocationNode, features: Features, *, skips_devices: bool = False
 ) -> GatheredSlices | None:
     """Which of a pool's slices count for a node; None when it reaches none of them.
 
@@ -288,7 +288,7 @@ class PublishedPool:
         older = [source for source in self.slices if source.spec.pool.generation < newest.generation]
         told: set[tuple[int, DeviceId]] = set()
         for name in sorted(set(_named_nodes(older))):
-            seen = self.on(Node(name), _ALL_SLICES)
+            seen = self.on(AllocationNode(name), _ALL_SLICES)
             if seen is None or seen.ignored or seen.view.generation == newest.generation:
                 continue
             for device in seen.devices:
@@ -296,7 +296,7 @@ class PublishedPool:
                     told.add(key)
                     yield device
 
-    def on(self, node: Node, features: Features, *, skips_devices: bool = False) -> PoolOnNode | None:
+    def on(self, node: AllocationNode, features: Features, *, skips_devices: bool = False) -> PoolOnNode | None:
         """What the node sees of the pool; None when it reaches none of its slices. See `gather_slices`."""
         if not self._named:
             return self._on(node, features, skips_devices=skips_devices)
@@ -306,7 +306,7 @@ class PublishedPool:
             self._seen[key] = self._on(node, features, skips_devices=skips_devices)
         return self._seen[key]
 
-    def _on(self, node: Node, features: Features, *, skips_devices: bool) -> PoolOnNode | None:
+    def _on(self, node: AllocationNode, features: Features, *, skips_devices: bool) -> PoolOnNode | None:
         gathered = gather_slices(self.slices, node, features, skips_devices=skips_devices)
         return None if gathered is None else PoolOnNode.of(gathered, self._view(gathered.counted), features)
 
@@ -354,7 +354,9 @@ class Inventory:
         known = previous.published if previous else {}
         return cls({key: _kept(known.get(key), members) for key, members in found.items()})
 
-    def on(self, node: Node, features: Features, *, skips_devices: bool = False) -> Iterator[PoolOnNode]:
+    def on(
+        self, node: AllocationNode, features: Features, *, skips_devices: bool = False
+    ) -> Iterator[PoolOnNode]:
         """What a node sees of all the pools, in no particular order; see `PublishedPool.on`."""
         for pool in (*self._local.get(node.name, ()), *self._shared):
             seen = pool.on(node, features, skips_devices=skips_devices)

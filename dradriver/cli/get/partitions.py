@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 import click
 
-from dradriver.allocator import Inventory
-from dradriver.allocator import Node as AllocationNode
+from dradriver.allocator import AllocationNode, Inventory
 from dradriver.cli.partitions import CounterSetUse, counter_set_uses, drawing
 from dradriver.cli.terminal.output import document, output_option, prose
 from dradriver.cli.world import World, WorldSource, allocation_node, world_options

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dradriver.allocator import Features, InUse, Inventory, Node, PooledDevice, PoolView
+from dradriver.allocator import AllocationNode, Features, InUse, Inventory, PooledDevice, PoolView
 from dradriver.allocator.supply.devices_in_use import PoolUse
 from dradriver.allocator.supply.node_supply import taken_of
 from dradriver.model.quantity import Quantity
@@ -67,7 +67,7 @@ class CounterSetUse:
 
 
 def counter_set_uses(
-    inventory: Inventory, claims: Iterable[ResourceClaim], node: Node | None = None
+    inventory: Inventory, claims: Iterable[ResourceClaim], node: AllocationNode | None = None
 ) -> Iterator[CounterSetUse]:
     """The counter sets of all pools that can be used, in the order of driver, pool and name.
 
@@ -92,7 +92,7 @@ def counter_set_uses(
         yield from _of_pool(pool, in_use.pool(pool.key), pods)
 
 
-def _usable(inventory: Inventory, node: Node | None) -> Sequence[PoolView]:
+def _usable(inventory: Inventory, node: AllocationNode | None) -> Sequence[PoolView]:
     """The pools that can be used, in order; those of which the node reaches devices if there is one."""
     if node is None:
         return [pool for pool in inventory.pools.values() if pool.problem is None]

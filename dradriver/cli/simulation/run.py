@@ -7,7 +7,7 @@ from time import perf_counter
 
 from msgspec.structs import replace
 
-from dradriver.allocator import Node, Refusal
+from dradriver.allocator import AllocationNode, Refusal
 from dradriver.allocator.placement import NoNodeFits, Placement
 from dradriver.cli.attempt import ExtendedResources, Filters, Settings, named_nodes, placer_of
 from dradriver.cli.world import Need, World
@@ -112,7 +112,7 @@ class Simulation:
         if names is None and need.pod is not None and self._filters.accept_all(need.pod, claims):
             return self._placer.place(open_claims)
 
-        def may_run_on(node: Node) -> bool:
+        def may_run_on(node: AllocationNode) -> bool:
             return (names is None or node.name in names) and not self._filters.refusal(
                 need.pod, claims, node.name
             )

@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
-from dradriver.allocator import Node as AllocationNode
+from dradriver.allocator import AllocationNode
 from dradriver.cli.files import Document
 from dradriver.cli.world.events import PodEvent
 from dradriver.errors import DraError, InvalidObjectError, Problem

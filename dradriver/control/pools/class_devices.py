@@ -2,8 +2,7 @@
 
 from typing import Final
 
-from dradriver.allocator import CelSelectors, Features, InUse, Inventory
-from dradriver.allocator import Node as AllocationNode
+from dradriver.allocator import AllocationNode, CelSelectors, Features, InUse, Inventory
 from dradriver.allocator.supply.nodes import device_on_node
 from dradriver.cel.evaluate.errors import CelError
 from dradriver.model.core.workload import Node

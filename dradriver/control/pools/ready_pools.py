@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dradriver.allocator import Inventory, PooledDevice
-from dradriver.allocator.request.matching import Wanted
+from dradriver.allocator.request.matching import WantedDevices
 from dradriver.model.core.node_selector import NodeSelector
 from dradriver.model.core.workload import Node
 from dradriver.model.resource.claim import DeviceId
@@ -47,7 +47,7 @@ class ReadyPools:
                         selectors[repr(selector)] = selector
         return cls(dict(local), tuple(selectors.values()))
 
-    def of_use(self, wanted: Wanted) -> Mapping[str, Sequence[DeviceId]]:
+    def of_use(self, wanted: WantedDevices) -> Mapping[str, Sequence[DeviceId]]:
         """The devices of single nodes that match, held or not, by node; kept for claims of the same kind."""
         if wanted.kind not in self._known:
             if len(self._known) >= _KINDS:
@@ -61,5 +61,5 @@ class ReadyPools:
         return any(each.matches(node.metadata.name, node.metadata.labels) for each in self.selectors)
 
 
-def _matching(devices: Iterable[PooledDevice], wanted: Wanted) -> Sequence[DeviceId]:
+def _matching(devices: Iterable[PooledDevice], wanted: WantedDevices) -> Sequence[DeviceId]:
     return [pooled.id for pooled in devices if wanted.matches(pooled)]

@@ -19,9 +19,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from dradriver.allocator import Node as AllocationNode
-from dradriver.allocator import Refusal, allocate
-from dradriver.allocator.request.matching import Wanted
+from dradriver.allocator import AllocationNode, Refusal, allocate
+from dradriver.allocator.request.matching import WantedDevices
 from dradriver.control.claims.pod_claims import NotCreatedYet, Unusable, claims_of, reserved_for, used_names
 from dradriver.control.extended import discard_step, scheduling_steps
 from dradriver.control.queueing.attempt_times import FilterTimes
@@ -153,7 +152,7 @@ def ready_near(cycle: Cycle) -> Mapping[str, Sequence[DeviceId]]:
         snapshot, wanted = cycle.snapshot, cycle.to_allocate
         cycle.ready = {}
         if wanted and snapshot.ready.local:
-            cycle.ready = snapshot.ready.of_use(Wanted(wanted, snapshot.classes, snapshot.features))
+            cycle.ready = snapshot.ready.of_use(WantedDevices(wanted, snapshot.classes, snapshot.features))
     return cycle.ready
 
 

@@ -7,7 +7,7 @@ recorded compatibility groups, and the value of share IDs, which are random ther
 from collections.abc import Mapping
 from typing import Any, Final
 
-from dradriver.allocator import Features, InUse, Inventory, Node, Refusal, allocate
+from dradriver.allocator import AllocationNode, Features, InUse, Inventory, Refusal, allocate
 from dradriver.model.encoding.codec import builtins, from_builtins
 from dradriver.model.quantity import Quantity
 from dradriver.model.resource.claim import Allocation, ResourceClaim
@@ -41,7 +41,7 @@ def our_answer(question: Mapping[str, Any]) -> Json:
             Inventory.of(from_builtins(ResourceSlice, each) for each in question["slices"]),
             {each.metadata.name: each for each in classes},
             InUse.of(from_builtins(ResourceClaim, each) for each in question["held"]),
-            Node(
+            AllocationNode(
                 node["metadata"]["name"],
                 node["metadata"]["labels"],
                 frozenset(node["status"]["declaredFeatures"]),

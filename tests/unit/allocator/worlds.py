@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dradriver.allocator import ORDERED, Features, InUse, Inventory, Node, Order, Reporter, allocate
+from dradriver.allocator import ORDERED, AllocationNode, Features, InUse, Inventory, Order, Reporter, allocate
 from dradriver.model.core.meta import ObjectMeta
 from dradriver.model.encoding.codec import from_builtins
 from dradriver.model.resource.claim import Allocation, ResourceClaim
@@ -14,7 +14,7 @@ from tests.conformance.allocator_a100 import a100_slices
 Json = dict[str, Any]
 
 DRIVER = "gpu.example.com"
-NODE = Node("node-1")
+NODE = AllocationNode("node-1")
 CLASSES = {"gpu": DeviceClass(metadata=ObjectMeta(name="gpu"))}
 
 

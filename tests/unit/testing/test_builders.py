@@ -1,7 +1,7 @@
 """Objects in one line, whose defaults fit together."""
 
 import dradriver as dra
-from dradriver.allocator import InUse, Inventory, Node, allocate
+from dradriver.allocator import AllocationNode, InUse, Inventory, allocate
 from dradriver.testing import claim, device, device_class, opaque, slice_
 from dradriver.testing.builders import CLASS, NODE
 
@@ -16,7 +16,7 @@ class LedConfig(dra.Config):
 def test_the_defaults_can_be_allocated() -> None:
     wanted = claim()
     inventory = Inventory.of([slice_(device())])
-    found = allocate([wanted], inventory, {CLASS: device_class()}, InUse(), Node(NODE))
+    found = allocate([wanted], inventory, {CLASS: device_class()}, InUse(), AllocationNode(NODE))
     assert found[wanted.metadata.uid].devices.results[0].device == "device-0"
 
 

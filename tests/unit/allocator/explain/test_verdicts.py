@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from dradriver.allocator import Features, InUse, Inventory, Node, allocate
+from dradriver.allocator import AllocationNode, Features, InUse, Inventory, allocate
 from dradriver.allocator.explain.verdicts import NodeVerdict, verdict
 from dradriver.model.encoding.codec import from_builtins
 from dradriver.model.resource.claim import ResourceClaim
@@ -22,7 +22,7 @@ def judged(
             Inventory.of(slices),
             CLASSES,
             InUse.of(in_use),
-            Node("node-1"),
+            AllocationNode("node-1"),
             reporter=reporter,
             features=features or Features(),
         )

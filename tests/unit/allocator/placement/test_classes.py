@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dradriver.allocator import PACKED, CelSelectors, Features, Node, Order, PooledDevice
+from dradriver.allocator import PACKED, AllocationNode, CelSelectors, Features, Order, PooledDevice
 from dradriver.allocator.placement import NoNodeFits, Placement, Placer
 from dradriver.allocator.request.selectors import Matcher
 from dradriver.allocator.supply.order import ORDERED
@@ -46,7 +46,7 @@ def cluster(
     placer = Placer(order=order, selectors=selectors, features=Features())
     placer.put_class(CLASSES["gpu"])
     for name in (f"node-{number:02}" for number in range(nodes)):
-        placer.put_node(Node(name))
+        placer.put_node(AllocationNode(name))
         placer.put_slice(hardware(name))
     return placer
 
@@ -74,7 +74,7 @@ def test_a_selector_looks_at_the_devices_of_one_node() -> None:
 def test_nodes_that_come_later_are_not_looked_at() -> None:
     asked = []
 
-    def may_run_on(node: Node) -> bool:
+    def may_run_on(node: AllocationNode) -> bool:
         asked.append(node.name)
         return True
 

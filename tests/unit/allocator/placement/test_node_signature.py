@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dradriver.allocator import Features, Node, Refusal
+from dradriver.allocator import AllocationNode, Features, Refusal
 from dradriver.allocator.placement import NoNodeFits, Placer
 from dradriver.allocator.supply.recorded_groups import SNAPSHOT_DRIVER
 from dradriver.model.encoding.codec import from_builtins
@@ -24,7 +24,7 @@ def cluster(*slices: ResourceSlice, **features: bool) -> Placer:
     for source in slices:
         placer.put_slice(source)
         if source.spec.node_name is not None:
-            placer.put_node(Node(source.spec.node_name))
+            placer.put_node(AllocationNode(source.spec.node_name))
     return placer
 
 
@@ -84,7 +84,7 @@ def test_groups_recorded_for_a_counter_set_that_left_the_node_keep_nobody_from_a
     placer.put_class(CLASSES["gpu"])
     free: dict[str, Any] = {"counters": {"memory": {"value": "0"}}, "compatibilityGroups": ["mig"]}
     for node, called in (("node-2", "gpu-that-moved"), ("node-1", "gpu-that-came")):
-        placer.put_node(Node(node))
+        placer.put_node(AllocationNode(node))
         for source in gpu(node, {"name": "mig-0"}, {"name": "mig-1"}, called=called, **free):
             placer.put_slice(source)
         placer.place([claim(request("one"), request("two"))])
@@ -190,8 +190,8 @@ def test_a_device_of_several_nodes_is_had_where_it_is_reached() -> None:
         {"name": "big", "nodeName": "node-2", "attributes": {"model": {"string": "big"}}},
     ]
     placer = cluster(slice_("s", *members, nodeName=None, perDeviceNodeSelection=True))
-    placer.put_node(Node("node-1"))
-    placer.put_node(Node("node-2"))
+    placer.put_node(AllocationNode("node-1"))
+    placer.put_node(AllocationNode("node-2"))
     assert placer.place([claim(request(expression=MODEL))]).node == "node-2"
 
 
@@ -210,7 +210,7 @@ def test_values_are_compared_across_the_pools_of_a_node() -> None:
 
 def test_a_device_of_several_nodes_that_is_taken_is_taken_everywhere() -> None:
     placer = cluster(slice_("s", "gpu", pool="fabric", nodeName=None, allNodes=True))
-    placer.put_node(Node("node-1"))
+    placer.put_node(AllocationNode("node-1"))
     assert placer.place([claim(request())]).node == "node-1"
     placer.put_claim(holder("fabric", "gpu"))
     with pytest.raises(NoNodeFits):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dradriver.allocator import Node, Refusal
+from dradriver.allocator import AllocationNode, Refusal
 from dradriver.allocator.placement import NoNodeFits, Placer
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.model.resource.slices import ResourceSlice
@@ -18,7 +18,7 @@ def cluster(**nodes: tuple[str, ...]) -> Placer:
     placer = Placer()
     placer.put_class(CLASSES["gpu"])
     for name, names in nodes.items():
-        placer.put_node(Node(name))
+        placer.put_node(AllocationNode(name))
         placer.put_slice(local(name, *names))
     return placer
 
@@ -96,7 +96,7 @@ def test_what_is_wrong_with_a_claim_is_told_as_such() -> None:
 def test_giving_up_on_a_node_is_not_a_no() -> None:
     placer = Placer(max_steps=1)
     placer.put_class(CLASSES["gpu"])
-    placer.put_node(Node("a"))
+    placer.put_node(AllocationNode("a"))
     placer.put_slice(local("a", "x", "y"))
     with pytest.raises(NoNodeFits) as caught:
         placer.place([claim(request("one"), request("other"))])

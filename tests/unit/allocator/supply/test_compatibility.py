@@ -2,13 +2,13 @@
 
 import pytest
 
-from dradriver.allocator.supply.compatibility import ANY, Groups
+from dradriver.allocator.supply.compatibility import ANY, GroupBits
 from dradriver.model.resource.counters import CounterConsumption
 
 
 def may_join(*users: list[str]) -> bool:
     """Whether the last of these devices may join the others on one counter set."""
-    groups, state = Groups(), ANY
+    groups, state = GroupBits(), ANY
     for user in users[:-1]:
         state &= groups.bits(CounterConsumption("set", {"c": 1}, user))
     return bool(state & groups.bits(CounterConsumption("set", {"c": 1}, users[-1])))
@@ -40,7 +40,7 @@ def test_users_with_disjoint_groups_let_nobody_in() -> None:
 
 
 def test_a_state_is_told_by_the_names_still_possible() -> None:
-    groups = Groups()
+    groups = GroupBits()
     foo, bar = (
         groups.bits(CounterConsumption("s", {"c": 1}, names)) for names in (["foo", "all"], ["bar", "all"])
     )

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
-from dradriver.allocator import Features, InUse, Inventory, Node, Refusal, allocate
+from dradriver.allocator import AllocationNode, Features, InUse, Inventory, Refusal, allocate
 from dradriver.allocator.supply.recorded_groups import SNAPSHOT_DRIVER
 from dradriver.model.encoding.codec import from_builtins
 from dradriver.model.resource.claim import ClaimStatus, ResourceClaim
@@ -37,7 +37,9 @@ CLASSES = {
 
 
 def allocated(claim: ResourceClaim, *held: ResourceClaim) -> ResourceClaim:
-    found = allocate([claim], Inventory.of(SLICES), CLASSES, InUse.of(held), Node("node-1"), features=ON)
+    found = allocate(
+        [claim], Inventory.of(SLICES), CLASSES, InUse.of(held), AllocationNode("node-1"), features=ON
+    )
     return replace(claim, status=ClaimStatus(allocation=found[claim.ref]))
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dradriver.allocator import Features, Node, Refusal
+from dradriver.allocator import AllocationNode, Features, Refusal
 from dradriver.allocator.placement import NoNodeFits, Placer
 from dradriver.model.encoding.codec import from_builtins
 from dradriver.model.resource.deviceclass import DeviceClass
@@ -103,7 +103,7 @@ def test_the_pod_goes_to_the_second(part: Part) -> None:
     for node, content in (("node-1", part.worse), ("node-2", part.better)):
         with pytest.raises(NoNodeFits):
             placer.place(pod)
-        placer.put_node(Node(node))
+        placer.put_node(AllocationNode(node))
         for source in slices(node, content):
             placer.put_slice(source)
     assert placer.place(pod).node == "node-2"
@@ -117,7 +117,7 @@ def test_what_a_node_declares_decides_where_devices_skip_its_operations() -> Non
     placer = Placer(features=Features(optional_node_operations=True))
     placer.put_class(CLASSES["gpu"])
     for node, declared in (("node-1", []), ("node-2", ["DRAOptionalNodeOperations"])):
-        placer.put_node(Node(node, declared_features=frozenset(declared)))
+        placer.put_node(AllocationNode(node, declared_features=frozenset(declared)))
         placer.put_slice(of_one_device(node, skipNodeOperations=["NodePrepareResources"]))
     assert placer.place([claim(request())]).node == "node-2"
 
@@ -127,10 +127,10 @@ def test_labels_decide_which_devices_of_several_nodes_are_reached() -> None:
     placer.put_class(CLASSES["gpu"])
     terms = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]
     placer.put_slice(slice_("s", "gpu", nodeName=None, nodeSelector={"nodeSelectorTerms": terms}))
-    placer.put_node(Node("node-1", {"zone": "b"}))
+    placer.put_node(AllocationNode("node-1", {"zone": "b"}))
     with pytest.raises(NoNodeFits):
         placer.place([claim(request())])
-    placer.put_node(Node("node-1", {"zone": "a"}))
+    placer.put_node(AllocationNode("node-1", {"zone": "a"}))
     assert placer.place([claim(request())]).node == "node-1"
 
 
@@ -144,7 +144,7 @@ def test_values_are_compared_with_those_of_devices_of_several_nodes() -> None:
     placer.put_class(CLASSES["gpu"])
     placer.put_slice(slice_("fabric", gpu("far", "b"), pool="fabric", nodeName=None, allNodes=True))
     for node, rack in (("node-1", "a"), ("node-2", "b")):
-        placer.put_node(Node(node))
+        placer.put_node(AllocationNode(node))
         placer.put_slice(slice_(node, gpu("near", rack), pool=node, nodeName=node))
     pair = claim(request(count=2), constraints=[{"matchAttribute": f"{DRIVER}/rack"}])
     assert placer.place([pair]).node == "node-2"
@@ -155,7 +155,7 @@ def test_the_conditions_in_the_allocation_are_those_of_the_device() -> None:
     placer.put_class(CLASSES["gpu"])
     for node, conditions in {"node-1": ["attached"], "node-2": ["powered"]}.items():
         gpu = {"name": "gpu", "bindingConditions": conditions, "bindingFailureConditions": ["failed"]}
-        placer.put_node(Node(node))
+        placer.put_node(AllocationNode(node))
         placer.put_slice(slice_(node, gpu, pool=node, nodeName=node))
         placed = placer.place([claim(request())], may_run_on=lambda each, node=node: each.name == node)  # type: ignore[misc]
         (result,) = placed.allocations["claim"].devices.results
@@ -165,7 +165,7 @@ def test_the_conditions_in_the_allocation_are_those_of_the_device() -> None:
 def test_a_class_that_changes_or_goes_changes_the_answer() -> None:
     placer = Placer()
     for node in ("node-1", "node-2"):
-        placer.put_node(Node(node))
+        placer.put_node(AllocationNode(node))
         placer.put_slice(
             slice_(node, {"name": "gpu", "attributes": {"node": {"string": node}}}, pool=node, nodeName=node)
         )

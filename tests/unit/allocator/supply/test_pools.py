@@ -1,6 +1,6 @@
 """Which pools there are, and which of them can be used."""
 
-from dradriver.allocator import Features, Inventory, Node
+from dradriver.allocator import AllocationNode, Features, Inventory
 from dradriver.allocator.supply.pools import PoolView
 from tests.unit.allocator.worlds import DRIVER, NODE, slice_
 
@@ -56,7 +56,9 @@ def test_compatibility_groups_make_a_pool_incomplete_when_their_gate_is_off() ->
     assert "DRADeviceCompatibilityGroups is off" in (found.problem_under(Features()) or "")
 
 
-def seen(node: Node, *slices: object, **features: bool) -> dict[str, tuple[list[str], str | None, bool]]:
+def seen(
+    node: AllocationNode, *slices: object, **features: bool
+) -> dict[str, tuple[list[str], str | None, bool]]:
     """By pool the devices that a node sees, why they can't be allocated, and whether the pool is ignored."""
     inventory = Inventory.of(slices)  # type: ignore[arg-type]
     return {
@@ -68,7 +70,7 @@ def seen(node: Node, *slices: object, **features: bool) -> dict[str, tuple[list[
 def test_a_node_sees_the_devices_of_the_slices_that_it_reaches() -> None:
     slices = slice_("a", "here", count=2), slice_("b", "there", count=2, nodeName="node-2")
     assert seen(NODE, *slices) == {"pool": (["here"], None, False)}
-    assert seen(Node("node-3"), *slices) == {}
+    assert seen(AllocationNode("node-3"), *slices) == {}
 
 
 def test_a_node_sees_its_own_pools_and_those_of_several_nodes() -> None:
@@ -88,21 +90,21 @@ def test_generations_are_compared_among_the_slices_that_reach_the_node() -> None
     """A whole generation stays in use, whatever is newer elsewhere."""
     slices = of("a", "node-1", 1, 1), of("b", "node-2", 2, 2), of("c", "node-2", 2, 2)
     assert seen(NODE, *slices) == {"pool": (["gpu-a"], None, False)}
-    assert seen(Node("node-2"), *slices) == {"pool": (["gpu-b", "gpu-c"], None, False)}
+    assert seen(AllocationNode("node-2"), *slices) == {"pool": (["gpu-b", "gpu-c"], None, False)}
 
 
 def test_what_reaches_the_node_is_enough_when_it_is_as_many_as_the_slices_say() -> None:
     """Kubernetes does not look at others then, be they too many or of another opinion."""
     slices = of("a", "node-1", 1, 1), of("b", "node-2", 1, 3), of("c", "node-2", 1, 3)
     assert seen(NODE, *slices) == {"pool": (["gpu-a"], None, False)}
-    assert seen(Node("node-2"), *slices) == {"pool": (["gpu-b", "gpu-c"], None, False)}
+    assert seen(AllocationNode("node-2"), *slices) == {"pool": (["gpu-b", "gpu-c"], None, False)}
 
 
 def test_a_newer_generation_anywhere_hides_one_that_the_node_does_not_reach_whole() -> None:
     slices = of("a", "node-1", 1, 2), of("b", "node-2", 1, 2), of("c", "node-2", 2, 1)
     why = "the node reaches 1 of 2 slices of generation 1, and there are slices of generation 2"
     assert seen(NODE, *slices) == {"pool": (["gpu-a"], f"ignored: {why}", True)}
-    assert seen(Node("node-2"), *slices) == {"pool": (["gpu-c"], None, False)}
+    assert seen(AllocationNode("node-2"), *slices) == {"pool": (["gpu-c"], None, False)}
 
 
 def test_the_devices_of_all_nodes_are_those_that_each_of_them_sees() -> None:

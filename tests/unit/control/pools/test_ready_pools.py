@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dradriver.allocator import Features, Inventory, allocate
-from dradriver.allocator.request.matching import Wanted
+from dradriver.allocator.request.matching import WantedDevices
 from dradriver.control.pools.ready_pools import ReadyPools
 from dradriver.control.scheduler import pipeline
 from dradriver.control.scheduler.pipeline import schedule
@@ -96,8 +96,8 @@ def test_devices_that_several_nodes_reach_are_looked_at_there(monkeypatch: pytes
 def test_what_was_found_is_kept_for_claims_of_the_same_kind() -> None:
     ready = ReadyPools.of(Inventory.of([a_slice("quick", node="node-1")]))
     classes = {builders.CLASS: builders.device_class()}
-    first = ready.of_use(Wanted([builders.claim()], classes, Features()))
+    first = ready.of_use(WantedDevices([builders.claim()], classes, Features()))
     assert list(first) == ["node-1"]
-    assert ready.of_use(Wanted([builders.claim(name="again")], classes, Features())) is first
+    assert ready.of_use(WantedDevices([builders.claim(name="again")], classes, Features())) is first
     others = builders.claim(builders.device_request(builders.CLASS, 'device.driver == "x"'))
-    assert not ready.of_use(Wanted([others], classes, Features()))
+    assert not ready.of_use(WantedDevices([others], classes, Features()))
