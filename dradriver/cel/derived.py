@@ -10,7 +10,7 @@ from dradriver.cel.compile.environment import SelectorDevice
 from dradriver.cel.compile.parser import parse
 from dradriver.cel.compile.reads import attributes_read
 from dradriver.cel.evaluate.cost import MAX_LENGTH
-from dradriver.cel.evaluate.errors import AbortError, CompileError, EvaluationError, Fault
+from dradriver.cel.evaluate.errors import AbortError, CompileError, ErrorValue, EvaluationError
 from dradriver.cel.evaluate.machine import execute
 from dradriver.cel.evaluate.values import UInt, type_name
 from dradriver.cel.library.semver import Semver
@@ -46,7 +46,7 @@ class Derivation:
             reads = attributes_read(order)
             fold(order)
             program = compile_program(root)
-        except Fault as fault:
+        except ErrorValue as fault:
             raise CompileError(expression, fault.offset, fault.reason, fault.hint) from None
         self.expression = expression
         self.reads = reads
@@ -64,7 +64,7 @@ class Derivation:
             value, _, _ = execute(self._program, device.view)
         except AbortError as abort:
             raise EvaluationError(self.expression, None, abort.reason, abort.hint) from None
-        if isinstance(value, Fault):
+        if isinstance(value, ErrorValue):
             raise EvaluationError(self.expression, value.offset, value.reason, value.hint)
         return self._list(value) if isinstance(value, tuple | list) else self._scalar(value)
 

@@ -10,7 +10,7 @@ from dradriver.cel.compile.fast import LARGEST_DEVICE, FastProgram, fast_program
 from dradriver.cel.compile.parser import parse
 from dradriver.cel.compile.reads import attributes_read
 from dradriver.cel.evaluate.cost import MAX_LENGTH
-from dradriver.cel.evaluate.errors import AbortError, CompileError, EvaluationError, Fault
+from dradriver.cel.evaluate.errors import AbortError, CompileError, ErrorValue, EvaluationError
 from dradriver.cel.evaluate.machine import Program, execute
 from dradriver.cel.evaluate.values import type_name
 
@@ -60,7 +60,7 @@ class Selector:
             reads = attributes_read(order)
             fold(order)
             program = compile_program(root)
-        except Fault as fault:
+        except ErrorValue as fault:
             raise CompileError(expression, fault.offset, fault.reason, fault.hint) from None
         object.__setattr__(self, "expression", expression)
         object.__setattr__(self, "reads", reads)
@@ -97,7 +97,7 @@ class Selector:
             value, cost, steps = execute(self._program, device.view)
         except AbortError as abort:
             raise EvaluationError(self.expression, None, abort.reason, abort.hint) from None
-        if isinstance(value, Fault):
+        if isinstance(value, ErrorValue):
             raise EvaluationError(self.expression, value.offset, value.reason, value.hint)
         if not isinstance(value, bool):
             raise EvaluationError(self.expression, None, f"it gives a {type_name(value)}, not a bool")

@@ -17,7 +17,7 @@ from typing import Final
 from dradriver.cel import CompileError, EvaluationError, Selector, SelectorDevice
 from dradriver.cel.compile.environment import FUNCTIONS
 from dradriver.cel.compile.functions import Overload
-from dradriver.cel.compile.types import Type
+from dradriver.cel.compile.types import CelType
 from dradriver.cel.evaluate.cost import MAX_LENGTH
 from dradriver.model.quantity import Quantity
 from dradriver.model.resource.device import Version
@@ -193,7 +193,7 @@ class _Writer:
         return f"{name}({', '.join(args)})"
 
 
-def _kind(param: Type) -> str:
+def _kind(param: CelType) -> str:
     return "A" if param.is_parameter or param.is_dyn else param.name
 
 

@@ -12,14 +12,14 @@ from dradriver.cel.compile.environment import DEVICE_FIELDS, FUNCTIONS, IDENTS, 
 from dradriver.cel.compile.functions import Overload
 from dradriver.cel.compile.routines import Routine, run
 from dradriver.cel.compile.syntax import (
-    Call,
+    CallExpression,
     Comprehension,
     Ident,
     ListLiteral,
     Literal,
     MapLiteral,
-    Node,
     Select,
+    SyntaxNode,
 )
 from dradriver.cel.compile.types import (
     BOOL,
@@ -29,13 +29,13 @@ from dradriver.cel.compile.types import (
     SEMVER,
     STRING,
     Bindings,
-    Type,
+    CelType,
     join,
     list_of,
     map_of,
     optional_of,
 )
-from dradriver.cel.evaluate.errors import Fault
+from dradriver.cel.evaluate.errors import ErrorValue
 from dradriver.cel.evaluate.values import TypeName
 from dradriver.cel.library.formatting import check_format
 
@@ -48,7 +48,7 @@ _MOST_NODES: Final = 12_000
 _LOGICAL: Final = frozenset({"_&&_", "_||_"})
 
 
-def check(root: Node, *, derives: bool = False) -> list[Node]:
+def check(root: SyntaxNode, *, derives: bool = False) -> list[SyntaxNode]:
     """Checks a whole expression; returns its nodes, each after those it is made of.
 
     Args:
@@ -64,17 +64,19 @@ def check(root: Node, *, derives: bool = False) -> list[Node]:
     checker.finish()
     result = checker.bindings.resolve(root.type)
     if derives and not _is_attribute(result):
-        raise Fault(f"a derived attribute is a bool, int, string, semver or a list of these, this is {result}")
+        raise ErrorValue(
+            f"a derived attribute is a bool, int, string, semver or a list of these, this is {result}"
+        )
     if not derives and result != BOOL and not _is_unknown(result):
-        raise Fault(f"a selector gives a bool, this gives {result}")
+        raise ErrorValue(f"a selector gives a bool, this gives {result}")
     return checker.order
 
 
-def _is_unknown(found: Type) -> bool:
+def _is_unknown(found: CelType) -> bool:
     return found.is_dyn or found.is_parameter
 
 
-def _is_attribute(found: Type) -> bool:
+def _is_attribute(found: CelType) -> bool:
     if found.name == "list":
         found = found.params[0]
     return found in _SCALARS or _is_unknown(found)
@@ -83,17 +85,17 @@ def _is_attribute(found: Type) -> bool:
 class _Checker:
     def __init__(self) -> None:
         self.bindings = Bindings()
-        self.order: list[Node] = []
-        self._scopes: list[dict[str, Type]] = []
-        self._uniform: list[tuple[list[Node], list[bool]]] = []
+        self.order: list[SyntaxNode] = []
+        self._scopes: list[dict[str, CelType]] = []
+        self._uniform: list[tuple[list[SyntaxNode], list[bool]]] = []
         self._formatting = 0
 
-    def check(self, node: Node) -> Routine[None]:
+    def check(self, node: SyntaxNode) -> Routine[None]:
         if isinstance(node, Ident):
             self._ident(node)
         elif isinstance(node, Select):
             yield self._select(node)
-        elif isinstance(node, Call):
+        elif isinstance(node, CallExpression):
             yield self._call(node)
         elif isinstance(node, ListLiteral):
             yield self._list(node)
@@ -105,7 +107,9 @@ class _Checker:
             assert isinstance(node, Literal)  # noqa: S101 - there is no other kind
         self.order.append(node)
         if len(self.order) > _MOST_NODES:
-            raise Fault("it is too large when its macros are expanded", "optMap() repeats what it is called on")
+            raise ErrorValue(
+                "it is too large when its macros are expanded", "optMap() repeats what it is called on"
+            )
 
     def finish(self) -> None:
         """What can be said only when all types are known: the elements of a literal are of one type."""
@@ -114,13 +118,13 @@ class _Checker:
             types = [_settled(_held(t) if o else t) for t, o in zip(found_types, optional, strict=True)]
             for part, found in zip(parts, types, strict=True):
                 if found != types[0]:
-                    raise Fault(
+                    raise ErrorValue(
                         f"expected {types[0]} but found {found}", "a list or map holds one type", part.offset
                     )
 
     # --- names ----------------------------------------------------------------------------
 
-    def _variable(self, name: str) -> Type | None:
+    def _variable(self, name: str) -> CelType | None:
         return next((scope[name] for scope in reversed(self._scopes) if name in scope), None)
 
     def _ident(self, node: Ident) -> None:
@@ -130,7 +134,7 @@ class _Checker:
         elif node.name in IDENTS:
             _settle_name(node, node.name)
         else:
-            raise Fault(f"undeclared name {node.name!r}", _unknown_name(node.name), node.offset)
+            raise ErrorValue(f"undeclared name {node.name!r}", _unknown_name(node.name), node.offset)
 
     def _select(self, node: Select) -> Routine[None]:
         name = None if node.test or node.optional else _dotted(node)
@@ -141,7 +145,7 @@ class _Checker:
         result = self._field_type(node)
         node.type = BOOL if node.test else result
 
-    def _field_type(self, node: Select) -> Type:
+    def _field_type(self, node: Select) -> CelType:
         operand = self.bindings.resolve(node.operand.type)
         is_optional = operand.name == "optional_type"
         target = operand.params[0] if is_optional else operand
@@ -153,17 +157,17 @@ class _Checker:
         elif target == DEVICE:
             if node.field not in DEVICE_FIELDS:
                 fields = ", ".join(DEVICE_FIELDS)
-                raise Fault(f"a device has no field {node.field!r}", f"it has {fields}", node.offset)
+                raise ErrorValue(f"a device has no field {node.field!r}", f"it has {fields}", node.offset)
             result = DEVICE_FIELDS[node.field]
         elif target.is_dyn:
             result = DYN
         else:
-            raise Fault(f"a {target} has no fields", _field_hint(target), node.offset)
+            raise ErrorValue(f"a {target} has no fields", _field_hint(target), node.offset)
         return optional_of(result) if is_optional or node.optional else result
 
     # --- calls ----------------------------------------------------------------------------
 
-    def _call(self, node: Call) -> Routine[None]:
+    def _call(self, node: CallExpression) -> Routine[None]:
         self._as_namespaced(node)
         exempt = node.name == "format"
         self._formatting += exempt
@@ -176,12 +180,12 @@ class _Checker:
             self._logical(node)
             return
         if node.name not in FUNCTIONS:
-            raise Fault(f"there is no function {node.name!r}", offset=node.offset)
+            raise ErrorValue(f"there is no function {node.name!r}", offset=node.offset)
         self._resolve(node)
         if exempt:
             self._check_format(node)
 
-    def _as_namespaced(self, node: Call) -> None:
+    def _as_namespaced(self, node: CallExpression) -> None:
         """Makes `lists.range(3)` the function that it is rather than a method of `lists`."""
         if not node.is_method:
             return
@@ -191,17 +195,17 @@ class _Checker:
             node.is_method = False
             node.args = node.args[1:]
 
-    def _logical(self, node: Call) -> None:
+    def _logical(self, node: CallExpression) -> None:
         for arg in node.args:
             if not self.bindings.assignable([arg.type], [BOOL]):
                 shown = self.bindings.resolve(arg.type)
-                raise Fault(f"expected bool but found {shown}", offset=arg.offset)
+                raise ErrorValue(f"expected bool but found {shown}", offset=arg.offset)
         node.type = BOOL
 
-    def _resolve(self, node: Call) -> None:
+    def _resolve(self, node: CallExpression) -> None:
         given = [arg.type for arg in node.args]
         fitting: list[Overload] = []
-        result: Type | None = None
+        result: CelType | None = None
         for overload in FUNCTIONS[node.name]:
             if overload.is_method != node.is_method:
                 continue
@@ -219,39 +223,39 @@ class _Checker:
         node.overloads = tuple(fitting)
         node.type = result
 
-    def _instance(self, overload: Overload) -> tuple[list[Type], Type]:
+    def _instance(self, overload: Overload) -> tuple[list[CelType], CelType]:
         """The signature with parameters of its own, so that two calls do not share them."""
-        fresh: dict[Type, Type] = {}
+        fresh: dict[CelType, CelType] = {}
         params = [self._instantiated(param, fresh) for param in overload.params]
         return params, self._instantiated(overload.result, fresh)
 
-    def _instantiated(self, declared: Type, fresh: dict[Type, Type]) -> Type:
+    def _instantiated(self, declared: CelType, fresh: dict[CelType, CelType]) -> CelType:
         if declared.is_parameter:
             return fresh.setdefault(declared, self.bindings.fresh())
         if not declared.params:
             return declared
         inner = tuple(self._instantiated(param, fresh) for param in declared.params)
-        return Type(declared.name, inner, declared.nullable)
+        return CelType(declared.name, inner, declared.nullable)
 
-    def _no_overload(self, node: Call) -> Fault:
+    def _no_overload(self, node: CallExpression) -> ErrorValue:
         shown = [str(self.bindings.resolve(arg.type)) for arg in node.args]
         name = node.name.strip("_@")
         if node.is_method:
-            return Fault(f"a {shown[0]} has no method {name}({', '.join(shown[1:])})", None, node.offset)
-        return Fault(
+            return ErrorValue(f"a {shown[0]} has no method {name}({', '.join(shown[1:])})", None, node.offset)
+        return ErrorValue(
             f"{name!r} does not apply to {', '.join(shown) or 'nothing'}", _call_hint(shown), node.offset
         )
 
-    def _check_format(self, node: Call) -> None:
+    def _check_format(self, node: CallExpression) -> None:
         template, args = node.args
         if isinstance(template, Literal) and isinstance(template.value, str) and isinstance(args, ListLiteral):
             try:
                 check_format(template.value, [self._shown_types(element) for element in args.elements])
-            except Fault as fault:
+            except ErrorValue as fault:
                 fault.offset = node.offset
                 raise
 
-    def _shown_types(self, shown: Node) -> list[str]:
+    def _shown_types(self, shown: SyntaxNode) -> list[str]:
         """The type of an argument of format(), and of everything in it when it is a literal."""
         names: list[str] = []
         pending = [shown]
@@ -282,18 +286,18 @@ class _Checker:
         self._must_be_uniform(node.keys, always)
         self._must_be_uniform(node.values, node.optional)
 
-    def _must_be_uniform(self, parts: list[Node], optional: list[bool]) -> None:
+    def _must_be_uniform(self, parts: list[SyntaxNode], optional: list[bool]) -> None:
         if not self._formatting:
             self._uniform.append((parts, optional))
 
-    def _joined(self, parts: list[Node], optional: Iterable[bool]) -> Type:
-        joined: Type | None = None
+    def _joined(self, parts: list[SyntaxNode], optional: Iterable[bool]) -> CelType:
+        joined: CelType | None = None
         for part, may_lack in zip(parts, optional, strict=True):
             found = self.bindings.resolve(part.type) if may_lack else part.type
             if may_lack and found.name == "optional_type":
                 found = found.params[0]
             elif may_lack and not found.is_dyn:
-                raise Fault(f"expected an optional but found {found}", offset=part.offset)
+                raise ErrorValue(f"expected an optional but found {found}", offset=part.offset)
             if joined is None:
                 joined = found
             elif self.bindings.assignable([joined], [found]):
@@ -322,7 +326,7 @@ class _Checker:
         self._scopes.pop()
         node.type = self.bindings.resolve(node.result.type)
 
-    def _variables(self, node: Comprehension) -> tuple[Type, Type]:
+    def _variables(self, node: Comprehension) -> tuple[CelType, CelType]:
         source = self.bindings.resolve(node.source.type)
         two = node.variable2 is not None
         if source.is_parameter:
@@ -334,15 +338,15 @@ class _Checker:
             return source.params[0], source.params[1]
         if source.is_dyn:
             return DYN, DYN
-        raise Fault(f"a {source} has no elements", "loops need a list or a map", node.source.offset)
+        raise ErrorValue(f"a {source} has no elements", "loops need a list or a map", node.source.offset)
 
-    def _must_be(self, wanted: Type, node: Node) -> None:
+    def _must_be(self, wanted: CelType, node: SyntaxNode) -> None:
         if not self.bindings.assignable([wanted], [node.type]):
             shown = self.bindings.resolve(node.type)
-            raise Fault(f"expected {self.bindings.resolve(wanted)} but found {shown}", offset=node.offset)
+            raise ErrorValue(f"expected {self.bindings.resolve(wanted)} but found {shown}", offset=node.offset)
 
 
-def _dotted(node: Node) -> str | None:
+def _dotted(node: SyntaxNode) -> str | None:
     """`a.b.c` as text; None when the expression is anything else."""
     fields: list[str] = []
     while isinstance(node, Select) and not node.test and not node.optional:
@@ -367,27 +371,27 @@ def _unknown_name(name: str) -> str | None:
     return None if name.startswith("@") else "strings need quotes"
 
 
-def _held(found: Type) -> Type:
+def _held(found: CelType) -> CelType:
     """What an optional type may hold."""
     return found.params[0] if found.name == "optional_type" else found
 
 
-def _settled(found: Type) -> Type:
+def _settled(found: CelType) -> CelType:
     """What nothing has bound is `dyn`."""
     return DYN if found.is_parameter else run(_settle(found)) if found.params else found
 
 
-def _settle(found: Type) -> Routine[Type]:
-    params: list[Type] = []
+def _settle(found: CelType) -> Routine[CelType]:
+    params: list[CelType] = []
     for inner in found.params:
         param = DYN if inner.is_parameter else inner
         if param.params:
             param = yield _settle(param)
         params.append(param)
-    return Type(found.name, tuple(params), found.nullable)
+    return CelType(found.name, tuple(params), found.nullable)
 
 
-def _field_hint(target: Type) -> str | None:
+def _field_hint(target: CelType) -> str | None:
     if target == STRING:
         return "attributes are device.attributes[domain].name"
     return (

@@ -8,16 +8,16 @@ from dradriver.cel.compile.functions import Overload, unit
 from dradriver.cel.compile.routines import Routine, run
 from dradriver.cel.compile.syntax import (
     ACCUMULATOR,
-    Call,
+    CallExpression,
     Comprehension,
     Ident,
     ListLiteral,
     MapLiteral,
-    Node,
     Select,
+    SyntaxNode,
 )
 from dradriver.cel.evaluate import containers, instructions
-from dradriver.cel.evaluate.errors import AbortError, Fault
+from dradriver.cel.evaluate.errors import AbortError, ErrorValue
 from dradriver.cel.evaluate.instructions import Label
 from dradriver.cel.evaluate.machine import Instruction, Program
 from dradriver.cel.evaluate.regex import (
@@ -40,7 +40,7 @@ _INDEXES: Final = frozenset({"_[_]", "_[?_]"})
 _PRIMITIVE: Final = frozenset({bool, int, UInt, float, str})
 
 
-def fold(order: list[Node]) -> None:
+def fold(order: list[SyntaxNode]) -> None:
     """Marks what is constant: literals of constants, conversions of constants, membership in nothing.
 
     Literal patterns are compiled here, once for all evaluations.
@@ -55,15 +55,15 @@ def fold(order: list[Node]) -> None:
         elif isinstance(node, MapLiteral) and not any(node.optional) and _all_constant(node.keys + node.values):
             pairs = zip(node.keys, node.values, strict=True)
             node.constant, node.value = True, {to_key(key.value): value.value for key, value in pairs}
-        elif isinstance(node, Call):
+        elif isinstance(node, CallExpression):
             _fold_call(node, patterns)
 
 
-def _all_constant(nodes: list[Node]) -> bool:
+def _all_constant(nodes: list[SyntaxNode]) -> bool:
     return all(node.constant for node in nodes)
 
 
-def _fold_call(node: Call, patterns: dict[str, Pattern]) -> None:
+def _fold_call(node: CallExpression, patterns: dict[str, Pattern]) -> None:
     if node.name in _CONVERSIONS and len(node.args) == 1 and node.args[0].constant:
         value = node.args[0].value
         for overload in node.overloads:
@@ -91,8 +91,8 @@ def _literal_pattern(text: str, offset: int, patterns: dict[str, Pattern]) -> Pa
             raise too_large()
         patterns[text] = Pattern(text, size)
     except AbortError as abort:
-        raise Fault(abort.reason, abort.hint, offset) from None
-    except Fault as fault:
+        raise ErrorValue(abort.reason, abort.hint, offset) from None
+    except ErrorValue as fault:
         fault.offset = offset
         raise
     return patterns[text]
@@ -101,17 +101,17 @@ def _literal_pattern(text: str, offset: int, patterns: dict[str, Pattern]) -> Pa
 def _converted(overload: Overload, value: object, offset: int) -> object:
     try:
         return overload.call(value)
-    except Fault as fault:
+    except ErrorValue as fault:
         fault.offset = offset
         raise
 
 
-def _is_list_membership(node: Call) -> bool:
+def _is_list_membership(node: CallExpression) -> bool:
     """Whether a call is `x in [constants]` and can be nothing else."""
     return len(node.overloads) == 1 and node.overloads[0].params[1].name == "list" and node.args[1].constant
 
 
-def compile_program(root: Node) -> Program:
+def compile_program(root: SyntaxNode) -> Program:
     """The program of a checked and folded tree."""
     emitter = _Emitter()
     run(emitter.emit(root))
@@ -137,7 +137,7 @@ class _Emitter:
     def _mark(self, label: Label) -> None:
         label.position = len(self.code)
 
-    def emit(self, node: Node, *, bare: bool = False) -> Routine[None]:
+    def emit(self, node: SyntaxNode, *, bare: bool = False) -> Routine[None]:
         """Pushes the value of `node`; a `bare` name or path is part of another and does not pay for itself."""
         if node.constant:
             self.code.append(instructions.constant(node.value))
@@ -145,7 +145,7 @@ class _Emitter:
             self._ident(node, 0 if bare else 1)
         elif isinstance(node, Select):
             yield self._path(node, bare=bare or node.test)
-        elif isinstance(node, Call):
+        elif isinstance(node, CallExpression):
             yield self._path(node, bare=bare) if node.name in _INDEXES else self._call(node)
         elif isinstance(node, ListLiteral):
             yield self._list(node)
@@ -165,10 +165,10 @@ class _Emitter:
 
     # --- paths ----------------------------------------------------------------------------
 
-    def _path(self, node: Node, *, bare: bool) -> Routine[None]:
-        steps: list[Select | Call] = []
+    def _path(self, node: SyntaxNode, *, bare: bool) -> Routine[None]:
+        steps: list[Select | CallExpression] = []
         while not node.constant and (
-            isinstance(node, Select) or (isinstance(node, Call) and node.name in _INDEXES)
+            isinstance(node, Select) or (isinstance(node, CallExpression) and node.name in _INDEXES)
         ):
             steps.append(node)
             node = node.operand if isinstance(node, Select) else node.args[0]
@@ -176,17 +176,17 @@ class _Emitter:
                 break
         yield self.emit(node, bare=True)
         for step in reversed(steps):
-            if isinstance(step, Call):
+            if isinstance(step, CallExpression):
                 yield self._index(step)
             elif step.test:
                 self.code.append(instructions.test(step.field))
             else:
                 self.code.append(instructions.select(step.field, step.offset, optional=step.optional))
-        is_conditional = isinstance(node, Call) and node.name == "_?_:_"
+        is_conditional = isinstance(node, CallExpression) and node.name == "_?_:_"
         if not bare and not is_conditional:
             self.code.append(instructions.charge(1))
 
-    def _index(self, step: Call) -> Routine[None]:
+    def _index(self, step: CallExpression) -> Routine[None]:
         end = Label()
         self.code.append(instructions.skip_unless_container(end))
         yield self.emit(step.args[1], bare=True)
@@ -195,7 +195,7 @@ class _Emitter:
 
     # --- calls ----------------------------------------------------------------------------
 
-    def _call(self, node: Call) -> Routine[None]:
+    def _call(self, node: CallExpression) -> Routine[None]:
         if node.name in {"_&&_", "_||_"}:
             yield self._logical(node)
         elif node.name == "_?_:_":
@@ -211,7 +211,7 @@ class _Emitter:
         else:
             yield self._plain_call(node)
 
-    def _plain_call(self, node: Call) -> Routine[None]:
+    def _plain_call(self, node: CallExpression) -> Routine[None]:
         end = Label()
         count = len(node.args)
         # Kubernetes evaluates both of two arguments, but stops at the first error of more.
@@ -229,7 +229,7 @@ class _Emitter:
         self._called += CALL + count
         self._mark(end)
 
-    def _logical(self, node: Call) -> Routine[None]:
+    def _logical(self, node: CallExpression) -> Routine[None]:
         decisive = node.name == "_||_"
         end = Label()
         yield self.emit(node.args[0])
@@ -239,7 +239,7 @@ class _Emitter:
             self.code.append(instructions.combine(decisive, arg.offset))
         self._mark(end)
 
-    def _conditional(self, node: Call) -> Routine[None]:
+    def _conditional(self, node: CallExpression) -> Routine[None]:
         condition, yes, no = node.args
         other, end = Label(), Label()
         yield self.emit(condition)
@@ -250,7 +250,7 @@ class _Emitter:
         yield self.emit(no, bare=True)
         self._mark(end)
 
-    def _otherwise(self, node: Call) -> Routine[None]:
+    def _otherwise(self, node: CallExpression) -> Routine[None]:
         end = Label()
         yield self.emit(node.args[0])
         self.code.append(instructions.otherwise(node.name, node.offset, end))
@@ -322,7 +322,7 @@ class _Emitter:
         self._mark(end)
 
 
-def _members(node: Call) -> frozenset[tuple[type, object]] | None:
+def _members(node: CallExpression) -> frozenset[tuple[type, object]] | None:
     """The constants of `x in [constants]`, each as every kind of number that it equals; else None."""
     if not _is_list_membership(node):
         return None

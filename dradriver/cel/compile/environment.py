@@ -26,7 +26,7 @@ from dradriver.cel.compile.types import (
     STRING,
     TIMESTAMP,
     UINT,
-    Type,
+    CelType,
     list_of,
     map_of,
     optional_of,
@@ -34,8 +34,8 @@ from dradriver.cel.compile.types import (
     type_of,
 )
 from dradriver.cel.evaluate import regex
-from dradriver.cel.evaluate.errors import Fault
-from dradriver.cel.evaluate.values import Domains, Names, size_of
+from dradriver.cel.evaluate.errors import ErrorValue
+from dradriver.cel.evaluate.values import DomainNames, Domains, size_of
 from dradriver.cel.library import (
     lists,
     named_formats,
@@ -55,7 +55,7 @@ from dradriver.model.resource.device import AttributeValue, Scalar, Version
 
 __all__ = ["DEVICE_FIELDS", "FUNCTIONS", "IDENTS", "TYPE_VALUES", "SelectorDevice"]
 
-DEVICE_FIELDS: Final[Mapping[str, Type]] = {
+DEVICE_FIELDS: Final[Mapping[str, CelType]] = {
     "driver": STRING,
     "allowMultipleAllocations": BOOL,
     "attributes": map_of(STRING, map_of(STRING, DYN)),
@@ -63,7 +63,7 @@ DEVICE_FIELDS: Final[Mapping[str, Type]] = {
 }
 """The fields of `device`. An attribute may be a scalar or a list (KEP-5491): only the device knows."""
 
-TYPE_VALUES: Final[Mapping[str, Type]] = {
+TYPE_VALUES: Final[Mapping[str, CelType]] = {
     "bool": BOOL,
     "bytes": BYTES,
     "double": DOUBLE,
@@ -82,7 +82,7 @@ TYPE_VALUES: Final[Mapping[str, Type]] = {
 }
 """The types that an expression can name: `type(x) == int`."""
 
-IDENTS: Final[Mapping[str, Type]] = {
+IDENTS: Final[Mapping[str, CelType]] = {
     "device": DEVICE,
     **{name: type_of(named) for name, named in TYPE_VALUES.items()},
 }
@@ -127,7 +127,7 @@ class SelectorDevice:
     allow_multiple_allocations: bool = False
     view: dict[object, object] = field(init=False, repr=False, compare=False)
     size: int = field(init=False, repr=False, compare=False)
-    fault: Fault | None = field(init=False, repr=False, compare=False)
+    fault: ErrorValue | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         fault = None
@@ -135,7 +135,7 @@ class SelectorDevice:
         try:
             attributes = _grouped(self.driver, {name: _runtime(v) for name, v in self.attributes.items()})
             capacity = _grouped(self.driver, self.capacity)
-        except Fault as error:
+        except ErrorValue as error:
             fault = error
         view: dict[object, object] = {
             "driver": self.driver,
@@ -163,7 +163,7 @@ def _grouped(driver: str, values: Mapping[str, object]) -> Domains:
         domain, slash, name = qualified.partition("/")
         if not slash:
             domain, name = driver, qualified
-        names = domains.setdefault(domain, Names())
+        names = domains.setdefault(domain, DomainNames())
         names[name] = value  # type: ignore[index]
     return domains
 

@@ -12,12 +12,20 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from dradriver.cel.compile.functions import Overload
-from dradriver.cel.compile.syntax import ACCUMULATOR, Call, Comprehension, Ident, Node, Select, parts
+from dradriver.cel.compile.syntax import (
+    ACCUMULATOR,
+    CallExpression,
+    Comprehension,
+    Ident,
+    Select,
+    SyntaxNode,
+    parts,
+)
 from dradriver.cel.compile.types import BOOL, DEVICE, INT, STRING
 from dradriver.cel.evaluate import steps
 from dradriver.cel.evaluate.cost import LIMIT, expression_size, tenth
 from dradriver.cel.evaluate.equality import compare, equal, is_same
-from dradriver.cel.evaluate.errors import Fault
+from dradriver.cel.evaluate.errors import ErrorValue
 from dradriver.cel.evaluate.regex import pattern_size, searching_steps
 from dradriver.cel.evaluate.values import accepts
 
@@ -46,7 +54,7 @@ class _NotFastError(Exception):
     """The expression holds something that only the machine can do."""
 
 
-def fast_program(root: Node, order: list[Node]) -> FastProgram | None:
+def fast_program(root: SyntaxNode, order: list[SyntaxNode]) -> FastProgram | None:
     """The fast path of a checked and folded tree, or None when there is none."""
     if _height(order) > _HIGHEST or _most_cost(order) > LIMIT or _most_steps(order) > steps.LIMIT:
         return None
@@ -61,7 +69,7 @@ def fast_program(root: Node, order: list[Node]) -> FastProgram | None:
     return names["program"]  # type: ignore[no-any-return]
 
 
-def _height(order: list[Node]) -> int:
+def _height(order: list[SyntaxNode]) -> int:
     """How deep the tree is: Python's own compiler recurses."""
     heights: dict[int, int] = {}
     for node in order:
@@ -69,26 +77,26 @@ def _height(order: list[Node]) -> int:
     return max(heights.values())
 
 
-def _most_steps(order: list[Node]) -> int:
+def _most_steps(order: list[SyntaxNode]) -> int:
     """How many steps it can make at most on a device that is not unusually large."""
     total = 0
     for node in order:
         longest = max(LARGEST_DEVICE, *(_length(part) for part in parts(node)), 0)
-        if isinstance(node, Call) and node.name == "matches":
+        if isinstance(node, CallExpression) and node.name == "matches":
             pattern = node.args[1].value
             total += searching_steps(pattern_size(pattern) if isinstance(pattern, str) else 0, longest)
-        elif isinstance(node, Call) and node.name == "contains":
+        elif isinstance(node, CallExpression) and node.name == "contains":
             total += steps.searching(longest, longest)
-        elif isinstance(node, Call) and node.name in _READING:
+        elif isinstance(node, CallExpression) and node.name in _READING:
             total += _EACH + longest
-        elif isinstance(node, Call) and _walks(node):
+        elif isinstance(node, CallExpression) and _walks(node):
             total += _EACH + _ELEMENT * longest
         else:
             total += _EACH
     return total
 
 
-def _walks(node: Call) -> bool:
+def _walks(node: CallExpression) -> bool:
     """Whether a call may look at each element of a list."""
     if node.name in {"_==_", "_!=_"}:
         return not any(arg.constant and not isinstance(arg.value, tuple | dict) for arg in node.args)
@@ -105,26 +113,26 @@ _READING: Final = frozenset({
 """Functions that read a text."""
 
 
-def _most_cost(order: list[Node]) -> int:
+def _most_cost(order: list[SyntaxNode]) -> int:
     """What the expression can cost at most on a device that is not unusually large."""
     total = 0
     for node in order:
         longest = max(LARGEST_DEVICE, *(_length(part) for part in parts(node)), 0)
-        if isinstance(node, Call) and node.name == "matches":
+        if isinstance(node, CallExpression) and node.name == "matches":
             total += expression_size(longest, longest)
-        elif isinstance(node, Call) and node.name == "contains":
+        elif isinstance(node, CallExpression) and node.name == "contains":
             total += tenth(longest) ** 2
         else:
             total += 30 + longest
     return total
 
 
-def _length(node: Node) -> int:
+def _length(node: SyntaxNode) -> int:
     return len(node.value) if isinstance(node.value, str | bytes | tuple) else 0
 
 
 def _fail() -> object:
-    raise Fault("the machine decides")
+    raise ErrorValue("the machine decides")
 
 
 class _Translator:
@@ -143,7 +151,7 @@ class _Translator:
         self._count += 1
         return f"v{self._count}"
 
-    def value(self, node: Node) -> str:
+    def value(self, node: SyntaxNode) -> str:
         """The text of an expression that gives the value of `node`."""
         if node.constant:
             return self._constant(node.value)
@@ -151,7 +159,7 @@ class _Translator:
             return self._ident(node)
         if isinstance(node, Select):
             return self._test(node) if node.test else self._field(node)
-        if isinstance(node, Call):
+        if isinstance(node, CallExpression):
             return self._call(node)
         if isinstance(node, Comprehension) and node.accumulator != ACCUMULATOR:
             return self._binding(node)
@@ -181,17 +189,17 @@ class _Translator:
             raise _NotFastError
         return f"({self._name(node.field)} in {self.value(node.operand)})"
 
-    def _truth(self, node: Node) -> str:
+    def _truth(self, node: SyntaxNode) -> str:
         """As `value`, but sure to be a bool."""
         text = self.value(node)
-        if (node.type == BOOL and isinstance(node, Call | Select)) or (
+        if (node.type == BOOL and isinstance(node, CallExpression | Select)) or (
             node.constant and isinstance(node.value, bool)
         ):
             return text
         local = self._local()
         return f"({local} if ({local} := {text}).__class__ is bool else fail())"
 
-    def _call(self, node: Call) -> str:
+    def _call(self, node: CallExpression) -> str:
         name, args = node.name, node.args
         if name in {"_&&_", "_||_"}:
             joined = (" and " if name == "_&&_" else " or ").join(map(self._truth, args))
@@ -212,7 +220,7 @@ class _Translator:
             return self._function(node)
         raise _NotFastError
 
-    def _equality(self, name: str, args: list[Node]) -> str:
+    def _equality(self, name: str, args: list[SyntaxNode]) -> str:
         left, right = map(self.value, args)
         if any(arg.type.name in _DEEP for arg in args):
             raise _NotFastError
@@ -227,7 +235,7 @@ class _Translator:
         test = f"({local} := {left}).__class__ is {kind}"
         return f"({local} {sign} {right} if {test} else {exact}({local}, {right}))"
 
-    def _order(self, name: str, args: list[Node]) -> str:
+    def _order(self, name: str, args: list[SyntaxNode]) -> str:
         left, right = map(self.value, args)
         sign = _ORDERS[name]
         kind = _plain_kind(args[1])
@@ -238,12 +246,12 @@ class _Translator:
         local = self._local()
         return f"({local} {sign} {right} if ({local} := {left}).__class__ is {kind} else fail())"
 
-    def _element(self, args: list[Node]) -> str:
+    def _element(self, args: list[SyntaxNode]) -> str:
         if not args[1].constant or not isinstance(args[1].value, str):
             raise _NotFastError
         return f"{self.value(args[0])}[{self._name(args[1].value)}]"
 
-    def _membership(self, args: list[Node]) -> str:
+    def _membership(self, args: list[SyntaxNode]) -> str:
         item, container = args
         if (
             item.constant
@@ -259,7 +267,7 @@ class _Translator:
             return f"({local} in {members} if ({local} := {self.value(item)}).__class__ is str else fail())"
         raise _NotFastError
 
-    def _function(self, node: Call) -> str:
+    def _function(self, node: CallExpression) -> str:
         if node.name in _PURE and all(arg.constant for arg in node.args):
             return self._precomputed(node)
         if node.name == "matches" and not node.args[1].constant:
@@ -269,10 +277,10 @@ class _Translator:
         known = len(overloads) == 1 and [arg.type for arg in node.args] == list(overloads[0].params)
         return f"{self._name(overloads[0].call if known else _dispatch(overloads))}({args})"
 
-    def _precomputed(self, node: Call) -> str:
+    def _precomputed(self, node: CallExpression) -> str:
         try:
             return self._name(node.overloads[0].call(*(arg.value for arg in node.args)))
-        except Fault as fault:
+        except ErrorValue as fault:
             raise _NotFastError from fault
 
     def _binding(self, node: Comprehension) -> str:
@@ -284,19 +292,19 @@ class _Translator:
         return f"(({local} := {initial}), {body})[1]"
 
 
-def _reads_device(node: Node) -> bool:
+def _reads_device(node: SyntaxNode) -> bool:
     """Whether a value is a part of the device, whose maps are plain dicts with texts for keys."""
     while not isinstance(node, Ident):
         if isinstance(node, Select) and not node.test and not node.optional:
             node = node.operand
-        elif isinstance(node, Call) and node.name == "_[_]":
+        elif isinstance(node, CallExpression) and node.name == "_[_]":
             node = node.args[0]
         else:
             return False
     return True
 
 
-def _plain_kind(node: Node) -> str | None:
+def _plain_kind(node: SyntaxNode) -> str | None:
     """The Python class of a node that surely is a text, int or bool."""
     return {STRING: "str", INT: "int", BOOL: "bool"}.get(node.type)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from dradriver.cel.compile.types import NAMED, Type, list_of, map_of, optional_of, parameter, type_of
+from dradriver.cel.compile.types import NAMED, CelType, list_of, map_of, optional_of, parameter, type_of
 from dradriver.cel.evaluate.steps import Work
 
 __all__ = ["Cost", "Implementation", "Overload", "function", "method", "unit"]
@@ -39,8 +39,8 @@ class Overload:
 
     name: str
     is_method: bool
-    params: tuple[Type, ...]
-    result: Type
+    params: tuple[CelType, ...]
+    result: CelType
     call: Implementation
     cost: Cost
     guarded: bool = True
@@ -76,14 +76,14 @@ def method(
     return Overload(name, True, params, result, call, cost, guarded, work, metered)  # noqa: FBT003
 
 
-_CONTAINERS: Final[dict[str, Callable[..., Type]]] = {
+_CONTAINERS: Final[dict[str, Callable[..., CelType]]] = {
     "list": list_of, "map": map_of, "optional": optional_of, "type": type_of,
 }  # fmt: skip
 _SIGNATURE: Final = re.compile(r"([^(]+)\((.*)\): (.+)")
 _WORD: Final = re.compile(r"[A-Za-z]+|[(),]")
 
 
-def _parse(signature: str) -> tuple[str, tuple[Type, ...], Type]:
+def _parse(signature: str) -> tuple[str, tuple[CelType, ...], CelType]:
     match = _SIGNATURE.fullmatch(signature)
     if match is None:
         raise ValueError(f"not a signature: {signature}")
@@ -95,8 +95,8 @@ def _parse(signature: str) -> tuple[str, tuple[Type, ...], Type]:
     )
 
 
-def _types(words: Iterator[str]) -> tuple[Type, ...]:
-    found: list[Type] = []
+def _types(words: Iterator[str]) -> tuple[CelType, ...]:
+    found: list[CelType] = []
     pending = ""
     for word in words:
         if word == "(":

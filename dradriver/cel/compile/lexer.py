@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from dradriver.cel.evaluate.errors import Fault
+from dradriver.cel.evaluate.errors import ErrorValue
 
 __all__ = ["RESERVED", "Token", "tokenize", "unescape_bytes", "unescape_text"]
 
@@ -87,9 +87,9 @@ def tokenize(expression: str) -> list[Token]:
         match = _TOKEN.match(expression, offset)
         if match is None:
             hint = "equality is written ==" if expression[offset] == "=" else None
-            raise Fault(f"unexpected {expression[offset]!r}", hint, offset)
+            raise ErrorValue(f"unexpected {expression[offset]!r}", hint, offset)
         if _SURROGATE.search(match.group()):
-            raise Fault("half a character: the text is not Unicode", offset=offset)
+            raise ErrorValue("half a character: the text is not Unicode", offset=offset)
         kind, text = match.lastgroup or "", match.group()
         if kind == "name" and text in _WORD_SIGNS:
             kind = "sign"
@@ -143,13 +143,13 @@ def _character(match: re.Match[str]) -> str:
         return _SINGLE[escape]
     code = int(escape[1:], 16) if escape[0] in "xXuU" else int(escape, 8)
     if code > 0x10FFFF or 0xD800 <= code < 0xE000:
-        raise Fault(f"\\{escape} is not a Unicode character")
+        raise ErrorValue(f"\\{escape} is not a Unicode character")
     return chr(code)
 
 
 def _byte(escape: str) -> bytes:
     if escape[1] in "uU":
-        raise Fault(f"{escape} is not allowed in bytes")
+        raise ErrorValue(f"{escape} is not allowed in bytes")
     if escape[1:] in _SINGLE:
         return _SINGLE[escape[1:]].encode()
     return bytes([int(escape[2:], 16) if escape[1] in "xX" else int(escape[1:], 8)])

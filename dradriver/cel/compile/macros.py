@@ -5,24 +5,24 @@ from typing import Final, TypeAlias
 
 from dradriver.cel.compile.syntax import (
     ACCUMULATOR,
-    Call,
+    CallExpression,
     Comprehension,
     Ident,
     ListLiteral,
     Literal,
-    Node,
     Select,
+    SyntaxNode,
 )
 from dradriver.cel.compile.types import BOOL, INT
-from dradriver.cel.evaluate.errors import Fault
+from dradriver.cel.evaluate.errors import ErrorValue
 
 __all__ = ["expand_call", "expand_method"]
 
 _Variables: TypeAlias = tuple[str, str | None]
-_Expander: TypeAlias = Callable[[int, Node, list[Node]], Node | None]
+_Expander: TypeAlias = Callable[[int, SyntaxNode, list[SyntaxNode]], SyntaxNode | None]
 
 
-def expand_call(offset: int, name: str, args: list[Node]) -> Node | None:
+def expand_call(offset: int, name: str, args: list[SyntaxNode]) -> SyntaxNode | None:
     """What a global call expands to; None when it is no macro.
 
     Raises:
@@ -32,11 +32,11 @@ def expand_call(offset: int, name: str, args: list[Node]) -> Node | None:
         return None
     target = args[0]
     if not isinstance(target, Select) or target.optional or target.test:
-        raise Fault("has() needs a field", 'write has(device.attributes["domain"].name)', offset)
+        raise ErrorValue("has() needs a field", 'write has(device.attributes["domain"].name)', offset)
     return Select(offset, target.operand, target.field, test=True)
 
 
-def expand_method(offset: int, name: str, target: Node, args: list[Node]) -> Node | None:
+def expand_method(offset: int, name: str, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode | None:
     """What a method call expands to; None when it is no macro.
 
     Raises:
@@ -46,136 +46,145 @@ def expand_method(offset: int, name: str, target: Node, args: list[Node]) -> Nod
     return expander(offset, target, args) if expander else None
 
 
-def _variable(node: Node) -> str:
+def _variable(node: SyntaxNode) -> str:
     if not isinstance(node, Ident) or node.absolute:
-        raise Fault("the variable of a macro must be a simple name", offset=node.offset)
+        raise ErrorValue("the variable of a macro must be a simple name", offset=node.offset)
     return node.name
 
 
-def _one(args: list[Node]) -> _Variables:
+def _one(args: list[SyntaxNode]) -> _Variables:
     return _variable(args[0]), None
 
 
-def _two(args: list[Node]) -> _Variables:
+def _two(args: list[SyntaxNode]) -> _Variables:
     first, second = _variable(args[0]), _variable(args[1])
     if first == second:
-        raise Fault(f"the variable {first} is declared twice", offset=args[1].offset)
+        raise ErrorValue(f"the variable {first} is declared twice", offset=args[1].offset)
     return first, second
 
 
-def _accumulator(offset: int) -> Node:
+def _accumulator(offset: int) -> SyntaxNode:
     return Ident(offset, ACCUMULATOR)
 
 
-def _true(offset: int) -> Node:
+def _true(offset: int) -> SyntaxNode:
     return Literal(offset, value=True, literal_type=BOOL)
 
 
-def _false(offset: int) -> Node:
+def _false(offset: int) -> SyntaxNode:
     return Literal(offset, value=False, literal_type=BOOL)
 
 
-def _all(offset: int, target: Node, variables: _Variables, body: Node) -> Node:
+def _all(offset: int, target: SyntaxNode, variables: _Variables, body: SyntaxNode) -> SyntaxNode:
     accumulator = _accumulator(offset)
-    condition = Call(offset, "@not_strictly_false", [accumulator])
-    step = Call(offset, "_&&_", [accumulator, body])
+    condition = CallExpression(offset, "@not_strictly_false", [accumulator])
+    step = CallExpression(offset, "_&&_", [accumulator, body])
     parts = (_true(offset), condition, step, accumulator)
     return Comprehension(offset, target, variables, ACCUMULATOR, parts)
 
 
-def _exists(offset: int, target: Node, variables: _Variables, body: Node) -> Node:
+def _exists(offset: int, target: SyntaxNode, variables: _Variables, body: SyntaxNode) -> SyntaxNode:
     accumulator = _accumulator(offset)
-    condition = Call(offset, "@not_strictly_false", [Call(offset, "!_", [accumulator])])
-    step = Call(offset, "_||_", [accumulator, body])
+    condition = CallExpression(offset, "@not_strictly_false", [CallExpression(offset, "!_", [accumulator])])
+    step = CallExpression(offset, "_||_", [accumulator, body])
     parts = (_false(offset), condition, step, accumulator)
     return Comprehension(offset, target, variables, ACCUMULATOR, parts)
 
 
-def _exists_one(offset: int, target: Node, variables: _Variables, body: Node) -> Node:
+def _exists_one(offset: int, target: SyntaxNode, variables: _Variables, body: SyntaxNode) -> SyntaxNode:
     accumulator = _accumulator(offset)
     one = Literal(offset, 1, INT)
-    step = Call(offset, "_?_:_", [body, Call(offset, "_+_", [accumulator, one]), accumulator])
-    result = Call(offset, "_==_", [accumulator, one])
+    step = CallExpression(
+        offset, "_?_:_", [body, CallExpression(offset, "_+_", [accumulator, one]), accumulator]
+    )
+    result = CallExpression(offset, "_==_", [accumulator, one])
     parts = (Literal(offset, 0, INT), _true(offset), step, result)
     return Comprehension(offset, target, variables, ACCUMULATOR, parts)
 
 
 def _collect(
-    offset: int, target: Node, variables: _Variables, step: Node, empty: str, only: Node | None
-) -> Node:
+    offset: int,
+    target: SyntaxNode,
+    variables: _Variables,
+    step: SyntaxNode,
+    empty: str,
+    only: SyntaxNode | None,
+) -> SyntaxNode:
     """A loop that adds to an empty list or map, only where `only` holds."""
     accumulator = _accumulator(offset)
     if only is not None:
-        step = Call(offset, "_?_:_", [only, step, accumulator])
-    parts = (Call(offset, empty, []), _true(offset), step, accumulator)
+        step = CallExpression(offset, "_?_:_", [only, step, accumulator])
+    parts = (CallExpression(offset, empty, []), _true(offset), step, accumulator)
     return Comprehension(offset, target, variables, ACCUMULATOR, parts)
 
 
-def _list_of(offset: int, target: Node, variables: _Variables, body: Node, only: Node | None) -> Node:
-    step = Call(offset, "@append", [_accumulator(offset), body])
+def _list_of(
+    offset: int, target: SyntaxNode, variables: _Variables, body: SyntaxNode, only: SyntaxNode | None
+) -> SyntaxNode:
+    step = CallExpression(offset, "@append", [_accumulator(offset), body])
     return _collect(offset, target, variables, step, "@new_list", only)
 
 
-def _filter(offset: int, target: Node, args: list[Node]) -> Node:
+def _filter(offset: int, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode:
     return _list_of(offset, target, _one(args), args[0], args[1])
 
 
-def _map(offset: int, target: Node, args: list[Node]) -> Node:
+def _map(offset: int, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode:
     return _list_of(offset, target, _one(args), args[-1], args[1] if len(args) == 3 else None)
 
 
-def _transform_list(offset: int, target: Node, args: list[Node]) -> Node:
+def _transform_list(offset: int, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode:
     return _list_of(offset, target, _two(args), args[-1], args[2] if len(args) == 4 else None)
 
 
-def _transform_map(offset: int, target: Node, args: list[Node]) -> Node:
+def _transform_map(offset: int, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode:
     variables = _two(args)
-    step = Call(offset, "@insert", [_accumulator(offset), Ident(offset, variables[0]), args[-1]])
+    step = CallExpression(offset, "@insert", [_accumulator(offset), Ident(offset, variables[0]), args[-1]])
     return _collect(offset, target, variables, step, "@new_map", args[2] if len(args) == 4 else None)
 
 
-def _transform_map_entry(offset: int, target: Node, args: list[Node]) -> Node:
-    step = Call(offset, "@insert_all", [_accumulator(offset), args[-1]])
+def _transform_map_entry(offset: int, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode:
+    step = CallExpression(offset, "@insert_all", [_accumulator(offset), args[-1]])
     return _collect(offset, target, _two(args), step, "@new_map", args[2] if len(args) == 4 else None)
 
 
-def _bound(offset: int, name: str, value: Node, body: Node) -> Node:
+def _bound(offset: int, name: str, value: SyntaxNode, body: SyntaxNode) -> SyntaxNode:
     """`body` with `name` standing for `value`: a loop that never runs."""
     never = ListLiteral(offset, [], [])
     parts = (value, _false(offset), Ident(offset, name), body)
     return Comprehension(offset, never, ("#unused", None), name, parts)
 
 
-def _bind(offset: int, target: Node, args: list[Node]) -> Node | None:
+def _bind(offset: int, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode | None:
     if not isinstance(target, Ident) or target.name != "cel":
         return None
     return _bound(offset, _variable(args[0]), args[1], args[2])
 
 
-def _sort_by(offset: int, target: Node, args: list[Node]) -> Node:
+def _sort_by(offset: int, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode:
     source = "@sort_source"
     keys = _map(offset, Ident(offset, source), args)
-    ordered = Call(offset, "@sort_by", [Ident(offset, source), keys], is_method=True)
+    ordered = CallExpression(offset, "@sort_by", [Ident(offset, source), keys], is_method=True)
     return _bound(offset, source, target, ordered)
 
 
-def _opt_map(offset: int, target: Node, args: list[Node]) -> Node:
+def _opt_map(offset: int, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode:
     body = _optional_body(offset, target, args)
-    return _when_present(offset, target, Call(offset, "optional.of", [body]))
+    return _when_present(offset, target, CallExpression(offset, "optional.of", [body]))
 
 
-def _opt_flat_map(offset: int, target: Node, args: list[Node]) -> Node:
+def _opt_flat_map(offset: int, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode:
     return _when_present(offset, target, _optional_body(offset, target, args))
 
 
-def _optional_body(offset: int, target: Node, args: list[Node]) -> Node:
-    value = Call(offset, "value", [target], is_method=True)
+def _optional_body(offset: int, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode:
+    value = CallExpression(offset, "value", [target], is_method=True)
     return _bound(offset, _variable(args[0]), value, args[1])
 
 
-def _when_present(offset: int, target: Node, present: Node) -> Node:
-    has_value = Call(offset, "hasValue", [target], is_method=True)
-    return Call(offset, "_?_:_", [has_value, present, Call(offset, "optional.none", [])])
+def _when_present(offset: int, target: SyntaxNode, present: SyntaxNode) -> SyntaxNode:
+    has_value = CallExpression(offset, "hasValue", [target], is_method=True)
+    return CallExpression(offset, "_?_:_", [has_value, present, CallExpression(offset, "optional.none", [])])
 
 
 _METHODS: Final[dict[tuple[str, int], _Expander]] = {

@@ -8,17 +8,17 @@ from dradriver.cel.compile.macros import expand_call, expand_method
 from dradriver.cel.compile.routines import Routine, run
 from dradriver.cel.compile.syntax import (
     MAX_DEPTH,
-    Call,
+    CallExpression,
     Ident,
     ListLiteral,
     Literal,
     MapLiteral,
-    Node,
     Select,
+    SyntaxNode,
 )
 from dradriver.cel.compile.types import BOOL, BYTES, DOUBLE, INT, NULL, STRING, UINT
 from dradriver.cel.evaluate.digits import whole
-from dradriver.cel.evaluate.errors import Fault
+from dradriver.cel.evaluate.errors import ErrorValue
 from dradriver.cel.evaluate.values import UInt
 
 __all__ = ["parse"]
@@ -33,7 +33,7 @@ _RELATION: Final = 3
 _VARIADIC: Final = frozenset({"&&", "||"})
 
 
-def parse(expression: str) -> Node:
+def parse(expression: str) -> SyntaxNode:
     """The tree of an expression, macros expanded.
 
     Raises:
@@ -73,34 +73,34 @@ class _Parser:
             raise self._unexpected(f"want {sign!r}")
         return self._advance()
 
-    def _unexpected(self, want: str) -> Fault:
-        return Fault(f"unexpected {self._token.text!r}: {want}", offset=self._token.offset)
+    def _unexpected(self, want: str) -> ErrorValue:
+        return ErrorValue(f"unexpected {self._token.text!r}: {want}", offset=self._token.offset)
 
     # --- expressions ----------------------------------------------------------------------
 
-    def whole(self) -> Routine[Node]:
-        node: Node = yield self._expression()
+    def whole(self) -> Routine[SyntaxNode]:
+        node: SyntaxNode = yield self._expression()
         if self._token.kind != "end":
             raise self._unexpected("want an operator or the end")
         return node
 
-    def _expression(self) -> Routine[Node]:
+    def _expression(self) -> Routine[SyntaxNode]:
         self._nesting += 1
         if self._nesting > MAX_DEPTH:
             raise self._too_deep(self._token.offset)
-        node: Node = yield self._operation()
+        node: SyntaxNode = yield self._operation()
         if self._at("?"):
             offset = self._advance().offset
-            yes: Node = yield self._operation()
+            yes: SyntaxNode = yield self._operation()
             self._expect(":")
-            no: Node = yield self._expression()
-            node = self._deeper(Call(offset, "_?_:_", [node, yes, no]))
+            no: SyntaxNode = yield self._expression()
+            node = self._deeper(CallExpression(offset, "_?_:_", [node, yes, no]))
         self._nesting -= 1
         return node
 
-    def _operation(self) -> Routine[Node]:
+    def _operation(self) -> Routine[SyntaxNode]:
         """Operands joined by binary operators."""
-        operands: list[Node] = [(yield self._operand(0, 0))]
+        operands: list[SyntaxNode] = [(yield self._operand(0, 0))]
         operators: list[Token] = []
         while self._token.kind == "sign" and self._token.text in _PRECEDENCE:
             precedence = _PRECEDENCE[self._token.text]
@@ -114,72 +114,72 @@ class _Parser:
             self._reduce(operands, operators)
         return operands[0]
 
-    def _operand(self, arithmetic: int, relations: int) -> Routine[Node]:
+    def _operand(self, arithmetic: int, relations: int) -> Routine[SyntaxNode]:
         """One operand, right of some operators: Kubernetes counts how often a rule of its grammar is open."""
         self._arithmetic += 1 + arithmetic
         self._relations += 1 + relations
         if max(self._arithmetic, self._relations) > MAX_DEPTH:
             raise self._too_deep(self._token.offset)
-        node: Node = yield self._unary()
+        node: SyntaxNode = yield self._unary()
         self._arithmetic -= 1 + arithmetic
         self._relations -= 1 + relations
         return node
 
-    def _too_deep(self, offset: int) -> Fault:
-        return Fault(f"nested deeper than {MAX_DEPTH} levels", offset=offset)
+    def _too_deep(self, offset: int) -> ErrorValue:
+        return ErrorValue(f"nested deeper than {MAX_DEPTH} levels", offset=offset)
 
-    def _reduce(self, operands: list[Node], operators: list[Token]) -> None:
+    def _reduce(self, operands: list[SyntaxNode], operators: list[Token]) -> None:
         operator = operators.pop()
         right, left = operands.pop(), operands.pop()
         name = f"_{operator.text}_"
         if operator.text not in _VARIADIC:
-            operands.append(self._deeper(Call(operator.offset, name, [left, right])))
-        elif isinstance(left, Call) and left.name == name:
+            operands.append(self._deeper(CallExpression(operator.offset, name, [left, right])))
+        elif isinstance(left, CallExpression) and left.name == name:
             # One long chain is one node: 400 terms are not 400 levels.
             left.args.append(right)
             left.depth = max(left.depth, right.depth)
             operands.append(left)
         else:
-            operands.append(Call(operator.offset, name, [left, right]))
+            operands.append(CallExpression(operator.offset, name, [left, right]))
 
-    def _deeper(self, node: Call) -> Node:
+    def _deeper(self, node: CallExpression) -> SyntaxNode:
         node.depth += 1
         if node.depth > MAX_DEPTH:
             raise self._too_deep(node.offset)
         return node
 
-    def _unary(self) -> Routine[Node]:
+    def _unary(self) -> Routine[SyntaxNode]:
         if not self._at("!", "-") or self._is_negative_literal():
-            member: Node = yield self._member()
+            member: SyntaxNode = yield self._member()
             return member
         sign = self._token
         count = 0
         while self._accept(sign.text):
             count += 1
-        operand: Node = yield self._member()
-        return Call(sign.offset, f"{sign.text}_", [operand]) if count % 2 else operand
+        operand: SyntaxNode = yield self._member()
+        return CallExpression(sign.offset, f"{sign.text}_", [operand]) if count % 2 else operand
 
     def _is_negative_literal(self) -> bool:
         return self._at("-") and self._tokens[self._index + 1].kind in {"int", "float"}
 
-    def _member(self) -> Routine[Node]:
-        node: Node = yield self._primary()
+    def _member(self) -> Routine[SyntaxNode]:
+        node: SyntaxNode = yield self._primary()
         while self._at(".", "[", "{"):
             sign = self._advance()
             if sign.text == "{":
-                raise Fault("objects can't be built in a selector", offset=sign.offset)
+                raise ErrorValue("objects can't be built in a selector", offset=sign.offset)
             node = yield self._index_of(node, sign) if sign.text == "[" else self._field_of(node, sign)
             if node.depth > MAX_DEPTH:
                 raise self._too_deep(node.offset)
         return node
 
-    def _index_of(self, operand: Node, sign: Token) -> Routine[Node]:
+    def _index_of(self, operand: SyntaxNode, sign: Token) -> Routine[SyntaxNode]:
         optional = self._accept("?")
-        index: Node = yield self._expression()
+        index: SyntaxNode = yield self._expression()
         self._expect("]")
-        return self._deeper(Call(sign.offset, "_[?_]" if optional else "_[_]", [operand, index]))
+        return self._deeper(CallExpression(sign.offset, "_[?_]" if optional else "_[_]", [operand, index]))
 
-    def _field_of(self, operand: Node, sign: Token) -> Routine[Node]:
+    def _field_of(self, operand: SyntaxNode, sign: Token) -> Routine[SyntaxNode]:
         optional = self._accept("?")
         if self._token.kind not in {"name", "quoted"}:
             raise self._unexpected("want the name of a field or method")
@@ -187,13 +187,13 @@ class _Parser:
         if optional or name.kind == "quoted" or not self._at("("):
             return Select(sign.offset, operand, name.text.strip("`"), optional=optional)
         opening = self._advance().offset
-        args: list[Node] = yield self._arguments()
+        args: list[SyntaxNode] = yield self._arguments()
         return expand_method(opening, name.text, operand, args) or self._deeper(
-            Call(opening, name.text, [operand, *args], is_method=True)
+            CallExpression(opening, name.text, [operand, *args], is_method=True)
         )
 
-    def _arguments(self) -> Routine[list[Node]]:
-        args: list[Node] = []
+    def _arguments(self) -> Routine[list[SyntaxNode]]:
+        args: list[SyntaxNode] = []
         while not self._accept(")"):
             if args:
                 self._expect(",")
@@ -202,16 +202,18 @@ class _Parser:
 
     # --- primaries ------------------------------------------------------------------------
 
-    def _primary(self) -> Routine[Node]:
+    def _primary(self) -> Routine[SyntaxNode]:
         token = self._token
         if token.kind in {"sign", "name"}:
-            node: Node = yield self._bracketed(token) if token.kind == "sign" else self._named(absolute=False)
+            node: SyntaxNode = (
+                yield self._bracketed(token) if token.kind == "sign" else self._named(absolute=False)
+            )
             return node
         if token.kind in {"end", "quoted"}:
             raise self._unexpected("want a value")
         return _literal(self._advance(), negative=False)
 
-    def _bracketed(self, token: Token) -> Routine[Node]:
+    def _bracketed(self, token: Token) -> Routine[SyntaxNode]:
         if self._is_negative_literal():
             self._advance()
             return _literal(self._advance(), negative=True)
@@ -219,7 +221,7 @@ class _Parser:
             raise self._unexpected("want a value")
         self._advance()
         if token.text == "(":
-            node: Node = yield self._expression()
+            node: SyntaxNode = yield self._expression()
             self._expect(")")
         elif token.text == ".":
             node = yield self._named(absolute=True)
@@ -227,20 +229,20 @@ class _Parser:
             node = yield self._list(token) if token.text == "[" else self._map(token)
         return node
 
-    def _named(self, *, absolute: bool) -> Routine[Node]:
+    def _named(self, *, absolute: bool) -> Routine[SyntaxNode]:
         if self._token.kind != "name":
             raise self._unexpected("want a name")
         name = self._advance()
         if name.text in RESERVED:
-            raise Fault(f"{name.text} is a reserved word", offset=name.offset)
+            raise ErrorValue(f"{name.text} is a reserved word", offset=name.offset)
         if not self._at("("):
             return Ident(name.offset, name.text, absolute=absolute)
         opening = self._advance().offset
-        args: list[Node] = yield self._arguments()
-        return expand_call(opening, name.text, args) or Call(opening, name.text, args)
+        args: list[SyntaxNode] = yield self._arguments()
+        return expand_call(opening, name.text, args) or CallExpression(opening, name.text, args)
 
-    def _list(self, opening: Token) -> Routine[Node]:
-        elements: list[Node] = []
+    def _list(self, opening: Token) -> Routine[SyntaxNode]:
+        elements: list[SyntaxNode] = []
         optional: list[bool] = []
         while not self._at("]", ","):
             optional.append(self._accept("?"))
@@ -252,9 +254,9 @@ class _Parser:
         self._expect("]")
         return ListLiteral(opening.offset, elements, optional)
 
-    def _map(self, opening: Token) -> Routine[Node]:
-        keys: list[Node] = []
-        values: list[Node] = []
+    def _map(self, opening: Token) -> Routine[SyntaxNode]:
+        keys: list[SyntaxNode] = []
+        values: list[SyntaxNode] = []
         optional: list[bool] = []
         while not self._at("}", ","):
             optional.append(self._accept("?"))
@@ -272,7 +274,7 @@ class _Parser:
 def _literal(token: Token, *, negative: bool) -> Literal:
     try:
         return _LITERALS[token.kind](token, negative)
-    except Fault as fault:
+    except ErrorValue as fault:
         fault.offset = token.offset
         raise
 
@@ -281,7 +283,7 @@ def _int(token: Token, negative: bool) -> Literal:  # noqa: FBT001 - the sign th
     value = whole(token.text, 16 if token.text.startswith("0x") else 10)
     value = -value if negative else value
     if not -(2**63) <= value < 2**63:
-        raise Fault("an int has 64 bits", f"{token.text} does not fit")
+        raise ErrorValue("an int has 64 bits", f"{token.text} does not fit")
     return Literal(token.offset, value, INT)
 
 
@@ -289,14 +291,14 @@ def _uint(token: Token, negative: bool) -> Literal:  # noqa: FBT001, ARG001
     digits = token.text[:-1]
     value = whole(digits, 16 if digits.startswith("0x") else 10)
     if value >= 2**64:
-        raise Fault("a uint has 64 bits", f"{token.text} does not fit")
+        raise ErrorValue("a uint has 64 bits", f"{token.text} does not fit")
     return Literal(token.offset, UInt(value), UINT)
 
 
 def _float(token: Token, negative: bool) -> Literal:  # noqa: FBT001
     value = float(token.text)
     if value == float("inf"):
-        raise Fault(f"{token.text} is too large for a double")
+        raise ErrorValue(f"{token.text} is too large for a double")
     return Literal(token.offset, -value if negative else value, DOUBLE)
 
 

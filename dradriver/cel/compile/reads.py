@@ -8,20 +8,20 @@ expression that does anything else with the attributes nothing is said.
 from collections.abc import Iterable
 from typing import Final
 
-from dradriver.cel.compile.syntax import Call, Ident, Literal, Node, Select, parts
+from dradriver.cel.compile.syntax import CallExpression, Ident, Literal, Select, SyntaxNode, parts
 
 __all__ = ["attributes_read"]
 
 _INDEX: Final = frozenset({"_[_]", "_[?_]"})
 
 
-def attributes_read(nodes: Iterable[Node]) -> frozenset[str] | None:
+def attributes_read(nodes: Iterable[SyntaxNode]) -> frozenset[str] | None:
     """The names, without their domains, of the attributes that are read; None: possibly all.
 
     Args:
         nodes: all nodes of the tree, after macros are expanded.
     """
-    above: dict[int, Node] = {}
+    above: dict[int, SyntaxNode] = {}
     found = set[str]()
     devices = []
     for node in nodes:
@@ -41,15 +41,15 @@ def attributes_read(nodes: Iterable[Node]) -> frozenset[str] | None:
     return frozenset(found)
 
 
-def _name(attributes: Node, above: dict[int, Node]) -> str | None:
+def _name(attributes: SyntaxNode, above: dict[int, SyntaxNode]) -> str | None:
     """The name in `attributes[domain].name` or `attributes[domain][name]`."""
     domain = above.get(id(attributes))
-    if not (isinstance(domain, Call) and domain.name in _INDEX and domain.args[0] is attributes):
+    if not (isinstance(domain, CallExpression) and domain.name in _INDEX and domain.args[0] is attributes):
         return None
     reading = above.get(id(domain))
     if isinstance(reading, Select):
         return reading.field
-    if isinstance(reading, Call) and reading.name in _INDEX and reading.args[0] is domain:
+    if isinstance(reading, CallExpression) and reading.name in _INDEX and reading.args[0] is domain:
         name = reading.args[1]
         return name.value if isinstance(name, Literal) and isinstance(name.value, str) else None
     return None

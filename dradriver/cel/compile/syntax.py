@@ -3,19 +3,19 @@
 from typing import Final
 
 from dradriver.cel.compile.functions import Overload
-from dradriver.cel.compile.types import DYN, Type
+from dradriver.cel.compile.types import DYN, CelType
 
 __all__ = [
     "ACCUMULATOR",
     "MAX_DEPTH",
-    "Call",
+    "CallExpression",
     "Comprehension",
     "Ident",
     "ListLiteral",
     "Literal",
     "MapLiteral",
-    "Node",
     "Select",
+    "SyntaxNode",
     "parts",
 ]
 
@@ -26,7 +26,7 @@ ACCUMULATOR: Final = "@result"
 """The variable in which a comprehension collects; no user can write this name."""
 
 
-class Node:
+class SyntaxNode:
     """Any part of an expression.
 
     Attributes:
@@ -41,24 +41,24 @@ class Node:
     def __init__(self, offset: int, depth: int = 0) -> None:
         self.offset = offset
         self.depth = depth
-        self.type: Type = DYN
+        self.type: CelType = DYN
         self.constant = False
         self.value: object = None
 
 
-class Literal(Node):
+class Literal(SyntaxNode):
     """A number, text, bytes, true, false or null."""
 
     __slots__ = ()
 
-    def __init__(self, offset: int, value: object, literal_type: Type) -> None:
+    def __init__(self, offset: int, value: object, literal_type: CelType) -> None:
         super().__init__(offset)
         self.type = literal_type
         self.constant = True
         self.value = value
 
 
-class Ident(Node):
+class Ident(SyntaxNode):
     """A name; a leading dot (`absolute`) looks past the variables of comprehensions."""
 
     __slots__ = ("absolute", "name")
@@ -69,13 +69,13 @@ class Ident(Node):
         self.absolute = absolute
 
 
-class Select(Node):
+class Select(SyntaxNode):
     """`operand.field`, `operand.?field` (optional) or `has(operand.field)` (test)."""
 
     __slots__ = ("field", "operand", "optional", "test")
 
     def __init__(
-        self, offset: int, operand: Node, field: str, *, optional: bool = False, test: bool = False
+        self, offset: int, operand: SyntaxNode, field: str, *, optional: bool = False, test: bool = False
     ) -> None:
         super().__init__(offset, operand.depth + 1)
         self.operand = operand
@@ -84,12 +84,12 @@ class Select(Node):
         self.test = test
 
 
-class Call(Node):
+class CallExpression(SyntaxNode):
     """A function, a method or an operator; `overloads` are those that the checker found to fit."""
 
     __slots__ = ("args", "is_method", "name", "overloads")
 
-    def __init__(self, offset: int, name: str, args: list[Node], *, is_method: bool = False) -> None:
+    def __init__(self, offset: int, name: str, args: list[SyntaxNode], *, is_method: bool = False) -> None:
         super().__init__(offset, max((arg.depth for arg in args), default=0))
         self.name = name
         self.args = args
@@ -97,30 +97,32 @@ class Call(Node):
         self.overloads: tuple[Overload, ...] = ()
 
 
-class ListLiteral(Node):
+class ListLiteral(SyntaxNode):
     """`[a, ?b]`; `optional` marks the elements that are left out when they have no value."""
 
     __slots__ = ("elements", "optional")
 
-    def __init__(self, offset: int, elements: list[Node], optional: list[bool]) -> None:
+    def __init__(self, offset: int, elements: list[SyntaxNode], optional: list[bool]) -> None:
         super().__init__(offset, max((element.depth for element in elements), default=0))
         self.elements = elements
         self.optional = optional
 
 
-class MapLiteral(Node):
+class MapLiteral(SyntaxNode):
     """`{a: b, ?c: d}`."""
 
     __slots__ = ("keys", "optional", "values")
 
-    def __init__(self, offset: int, keys: list[Node], values: list[Node], optional: list[bool]) -> None:
+    def __init__(
+        self, offset: int, keys: list[SyntaxNode], values: list[SyntaxNode], optional: list[bool]
+    ) -> None:
         super().__init__(offset, max((part.depth for part in [*keys, *values]), default=0))
         self.keys = keys
         self.values = values
         self.optional = optional
 
 
-class Comprehension(Node):
+class Comprehension(SyntaxNode):
     """What every macro expands to: a loop over `source` that collects in `accumulator`."""
 
     __slots__ = ("accumulator", "condition", "initial", "result", "source", "step", "variable", "variable2")
@@ -128,10 +130,10 @@ class Comprehension(Node):
     def __init__(
         self,
         offset: int,
-        source: Node,
+        source: SyntaxNode,
         variables: tuple[str, str | None],
         accumulator: str,
-        parts: tuple[Node, Node, Node, Node],
+        parts: tuple[SyntaxNode, SyntaxNode, SyntaxNode, SyntaxNode],
     ) -> None:
         super().__init__(offset, max(node.depth for node in (source, *parts)) + 1)
         self.source = source
@@ -140,9 +142,9 @@ class Comprehension(Node):
         self.initial, self.condition, self.step, self.result = parts
 
 
-def parts(node: Node) -> list[Node]:
+def parts(node: SyntaxNode) -> list[SyntaxNode]:
     """The nodes right below a node."""
-    if isinstance(node, Call):
+    if isinstance(node, CallExpression):
         return node.args
     if isinstance(node, Select):
         return [node.operand]

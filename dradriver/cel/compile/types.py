@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dradriver.cel.compile.routines import Routine, run
-from dradriver.cel.evaluate.errors import Fault
+from dradriver.cel.evaluate.errors import ErrorValue
 
 __all__ = [
     "ANY_OBJECT",
@@ -33,7 +33,7 @@ __all__ = [
     "UINT",
     "URL",
     "Bindings",
-    "Type",
+    "CelType",
     "join",
     "list_of",
     "map_of",
@@ -44,7 +44,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Type:
+class CelType:
     """One type. Compared by structure, without recursion: a selector can nest types deeper than Python's stack.
 
     Attributes:
@@ -55,7 +55,7 @@ class Type:
     """
 
     name: str
-    params: tuple["Type", ...] = ()
+    params: tuple["CelType", ...] = ()
     nullable: bool = False
     is_parameter: bool = False
 
@@ -65,7 +65,7 @@ class Type:
         return self.name in {"dyn", "*error*"}
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Type):
+        if not isinstance(other, CelType):
             return NotImplemented
         pending = [(self, other)]
         compared: set[tuple[int, int]] = set()
@@ -94,24 +94,24 @@ def _is_new(pair: tuple[int, int], seen: set[tuple[int, int]]) -> bool:
     return True
 
 
-BOOL: Final = Type("bool")
-INT: Final = Type("int")
-UINT: Final = Type("uint")
-DOUBLE: Final = Type("double")
-STRING: Final = Type("string")
-BYTES: Final = Type("bytes")
-NULL: Final = Type("null_type")
-DYN: Final = Type("dyn")
-ERROR: Final = Type("*error*")
-TIMESTAMP: Final = Type("google.protobuf.Timestamp", nullable=True)
-DURATION: Final = Type("google.protobuf.Duration", nullable=True)
-DEVICE: Final = Type("kubernetes.DRADevice", nullable=True)
-QUANTITY: Final = Type("kubernetes.Quantity", nullable=True)
-SEMVER: Final = Type("kubernetes.Semver", nullable=True)
-URL: Final = Type("kubernetes.URL", nullable=True)
-FORMAT: Final = Type("kubernetes.NamedFormat", nullable=True)
-IP: Final = Type("net.IP", nullable=True)
-CIDR: Final = Type("net.CIDR", nullable=True)
+BOOL: Final = CelType("bool")
+INT: Final = CelType("int")
+UINT: Final = CelType("uint")
+DOUBLE: Final = CelType("double")
+STRING: Final = CelType("string")
+BYTES: Final = CelType("bytes")
+NULL: Final = CelType("null_type")
+DYN: Final = CelType("dyn")
+ERROR: Final = CelType("*error*")
+TIMESTAMP: Final = CelType("google.protobuf.Timestamp", nullable=True)
+DURATION: Final = CelType("google.protobuf.Duration", nullable=True)
+DEVICE: Final = CelType("kubernetes.DRADevice", nullable=True)
+QUANTITY: Final = CelType("kubernetes.Quantity", nullable=True)
+SEMVER: Final = CelType("kubernetes.Semver", nullable=True)
+URL: Final = CelType("kubernetes.URL", nullable=True)
+FORMAT: Final = CelType("kubernetes.NamedFormat", nullable=True)
+IP: Final = CelType("net.IP", nullable=True)
+CIDR: Final = CelType("net.CIDR", nullable=True)
 
 ANY_OBJECT: Final = frozenset({DEVICE, QUANTITY, SEMVER, URL, FORMAT, IP, CIDR})
 
@@ -123,32 +123,32 @@ NAMED: Final = {
 """The names that signatures in the libraries use."""
 
 
-def list_of(element: Type) -> Type:
+def list_of(element: CelType) -> CelType:
     """`list(element)`."""
-    return Type("list", (element,))
+    return CelType("list", (element,))
 
 
-def map_of(key: Type, value: Type) -> Type:
+def map_of(key: CelType, value: CelType) -> CelType:
     """`map(key, value)`."""
-    return Type("map", (key, value))
+    return CelType("map", (key, value))
 
 
-def optional_of(value: Type) -> Type:
+def optional_of(value: CelType) -> CelType:
     """`optional_type(value)`."""
-    return Type("optional_type", (value,), nullable=True)
+    return CelType("optional_type", (value,), nullable=True)
 
 
-def type_of(instance: Type) -> Type:
+def type_of(instance: CelType) -> CelType:
     """The type of a type: what `type(x)` gives."""
-    return Type("type", (instance,))
+    return CelType("type", (instance,))
 
 
-def parameter(name: str) -> Type:
+def parameter(name: str) -> CelType:
     """A type that is still to be found."""
-    return Type(name, is_parameter=True)
+    return CelType(name, is_parameter=True)
 
 
-def _shown(shown: Type, levels: int) -> str:
+def _shown(shown: CelType, levels: int) -> str:
     if shown.is_parameter:
         return "dyn"
     name = "null" if shown.name == "null_type" else shown.name
@@ -170,17 +170,17 @@ class Bindings:
     """
 
     def __init__(self) -> None:
-        self._found: dict[Type, Type] = {}
-        self._before: list[tuple[Type, Type | None]] = []
+        self._found: dict[CelType, CelType] = {}
+        self._before: list[tuple[CelType, CelType | None]] = []
         self._fresh = 0
         self._steps = 0
 
-    def fresh(self) -> Type:
+    def fresh(self) -> CelType:
         """A parameter that nothing else uses."""
         self._fresh += 1
         return parameter(f"_{self._fresh}")
 
-    def assignable(self, given: list[Type], wanted: list[Type]) -> bool:
+    def assignable(self, given: list[CelType], wanted: list[CelType]) -> bool:
         """Whether each given type may stand where the wanted one is expected.
 
         Raises:
@@ -196,11 +196,11 @@ class Bindings:
                 self._found[param] = bound
         return False
 
-    def _bind(self, param: Type, bound: Type) -> None:
+    def _bind(self, param: CelType, bound: CelType) -> None:
         self._before.append((param, self._found.get(param)))
         self._found[param] = bound
 
-    def resolve(self, found: Type) -> Type:
+    def resolve(self, found: CelType) -> CelType:
         """`found` with every bound parameter replaced by its type.
 
         Raises:
@@ -212,26 +212,26 @@ class Bindings:
     def _step(self) -> None:
         self._steps += 1
         if self._steps > _MOST_STEPS:
-            raise Fault("the types in it are too large")
+            raise ErrorValue("the types in it are too large")
 
-    def _followed(self, found: Type) -> Type:
+    def _followed(self, found: CelType) -> CelType:
         while found.is_parameter and found in self._found:
             found = self._found[found]
         return found
 
-    def _resolved(self, found: Type) -> Routine[Type]:
+    def _resolved(self, found: CelType) -> Routine[CelType]:
         self._step()
-        params: list[Type] = []
+        params: list[CelType] = []
         for inner in found.params:
             param = self._followed(inner)
             if param.params:
                 param = yield self._resolved(param)
             params.append(param)
-        return Type(found.name, tuple(params), found.nullable)
+        return CelType(found.name, tuple(params), found.nullable)
 
-    def _all_fit(self, pairs: list[tuple[Type, Type]]) -> bool:
+    def _all_fit(self, pairs: list[tuple[CelType, CelType]]) -> bool:
         """Whether all pairs fit; a parameter becomes more general when what it was bound to fits."""
-        pending: list[tuple[Type, Type, Type | None]] = [
+        pending: list[tuple[CelType, CelType, CelType | None]] = [
             (given, wanted, None) for given, wanted in reversed(pairs)
         ]
         while pending:
@@ -246,7 +246,7 @@ class Bindings:
             pending.extend(reversed(more))
         return True
 
-    def _fit(self, given: Type, wanted: Type) -> list[tuple[Type, Type, Type | None]] | None:
+    def _fit(self, given: CelType, wanted: CelType) -> list[tuple[CelType, CelType, CelType | None]] | None:
         """What else must fit, or be done, so that the two fit; None when they do not."""
         if given == wanted:
             return []
@@ -265,19 +265,19 @@ class Bindings:
             return []
         return [(a, b, None) for a, b in zip(given.params, wanted.params, strict=True)]
 
-    def _substitute(self, param: Type, candidate: Type) -> list[tuple[Type, Type, Type | None]]:
+    def _substitute(self, param: CelType, candidate: CelType) -> list[tuple[CelType, CelType, CelType | None]]:
         bound = self._found.get(param)
         if bound is None:
             self._bind(param, candidate)
             return []
         return [] if candidate == bound else [(candidate, bound, None), (candidate, bound, param)]
 
-    def _generalize(self, param: Type, candidate: Type, bound: Type) -> None:
+    def _generalize(self, param: CelType, candidate: CelType, bound: CelType) -> None:
         general = join(candidate, bound)
         if self._free_of(param, general):
             self._bind(param, general)
 
-    def _free_of(self, param: Type, within: Type) -> bool:
+    def _free_of(self, param: CelType, within: CelType) -> bool:
         """Whether binding `param` to `within` makes no type contain itself."""
         pending = [within]
         while pending:
@@ -291,7 +291,7 @@ class Bindings:
         return True
 
 
-def join(first: Type, second: Type) -> Type:
+def join(first: CelType, second: CelType) -> CelType:
     """The more general of two types that fit each other."""
     pending = [(first, second)]
     joined: set[tuple[int, int]] = set()

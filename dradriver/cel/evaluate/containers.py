@@ -3,7 +3,7 @@
 from dradriver.cel.evaluate import cost, steps
 from dradriver.cel.evaluate.cost import LIST, MAP
 from dradriver.cel.evaluate.equality import must_hash
-from dradriver.cel.evaluate.errors import Fault
+from dradriver.cel.evaluate.errors import ErrorValue
 from dradriver.cel.evaluate.instructions import Label, charge, no_overload
 from dradriver.cel.evaluate.machine import UNSET, Instruction, Machine
 from dradriver.cel.evaluate.values import Optional, keys_of, to_key, type_name
@@ -84,8 +84,8 @@ def enter(offset: int, end: Label, *, pairs: bool) -> Instruction:
         elif isinstance(source, tuple | list):
             machine.stack[-1] = enumerate(source) if pairs else iter(source)
         else:
-            if source.__class__ is not Fault:
-                machine.stack[-1] = Fault(f"a {type_name(source)} has no elements", None, offset)
+            if source.__class__ is not ErrorValue:
+                machine.stack[-1] = ErrorValue(f"a {type_name(source)} has no elements", None, offset)
             machine.position = end.position
 
     return run

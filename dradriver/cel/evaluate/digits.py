@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from dradriver.cel.evaluate.errors import Fault
+from dradriver.cel.evaluate.errors import ErrorValue
 
 __all__ = ["whole"]
 
@@ -16,5 +16,5 @@ def whole(digits: str, base: int = 10) -> int:
         Fault: there are more than any number that can be used has.
     """
     if len(digits) > _MOST:
-        raise Fault(f"a number of {len(digits)} digits is too large")
+        raise ErrorValue(f"a number of {len(digits)} digits is too large")
     return int(digits, base)

@@ -6,7 +6,7 @@ kept, because selectors may absorb them and allocators must agree. Nested values
 
 from typing import Final
 
-from dradriver.cel.evaluate.errors import AbortError, Fault
+from dradriver.cel.evaluate.errors import AbortError, ErrorValue
 from dradriver.cel.evaluate.steps import LONG_TEXT, Spend, free
 from dradriver.cel.evaluate.values import (
     DerivedQuantity,
@@ -57,7 +57,7 @@ def is_same(left: object, right: object, spend: Spend = free) -> bool:
     """Whether `left == right` is true; an error counts as different."""
     try:
         return equal(left, right, spend)
-    except Fault:
+    except ErrorValue:
         return False
 
 
@@ -74,13 +74,13 @@ _ELEMENT: Final = 4
 def _walk(left: object, right: object, spend: Spend) -> bool:
     """Compares pairs until one differs; lists and maps swallow errors of what they hold, `Joined` does not."""
     pending: list[tuple[object, object, bool]] = [(left, right, False)]
-    fault: Fault | None = None
+    fault: ErrorValue | None = None
     while pending:
         a, b, swallow = pending.pop()
         spend(_PAIR + _length(a))
         try:
             pairs = _pairs(a, b)
-        except Fault as error:
+        except ErrorValue as error:
             fault = fault or (None if swallow else error)
             continue
         if pairs is None:
@@ -144,11 +144,11 @@ def _map_pairs(a: dict[object, object], b: object) -> _Pairs | None:
 def _special_pairs(a: object, b: object) -> _Pairs | None:
     if isinstance(a, Quantity):
         if not isinstance(b, Quantity) or isinstance(b, DerivedQuantity):
-            raise Fault("no such overload: a quantity equals nothing but a quantity", _hint(b))
+            raise ErrorValue("no such overload: a quantity equals nothing but a quantity", _hint(b))
         return _verdict(same=a == b)
     if isinstance(a, Opaque):
         if type(a) is not type(b):
-            raise Fault(f"no such overload: a {a.cel_type} equals nothing but its own type")
+            raise ErrorValue(f"no such overload: a {a.cel_type} equals nothing but its own type")
         return _verdict(same=a.identity == b.identity)
     if isinstance(a, Optional):
         if not isinstance(b, Optional) or a.present != b.present:
@@ -189,14 +189,14 @@ def compare(left: object, right: object) -> int:
     if kinds[0] in _NUMBERS and kinds[1] in _NUMBERS:
         order = _compare_numbers(left, right)  # type: ignore[arg-type]
         if order == _UNORDERED:
-            raise Fault("not-a-number has no order")
+            raise ErrorValue("not-a-number has no order")
         return order
     if kinds[0] is not kinds[1]:
-        raise Fault("no such overload: the two have no order")
+        raise ErrorValue("no such overload: the two have no order")
     if isinstance(left, Timestamp | Duration):
         return _order(left.nanos, right.nanos)  # type: ignore[attr-defined]
     if kinds[0] not in _PLAIN:
-        raise Fault("no such overload: these have no order")
+        raise ErrorValue("no such overload: these have no order")
     return _order(left, right)  # type: ignore[arg-type]
 
 

@@ -1,6 +1,6 @@
 """What goes wrong with a selector: it does not compile, or it fails on one device.
 
-Both say where in the expression and what to do. Inside the package a failing operation raises `Fault`;
+Both say where in the expression and what to do. Inside the package a failing operation raises `ErrorValue`;
 it becomes a `CelError` only when it leaves the package, because `&&`, `||`, `all` and `exists` may absorb it.
 """
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from dradriver.errors import DraError
 
-__all__ = ["AbortError", "CelError", "CompileError", "EvaluationError", "Fault", "shown"]
+__all__ = ["AbortError", "CelError", "CompileError", "ErrorValue", "EvaluationError", "shown"]
 
 _EXCERPT: Final = 60
 
@@ -47,7 +47,7 @@ class EvaluationError(CelError):
     _label = "selector failed"
 
 
-class Fault(Exception):  # noqa: N818 - a value of the evaluator more than an exception
+class ErrorValue(Exception):  # noqa: N818 - a value of the evaluator more than an exception
     """A CEL error as the evaluator handles it: it can be absorbed.
 
     Attributes:

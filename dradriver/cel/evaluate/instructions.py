@@ -5,7 +5,7 @@ from typing import Final
 from dradriver.cel.compile.functions import Overload, unit
 from dradriver.cel.evaluate.cost import PRICED_BY_OVERLOAD
 from dradriver.cel.evaluate.equality import must_hash
-from dradriver.cel.evaluate.errors import Fault
+from dradriver.cel.evaluate.errors import ErrorValue
 from dradriver.cel.evaluate.machine import UNSET, Instruction, Machine, located
 from dradriver.cel.evaluate.paths import is_present, qualify, qualify_optional
 from dradriver.cel.evaluate.steps import CALL, LONG_TEXT
@@ -56,9 +56,9 @@ _FAILING: Final = 8
 """Steps of making an error."""
 
 
-def no_overload(what: str, offset: int) -> Fault:
+def no_overload(what: str, offset: int) -> ErrorValue:
     """A value of a type that `what` does not take."""
-    return Fault(f"no such overload: {what}", None, offset)
+    return ErrorValue(f"no such overload: {what}", None, offset)
 
 
 # --- values -------------------------------------------------------------------------------
@@ -141,13 +141,13 @@ def select(field: str, offset: int, *, optional: bool) -> Instruction:
     def run(machine: Machine) -> None:
         stack = machine.stack
         value = stack[-1]
-        if value.__class__ is Fault or value is NONE:
+        if value.__class__ is ErrorValue or value is NONE:
             return
         if hashing:
             machine.spend(hashing)
         try:
             stack[-1] = found = read(value, field)
-        except Fault as fault:
+        except ErrorValue as fault:
             machine.steps += _FAILING
             stack[-1] = found = located(fault, offset)
         machine.cost += found is not NONE
@@ -161,7 +161,7 @@ def test(field: str) -> Instruction:
     def run(machine: Machine) -> None:
         stack = machine.stack
         value = stack[-1]
-        if value.__class__ is Fault:
+        if value.__class__ is ErrorValue:
             return
         machine.cost += 1
         stack[-1] = is_present(value, field)
@@ -176,7 +176,7 @@ def index(offset: int, *, optional: bool) -> Instruction:
     def run(machine: Machine) -> None:
         stack = machine.stack
         key = stack.pop()
-        if key.__class__ is Fault:
+        if key.__class__ is ErrorValue:
             machine.cost += not optional
             stack[-1] = key
             return
@@ -184,7 +184,7 @@ def index(offset: int, *, optional: bool) -> Instruction:
             machine.spend(len(key) // LONG_TEXT)
         try:
             stack[-1] = found = read(stack[-1], key)
-        except Fault as fault:
+        except ErrorValue as fault:
             machine.steps += _FAILING
             stack[-1] = located(fault, offset)
             machine.cost += not optional
@@ -199,7 +199,7 @@ def skip_unless_container(end: Label) -> Instruction:
 
     def run(machine: Machine) -> None:
         value = machine.stack[-1]
-        if value.__class__ is Fault or value is NONE:
+        if value.__class__ is ErrorValue or value is NONE:
             machine.position = end.position
 
     return run
@@ -225,7 +225,7 @@ def call(name: str, overloads: tuple[Overload, ...], count: int, offset: int) ->
         args = stack[start:]
         del stack[start:]
         for arg in args:
-            if arg.__class__ is Fault:
+            if arg.__class__ is ErrorValue:
                 if failing is not unit and failing_work is not None:
                     machine.spend(failing_work(args))
                 machine.cost += failing(args, arg)
@@ -239,7 +239,7 @@ def call(name: str, overloads: tuple[Overload, ...], count: int, offset: int) ->
                 machine.spend(work(args))
             try:
                 result = overload.call(*args, spend=machine.spend) if metered else overload.call(*args)
-            except Fault as fault:
+            except ErrorValue as fault:
                 machine.steps += _FAILING
                 result = located(fault, offset)
             machine.cost += cost(args, result)
@@ -265,7 +265,7 @@ def bail(depth: int, end: Label) -> Instruction:
 
     def run(machine: Machine) -> None:
         stack = machine.stack
-        if stack[-1].__class__ is Fault:
+        if stack[-1].__class__ is ErrorValue:
             if depth:
                 del stack[-depth - 1 : -1]
             machine.position = end.position
@@ -278,7 +278,7 @@ def member_of(values: frozenset[tuple[type, object]]) -> Instruction:
 
     def run(machine: Machine) -> None:
         value = machine.stack[-1]
-        if value.__class__ is not Fault:
+        if value.__class__ is not ErrorValue:
             must_hash(value)
             machine.stack[-1] = value.__class__ in CONSTANT_MEMBERS and (type(value), value) in values
 
@@ -292,7 +292,7 @@ CONSTANT_MEMBERS: Final = frozenset({bool, int, UInt, float, str})
 def not_strictly_false(machine: Machine) -> None:
     """Replaces an error by true: a loop goes on after one."""
     machine.cost += 1
-    if machine.stack[-1].__class__ is Fault:
+    if machine.stack[-1].__class__ is ErrorValue:
         machine.stack[-1] = True
 
 
@@ -326,11 +326,11 @@ def combine(decisive: bool, offset: int) -> Instruction:  # noqa: FBT001
         before = machine.stack[-1]
         if after is decisive:
             machine.stack[-1] = decisive
-        elif before.__class__ is Fault:
+        elif before.__class__ is ErrorValue:
             return
         elif before.__class__ is not bool:
             machine.stack[-1] = no_overload("a logical operator needs bools", offset)
-        elif after.__class__ is bool or after.__class__ is Fault:
+        elif after.__class__ is bool or after.__class__ is ErrorValue:
             machine.stack[-1] = after
         else:
             machine.stack[-1] = no_overload("a logical operator needs bools", offset)
@@ -349,7 +349,7 @@ def branch(offset: int, no: Label, end: Label) -> Instruction:
             machine.stack.pop()
             machine.position = no.position
         else:
-            if condition.__class__ is not Fault:
+            if condition.__class__ is not ErrorValue:
                 machine.stack[-1] = no_overload("a condition must be a bool", offset)
             machine.position = end.position
 
@@ -367,7 +367,7 @@ def otherwise(name: str, offset: int, end: Label) -> Instruction:
                 machine.stack.pop()
                 return
             machine.stack[-1] = value if keep else value.value
-        elif value.__class__ is not Fault:
+        elif value.__class__ is not ErrorValue:
             machine.stack[-1] = no_overload(f"{name}() of what is not optional", offset)
         machine.position = end.position
 

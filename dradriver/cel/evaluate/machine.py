@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from dradriver.cel.evaluate import cost, steps
-from dradriver.cel.evaluate.errors import AbortError, Fault
+from dradriver.cel.evaluate.errors import AbortError, ErrorValue
 
 __all__ = ["UNSET", "Instruction", "Machine", "Program", "execute", "located"]
 
@@ -89,7 +89,7 @@ class Program:
 
 
 def execute(program: Program, device: object) -> tuple[object, int, int]:
-    """Runs a program; returns its value, which may be a `Fault`, its cost and its steps.
+    """Runs a program; returns its value, which may be a `ErrorValue`, its cost and its steps.
 
     Raises:
         AbortError: it takes more than one evaluation may, or Kubernetes' own evaluator would break off.
@@ -107,7 +107,7 @@ def execute(program: Program, device: object) -> tuple[object, int, int]:
     return machine.stack.pop(), machine.cost, machine.steps
 
 
-def located(fault: Fault, offset: int) -> Fault:
+def located(fault: ErrorValue, offset: int) -> ErrorValue:
     """The fault with its place, which the innermost failing step decides."""
     if fault.offset is None:
         fault.offset = offset

@@ -5,7 +5,7 @@ A path through an optional value stays optional: what is missing becomes `option
 
 from typing import Final
 
-from dradriver.cel.evaluate.errors import Fault, shown
+from dradriver.cel.evaluate.errors import ErrorValue, shown
 from dradriver.cel.evaluate.values import NONE, Optional, UInt, to_key, type_name
 
 __all__ = ["is_present", "qualify", "qualify_optional"]
@@ -29,7 +29,7 @@ def qualify(value: object, key: object) -> object:
         index = _index(key)
         if 0 <= index < len(value):
             return value[index]
-        raise Fault(f"index out of bounds: {index}", "test size() or use [?...]")
+        raise ErrorValue(f"index out of bounds: {index}", "test size() or use [?...]")
     if isinstance(value, Optional):
         return qualify_optional(value.value, key) if value.present else NONE
     raise _missing(key)
@@ -42,7 +42,7 @@ def qualify_optional(value: object, key: object) -> Optional:
         Fault: `key` can't index a list.
     """
     if type(key) not in _KEYS:
-        raise Fault(f"a {type_name(key)} is no key")
+        raise ErrorValue(f"a {type_name(key)} is no key")
     if isinstance(value, dict):
         try:
             return Optional.of(value[to_key(key)])
@@ -61,13 +61,13 @@ def is_present(value: object, key: object) -> bool:
     return qualify_optional(value, key).present
 
 
-def _missing(key: object) -> Fault:
+def _missing(key: object) -> ErrorValue:
     if isinstance(key, str):
         name = key if len(key) <= _LONGEST_NAME else shown(key)
-        return Fault(f"no such key: {name}", f"use has(...) or .?{name}")
+        return ErrorValue(f"no such key: {name}", f"use has(...) or .?{name}")
     if isinstance(key, bytes | tuple | list | dict):
-        return Fault(f"no such key: a {type_name(key)}", "use `in` or [?...]")
-    return Fault(f"no such key: {key}", "use `in` or [?...]")
+        return ErrorValue(f"no such key: a {type_name(key)}", "use `in` or [?...]")
+    return ErrorValue(f"no such key: {key}", "use `in` or [?...]")
 
 
 def _index(key: object) -> int:
@@ -76,4 +76,4 @@ def _index(key: object) -> int:
         return int(key)  # type: ignore[call-overload, no-any-return]
     if isinstance(key, float) and key.is_integer():
         return int(key)
-    raise Fault(f"a list has no index of type {type_name(key)}")
+    raise ErrorValue(f"a list has no index of type {type_name(key)}")

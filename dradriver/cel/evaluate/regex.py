@@ -15,7 +15,7 @@ import re2
 
 from dradriver.cel.compile.functions import Overload, function, method
 from dradriver.cel.evaluate.cost import regex
-from dradriver.cel.evaluate.errors import AbortError, Fault, shown
+from dradriver.cel.evaluate.errors import AbortError, ErrorValue, shown
 from dradriver.cel.evaluate.steps import LIMIT, Spend, free
 
 __all__ = [
@@ -163,7 +163,7 @@ class Pattern:
             reason = message.decode(errors="replace") if isinstance(message, bytes) else str(message)
             if reason.startswith("pattern too large"):
                 raise too_large() from None
-            raise Fault(
+            raise ErrorValue(
                 f"{shown(pattern)} is not a pattern: {reason[:200]}", "patterns are RE2, as in Go"
             ) from error
 

@@ -16,16 +16,16 @@ Values never change once an expression can see them.
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from dradriver.cel.compile.types import Type
+from dradriver.cel.compile.types import CelType
 from dradriver.model.quantity import Quantity
 
 __all__ = [
     "NONE",
     "DerivedQuantity",
+    "DomainNames",
     "Domains",
     "Duration",
     "Joined",
-    "Names",
     "Opaque",
     "Optional",
     "Timestamp",
@@ -62,13 +62,13 @@ class Domains(dict[object, object]):
         return _NO_NAMES
 
 
-class Names(dict[object, object]):
+class DomainNames(dict[object, object]):
     """The attributes or capacities of one domain: its keys are texts, and nothing else is ever found."""
 
     __slots__ = ()
 
 
-_NO_NAMES: Final = Names()
+_NO_NAMES: Final = DomainNames()
 
 
 class WrittenQuantity(Quantity):
@@ -218,7 +218,7 @@ _NAMES: Final[dict[type, str]] = {
     bool: "bool", int: "int", UInt: "uint", float: "double", str: "string", bytes: "bytes",
     type(None): "null_type",
     tuple: "list", list: "list", Joined: "list", dict: "map", Domains: "map",
-    Names: "map", Optional: "optional_type",
+    DomainNames: "map", Optional: "optional_type",
     TypeName: "type", Timestamp: "google.protobuf.Timestamp", Duration: "google.protobuf.Duration",
     Quantity: "kubernetes.Quantity", DerivedQuantity: "kubernetes.Quantity",
     WrittenQuantity: "kubernetes.Quantity",
@@ -230,7 +230,7 @@ def type_name(value: object) -> str:
     return _NAMES.get(type(value)) or value.cel_type  # type: ignore[attr-defined]
 
 
-def accepts(wanted: Type, value: object) -> bool:
+def accepts(wanted: CelType, value: object) -> bool:
     """Whether a value fits a parameter; containers are judged by their first element."""
     while True:
         if wanted.is_parameter or wanted.name == "dyn":
@@ -248,7 +248,7 @@ def accepts(wanted: Type, value: object) -> bool:
             wanted, value = wanted.params[0], value[0]  # type: ignore[index]
 
 
-_SIZED: Final = frozenset({str, bytes, tuple, list, dict, Domains, Names, Joined})
+_SIZED: Final = frozenset({str, bytes, tuple, list, dict, Domains, DomainNames, Joined})
 
 
 def size_of(value: object) -> int:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from dradriver.cel.compile.routines import Routine, run
 from dradriver.cel.evaluate.digits import whole
-from dradriver.cel.evaluate.errors import Fault, shown
+from dradriver.cel.evaluate.errors import ErrorValue, shown
 from dradriver.cel.evaluate.steps import Spend
 from dradriver.cel.evaluate.values import Duration, Timestamp, TypeName, UInt, keys_of, to_key, type_name
 from dradriver.cel.library.standard import double_text
@@ -54,7 +54,7 @@ def format_text(template: str, args: tuple[object, ...], *, spend: Spend) -> str
         if clause is None:
             continue
         if used >= len(args):
-            raise Fault(f"format(): index {used} out of range")
+            raise ErrorValue(f"format(): index {used} out of range")
         verb, precision = _verb(clause)
         parts.append(_formatted(spend, verb, precision, args[used]))
         spend(len(parts[-1]) // 16)
@@ -75,18 +75,18 @@ def check_format(template: str, names: list[list[str]]) -> None:
         if clause is None:
             continue
         if used >= len(names):
-            raise Fault(f"format(): index {used} out of range")
+            raise ErrorValue(f"format(): index {used} out of range")
         verb, _precision = _verb(clause)
         for name in names[used] if verb == "s" else names[used][:1]:
             if name != "dyn" and name not in _ACCEPTED[verb]:
                 raise _misfit(verb, name)
         used += 1
     if used < len(names):
-        raise Fault(f"format(): too many arguments (want {used}, got {len(names)})")
+        raise ErrorValue(f"format(): too many arguments (want {used}, got {len(names)})")
 
 
-def _misfit(verb: str, name: str) -> Fault:
-    return Fault(f"format(): %{verb} can't show a {name}")
+def _misfit(verb: str, name: str) -> ErrorValue:
+    return ErrorValue(f"format(): %{verb} can't show a {name}")
 
 
 def _pieces(template: str) -> Iterator[tuple[str, "re.Match[str] | None"]]:
@@ -106,11 +106,11 @@ def _pieces(template: str) -> Iterator[tuple[str, "re.Match[str] | None"]]:
 def _verb(clause: "re.Match[str]") -> tuple[str, int]:
     verb, precision = clause["verb"], clause["precision"]
     if verb is None or verb not in _ACCEPTED:
-        raise Fault(f"format(): unrecognized clause {shown(clause.group())}")
+        raise ErrorValue(f"format(): unrecognized clause {shown(clause.group())}")
     if precision is None:
         return verb, _PRECISION
     if not precision or whole(precision) > _FINEST:
-        raise Fault(f"format(): unusable precision in {shown(clause.group())}")
+        raise ErrorValue(f"format(): unusable precision in {shown(clause.group())}")
     return verb, whole(precision)
 
 

@@ -11,7 +11,7 @@ from dradriver.cel.compile.functions import Overload, function, method
 from dradriver.cel.evaluate import steps
 from dradriver.cel.evaluate.cost import LIST, listing, self_compare, traversal
 from dradriver.cel.evaluate.equality import compare, is_same
-from dradriver.cel.evaluate.errors import Fault
+from dradriver.cel.evaluate.errors import ErrorValue
 from dradriver.cel.evaluate.membership import ValueSet
 from dradriver.cel.evaluate.steps import Spend, of_first
 from dradriver.cel.evaluate.values import Duration, Timestamp, UInt, size_of, type_name
@@ -44,13 +44,13 @@ def _comparison(left: object, right: object) -> int | None:
     """The order of two values; None when they have none, which these functions take for "in order"."""
     try:
         return compare(left, right)
-    except Fault:
+    except ErrorValue:
         return None
 
 
 def _comparable(item: object) -> None:
     if type_name(item) not in _ORDERED_TYPES:
-        raise Fault("no such overload: the elements have no order")
+        raise ErrorValue("no such overload: the elements have no order")
 
 
 def _is_sorted(items: _Items) -> bool:
@@ -62,7 +62,7 @@ def _is_sorted(items: _Items) -> bool:
 def _best(name: str, replaces: int) -> Callable[[_Items], object]:
     def call(items: _Items) -> object:
         if not items:
-            raise Fault(f"{name}() of an empty list")
+            raise ErrorValue(f"{name}() of an empty list")
         found = items[0]
         for item in items:
             _comparable(item)
@@ -78,7 +78,7 @@ def _sum(kind: type, zero: object, add: Callable[[Any, Any], Any]) -> Callable[[
         total = zero
         for item in items:
             if type(item) is not kind:
-                raise Fault("no such overload: sum() of different types")
+                raise ErrorValue("no such overload: sum() of different types")
             total = add(total, item)
         return total
 
@@ -117,21 +117,21 @@ def _looking_through(args: list[object]) -> int:
 
 def _slice(items: _Items, start: int, end: int) -> object:
     if not 0 <= start <= end <= len(items):
-        raise Fault(f"can't slice {start} to {end} of a list of {len(items)}")
+        raise ErrorValue(f"can't slice {start} to {end} of a list of {len(items)}")
     return tuple(items[start:end])
 
 
 def _must_be_list(items: object) -> None:
     if not isinstance(items, tuple | list):
-        raise Fault("no such overload: it needs a list")
+        raise ErrorValue("no such overload: it needs a list")
 
 
 def _flatten(items: _Items, levels: int = 1, *, spend: Spend) -> object:
     _must_be_list(items)
     if not isinstance(levels, int):
-        raise Fault("no such overload: flatten() needs an int")
+        raise ErrorValue("no such overload: flatten() needs an int")
     if levels < 0:
-        raise Fault("the level must not be negative")
+        raise ErrorValue("the level must not be negative")
     found: list[object] = []
     spend(2 * len(items))
     pending = [(item, levels) for item in reversed(items)]
@@ -182,16 +182,16 @@ def _sort_by(items: _Items, keys: _Items) -> object:
     kind = type(keys[0])
     _comparable(keys[0])
     if any(type(key) is not kind for key in keys):
-        raise Fault("the elements of a list to sort must have one type")
+        raise ErrorValue("the elements of a list to sort must have one type")
     if kind is float and len(keys) > 1 and any(key != key for key in keys):  # noqa: PLR0124
-        raise Fault("not-a-number has no order")
+        raise ErrorValue("not-a-number has no order")
     ranks = [_rank(key) for key in keys]
     return tuple(items[index] for index in sorted(range(len(items)), key=ranks.__getitem__))
 
 
 def _range(count: int) -> object:
     if not 0 <= count <= _LONGEST_RANGE:
-        raise Fault(f"lists.range() of {count}")
+        raise ErrorValue(f"lists.range() of {count}")
     return tuple(range(count))
 
 

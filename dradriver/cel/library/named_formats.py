@@ -9,7 +9,7 @@ from typing import Final
 
 from dradriver.cel.compile.functions import Overload, function, method
 from dradriver.cel.evaluate.cost import expression_size
-from dradriver.cel.evaluate.errors import Fault, shown
+from dradriver.cel.evaluate.errors import ErrorValue, shown
 from dradriver.cel.evaluate.values import NONE, Opaque, Optional, size_of
 from dradriver.cel.library.url import check_url
 
@@ -61,7 +61,7 @@ def _qualified_name(text: str) -> bool:
 def _uri(text: str) -> bool:
     try:
         check_url(text)
-    except Fault:
+    except ErrorValue:
         return False
     return True
 

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 from dradriver.cel.compile.functions import Overload, function, method
 from dradriver.cel.evaluate.cost import of_first, tenth
 from dradriver.cel.evaluate.digits import whole
-from dradriver.cel.evaluate.errors import Fault, shown
+from dradriver.cel.evaluate.errors import ErrorValue, shown
 from dradriver.cel.evaluate.steps import Work, fixed
 from dradriver.cel.evaluate.values import Opaque, size_of
 
@@ -55,9 +55,9 @@ def _address(text: str) -> _Address:
     try:
         address = ip_address(text)
     except ValueError as error:
-        raise Fault(f"{shown(text)} is not an IP address") from error
+        raise ErrorValue(f"{shown(text)} is not an IP address") from error
     if isinstance(address, IPv6Address) and (address.scope_id is not None or address.ipv4_mapped is not None):
-        raise Fault(f"{shown(text)}: zones and IPv4 in IPv6 are not allowed")
+        raise ErrorValue(f"{shown(text)}: zones and IPv4 in IPv6 are not allowed")
     return address
 
 
@@ -65,14 +65,14 @@ def _cidr(text: str) -> _Cidr:
     base, slash, bits = text.rpartition("/")
     proper = bits.isascii() and bits.isdigit() and (bits == "0" or bits[0] != "0")
     if not slash or not proper or whole(bits) > (address := _address(base)).max_prefixlen:
-        raise Fault(f"{shown(text)} is not a CIDR")
+        raise ErrorValue(f"{shown(text)} is not a CIDR")
     return _Cidr(address, int(bits))
 
 
 def _is(parse: object, text: str) -> bool:
     try:
         parse(text)  # type: ignore[operator]
-    except Fault:
+    except ErrorValue:
         return False
     return True
 

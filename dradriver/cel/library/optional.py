@@ -7,7 +7,7 @@ from typing import Final
 
 from dradriver.cel.compile.functions import Overload, function, method
 from dradriver.cel.evaluate.cost import zero
-from dradriver.cel.evaluate.errors import Fault, shown
+from dradriver.cel.evaluate.errors import ErrorValue, shown
 from dradriver.cel.evaluate.steps import LONG_TEXT, Spend, of_first
 from dradriver.cel.evaluate.values import NONE, Duration, Optional, Timestamp, from_key, size_of, to_key
 
@@ -30,7 +30,7 @@ def _is_zero(value: object) -> bool:
 
 def _value(optional: Optional) -> object:
     if not optional.present:
-        raise Fault("optional.none() has no value", "use orValue(...) or hasValue()")
+        raise ErrorValue("optional.none() has no value", "use orValue(...) or hasValue()")
     return optional.value
 
 
@@ -38,7 +38,7 @@ def _unwrap(optionals: tuple[object, ...]) -> object:
     found: list[object] = []
     for optional in optionals:
         if not isinstance(optional, Optional):
-            raise Fault("unwrap() of what is not optional")
+            raise ErrorValue("unwrap() of what is not optional")
         if optional.present:
             found.append(optional.value)
     return tuple(found)
@@ -64,7 +64,7 @@ def _hashing(args: list[object]) -> int:
 def _insert(mapping: dict[object, object], key: object, value: object) -> object:
     found = to_key(key)
     if found in mapping:
-        raise Fault(f"insert failed: key {shown(key)} already exists")
+        raise ErrorValue(f"insert failed: key {shown(key)} already exists")
     mapping[found] = value
     return mapping
 
@@ -73,7 +73,7 @@ def _insert_all(mapping: dict[object, object], entries: dict[object, object], *,
     spend(2 * len(entries) + sum(len(key) for key in entries if isinstance(key, str)) // LONG_TEXT)
     for key, value in entries.items():
         if key in mapping:
-            raise Fault(f"insert failed: key {shown(from_key(key))} already exists")
+            raise ErrorValue(f"insert failed: key {shown(from_key(key))} already exists")
         mapping[key] = value
     return mapping
 

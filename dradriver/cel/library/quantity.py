@@ -5,7 +5,7 @@ from typing import Final
 
 from dradriver.cel.compile.functions import Overload, function, method
 from dradriver.cel.evaluate.cost import of_first
-from dradriver.cel.evaluate.errors import Fault, shown
+from dradriver.cel.evaluate.errors import ErrorValue, shown
 from dradriver.cel.evaluate.steps import fixed
 from dradriver.cel.evaluate.values import DerivedQuantity, WrittenQuantity
 from dradriver.model.quantity import NANO, InvalidQuantityError, Quantity
@@ -25,11 +25,11 @@ _Amount = tuple[int, int]
 
 def _quantity(text: str) -> WrittenQuantity:
     if len(text) > _LONGEST:
-        raise Fault(f"{shown(text)} is not a quantity: at most {_LONGEST} digits are read")
+        raise ErrorValue(f"{shown(text)} is not a quantity: at most {_LONGEST} digits are read")
     try:
         quantity = WrittenQuantity.parse(text)
     except InvalidQuantityError as error:
-        raise Fault(str(error)) from error
+        raise ErrorValue(str(error)) from error
     quantity.amount = _amount_of_text(text)
     return quantity
 
@@ -72,7 +72,7 @@ def _amount(quantity: Quantity) -> _Amount | None:
 def _is_quantity(text: str) -> bool:
     try:
         _quantity(text)
-    except Fault:
+    except ErrorValue:
         return False
     return True
 
@@ -137,7 +137,7 @@ def _whole(quantity: Quantity) -> int | None:
 def _integer(quantity: Quantity) -> int:
     whole = _whole(quantity)
     if whole is None:
-        raise Fault("the quantity is not written as a whole number of 64 bits", "use isInteger() first")
+        raise ErrorValue("the quantity is not written as a whole number of 64 bits", "use isInteger() first")
     return whole
 
 

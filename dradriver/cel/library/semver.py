@@ -7,7 +7,7 @@ from typing import Final
 from dradriver.cel.compile.functions import Overload, function, method
 from dradriver.cel.evaluate.cost import of_first
 from dradriver.cel.evaluate.digits import whole
-from dradriver.cel.evaluate.errors import Fault, shown
+from dradriver.cel.evaluate.errors import ErrorValue, shown
 from dradriver.cel.evaluate.steps import of_first as of_first_text
 from dradriver.cel.evaluate.values import Opaque
 
@@ -67,14 +67,14 @@ def _kept(text: str) -> Semver:
 def _parsed(text: str) -> Semver:
     match = _SYNTAX.fullmatch(text)
     if match is None:
-        raise Fault(
+        raise ErrorValue(
             f"{shown(text)} is not a semantic version",
             "want MAJOR.MINOR.PATCH, or semver(text, true) for 1.2 or v1",
         )
     numbers = (whole(match[1]), whole(match[2]), whole(match[3]))
     pieces = (match[4] or "").split(".")
     if any(number >= _UINT64 for number in numbers) or any(p.isdigit() and whole(p) >= _UINT64 for p in pieces):
-        raise Fault(f"{shown(text)} has a number beyond 64 bits")
+        raise ErrorValue(f"{shown(text)} has a number beyond 64 bits")
     return Semver(numbers, match[4])
 
 
@@ -83,7 +83,7 @@ def _normalized(text: str) -> str:
     parts = [_without_zeros(part) for part in text.removeprefix("v").split(".", 2)]
     if len(parts) < 3:
         if "+" in parts[-1] or "-" in parts[-1]:
-            raise Fault(f"{shown(text)}: a short version can't have a prerelease or build")
+            raise ErrorValue(f"{shown(text)}: a short version can't have a prerelease or build")
         parts += ["0"] * (3 - len(parts))
     return ".".join(parts)
 
@@ -102,7 +102,7 @@ def _semver(text: str, normalize: bool = False) -> Semver:  # noqa: FBT001, FBT0
 def _is_semver(text: str, normalize: bool = False) -> bool:  # noqa: FBT001, FBT002
     try:
         _semver(text, normalize)
-    except Fault:
+    except ErrorValue:
         return False
     return True
 

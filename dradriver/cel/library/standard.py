@@ -10,7 +10,7 @@ from dradriver.cel.compile.functions import Overload, function, method
 from dradriver.cel.evaluate.cost import by_sizes, half_product, of_first, of_second, smaller, zero
 from dradriver.cel.evaluate.digits import whole
 from dradriver.cel.evaluate.equality import compare, contains, equal, is_same, must_hash
-from dradriver.cel.evaluate.errors import Fault, shown
+from dradriver.cel.evaluate.errors import ErrorValue, shown
 from dradriver.cel.evaluate.steps import LONG_TEXT, Spend, fixed, of_both, searching
 from dradriver.cel.evaluate.steps import of_first as for_first
 from dradriver.cel.evaluate.values import Joined, TypeName, UInt, size_of, to_key, type_name
@@ -29,7 +29,7 @@ def checked_int(value: int) -> int:
     """
     if INT_MIN <= value <= INT_MAX:
         return value
-    raise Fault("integer overflow")
+    raise ErrorValue("integer overflow")
 
 
 def checked_uint(value: int) -> UInt:
@@ -40,21 +40,21 @@ def checked_uint(value: int) -> UInt:
     """
     if 0 <= value < 2**64:
         return UInt(value)
-    raise Fault("unsigned integer overflow")
+    raise ErrorValue("unsigned integer overflow")
 
 
 def _quotient(left: int, right: int) -> int:
     if right == 0:
-        raise Fault("division by zero")
+        raise ErrorValue("division by zero")
     magnitude = abs(left) // abs(right)
     return magnitude if (left < 0) == (right < 0) else -magnitude
 
 
 def _remainder(left: int, right: int) -> int:
     if right == 0:
-        raise Fault("modulus by zero")
+        raise ErrorValue("modulus by zero")
     if left == INT_MIN and right == -1:
-        raise Fault("integer overflow")
+        raise ErrorValue("integer overflow")
     return left - right * _quotient(left, right)
 
 
@@ -194,39 +194,39 @@ def _to_bool(text: str) -> bool:
         return True
     if text in {"0", "f", "F", "FALSE", "false", "False"}:
         return False
-    raise Fault(f"{shown(text)} is not a bool")
+    raise ErrorValue(f"{shown(text)} is not a bool")
 
 
 def _whole(value: float) -> int:
     if math.isnan(value) or math.isinf(value):
-        raise Fault("integer overflow")
+        raise ErrorValue("integer overflow")
     return math.trunc(value)
 
 
 def _double_to_int(value: float) -> int:
     # As in Kubernetes, the bounds themselves do not fit: a double can't tell them from their neighbors.
     if not INT_MIN < value < INT_MAX + 1:
-        raise Fault("integer overflow")
+        raise ErrorValue("integer overflow")
     return _whole(value)
 
 
 def _digits(text: str, *, signed: bool) -> int:
     body = text[1:] if signed and text[:1] in {"+", "-"} else text
     if not (body.isascii() and body.isdigit()):
-        raise Fault(f"{shown(text)} is not a number")
+        raise ErrorValue(f"{shown(text)} is not a number")
     return whole(text)
 
 
 def _to_double(text: str) -> float:
     plain = text.lower().lstrip("+-")
     if text != text.strip() or not text.isascii():
-        raise Fault(f"{shown(text)} is not a double")
+        raise ErrorValue(f"{shown(text)} is not a double")
     try:
         value = float.fromhex(text) if plain.startswith("0x") and "p" in plain else float(text)
     except (ValueError, OverflowError) as error:
-        raise Fault(f"{shown(text)} is not a double") from error
+        raise ErrorValue(f"{shown(text)} is not a double") from error
     if math.isinf(value) and plain not in _NAMED_DOUBLES:
-        raise Fault(f"{shown(text)} is too large for a double")
+        raise ErrorValue(f"{shown(text)} is too large for a double")
     return value
 
 
@@ -257,7 +257,7 @@ def _to_text(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise Fault("the bytes are not UTF-8") from error
+        raise ErrorValue("the bytes are not UTF-8") from error
 
 
 def _same(value: object) -> object:

@@ -4,7 +4,7 @@ from typing import Final
 
 from dradriver.cel.compile.functions import Overload, function, method
 from dradriver.cel.evaluate.cost import double_first, double_result, of_first, traversal
-from dradriver.cel.evaluate.errors import Fault
+from dradriver.cel.evaluate.errors import ErrorValue
 from dradriver.cel.evaluate.steps import Spend, searching
 from dradriver.cel.evaluate.steps import of_first as for_first
 from dradriver.cel.evaluate.values import size_of
@@ -30,8 +30,8 @@ _ESCAPES: Final = str.maketrans(
 )
 
 
-def _out_of_range(index: int) -> Fault:
-    return Fault(f"index out of range: {index}")
+def _out_of_range(index: int) -> ErrorValue:
+    return ErrorValue(f"index out of range: {index}")
 
 
 def _char_at(text: str, index: int) -> str:
@@ -80,7 +80,7 @@ def _split(text: str, separator: str, limit: int = -1, *, spend: Spend) -> tuple
 def _substring(text: str, start: int, end: int | None = None) -> str:
     stop = len(text) if end is None else end
     if end is not None and start > end:
-        raise Fault(f"invalid substring range: {start} to {end}")
+        raise ErrorValue(f"invalid substring range: {start} to {end}")
     if not 0 <= start <= len(text):
         raise _out_of_range(start)
     if not 0 <= stop <= len(text):
@@ -92,7 +92,7 @@ def _join(texts: tuple[object, ...], separator: str = "", *, spend: Spend) -> st
     spend(len(texts) // 2)
     parts = [text for text in texts if isinstance(text, str)]
     if len(parts) < len(texts):
-        raise Fault("join() needs texts")
+        raise ErrorValue("join() needs texts")
     spend((sum(map(len, parts)) + len(parts) * len(separator)) // 32)
     return separator.join(parts)
 

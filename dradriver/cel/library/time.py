@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 from dradriver.cel.compile.functions import Overload, function, method
 from dradriver.cel.evaluate.digits import whole
-from dradriver.cel.evaluate.errors import Fault, shown
+from dradriver.cel.evaluate.errors import ErrorValue, shown
 from dradriver.cel.evaluate.steps import fixed, of_first
 from dradriver.cel.evaluate.values import Duration, Timestamp, size_of
 
@@ -57,13 +57,13 @@ def checked_duration(nanos: int) -> Duration:
     """
     if -(2**63) <= nanos < 2**63:
         return Duration(nanos)
-    raise Fault("duration overflow")
+    raise ErrorValue("duration overflow")
 
 
 def _checked_timestamp(nanos: int, offset: int = 0) -> Timestamp:
     if _EARLIEST <= nanos // _SECOND <= _LATEST:
         return Timestamp(nanos, offset)
-    raise Fault("timestamp overflow: it must lie in the years 1 to 9999")
+    raise ErrorValue("timestamp overflow: it must lie in the years 1 to 9999")
 
 
 def _duration(text: str) -> Duration:
@@ -82,21 +82,21 @@ def _duration(text: str) -> Duration:
         total += whole(part[1] or "0") * unit + whole(fraction or "0") * unit // 10 ** len(fraction)
         position = part.end()
     if not body or position < len(body):
-        raise Fault(f"{shown(text)} is not a duration", "write it like 1h30m or 1.5s")
+        raise ErrorValue(f"{shown(text)} is not a duration", "write it like 1h30m or 1.5s")
     return checked_duration(sign * total)
 
 
 def _timestamp(text: str) -> Timestamp:
     match = _MOMENT.fullmatch(text)
     if match is None:
-        raise Fault(f"{shown(text)} is not a timestamp", "write it like 2030-01-31T10:00:00Z")
+        raise ErrorValue(f"{shown(text)} is not a timestamp", "write it like 2030-01-31T10:00:00Z")
     offset = 0 if match[8] else (int(match[10]) * 3600 + int(match[11]) * 60) * (-1 if match[9] == "-" else 1)
     if match[8] is None and (int(match[10]) > 24 or int(match[11]) > 60):
-        raise Fault(f"{shown(text)} is not a timestamp", "no such zone")
+        raise ErrorValue(f"{shown(text)} is not a timestamp", "no such zone")
     try:
         moment = datetime(*map(int, match.groups()[:6]), tzinfo=UTC)  # type: ignore[misc,arg-type]
     except ValueError as error:
-        raise Fault(f"{shown(text)} is not a timestamp", "no such day or time") from error
+        raise ErrorValue(f"{shown(text)} is not a timestamp", "no such day or time") from error
     seconds = (moment - _EPOCH) // timedelta(seconds=1) - offset
     fraction = int((match[7] or "").ljust(9, "0")[:9])
     return _checked_timestamp(seconds * _SECOND + fraction, offset)
@@ -127,29 +127,29 @@ def duration_text(duration: Duration) -> str:
 @lru_cache(maxsize=64)
 def _zone(name: str) -> tzinfo:
     if len(name) > _LONGEST_ZONE:
-        raise Fault(f"unknown time zone {shown(name)}")
+        raise ErrorValue(f"unknown time zone {shown(name)}")
     if ":" in name:
         match = _OFFSET.fullmatch(name)
         if match is None or not 0 <= whole(match[2]) <= 59:
-            raise Fault(f"{shown(name)} is not an offset from UTC")
+            raise ErrorValue(f"{shown(name)} is not an offset from UTC")
         hours, minutes = whole(match[1]), whole(match[2])
         offset = hours * 60 - minutes if name[0] == "-" else hours * 60 + minutes
         if abs(offset) >= 24 * 60:
-            raise Fault(f"{shown(name)} is not an offset from UTC")
+            raise ErrorValue(f"{shown(name)} is not an offset from UTC")
         return timezone(timedelta(minutes=offset))
     if name in {"", "UTC"}:
         return UTC
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
-        raise Fault(f"unknown time zone {shown(name)}") from error
+        raise ErrorValue(f"unknown time zone {shown(name)}") from error
 
 
 def _local(moment: Timestamp, zone: str) -> datetime:
     try:
         return (_EPOCH + timedelta(seconds=moment.nanos // _SECOND)).astimezone(_zone(zone))
     except OverflowError as error:
-        raise Fault("in that zone the timestamp is not in the years 1 to 9999") from error
+        raise ErrorValue("in that zone the timestamp is not in the years 1 to 9999") from error
 
 
 def _getters(name: str, part: Callable[[datetime], int]) -> tuple[Overload, Overload]:

@@ -7,7 +7,7 @@ from urllib.parse import quote, unquote, unquote_plus, unquote_to_bytes
 
 from dradriver.cel.compile.functions import Overload, function, method
 from dradriver.cel.evaluate.cost import of_first
-from dradriver.cel.evaluate.errors import Fault, shown
+from dradriver.cel.evaluate.errors import ErrorValue, shown
 from dradriver.cel.evaluate.steps import LONG_TEXT, Work
 from dradriver.cel.evaluate.values import Opaque, size_of
 
@@ -56,7 +56,7 @@ def check_url(text: str) -> None:
 
 
 def _parse(text: str, *, fragment: bool) -> _Parts:
-    problem = Fault(f"{shown(text)} is not an absolute URL")
+    problem = ErrorValue(f"{shown(text)} is not an absolute URL")
     if not text or any(ord(char) < 0x20 or ord(char) == 0x7F for char in text):
         raise problem
     rest, _, tail = text.partition("#") if fragment else (text, "", "")
@@ -79,7 +79,7 @@ def _parse(text: str, *, fragment: bool) -> _Parts:
     return _Parts(scheme, "", user, host, rest, query, tail)
 
 
-def _authority(authority: str, problem: Fault) -> tuple[str, str]:
+def _authority(authority: str, problem: ErrorValue) -> tuple[str, str]:
     user, at, host = authority.rpartition("@")
     if at and (not _USER.fullmatch(user) or _BAD_ESCAPE.search(user)):
         raise problem
@@ -109,7 +109,7 @@ def _url(text: str) -> _Url:
 def _is_url(text: str) -> bool:
     try:
         check_url(text)
-    except Fault:
+    except ErrorValue:
         return False
     return True
 
