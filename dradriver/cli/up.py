@@ -24,7 +24,7 @@ from dradriver.model.resource.claim import ResourceClaim
 from dradriver.runner import driver_names, load_any
 
 if TYPE_CHECKING:
-    from dradriver.cluster import Cluster
+    from dradriver.cluster import EmbeddedCluster
 
 __all__ = ["RUNTIMES", "driver_processes", "up"]
 
@@ -154,7 +154,7 @@ def up(  # noqa: PLR0913, PLR0917 - one argument an option
 
 async def _up(wanted: _Wanted) -> None:
     # The embedded cluster is slow to import, and so is what serves.
-    from dradriver.cluster import Cluster  # noqa: PLC0415
+    from dradriver.cluster import EmbeddedCluster  # noqa: PLC0415
     from dradriver.cluster.apiserver.kinds.gates import FeatureGates  # noqa: PLC0415
     from dradriver.runner.endpoints import Endpoints  # noqa: PLC0415
 
@@ -167,7 +167,7 @@ async def _up(wanted: _Wanted) -> None:
     async with AsyncExitStack() as stack:
         with console.status("starting the cluster"):
             cluster = await stack.enter_async_context(
-                Cluster(
+                EmbeddedCluster(
                     wanted.data,
                     nodes=wanted.nodes,
                     port=wanted.port,
@@ -190,7 +190,7 @@ async def _up(wanted: _Wanted) -> None:
         click.echo("Stopping; containers end, state stays in " + str(wanted.data), err=True)
 
 
-def driver_processes(cluster: "Cluster", drivers: Sequence[str]) -> list[DriverProcess]:
+def driver_processes(cluster: "EmbeddedCluster", drivers: Sequence[str]) -> list[DriverProcess]:
     """Each driver on each node, with that node's folders and identity; pool drivers once, as administrators."""
     processes: list[DriverProcess] = []
     for driver in drivers:
@@ -207,7 +207,7 @@ def driver_processes(cluster: "Cluster", drivers: Sequence[str]) -> list[DriverP
     return processes
 
 
-async def _tell_missing(cluster: "Cluster", drivers: Sequence[str]) -> None:
+async def _tell_missing(cluster: "EmbeddedCluster", drivers: Sequence[str]) -> None:
     """Claims of an earlier run may be allocated by a driver that was not asked for this time."""
     claims = (await cluster.client().list(CLAIMS, into=ResourceClaim)).items
     for line in missing_drivers({result.driver for claim in claims for result in claim.results}, drivers):
@@ -251,7 +251,7 @@ def _context(kubeconfig: Path) -> object:
     return content.get("current-context") if isinstance(content, dict) else None
 
 
-def _tell(cluster: "Cluster", wanted: _Wanted, processes: Sequence[DriverProcess]) -> None:
+def _tell(cluster: "EmbeddedCluster", wanted: _Wanted, processes: Sequence[DriverProcess]) -> None:
     click.echo(f"API server  {cluster.url}")
     click.echo(f"Data        {wanted.data}")
     click.echo(f"Nodes       {', '.join(cluster.nodes)}")

@@ -5,6 +5,6 @@ driver into a container, and says so. Law of this package: `cluster` puts the pa
 knows another; whatever has to agree between them stands in the API server. All state is in one folder.
 """
 
-from dradriver.cluster.cluster import Cluster
+from dradriver.cluster.cluster import EmbeddedCluster
 
-__all__ = ["Cluster"]
+__all__ = ["EmbeddedCluster"]

@@ -1,4 +1,4 @@
-"""`Cluster`: the parts of the embedded control plane, put together, started and stopped in order."""
+"""`EmbeddedCluster`: the parts of the embedded control plane, put together, started and stopped in order."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from dradriver.control.runtime.metrics import Metrics
 from dradriver.errors import NotFoundError, UsageError
 from dradriver.kube import Client
 
-__all__ = ["Cluster"]
+__all__ = ["EmbeddedCluster"]
 
 _NO_NODES: Final = "no node runs containers"
 
@@ -31,7 +31,7 @@ def _node_names(nodes: int | str | Sequence[str]) -> tuple[str, ...]:
     return (nodes,) if isinstance(nodes, str) else tuple(nodes)
 
 
-class Cluster:
+class EmbeddedCluster:
     """An embedded cluster in one folder: `async with Cluster(Path("data")) as cluster`.
 
     State is kept in the folder; the next start goes on from it, also after kill -9. Names and addresses stay

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from dradriver.cluster import Cluster
+    from dradriver.cluster import EmbeddedCluster
     from dradriver.driver import Driver
     from dradriver.testing.harness import Harness
 
@@ -38,13 +38,13 @@ def driver_harness(tmp_path: Path) -> "Iterator[Callable[[Callable[[], Driver]],
         yield make
 
 
-async def _cluster() -> "AsyncIterator[Cluster]":
+async def _cluster() -> "AsyncIterator[EmbeddedCluster]":
     """An embedded cluster of one node, empty; its containers are plain processes."""
-    from dradriver.cluster import Cluster  # noqa: PLC0415
+    from dradriver.cluster import EmbeddedCluster  # noqa: PLC0415
 
     # Not `tmp_path`: its names are too long for the sockets below.
     with tempfile.TemporaryDirectory(prefix="dra-") as folder:
-        async with Cluster(Path(folder), runtime="process") as running:
+        async with EmbeddedCluster(Path(folder), runtime="process") as running:
             yield running
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import dradriver as dra
-from dradriver.cluster import Cluster
+from dradriver.cluster import EmbeddedCluster
 from dradriver.kube import CLAIMS, CLASSES, PODS, Client
 from dradriver.model.core.workload import Pod
 from dradriver.model.resource.claim import ResourceClaim
@@ -81,7 +81,7 @@ async def fabric() -> Fabric:
 async def client(fabric: Fabric) -> AsyncIterator[Client]:
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="dra"))
-        cluster = Cluster(Path(folder) / "c", runtime="process")
+        cluster = EmbeddedCluster(Path(folder) / "c", runtime="process")
         await stack.enter_async_context(cluster)
         driver = NodeDriver(fabric)
         driver.node_name = "node-1"

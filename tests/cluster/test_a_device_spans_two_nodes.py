@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 import dradriver as dra
-from dradriver.cluster import Cluster
+from dradriver.cluster import EmbeddedCluster
 from dradriver.kube import CLAIMS, CLASSES, PODS, Client
 from dradriver.model.core.workload import Pod
 from dradriver.model.resource.claim import ResourceClaim
@@ -150,7 +150,7 @@ async def tpu_cluster(*, as_admin: bool = False) -> AsyncIterator[TpuCluster]:
     """All of it; its node plugins have the identity of a driver on a node, or may do everything."""
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dra-")))
-        cluster = await stack.enter_async_context(Cluster(folder, nodes=NODES, runtime="process"))
+        cluster = await stack.enter_async_context(EmbeddedCluster(folder, nodes=NODES, runtime="process"))
         client = cluster.client()
         await client.create(CLASSES, documents("class.yaml")["DeviceClass"], into=dict)
         calls: Tally[tuple[str, str]] = Tally()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import dradriver as dra
-from dradriver.cluster import Cluster
+from dradriver.cluster import EmbeddedCluster
 from dradriver.kube import CLASSES, PODS, TEMPLATES, Cache, Client
 from dradriver.model.core.workload import Pod
 from dradriver.testing import builders
@@ -49,7 +49,7 @@ def driver() -> Cards:
 async def client(driver: Cards) -> AsyncIterator[Client]:
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="dra"))
-        cluster = await stack.enter_async_context(Cluster(Path(folder) / "c", runtime="process"))
+        cluster = await stack.enter_async_context(EmbeddedCluster(Path(folder) / "c", runtime="process"))
         await stack.enter_async_context(plugin_on(cluster, "node-1", driver))
         await cluster.client().create(CLASSES, builders.device_class(), into=dict)
         await cluster.client().create(TEMPLATES, template(), "default", into=dict)

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 import dradriver as dra
-from dradriver.cluster import Cluster
+from dradriver.cluster import EmbeddedCluster
 from dradriver.kube import CLAIMS, CLASSES, NODES, PODS, Client, PatchKind
 from dradriver.model.core.workload import Pod
 from dradriver.model.resource.claim import ResourceClaim
@@ -49,7 +49,7 @@ def driver() -> Gpus:
 async def client(driver: Gpus) -> AsyncIterator[Client]:
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="dra"))
-        cluster = Cluster(Path(folder) / "c", runtime="process")
+        cluster = EmbeddedCluster(Path(folder) / "c", runtime="process")
         await stack.enter_async_context(cluster)
         session = await stack.enter_async_context(await Client.connect(str(cluster.node_kubeconfig("node-1"))))
         directory = cluster.node_dir("node-1")

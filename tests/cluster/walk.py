@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from dradriver.cluster import Cluster
+from dradriver.cluster import EmbeddedCluster
 from dradriver.driver import Driver
 from dradriver.kube import Client
 from dradriver.node import Plugin, PluginConfig
@@ -46,7 +46,7 @@ class Kubectl:
 
 
 @asynccontextmanager
-async def plugin_on(cluster: Cluster, node: str, driver: Driver) -> AsyncIterator[Plugin]:
+async def plugin_on(cluster: EmbeddedCluster, node: str, driver: Driver) -> AsyncIterator[Plugin]:
     """A driver at work on a node of a cluster in this process."""
     folder = cluster.node_dir(node)
     config = PluginConfig(

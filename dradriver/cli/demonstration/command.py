@@ -50,7 +50,7 @@ def demo(drivers: tuple[str, ...], keep: bool, runtime: str | None) -> None:
 
 async def _demo(folder: Path, drivers: Sequence[str], runtime: str | None, *, keep: bool) -> None:
     # The embedded cluster is slow to import.
-    from dradriver.cluster import Cluster  # noqa: PLC0415
+    from dradriver.cluster import EmbeddedCluster  # noqa: PLC0415
     from dradriver.cluster.runtime import choose_runtime  # noqa: PLC0415
 
     say = _Narrator()
@@ -61,7 +61,7 @@ async def _demo(folder: Path, drivers: Sequence[str], runtime: str | None, *, ke
         loop.add_signal_handler(signal.SIGTERM, task.cancel)
     async with AsyncExitStack() as stack:
         chosen = await choose_runtime(runtime)
-        cluster = await stack.enter_async_context(Cluster(folder, nodes=1, runtime=chosen))
+        cluster = await stack.enter_async_context(EmbeddedCluster(folder, nodes=1, runtime=chosen))
         say("cluster", f"API server {cluster.url}, state in {folder}")
         say("runtime", cluster.runtime)
         if chosen.name == "process":

@@ -7,17 +7,17 @@ from datetime import UTC, datetime
 from dradriver.cluster.apiserver.access.identity import User
 from dradriver.cluster.apiserver.kinds.gates import FeatureGates
 from dradriver.cluster.apiserver.kinds.resources import NAMESPACES, Registry
-from dradriver.cluster.apiserver.requests.parse import Request
+from dradriver.cluster.apiserver.requests.parse import ApiRequest
 from dradriver.cluster.apiserver.status import not_found
 from dradriver.cluster.apiserver.storage.store import Store, Stored
 from dradriver.cluster.apiserver.strategies import Context
 from dradriver.cluster.apiserver.validation.devices import CelCheck
 
-__all__ = ["Server"]
+__all__ = ["ServerParts"]
 
 
 @dataclass(frozen=True)
-class Server:
+class ServerParts:
     """What every handler works with."""
 
     store: Store
@@ -38,7 +38,7 @@ class Server:
         stored = self.store.get(NAMESPACES, "", namespace)
         return dict(stored.object["metadata"].get("labels") or {}) if stored is not None else {}
 
-    def existing(self, request: Request) -> Stored:
+    def existing(self, request: ApiRequest) -> Stored:
         """The object that a request names.
 
         Raises:

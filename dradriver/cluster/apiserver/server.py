@@ -21,7 +21,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import RequestHandler
 
 from dradriver.cluster.apiserver.access import identity
-from dradriver.cluster.apiserver.backend import Server
+from dradriver.cluster.apiserver.backend import ServerParts
 from dradriver.cluster.apiserver.faults import Faults
 from dradriver.cluster.apiserver.formats.values import Object
 from dradriver.cluster.apiserver.kinds.gates import FeatureGates
@@ -159,7 +159,7 @@ class ApiServer:
             ) from error
         store = self._store = Store(self._database, self._history, schema_of)
         store.restore(*saved)
-        server = Server(store, Registry(), self._gates, self._cel_check)
+        server = ServerParts(store, Registry(), self._gates, self._cel_check)
         namespaces.create_initial(server)
         controllers = (
             DefinitionController(server),

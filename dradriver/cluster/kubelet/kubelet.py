@@ -10,7 +10,7 @@ from typing import Any
 from dradriver.cluster.kubelet.claims.health import HealthCache
 from dradriver.cluster.kubelet.claims.manager import ClaimManager
 from dradriver.cluster.kubelet.node_object import NodeObject
-from dradriver.cluster.kubelet.plugins.plugin import Plugin
+from dradriver.cluster.kubelet.plugins.plugin import RegisteredPlugin
 from dradriver.cluster.kubelet.plugins.plugin_store import PluginStore
 from dradriver.cluster.kubelet.plugins.registration import RegistryWatcher
 from dradriver.cluster.kubelet.plugins.slices import wipe_slices
@@ -153,7 +153,7 @@ class Kubelet:
         """
         return await self._pods.logs(namespace, pod, container, follow, tail)
 
-    def _plugin_for(self, driver: str) -> Plugin:
+    def _plugin_for(self, driver: str) -> RegisteredPlugin:
         return self._store.get(driver)
 
     def _make_folders(self) -> None:

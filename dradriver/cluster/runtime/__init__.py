@@ -6,7 +6,7 @@ process or cgroup behind after a container is gone, and can remove what an earli
 whenever that was killed.
 """
 
-from dradriver.cluster.runtime.base import Container, ContainerSpec, ContainerStartError, Runtime
+from dradriver.cluster.runtime.base import ContainerSpec, ContainerStartError, RunningContainer, Runtime
 from dradriver.cluster.runtime.choose import choose_runtime
 
-__all__ = ["Container", "ContainerSpec", "ContainerStartError", "Runtime", "choose_runtime"]
+__all__ = ["ContainerSpec", "ContainerStartError", "RunningContainer", "Runtime", "choose_runtime"]

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from dradriver.errors import DraError
 
-__all__ = ["PAUSE", "Container", "ContainerSpec", "ContainerStartError", "Runtime"]
+__all__ = ["PAUSE", "ContainerSpec", "ContainerStartError", "RunningContainer", "Runtime"]
 
 PAUSE: Final = ("sh", "-c", "trap 'exit 0' TERM INT; sleep infinity & wait")
 """What a container without a command runs: nothing, until it is asked to end."""
@@ -56,7 +56,7 @@ class ContainerSpec:
     hostname: str = ""
 
 
-class Container(Protocol):
+class RunningContainer(Protocol):
     """A container that was started."""
 
     @property
@@ -83,7 +83,7 @@ class Runtime(Protocol):
     async def notice(self, image: str) -> str:
         """What a user should know about running this image here; empty if there is nothing to say."""
 
-    async def start(self, spec: ContainerSpec) -> Container:
+    async def start(self, spec: ContainerSpec) -> RunningContainer:
         """Starts a container; it runs when this returns.
 
         If the process dies meanwhile or afterwards, `clean(spec.owner)` of the next run ends the container.

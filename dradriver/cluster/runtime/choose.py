@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from dradriver.cluster.runtime.base import Container, ContainerSpec, Runtime
+from dradriver.cluster.runtime.base import ContainerSpec, RunningContainer, Runtime
 from dradriver.cluster.runtime.podman import probe_podman
 from dradriver.cluster.runtime.process import ProcessRuntime
 from dradriver.cluster.runtime.runc import probe_runc
@@ -57,7 +57,7 @@ class Explained:
         """See `Runtime.notice`."""
         return await self.runtime.notice(image)
 
-    async def start(self, spec: ContainerSpec) -> Container:
+    async def start(self, spec: ContainerSpec) -> RunningContainer:
         """See `Runtime.start`."""
         return await self.runtime.start(spec)
 

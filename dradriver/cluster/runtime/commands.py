@@ -8,11 +8,11 @@ from pathlib import Path
 
 from dradriver.cluster.runtime.processes import send
 
-__all__ = ["Outcome", "run"]
+__all__ = ["CommandResult", "run"]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CommandResult:
     """What a command did.
 
     Attributes:
@@ -33,7 +33,7 @@ class Outcome:
 
 async def run(
     *argv: str, timeout: float = 60, env: Mapping[str, str] | None = None, cwd: Path | None = None
-) -> Outcome:
+) -> CommandResult:
     """Runs a command to its end; a command that takes longer than `timeout` seconds is killed."""
     try:
         process = await asyncio.create_subprocess_exec(
@@ -45,15 +45,17 @@ async def run(
             cwd=cwd,
         )
     except OSError as error:
-        return Outcome(-1, error=f"{argv[0]}: {error.strerror}")
+        return CommandResult(-1, error=f"{argv[0]}: {error.strerror}")
     try:
         async with asyncio.timeout(timeout):
             output, errors = await process.communicate()
     except TimeoutError:
-        return Outcome(-1, error=f"{argv[0]} took longer than {timeout:g} s")
+        return CommandResult(-1, error=f"{argv[0]} took longer than {timeout:g} s")
     finally:
         if process.returncode is None:
             # Not process.kill(): that one may reap the child, and asyncio would wait for it in vain.
             send([process.pid], signal.SIGKILL)
             await process.wait()
-    return Outcome(process.returncode or 0, output.decode(errors="replace"), errors.decode(errors="replace"))
+    return CommandResult(
+        process.returncode or 0, output.decode(errors="replace"), errors.decode(errors="replace")
+    )

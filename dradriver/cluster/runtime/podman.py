@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from dradriver.cluster.runtime.base import PAUSE, ContainerSpec, ContainerStartError
-from dradriver.cluster.runtime.commands import Outcome, run
+from dradriver.cluster.runtime.commands import CommandResult, run
 from dradriver.cluster.runtime.processes import gone
 
 __all__ = ["PodmanRuntime", "probe_podman"]
@@ -133,7 +133,7 @@ class PodmanRuntime:
     async def _has(self, image: str) -> bool:
         return (await self._podman("image", "exists", image)).ok
 
-    async def _podman(self, *argv: str) -> Outcome:
+    async def _podman(self, *argv: str) -> CommandResult:
         return await run("podman", *self._flags, *argv)
 
 
@@ -181,7 +181,7 @@ def _root_and_command(spec: ContainerSpec, *, image: bool) -> list[str]:
     return [*entrypoint, "--pull", "never", spec.image, *spec.argv[1:]]
 
 
-def _start_error(outcome: Outcome) -> ContainerStartError:
+def _start_error(outcome: CommandResult) -> ContainerStartError:
     message = outcome.error.strip().removeprefix("Error: ") or f"podman exited with {outcome.code}"
     if "unresolvable CDI devices" in message:
         message += " (podman 4 reads CDI specs of version 0.3.0 to 0.5.0 only)"

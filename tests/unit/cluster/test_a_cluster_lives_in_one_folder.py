@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from dradriver.cluster import Cluster
+from dradriver.cluster import EmbeddedCluster
 from dradriver.errors import UsageError
 from dradriver.kube import CLAIMS, NODES, PODS, Client, Forbidden, Invalid
 from dradriver.model.core.workload import Node, Pod
@@ -12,25 +12,25 @@ from dradriver.testing import builders
 
 
 async def test_a_second_cluster_in_the_same_folder_is_refused(tmp_path: Path) -> None:
-    async with Cluster(tmp_path, nodes=0):
+    async with EmbeddedCluster(tmp_path, nodes=0):
         with pytest.raises(UsageError, match=r"another cluster runs in it \(process \d+\)"):
-            await Cluster(tmp_path, nodes=0).start()
-    async with Cluster(tmp_path, nodes=0):
+            await EmbeddedCluster(tmp_path, nodes=0).start()
+    async with EmbeddedCluster(tmp_path, nodes=0):
         pass
 
 
 async def test_objects_address_and_credentials_survive_a_restart(tmp_path: Path) -> None:
-    async with Cluster(tmp_path, nodes=0) as first:
+    async with EmbeddedCluster(tmp_path, nodes=0) as first:
         await first.client().create(CLAIMS, builders.claim(), "default", into=dict)
         url, kubeconfig = first.url, first.kubeconfig_path.read_text()
-    async with Cluster(tmp_path, nodes=0) as second:
+    async with EmbeddedCluster(tmp_path, nodes=0) as second:
         assert (second.url, second.kubeconfig_path.read_text()) == (url, kubeconfig)
         claims = await second.client().list(CLAIMS, into=ResourceClaim)
         assert [claim.ref for claim in claims.items] == ["default/claim-1"]
 
 
 async def test_every_node_has_its_folders_and_its_drivers_an_identity(tmp_path: Path) -> None:
-    async with Cluster(tmp_path, nodes=2, runtime="process") as cluster:
+    async with EmbeddedCluster(tmp_path, nodes=2, runtime="process") as cluster:
         assert cluster.nodes == ("node-1", "node-2")
         nodes = await cluster.client().list(NODES, into=Node)
         assert {node.metadata.name for node in nodes.items} == set(cluster.nodes)
@@ -51,11 +51,11 @@ async def test_every_node_has_its_folders_and_its_drivers_an_identity(tmp_path: 
 def test_nodes_are_a_name_names_or_a_number(
     tmp_path: Path, nodes: int | str | Sequence[str], names: tuple[str, ...]
 ) -> None:
-    assert Cluster(tmp_path, nodes=nodes).nodes == names
+    assert EmbeddedCluster(tmp_path, nodes=nodes).nodes == names
 
 
 async def test_a_selector_that_does_not_compile_is_refused_on_write(tmp_path: Path) -> None:
-    async with Cluster(tmp_path, nodes=0) as cluster:
+    async with EmbeddedCluster(tmp_path, nodes=0) as cluster:
         wrong = builders.claim(builders.device_request(builders.CLASS, "device.drivr == 'x'"))
         with pytest.raises(Invalid, match="drivr"):
             await cluster.client().create(CLAIMS, wrong, "default", into=dict)
@@ -66,18 +66,18 @@ async def test_a_selector_that_does_not_compile_is_refused_on_write(tmp_path: Pa
 )
 def test_feature_gates_that_make_no_sense_are_refused(tmp_path: Path, gates: dict[str, bool]) -> None:
     with pytest.raises(UsageError, match="DRA"):
-        Cluster(tmp_path, feature_gates=gates)
+        EmbeddedCluster(tmp_path, feature_gates=gates)
 
 
 async def test_a_runtime_that_does_not_exist_leaves_nothing_running(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="runtime 'docker' is unknown"):
-        await Cluster(tmp_path, runtime="docker").start()
-    async with Cluster(tmp_path, nodes=0):
+        await EmbeddedCluster(tmp_path, runtime="docker").start()
+    async with EmbeddedCluster(tmp_path, nodes=0):
         pass
 
 
 async def test_a_client_is_to_be_had_only_while_the_cluster_runs(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path, nodes=0)
+    cluster = EmbeddedCluster(tmp_path, nodes=0)
     with pytest.raises(UsageError, match="has not been started"):
         cluster.client()
     async with cluster:

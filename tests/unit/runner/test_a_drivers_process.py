@@ -13,13 +13,13 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from dradriver.cluster import Cluster
+from dradriver.cluster import EmbeddedCluster
 from dradriver.kube import SLICES
 from dradriver.model.resource.slices import ResourceSlice
 
 
 @asynccontextmanager
-async def loop_driver(cluster: Cluster, *options: str, **variables: str) -> AsyncIterator[Process]:
+async def loop_driver(cluster: EmbeddedCluster, *options: str, **variables: str) -> AsyncIterator[Process]:
     """`python -m dradriver_loop` on the cluster's node."""
     node = cluster.node_dir("node-1")
     settings = {
@@ -40,7 +40,7 @@ async def loop_driver(cluster: Cluster, *options: str, **variables: str) -> Asyn
         await process.communicate()
 
 
-async def published(cluster: Cluster) -> None:
+async def published(cluster: EmbeddedCluster) -> None:
     client = cluster.client()
     listing = await client.list(SLICES, into=ResourceSlice)
     if not listing.items:
@@ -49,7 +49,7 @@ async def published(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_ends_it_gracefully_and_what_is_published_stays(
-    cluster: Cluster, number: signal.Signals
+    cluster: EmbeddedCluster, number: signal.Signals
 ) -> None:
     async with loop_driver(cluster) as process:
         await published(cluster)
@@ -60,7 +60,7 @@ async def test_a_signal_ends_it_gracefully_and_what_is_published_stays(
     assert (await cluster.client().list(SLICES, into=ResourceSlice)).items
 
 
-async def test_metrics_are_served_on_the_port_that_was_asked_for(cluster: Cluster) -> None:
+async def test_metrics_are_served_on_the_port_that_was_asked_for(cluster: EmbeddedCluster) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -74,7 +74,7 @@ async def test_metrics_are_served_on_the_port_that_was_asked_for(cluster: Cluste
     assert 'dradriver_node_registered{driver="loop.example.com"} 1.0' in text
 
 
-async def test_a_port_that_is_taken_is_said_in_one_line(cluster: Cluster) -> None:
+async def test_a_port_that_is_taken_is_said_in_one_line(cluster: EmbeddedCluster) -> None:
     with socket.socket() as taken:
         taken.bind(("0.0.0.0", 0))
         taken.listen()
@@ -86,7 +86,7 @@ async def test_a_port_that_is_taken_is_said_in_one_line(cluster: Cluster) -> Non
     assert "Traceback" not in said.decode()
 
 
-async def test_a_discover_that_fails_is_said_and_tried_again(cluster: Cluster) -> None:
+async def test_a_discover_that_fails_is_said_and_tried_again(cluster: EmbeddedCluster) -> None:
     script = (
         "import dradriver as dra\n"
         "class Broken(dra.Driver):\n"
@@ -113,7 +113,7 @@ async def test_a_discover_that_fails_is_said_and_tried_again(cluster: Cluster) -
 
 
 async def test_a_device_that_breaks_a_rule_is_refused_with_the_authors_line(
-    cluster: Cluster, tmp_path: Path
+    cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
     program = tmp_path / "leds.py"
     program.write_text(
@@ -141,7 +141,7 @@ async def test_a_device_that_breaks_a_rule_is_refused_with_the_authors_line(
     assert said.endswith(f"({program}:4)\n")
 
 
-async def test_a_method_that_never_returns_does_not_keep_the_process(cluster: Cluster) -> None:
+async def test_a_method_that_never_returns_does_not_keep_the_process(cluster: EmbeddedCluster) -> None:
     script = (
         "import threading, dradriver as dra\n"
         "class Stuck(dra.Driver):\n"

@@ -22,7 +22,7 @@ from dradriver.cluster.apiserver.fields.field_sets import (
     to_tree,
 )
 from dradriver.cluster.apiserver.formats.values import JsonValue, Object
-from dradriver.cluster.apiserver.schema.types import Field, Type, struct, zeros
+from dradriver.cluster.apiserver.schema.types import Field, SchemaType, struct, zeros
 from dradriver.cluster.apiserver.status import Cause, StatusError
 
 _MISSING = object()
@@ -200,7 +200,7 @@ def _subresource(entry: Object) -> str:
 
 
 def _merge_object(name: str | None, live: Object, config: Object) -> Object:
-    kind = Type("struct", struct=name) if name is not None else None
+    kind = SchemaType("struct", struct=name) if name is not None else None
     result = dict(live)
     fields = struct(name).fields if kind is not None and name is not None else {"metadata": _METADATA}
     for key, value in config.items():
@@ -208,7 +208,7 @@ def _merge_object(name: str | None, live: Object, config: Object) -> Object:
     return result
 
 
-_METADATA = Field(Type("struct", struct="meta.ObjectMeta"), omitempty=True)
+_METADATA = Field(SchemaType("struct", struct="meta.ObjectMeta"), omitempty=True)
 
 
 def _merge(known: Field | None, live: JsonValue, value: JsonValue) -> JsonValue:
@@ -223,7 +223,7 @@ def _merge(known: Field | None, live: JsonValue, value: JsonValue) -> JsonValue:
     return value
 
 
-def _merge_members(kind: Type | None, live: Object, value: Object) -> Object:
+def _merge_members(kind: SchemaType | None, live: Object, value: Object) -> Object:
     result = dict(live)
     fields = struct(kind.struct).fields if kind is not None and kind.kind == "struct" else {}
     element = Field(kind.element, omitempty=False) if kind is not None and kind.element is not None else None

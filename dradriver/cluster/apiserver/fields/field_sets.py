@@ -13,7 +13,7 @@ from functools import cache
 from typing import TypeAlias
 
 from dradriver.cluster.apiserver.formats.values import JsonValue, Object
-from dradriver.cluster.apiserver.schema.types import Field, Type, struct
+from dradriver.cluster.apiserver.schema.types import Field, SchemaType, struct
 
 Path: TypeAlias = tuple[str, ...]
 Leaves: TypeAlias = dict[Path, JsonValue]
@@ -71,7 +71,7 @@ def _walk(known: Field | None, value: JsonValue, path: Path, found: Leaves) -> N
         found[path] = value
 
 
-def _walk_members(kind: Type | None, value: Object, path: Path, found: Leaves) -> None:
+def _walk_members(kind: SchemaType | None, value: Object, path: Path, found: Leaves) -> None:
     if kind is not None and kind.kind == "struct":
         fields = struct(kind.struct).fields
         for key, item in value.items():
@@ -115,7 +115,7 @@ def repeated(name: str, obj: Object) -> Iterator[Path]:
             for key, item in value.items():
                 yield from visit(fields.get(key), item, (*path, f"f:{key}"))
 
-    yield from visit(Field(Type("struct", struct=name), omitempty=False), obj, ())
+    yield from visit(Field(SchemaType("struct", struct=name), omitempty=False), obj, ())
 
 
 def containers(name: str | None, obj: Object) -> set[Path]:

@@ -8,21 +8,21 @@ from dradriver.cluster.apiserver.fields import apply
 from dradriver.cluster.apiserver.fields.field_sets import Path
 from dradriver.cluster.apiserver.formats.values import Object
 from dradriver.cluster.apiserver.requests.decoding import media_type
-from dradriver.cluster.apiserver.requests.parse import Request
+from dradriver.cluster.apiserver.requests.parse import ApiRequest
 from dradriver.cluster.apiserver.schema.decode import thaw
 
 APPLY_PATCH = "application/apply-patch+yaml"
 _IDENTITY = ("name", "namespace", "uid", "resourceVersion")
 
 
-def manager_of(request: Request) -> apply.Manager:
+def manager_of(request: ApiRequest) -> apply.Manager:
     """The manager that a request writes as."""
     operation = "Apply" if media_type(request.content_type) == APPLY_PATCH else "Update"
     target = request.target
     return apply.Manager(request.manager, operation, target.resource.api_version, target.subresource)
 
 
-def scope(request: Request, config: Object) -> Object:
+def scope(request: ApiRequest, config: Object) -> Object:
     """The part of an applied configuration that the request's path may write."""
     if request.target.subresource == "status":
         metadata = {key: config["metadata"][key] for key in _IDENTITY if key in config["metadata"]}
@@ -34,7 +34,7 @@ def scope(request: Request, config: Object) -> Object:
 
 
 def record(
-    request: Request, before: Object | None, obj: Object, applied: apply.Applied | None, now: str
+    request: ApiRequest, before: Object | None, obj: Object, applied: apply.Applied | None, now: str
 ) -> None:
     """Note in `obj` (changed in place) who owns its fields after a write."""
     target = request.target

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from dradriver.cluster.apiserver.formats.values import Object
-from dradriver.cluster.apiserver.kinds.resources import VERBS, Registry, Resource
+from dradriver.cluster.apiserver.kinds.resources import VERBS, Registry, ServedResource
 
 VERSION: Object = {
     "major": "1",
@@ -111,12 +111,12 @@ def _groups(registry: Registry) -> dict[str, list[str]]:
     return found
 
 
-def _served(registry: Registry, name: str, version: str) -> Iterable[Resource]:
+def _served(registry: Registry, name: str, version: str) -> Iterable[ServedResource]:
     found = (each for each in registry.all() if (each.group, each.version) == (name, version))
     return sorted(found, key=lambda each: each.plural)
 
 
-def _entries(resource: Resource) -> list[Object]:
+def _entries(resource: ServedResource) -> list[Object]:
     entry: Object = {
         "name": resource.plural,
         "singularName": resource.singular or resource.kind.lower(),
@@ -131,7 +131,7 @@ def _entries(resource: Resource) -> list[Object]:
     return [entry, *(_subresource(resource, each) for each in resource.subresources)]
 
 
-def _subresource(resource: Resource, name: str) -> Object:
+def _subresource(resource: ServedResource, name: str) -> Object:
     kind, verbs = _SUBRESOURCES[name]
     return {
         "name": f"{resource.plural}/{name}",

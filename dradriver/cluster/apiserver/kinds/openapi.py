@@ -3,8 +3,8 @@
 import hashlib
 
 from dradriver.cluster.apiserver.formats.values import JsonValue, Object, encode
-from dradriver.cluster.apiserver.kinds.resources import Registry, Resource
-from dradriver.cluster.apiserver.schema.types import Field, Type, struct
+from dradriver.cluster.apiserver.kinds.resources import Registry, ServedResource
+from dradriver.cluster.apiserver.schema.types import Field, SchemaType, struct
 
 # An empty but valid openapi.v2.Document in protobuf: swagger "2.0", info {title, version}.
 V2_PROTOBUF = b"\x0a\x032.0\x12\x15\x0a\x0aKubernetes\x12\x07v1.37.0"
@@ -41,7 +41,7 @@ def v3_index(registry: Registry) -> Object:
     return {"paths": paths}
 
 
-def _path(resource: Resource) -> str:
+def _path(resource: ServedResource) -> str:
     return f"apis/{resource.api_version}" if resource.group else f"api/{resource.version}"
 
 
@@ -62,7 +62,7 @@ def v3(registry: Registry, path: str) -> Object | None:
     return {"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": schemas}}
 
 
-def _paths(resource: Resource, path: str, name: str, gvk: Object) -> Object:
+def _paths(resource: ServedResource, path: str, name: str, gvk: Object) -> Object:
     scope = "/namespaces/{namespace}" if resource.namespaced else ""
     base = f"/{path}{scope}/{resource.plural}"
     parameters = [{"name": each, "in": "query", "schema": {"type": "string"}} for each in _PARAMETERS]
@@ -107,7 +107,7 @@ def _field(each: Field, schemas: Object) -> Object:
     return {"allOf": [shape]} if "$ref" in shape and len(shape) > 1 else shape
 
 
-def _type(kind: Type, schemas: Object) -> JsonValue:
+def _type(kind: SchemaType, schemas: Object) -> JsonValue:
     if kind.kind == "struct":
         name = f"types.{kind.struct}"
         if name not in schemas:

@@ -10,7 +10,7 @@ VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update
 
 
 @dataclass(frozen=True)
-class Resource:
+class ServedResource:
     """One served resource.
 
     Attributes:
@@ -124,16 +124,16 @@ _POD_FIELDS = _same(
 _NAMESPACE = _same("metadata.namespace")
 
 
-def _core(plural: str, kind: str, *, namespaced: bool = True, **more: Unpack[_Options]) -> Resource:
-    return Resource("", "v1", plural, kind, namespaced, f"core.{kind}", **more)
+def _core(plural: str, kind: str, *, namespaced: bool = True, **more: Unpack[_Options]) -> ServedResource:
+    return ServedResource("", "v1", plural, kind, namespaced, f"core.{kind}", **more)
 
 
-def _dra(plural: str, kind: str, *, namespaced: bool, **more: Unpack[_Options]) -> Resource:
+def _dra(plural: str, kind: str, *, namespaced: bool, **more: Unpack[_Options]) -> ServedResource:
     more = {"returns_deleted": True, **more}
-    return Resource(_DRA, "v1", plural, kind, namespaced, f"resource.{kind}", **more)
+    return ServedResource(_DRA, "v1", plural, kind, namespaced, f"resource.{kind}", **more)
 
 
-RESOURCES: tuple[Resource, ...] = (
+RESOURCES: tuple[ServedResource, ...] = (
     _core(
         "namespaces",
         "Namespace",
@@ -179,7 +179,7 @@ RESOURCES: tuple[Resource, ...] = (
         returns_deleted=True,
     ),
     _core("secrets", "Secret", selectable=_same("metadata.namespace", "type")),
-    Resource(
+    ServedResource(
         "events.k8s.io",
         "v1",
         "events",
@@ -191,7 +191,7 @@ RESOURCES: tuple[Resource, ...] = (
         stored_as=_EVENT_STORAGE,
         renames=_EVENT_RENAMES,
     ),
-    Resource(
+    ServedResource(
         "coordination.k8s.io",
         "v1",
         "leases",
@@ -229,7 +229,7 @@ RESOURCES: tuple[Resource, ...] = (
         subresources=("status",),
         generation=True,
     ),
-    Resource(
+    ServedResource(
         "apiextensions.k8s.io",
         "v1",
         "customresourcedefinitions",
@@ -266,13 +266,13 @@ class Registry:
 
     def __init__(self) -> None:
         self._fixed = {(each.group, each.version, each.plural): each for each in RESOURCES}
-        self._custom: dict[str, tuple[Resource, ...]] = {}
+        self._custom: dict[str, tuple[ServedResource, ...]] = {}
 
-    def all(self) -> list[Resource]:
+    def all(self) -> list[ServedResource]:
         """Every resource."""
         return [*self._fixed.values(), *(each for rows in self._custom.values() for each in rows)]
 
-    def find(self, group: str, version: str, plural: str) -> Resource | None:
+    def find(self, group: str, version: str, plural: str) -> ServedResource | None:
         """The resource of a path, None if none is served there."""
         found = self._fixed.get((group, version, plural))
         if found is not None:
@@ -282,23 +282,23 @@ class Registry:
                 return each
         return None
 
-    def by_kind(self, api_version: str, kind: str) -> Resource | None:
+    def by_kind(self, api_version: str, kind: str) -> ServedResource | None:
         """The resource of a kind, as owner references name it."""
         for each in self.all():
             if each.kind == kind and each.api_version == api_version:
                 return each
         return None
 
-    def define(self, name: str, rows: tuple[Resource, ...]) -> None:
+    def define(self, name: str, rows: tuple[ServedResource, ...]) -> None:
         """Serve the versions of a custom resource definition, or stop it with no rows."""
         if rows:
             self._custom[name] = rows
         else:
             self._custom.pop(name, None)
 
-    def preferred(self) -> list[Resource]:
+    def preferred(self) -> list[ServedResource]:
         """One row a storage: the preferred version of each kind."""
-        seen: dict[str, Resource] = {}
+        seen: dict[str, ServedResource] = {}
         for each in self.all():
             seen.setdefault(each.storage, each)
         return list(seen.values())

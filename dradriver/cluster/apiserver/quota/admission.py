@@ -2,20 +2,20 @@
 
 from collections.abc import Iterable, Mapping
 
-from dradriver.cluster.apiserver.backend import Server
+from dradriver.cluster.apiserver.backend import ServerParts
 from dradriver.cluster.apiserver.formats.quantity import amount, printed
 from dradriver.cluster.apiserver.formats.values import Object, dig
 from dradriver.cluster.apiserver.kinds.resources import CLAIMS, PODS, QUOTAS
 from dradriver.cluster.apiserver.quota.containers import Amounts
 from dradriver.cluster.apiserver.quota.namespace import counted_by, usage_of, used_in
 from dradriver.cluster.apiserver.quota.usage import missing_of_pod
-from dradriver.cluster.apiserver.requests.parse import Request
+from dradriver.cluster.apiserver.requests.parse import ApiRequest
 from dradriver.cluster.apiserver.status import forbidden
 
 __all__ = ["admit"]
 
 
-def admit(server: Server, request: Request, obj: Object, before: Object | None = None) -> None:
+def admit(server: ServerParts, request: ApiRequest, obj: Object, before: Object | None = None) -> None:
     """Lets a new or changed pod or claim pass, or refuses it.
 
     What is used is computed at this moment, and nothing else is written until the object is stored, so no
@@ -48,14 +48,14 @@ def _hard(quota: Object) -> Mapping[str, str]:
     return dig(quota, "spec", "hard") or {}
 
 
-def _missing(server: Server, storage: str, namespace: str, quota: Object, obj: Object) -> str:
+def _missing(server: ServerParts, storage: str, namespace: str, quota: Object, obj: Object) -> str:
     if storage != PODS:
         return ""
     missing = missing_of_pod(obj, counted_by(server, storage, namespace, _hard(quota)))
     return f"failed quota: {quota['metadata']['name']}: must specify {missing}" if missing else ""
 
 
-def _exceeded(server: Server, namespace: str, quota: Object, more: Amounts) -> str:
+def _exceeded(server: ServerParts, namespace: str, quota: Object, more: Amounts) -> str:
     hard = _hard(quota)
     wanted = {name: more[name] for name in sorted(hard) if name in more}
     if not wanted:

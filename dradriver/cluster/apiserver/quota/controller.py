@@ -2,13 +2,13 @@
 
 import asyncio
 
-from dradriver.cluster.apiserver.backend import Server
+from dradriver.cluster.apiserver.backend import ServerParts
 from dradriver.cluster.apiserver.formats.quantity import printed
 from dradriver.cluster.apiserver.formats.values import Object, dig
 from dradriver.cluster.apiserver.kinds.resources import CLAIMS, CLASSES, PODS, QUOTAS
 from dradriver.cluster.apiserver.quota.namespace import used_in
 from dradriver.cluster.apiserver.requests.writes import system_update
-from dradriver.cluster.apiserver.storage.store import Change, Stored
+from dradriver.cluster.apiserver.storage.store import Stored, StoredChange
 
 __all__ = ["QuotaController"]
 
@@ -21,7 +21,7 @@ class QuotaController:
     It works on the state, not on events: a pass finds what is not so any more, so a crash loses nothing.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ServerParts) -> None:
         self._server = server
         self._wake = asyncio.Event()
 
@@ -37,7 +37,7 @@ class QuotaController:
         finally:
             stop()
 
-    def _notice(self, change: Change) -> None:
+    def _notice(self, change: StoredChange) -> None:
         if change.last.storage in _CONCERNED:
             self._wake.set()
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
-from dradriver.cluster.apiserver.backend import Server
+from dradriver.cluster.apiserver.backend import ServerParts
 from dradriver.cluster.apiserver.formats.values import Object, dig
 from dradriver.cluster.apiserver.kinds.resources import CLAIMS, CLASSES, PODS
 from dradriver.cluster.apiserver.quota.containers import Amounts
@@ -20,7 +20,7 @@ __all__ = ["Usage", "counted_by", "usage_of"]
 Usage = Callable[[Object], Amounts]
 
 
-def _view(server: Server, namespace: str) -> Namespace:
+def _view(server: ServerParts, namespace: str) -> Namespace:
     store = server.store
 
     def pod(name: str) -> Object | None:
@@ -40,11 +40,11 @@ def _view(server: Server, namespace: str) -> Namespace:
     return Namespace(named, extended, pod, special_claims, server.now())
 
 
-def _objects(server: Server, storage: str, namespace: str) -> Iterable[Object]:
+def _objects(server: ServerParts, storage: str, namespace: str) -> Iterable[Object]:
     return (stored.object for stored in server.store.all(storage) if stored.key[0] == namespace)
 
 
-def usage_of(server: Server, storage: str, namespace: str) -> Usage:
+def usage_of(server: ServerParts, storage: str, namespace: str) -> Usage:
     """How to compute what an object of a kind uses: pods and claims."""
     view = _view(server, namespace)
     if storage == PODS:
@@ -52,7 +52,7 @@ def usage_of(server: Server, storage: str, namespace: str) -> Usage:
     return lambda claim: claim_usage(claim, view)
 
 
-def counted_by(server: Server, storage: str, namespace: str, names: Iterable[str]) -> list[str]:
+def counted_by(server: ServerParts, storage: str, namespace: str, names: Iterable[str]) -> list[str]:
     """Which of these resources of a quota objects of a kind use."""
     if storage == PODS:
         return [name for name in names if counts_pods(name)]
@@ -60,7 +60,7 @@ def counted_by(server: Server, storage: str, namespace: str, names: Iterable[str
     return [name for name in names if counts_claims(name, view)]
 
 
-def used_in(server: Server, namespace: str, hard: Mapping[str, str]) -> Amounts:
+def used_in(server: ServerParts, namespace: str, hard: Mapping[str, str]) -> Amounts:
     """What all objects of a namespace use of the resources of a quota that are counted here."""
     used: Amounts = {}
     for storage in (PODS, CLAIMS):

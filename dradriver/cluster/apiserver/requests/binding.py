@@ -1,15 +1,15 @@
 """pods/binding: the scheduler's word that a pod goes to a node."""
 
-from dradriver.cluster.apiserver.backend import Server
+from dradriver.cluster.apiserver.backend import ServerParts
 from dradriver.cluster.apiserver.formats.values import Object, dig
 from dradriver.cluster.apiserver.kinds.resources import PODS
 from dradriver.cluster.apiserver.requests.decoding import read_options
-from dradriver.cluster.apiserver.requests.parse import Request
+from dradriver.cluster.apiserver.requests.parse import ApiRequest
 from dradriver.cluster.apiserver.requests.writes import system_update
 from dradriver.cluster.apiserver.status import About, Cause, bad_request, conflict, invalid, not_found
 
 
-def bind(server: Server, request: Request) -> None:
+def bind(server: ServerParts, request: ApiRequest) -> None:
     """Set a pod's node, once.
 
     Raises:

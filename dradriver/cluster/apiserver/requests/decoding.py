@@ -8,8 +8,8 @@ import msgspec
 
 from dradriver.cluster.apiserver.formats import gojson, yamljson
 from dradriver.cluster.apiserver.formats.values import JsonValue, Object, is_too_deep
-from dradriver.cluster.apiserver.kinds.resources import Resource
-from dradriver.cluster.apiserver.requests.parse import Request
+from dradriver.cluster.apiserver.kinds.resources import ServedResource
+from dradriver.cluster.apiserver.requests.parse import ApiRequest
 from dradriver.cluster.apiserver.schema import protobuf
 from dradriver.cluster.apiserver.schema.decode import TypeMismatchError, conform, parse, thaw
 from dradriver.cluster.apiserver.status import StatusError, bad_request, too_large, unsupported_media_type
@@ -85,7 +85,7 @@ def _as_json(body: bytes) -> bytes:
         raise bad_request(f"error converting YAML to JSON: yaml: {error}") from error
 
 
-def decode(request: Request) -> Decoded:
+def decode(request: ApiRequest) -> Decoded:
     """The object in a create or replace.
 
     Raises:
@@ -111,7 +111,7 @@ def read_options(body: bytes, content_type: str, schema: str) -> Object:
         raise bad_request(f'{kind} in version "v1" cannot be handled as a {kind}: {error}') from error
 
 
-def read(request: Request, schema: str | None) -> JsonValue:
+def read(request: ApiRequest, schema: str | None) -> JsonValue:
     """The body of a request as a JSON tree; see `read_body`.
 
     Raises:
@@ -153,7 +153,12 @@ def _read_protobuf(body: bytes, schema: str) -> Object:
 
 
 def shape(
-    request: Request, resource: Resource, value: JsonValue, *, complete: bool = True, patched: bool = False
+    request: ApiRequest,
+    resource: ServedResource,
+    value: JsonValue,
+    *,
+    complete: bool = True,
+    patched: bool = False,
 ) -> Decoded:
     """Check kind and types of a decoded value and bring it into its stored form.
 
@@ -189,7 +194,7 @@ def shape(
     return Decoded(from_view(resource, value), unknown if request.field_validation == "Warn" else [], paths)
 
 
-def _conform_metadata(resource: Resource, value: Object, unknown: list[str]) -> Object:
+def _conform_metadata(resource: ServedResource, value: Object, unknown: list[str]) -> Object:
     metadata = value.get("metadata") or {}
     if not isinstance(metadata, dict):
         raise _cannot_be_handled(
@@ -203,19 +208,19 @@ def _conform_metadata(resource: Resource, value: Object, unknown: list[str]) -> 
     return {**value, "metadata": metadata}
 
 
-def _unfit(resource: Resource, why: str, patched: Object | None) -> StatusError:
+def _unfit(resource: ServedResource, why: str, patched: Object | None) -> StatusError:
     if patched is None:
         return _cannot_be_handled(resource, why)
     cause = field_error("patch", gojson.encode(thaw(patched)), why)
     return StatusError(422, "Invalid", f' "" is invalid: {cause.field}: {cause.message}', None, [cause])
 
 
-def _cannot_be_handled(resource: Resource, why: str) -> StatusError:
+def _cannot_be_handled(resource: ServedResource, why: str) -> StatusError:
     message = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {why}'
     return bad_request(message)
 
 
-def _check_kind(resource: Resource, value: Object) -> None:
+def _check_kind(resource: ServedResource, value: Object) -> None:
     version, kind = value.get("apiVersion", ""), value.get("kind", "")
     if not kind and resource.schema is None:
         raise bad_request("Object 'Kind' is missing in the request body")
@@ -233,7 +238,7 @@ def _check_kind(resource: Resource, value: Object) -> None:
         )
 
 
-def from_view(resource: Resource, value: Object) -> Object:
+def from_view(resource: ServedResource, value: Object) -> Object:
     """A served object in the form that is stored: renamed fields get their stored names."""
     if not resource.renames:
         return value
@@ -242,7 +247,7 @@ def from_view(resource: Resource, value: Object) -> Object:
     return {**renamed, "apiVersion": "v1"}
 
 
-def to_view(resource: Resource, value: Object) -> Object:
+def to_view(resource: ServedResource, value: Object) -> Object:
     """A stored object as the resource serves it."""
     if not resource.renames and (not resource.stored_as or value.get("apiVersion") == resource.api_version):
         return value

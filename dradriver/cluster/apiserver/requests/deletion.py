@@ -7,11 +7,11 @@ its kubelet has. Until then it carries a deletionTimestamp.
 from dataclasses import dataclass
 from datetime import timedelta
 
-from dradriver.cluster.apiserver.backend import Server
+from dradriver.cluster.apiserver.backend import ServerParts
 from dradriver.cluster.apiserver.formats.values import Object, copy, dig
-from dradriver.cluster.apiserver.kinds.resources import NAMESPACES, Resource
+from dradriver.cluster.apiserver.kinds.resources import NAMESPACES, ServedResource
 from dradriver.cluster.apiserver.requests.decoding import read_options
-from dradriver.cluster.apiserver.requests.parse import Request
+from dradriver.cluster.apiserver.requests.parse import ApiRequest
 from dradriver.cluster.apiserver.status import About, conflict, forbidden, invalid
 from dradriver.cluster.apiserver.storage.store import Stored
 from dradriver.cluster.apiserver.strategies import strategy_of
@@ -44,7 +44,7 @@ class Deleted:
     gone: bool
 
 
-def options_of(request: Request) -> Options:
+def options_of(request: ApiRequest) -> Options:
     """Read the options from body and query.
 
     Raises:
@@ -71,7 +71,7 @@ def options_of(request: Request) -> Options:
     )
 
 
-def delete(server: Server, resource: Resource, old: Stored, options: Options) -> Deleted:
+def delete(server: ServerParts, resource: ServedResource, old: Stored, options: Options) -> Deleted:
     """Delete an object, or mark it as being deleted.
 
     Raises:
@@ -114,7 +114,7 @@ def _propagate(metadata: Object, policy: str, *, pending: bool) -> None:
         metadata.pop("finalizers", None)
 
 
-def _check(resource: Resource, old: Stored, options: Options) -> None:
+def _check(resource: ServedResource, old: Stored, options: Options) -> None:
     name, uid = old.key[1], old.object["metadata"]["uid"]
     about = resource.about(name)
     if options.uid and options.uid != uid:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dradriver.cluster.apiserver.formats.values import Object, encode
-from dradriver.cluster.apiserver.kinds.resources import Resource
+from dradriver.cluster.apiserver.kinds.resources import ServedResource
 from dradriver.cluster.apiserver.requests import tables
 from dradriver.cluster.apiserver.requests.decoding import to_view
 from dradriver.cluster.apiserver.schema import protobuf
@@ -52,7 +52,7 @@ class Encoder:
             them so, and a client that writes them back in protobuf must not seem to have changed them.
     """
 
-    resource: Resource
+    resource: ServedResource
     form: str
     printer: Sequence[Object] = ()
     include: str = "Metadata"

@@ -12,7 +12,7 @@ from aiohttp import http_exceptions, web
 
 from dradriver.cluster.apiserver.access.authorization import admit_pod, authorize
 from dradriver.cluster.apiserver.access.identity import Tokens, User
-from dradriver.cluster.apiserver.backend import Server
+from dradriver.cluster.apiserver.backend import ServerParts
 from dradriver.cluster.apiserver.faults import Fault, Faults
 from dradriver.cluster.apiserver.formats.values import Object, dig, encode
 from dradriver.cluster.apiserver.kinds import discovery, openapi
@@ -21,7 +21,7 @@ from dradriver.cluster.apiserver.requests import reads, writes
 from dradriver.cluster.apiserver.requests.binding import bind
 from dradriver.cluster.apiserver.requests.decoding import as_json, is_yaml, read_options
 from dradriver.cluster.apiserver.requests.deletion import Deleted, delete, options_of
-from dradriver.cluster.apiserver.requests.parse import Request, route
+from dradriver.cluster.apiserver.requests.parse import ApiRequest, route
 from dradriver.cluster.apiserver.requests.reviews import REVIEWS, review
 from dradriver.cluster.apiserver.status import (
     About,
@@ -60,7 +60,7 @@ _OPEN = frozenset({"/healthz", "/livez", "/readyz"})
 class Handler:
     """Answers requests. `pod_logs` may be set at any time."""
 
-    server: Server
+    server: ServerParts
     tokens: Tokens
     faults: Faults
     bookmark_seconds: float
@@ -117,7 +117,7 @@ class Handler:
             return _json(encode(review(http.path, user, body, content_type)), 201)
         watch = query.get("watch", "").lower() in {"1", "true"}
         target = route(http.method, http.path, watch, self.server.registry)
-        request = Request(
+        request = ApiRequest(
             target, query, user, body, content_type, _header(http, "Accept"), _header(http, "User-Agent")
         )
         self._authorize(request)
@@ -126,7 +126,7 @@ class Handler:
             return await self._dispatch(http, request)
         return await self._faulty(http, request, fault)
 
-    def _authorize(self, request: Request) -> None:
+    def _authorize(self, request: ApiRequest) -> None:
         target = request.target
         if request.user.is_admin:
             return
@@ -137,7 +137,7 @@ class Handler:
         )
         authorize(request.user, target, reads.fields_of(request), existing.object if existing else None)
 
-    async def _faulty(self, http: web.BaseRequest, request: Request, fault: Fault) -> web.StreamResponse:
+    async def _faulty(self, http: web.BaseRequest, request: ApiRequest, fault: Fault) -> web.StreamResponse:
         if fault.delay:
             await asyncio.sleep(fault.delay)
         if fault.applied:
@@ -152,14 +152,14 @@ class Handler:
         return await self._dispatch(http, request, cut_after=fault.after)
 
     async def _dispatch(
-        self, http: web.BaseRequest, request: Request, *, cut_after: int = -1
+        self, http: web.BaseRequest, request: ApiRequest, *, cut_after: int = -1
     ) -> web.StreamResponse:
         verb, subresource = request.target.verb, request.target.subresource
         if verb == "watch":
             return await self._watch(http, request, cut_after=cut_after)
         if subresource == "log":
             return await self._log(http, request)
-        answers: dict[str, Callable[[Request], web.Response]] = {
+        answers: dict[str, Callable[[ApiRequest], web.Response]] = {
             "get": self._get,
             "list": self._list,
             "create": self._create,
@@ -170,16 +170,16 @@ class Handler:
         }
         return answers[verb](request)
 
-    def _get(self, request: Request) -> web.Response:
+    def _get(self, request: ApiRequest) -> web.Response:
         writer = reads.encoder(self.server, request)
         return _json(writer.one(self.server.existing(request)))
 
-    def _list(self, request: Request) -> web.Response:
+    def _list(self, request: ApiRequest) -> web.Response:
         writer = reads.encoder(self.server, request)
         page = reads.list_page(self.server, request)
         return _json(writer.list(page.items, page.metadata))
 
-    def _create(self, request: Request) -> web.Response:
+    def _create(self, request: ApiRequest) -> web.Response:
         if request.target.subresource == "binding":
             bind(self.server, request)
             return _json(
@@ -192,7 +192,7 @@ class Handler:
             return self._token(request)
         return self._written(request, writes.create(self.server, request))
 
-    def _token(self, request: Request) -> web.Response:
+    def _token(self, request: ApiRequest) -> web.Response:
         target = request.target
         self.server.existing(request)
         body = read_options(request.body, request.content_type, "authentication.TokenRequest")
@@ -226,13 +226,13 @@ class Handler:
         pod = self.server.store.get(PODS, namespace, name) if reference.get("kind") == "Pod" else None
         return str(dig(pod.object, "spec", "nodeName") or "") if pod is not None else ""
 
-    def _update(self, request: Request) -> web.Response:
+    def _update(self, request: ApiRequest) -> web.Response:
         return self._written(request, writes.replace(self.server, request))
 
-    def _patch(self, request: Request) -> web.Response:
+    def _patch(self, request: ApiRequest) -> web.Response:
         return self._written(request, writes.patch(self.server, request))
 
-    def _written(self, request: Request, answer: writes.Answer) -> web.Response:
+    def _written(self, request: ApiRequest, answer: writes.WriteResult) -> web.Response:
         response = _json(reads.encoder(self.server, request).one(answer.stored), answer.code)
         for warning in answer.warnings:
             # As Go's: a warning that a header can't hold is left out.
@@ -241,7 +241,7 @@ class Handler:
                 response.headers.add("Warning", f'299 - "{quoted}"')
         return response
 
-    def _delete(self, request: Request) -> web.Response:
+    def _delete(self, request: ApiRequest) -> web.Response:
         resource, options = request.target.resource, options_of(request)
         stored = self.server.existing(request)
         admit_pod(request.user, request.target, stored.object, None)
@@ -253,7 +253,7 @@ class Handler:
             return _json(encode(success(about)))
         return _json(reads.encoder(self.server, request).one(done.stored))
 
-    def _delete_collection(self, request: Request) -> web.Response:
+    def _delete_collection(self, request: ApiRequest) -> web.Response:
         options = options_of(request)
         page = reads.list_page(self.server, request)
         done: list[Deleted] = []
@@ -264,7 +264,7 @@ class Handler:
         writer = reads.encoder(self.server, request)
         return _json(writer.list([each.stored for each in done], page.metadata))
 
-    async def _watch(self, http: web.BaseRequest, request: Request, *, cut_after: int) -> web.StreamResponse:
+    async def _watch(self, http: web.BaseRequest, request: ApiRequest, *, cut_after: int) -> web.StreamResponse:
         watch, writer = watching.watch_of(request), reads.encoder(self.server, request)
         response = web.StreamResponse(
             headers={"Content-Type": "application/json", "Cache-Control": "no-cache, private"}
@@ -284,7 +284,7 @@ class Handler:
                         _cut(http)
         return response
 
-    async def _log(self, http: web.BaseRequest, request: Request) -> web.StreamResponse:
+    async def _log(self, http: web.BaseRequest, request: ApiRequest) -> web.StreamResponse:
         pod = self.server.existing(request).object
         query = request.query
         for option, meaning in _NO_LOG_OPTIONS.items():
@@ -357,7 +357,7 @@ def _cut(http: web.BaseRequest) -> None:
     raise ConnectionResetError("cut by a fault rule")
 
 
-def _documents(server: Server, path: str) -> Object | None:
+def _documents(server: ServerParts, path: str) -> Object | None:
     registry = server.registry
     fixed: dict[str, Callable[[], Object]] = {
         "/api": discovery.api_versions,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dradriver.cluster.apiserver.access.identity import User
-from dradriver.cluster.apiserver.kinds.resources import Registry, Resource
+from dradriver.cluster.apiserver.kinds.resources import Registry, ServedResource
 from dradriver.cluster.apiserver.status import (
     About,
     Cause,
@@ -37,7 +37,7 @@ class Target:
     """What a path and method mean."""
 
     verb: str
-    resource: Resource
+    resource: ServedResource
     namespace: str = ""
     name: str = ""
     subresource: str = ""
@@ -49,7 +49,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ApiRequest:
     """One authenticated request on a resource."""
 
     target: Target

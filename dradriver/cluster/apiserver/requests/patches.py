@@ -13,7 +13,7 @@ import msgspec
 from dradriver.cluster.apiserver.formats import gojson
 from dradriver.cluster.apiserver.formats.values import JsonValue, Object, copy, encode, is_too_deep
 from dradriver.cluster.apiserver.schema.decode import parse_at
-from dradriver.cluster.apiserver.schema.types import Field, Type, struct
+from dradriver.cluster.apiserver.schema.types import Field, SchemaType, struct
 from dradriver.cluster.apiserver.status import StatusError, bad_request, too_large
 
 _DELETE_ITEMS = "$deleteFromPrimitiveList/"
@@ -241,11 +241,11 @@ def strategic_merge(name: str, target: Object, patch: Object) -> Object:
         target: the object, thawed.
         patch: the patch, plain JSON.
     """
-    merged = _strategic(Type("struct", struct=name), target, patch)
+    merged = _strategic(SchemaType("struct", struct=name), target, patch)
     return merged if isinstance(merged, dict) else {}
 
 
-def _strategic(kind: Type | None, target: Object, patch: Object) -> Object | None:
+def _strategic(kind: SchemaType | None, target: Object, patch: Object) -> Object | None:
     directive = patch.get("$patch")
     if directive == "delete":
         return None

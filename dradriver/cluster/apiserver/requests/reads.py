@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import msgspec
 
-from dradriver.cluster.apiserver.backend import Server
+from dradriver.cluster.apiserver.backend import ServerParts
 from dradriver.cluster.apiserver.formats.values import Object
-from dradriver.cluster.apiserver.kinds.resources import CRDS, Resource
+from dradriver.cluster.apiserver.kinds.resources import CRDS, ServedResource
 from dradriver.cluster.apiserver.requests.encoding import Encoder, form, prefers_protobuf
-from dradriver.cluster.apiserver.requests.parse import Request
+from dradriver.cluster.apiserver.requests.parse import ApiRequest
 from dradriver.cluster.apiserver.requests.selectors import (
     FieldRequirement,
     Selection,
@@ -20,11 +20,11 @@ from dradriver.cluster.apiserver.requests.selectors import (
     parse_labels,
 )
 from dradriver.cluster.apiserver.status import About, Cause, StatusError, bad_request, invalid
-from dradriver.cluster.apiserver.storage.store import Change, Stored
+from dradriver.cluster.apiserver.storage.store import Stored, StoredChange
 from dradriver.cluster.apiserver.validation.field import not_supported
 
 
-def encoder(server: Server, request: Request) -> Encoder:
+def encoder(server: ServerParts, request: ApiRequest) -> Encoder:
     """The encoder that the Accept header asks for.
 
     Raises:
@@ -40,7 +40,7 @@ def encoder(server: Server, request: Request) -> Encoder:
     )
 
 
-def _printer(server: Server, resource: Resource) -> list[Object]:
+def _printer(server: ServerParts, resource: ServedResource) -> list[Object]:
     if resource.schema is not None or not resource.uid:
         return []
     definition = server.store.get(CRDS, "", f"{resource.plural}.{resource.group}")
@@ -49,7 +49,7 @@ def _printer(server: Server, resource: Resource) -> list[Object]:
     return list(found.get("additionalPrinterColumns") or ())
 
 
-def fields_of(request: Request) -> tuple[FieldRequirement, ...]:
+def fields_of(request: ApiRequest) -> tuple[FieldRequirement, ...]:
     """The field selector, with the paths of the stored object.
 
     Raises:
@@ -64,7 +64,7 @@ def fields_of(request: Request) -> tuple[FieldRequirement, ...]:
     )
 
 
-def selection(request: Request) -> Selection:
+def selection(request: ApiRequest) -> Selection:
     """What a list, watch or deletecollection asks for.
 
     Raises:
@@ -74,7 +74,7 @@ def selection(request: Request) -> Selection:
     return Selection(request.target.namespace, labels, fields_of(request))
 
 
-def revision_of(request: Request) -> int:
+def revision_of(request: ApiRequest) -> int:
     """The resourceVersion of a read, 0 for none.
 
     Raises:
@@ -121,7 +121,7 @@ class _Token(msgspec.Struct):
     v: str = "meta.k8s.io/v1"
 
 
-def list_page(server: Server, request: Request) -> Page:
+def list_page(server: ServerParts, request: ApiRequest) -> Page:
     """One page of a list.
 
     Raises:
@@ -144,7 +144,7 @@ def list_page(server: Server, request: Request) -> Page:
     return Page(page, revision, next_token, None if wanted.labels or wanted.fields else len(items) - limit)
 
 
-def _continued(server: Server, request: Request, token: _Token) -> tuple[list[Stored], int]:
+def _continued(server: ServerParts, request: ApiRequest, token: _Token) -> tuple[list[Stored], int]:
     storage, store = request.target.resource.storage, server.store
     if token.rv < 0:
         return store.all(storage), store.revision
@@ -177,7 +177,7 @@ def _write_token(token: _Token) -> str:
     return base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
 
 
-def _at(server: Server, request: Request) -> tuple[list[Stored], int]:
+def _at(server: ServerParts, request: ApiRequest) -> tuple[list[Stored], int]:
     storage, store = request.target.resource.storage, server.store
     revision, match = revision_of(request), request.query.get("resourceVersionMatch", "")
     if match and not request.query.get("resourceVersion"):
@@ -206,7 +206,7 @@ def _too_large(revision: int, current: int) -> StatusError:
     )
 
 
-def lines(change: Change, wanted: Selection, writer: Encoder) -> Iterator[bytes]:
+def lines(change: StoredChange, wanted: Selection, writer: Encoder) -> Iterator[bytes]:
     """The watch lines of a change: an object that comes into or leaves the selection is added or deleted."""
     was = change.before is not None and wanted.matches(change.before.object)
     now = change.after is not None and wanted.matches(change.after.object)
@@ -216,7 +216,7 @@ def lines(change: Change, wanted: Selection, writer: Encoder) -> Iterator[bytes]
         yield writer.event("DELETED", _left(change))
 
 
-def _left(change: Change) -> Stored:
+def _left(change: StoredChange) -> Stored:
     """The state in which an object leaves a watch: as it was when it last matched, at the new revision."""
     if change.after is None or change.before is None:
         return change.last

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TypeAlias
 
 from dradriver.cluster.apiserver.formats.values import JsonValue, Object, dig
-from dradriver.cluster.apiserver.kinds.resources import Resource
+from dradriver.cluster.apiserver.kinds.resources import ServedResource
 from dradriver.cluster.apiserver.schema.decode import parse_time
 
 Cells: TypeAlias = list[JsonValue]
@@ -232,7 +232,7 @@ _COLUMNS: dict[str, Sequence[Column]] = {
 }  # fmt: skip
 
 
-def columns(resource: Resource, printer: Sequence[Object] = ()) -> Sequence[Column]:
+def columns(resource: ServedResource, printer: Sequence[Object] = ()) -> Sequence[Column]:
     """The columns of a kind; a custom kind's come from its definition."""
     if resource.schema is not None:
         return _COLUMNS.get(resource.kind, (NAME, AGE))
@@ -255,7 +255,10 @@ def _cell(value: JsonValue) -> JsonValue:
 
 
 def table(
-    resource: Resource, items: Sequence[tuple[Object, Object]], printer: Sequence[Object], metadata: Object
+    resource: ServedResource,
+    items: Sequence[tuple[Object, Object]],
+    printer: Sequence[Object],
+    metadata: Object,
 ) -> Object:
     """A `Table`.
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dradriver.cluster.apiserver.access.authorization import admit_pod, admit_slice
-from dradriver.cluster.apiserver.backend import Server
+from dradriver.cluster.apiserver.backend import ServerParts
 from dradriver.cluster.apiserver.fields import apply, ownership
 from dradriver.cluster.apiserver.fields.field_sets import readable, repeated
 from dradriver.cluster.apiserver.formats.values import JsonValue, Object, copy, dig
@@ -19,7 +19,7 @@ from dradriver.cluster.apiserver.kinds.resources import NAMESPACES
 from dradriver.cluster.apiserver.quota.admission import admit
 from dradriver.cluster.apiserver.requests import patches
 from dradriver.cluster.apiserver.requests.decoding import Decoded, decode, load, media_type, shape, to_view
-from dradriver.cluster.apiserver.requests.parse import Request
+from dradriver.cluster.apiserver.requests.parse import ApiRequest
 from dradriver.cluster.apiserver.schema.decode import thaw
 from dradriver.cluster.apiserver.status import (
     About,
@@ -59,7 +59,7 @@ _LARGEST_OBJECT = 1536 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WriteResult:
     """What a write answers: a status code, the object as it is now, and warnings."""
 
     code: int
@@ -68,8 +68,12 @@ class Answer:
 
 
 def create(
-    server: Server, request: Request, decoded: Decoded | None = None, *, applied: apply.Applied | None = None
-) -> Answer:
+    server: ServerParts,
+    request: ApiRequest,
+    decoded: Decoded | None = None,
+    *,
+    applied: apply.Applied | None = None,
+) -> WriteResult:
     """Store a new object.
 
     Raises:
@@ -104,10 +108,10 @@ def create(
         raise already_exists(resource.about(metadata["name"]))
     admit(server, request, obj)
     ownership.record(request, None, obj, applied, server.time())
-    return Answer(201, _store(server, request, obj), [*decoded.warnings, *strategy.warnings(obj)])
+    return WriteResult(201, _store(server, request, obj), [*decoded.warnings, *strategy.warnings(obj)])
 
 
-def _place(request: Request, metadata: Object) -> None:
+def _place(request: ApiRequest, metadata: Object) -> None:
     namespace = request.target.namespace
     if namespace and metadata.get("namespace", namespace) != namespace:
         raise bad_request(
@@ -121,7 +125,7 @@ def _place(request: Request, metadata: Object) -> None:
         metadata.pop("namespace", None)
 
 
-def _check_namespace(server: Server, request: Request, name: str) -> None:
+def _check_namespace(server: ServerParts, request: ApiRequest, name: str) -> None:
     namespace = request.target.namespace
     stored = server.store.get(NAMESPACES, "", namespace)
     if stored is None:
@@ -134,7 +138,7 @@ def _check_namespace(server: Server, request: Request, name: str) -> None:
         raise forbidden(request.target.resource.about(name), why, [cause])
 
 
-def _name(server: Server, request: Request, metadata: Object) -> None:
+def _name(server: ServerParts, request: ApiRequest, metadata: Object) -> None:
     prefix = metadata.get("generateName", "")
     if metadata.get("name") or not prefix:
         return
@@ -146,7 +150,7 @@ def _name(server: Server, request: Request, metadata: Object) -> None:
             return
 
 
-def replace(server: Server, request: Request) -> Answer:
+def replace(server: ServerParts, request: ApiRequest) -> WriteResult:
     """Replace an object or its status.
 
     Raises:
@@ -162,7 +166,7 @@ def replace(server: Server, request: Request) -> Answer:
     return _update(server, request, old, decoded)
 
 
-def patch(server: Server, request: Request) -> Answer:
+def patch(server: ServerParts, request: ApiRequest) -> WriteResult:
     """Patch an object or its status in one of the four ways.
 
     Raises:
@@ -181,7 +185,7 @@ def patch(server: Server, request: Request) -> Answer:
     return _update(server, request, old, decoded)
 
 
-def _patched(request: Request, kind: str, current: Object) -> JsonValue:
+def _patched(request: ApiRequest, kind: str, current: Object) -> JsonValue:
     resource = request.target.resource
     if kind == JSON_PATCH:
         operations = patches.typed(resource.schema, load(request.body, None), request.body)
@@ -202,7 +206,7 @@ def _patched(request: Request, kind: str, current: Object) -> JsonValue:
     return patches.strategic_merge(resource.schema, thaw(current), patch_object)
 
 
-def _apply(server: Server, request: Request) -> Answer:
+def _apply(server: ServerParts, request: ApiRequest) -> WriteResult:
     target, resource = request.target, request.target.resource
     if not request.query.get("fieldManager"):
         raise invalid(
@@ -246,7 +250,7 @@ def _not_typed(schema: str, partial: Decoded) -> list[str]:
     ]
 
 
-def _untyped(request: Request, config: JsonValue, problems: list[str]) -> StatusError:
+def _untyped(request: ApiRequest, config: JsonValue, problems: list[str]) -> StatusError:
     resource, name = request.target.resource, dig(config, "metadata", "name") or ""
     what = f"{dig(config, 'metadata', 'namespace') or ''}/{name}; {resource.api_version}, Kind={resource.kind}"
     listed = problems[0] if len(problems) == 1 else "errors:\n" + "\n".join(f"  {line}" for line in problems)
@@ -254,8 +258,12 @@ def _untyped(request: Request, config: JsonValue, problems: list[str]) -> Status
 
 
 def _update(
-    server: Server, request: Request, old: Stored, decoded: Decoded, applied: apply.Applied | None = None
-) -> Answer:
+    server: ServerParts,
+    request: ApiRequest,
+    old: Stored,
+    decoded: Decoded,
+    applied: apply.Applied | None = None,
+) -> WriteResult:
     obj, before = decoded.object, old.object
     obj["metadata"] = dict(obj["metadata"])
     _check_preconditions(request, obj["metadata"], old)
@@ -267,14 +275,16 @@ def _update(
     admit(server, request, obj, before)
     ownership.record(request, before, obj, applied, server.time())
     if _same(obj, before):
-        return Answer(200, old, warnings)
+        return WriteResult(200, old, warnings)
     if _finished(obj):
         gone = old if request.dry_run else server.store.delete(old)
-        return Answer(200, Stored(gone.storage, gone.revision, obj, gone.schema), warnings)
-    return Answer(200, _store(server, request, obj), warnings)
+        return WriteResult(200, Stored(gone.storage, gone.revision, obj, gone.schema), warnings)
+    return WriteResult(200, _store(server, request, obj), warnings)
 
 
-def _prepare(server: Server, request: Request, strategy: Strategy, obj: Object, before: Object) -> list[str]:
+def _prepare(
+    server: ServerParts, request: ApiRequest, strategy: Strategy, obj: Object, before: Object
+) -> list[str]:
     resource = request.target.resource
     context = server.context(request.user, request.target.verb)
     causes = metadata_rules.update(obj["metadata"], before["metadata"])
@@ -301,7 +311,7 @@ def _spec(obj: Object) -> Object:
     return {key: value for key, value in obj.items() if key not in {"metadata", "status"}}
 
 
-def _check_preconditions(request: Request, metadata: Object, old: Stored) -> None:
+def _check_preconditions(request: ApiRequest, metadata: Object, old: Stored) -> None:
     about = request.target.resource.about(request.target.name)
     wanted, uid = metadata.get("resourceVersion", ""), metadata.get("uid", "")
     actual = old.object["metadata"]["uid"]
@@ -342,7 +352,7 @@ def _finished(obj: Object) -> bool:
     return bool(metadata.get("deletionTimestamp")) and not waits and not dig(obj, "spec", "finalizers")
 
 
-def _store(server: Server, request: Request, obj: Object) -> Stored:
+def _store(server: ServerParts, request: ApiRequest, obj: Object) -> Stored:
     resource = request.target.resource
 
     def check(stored: Stored) -> None:
@@ -356,7 +366,7 @@ def _store(server: Server, request: Request, obj: Object) -> Stored:
     return candidate
 
 
-def system_update(server: Server, old: Stored, change: Callable[[Object], None]) -> Stored:
+def system_update(server: ServerParts, old: Stored, change: Callable[[Object], None]) -> Stored:
     """Let one of the server's own controllers change an object; deletes what is finished."""
     obj = copy(old.object)
     change(obj)

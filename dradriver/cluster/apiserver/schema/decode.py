@@ -15,7 +15,7 @@ import msgspec
 
 from dradriver.cluster.apiserver.formats import gojson, quantity
 from dradriver.cluster.apiserver.formats.values import JsonValue, Object, copy
-from dradriver.cluster.apiserver.schema.types import Field, Type, keeps_bytes, struct, zeros
+from dradriver.cluster.apiserver.schema.types import Field, SchemaType, keeps_bytes, struct, zeros
 
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
@@ -46,10 +46,10 @@ def parse(body: bytes, name: str | None) -> JsonValue:
     if name is None or not keeps_bytes(name):
         return msgspec.json.decode(body)
     msgspec.json.decode(body)  # refuses broken JSON inside raw parts too
-    return _parse(body, Type("struct", struct=name))
+    return _parse(body, SchemaType("struct", struct=name))
 
 
-def _parse(body: bytes | msgspec.Raw, kind: Type) -> JsonValue:
+def _parse(body: bytes | msgspec.Raw, kind: SchemaType) -> JsonValue:
     if kind.kind == "raw":
         kept = bytes(body)
         return None if kept == b"null" else msgspec.Raw(kept)
@@ -67,7 +67,7 @@ def _parse(body: bytes | msgspec.Raw, kind: Type) -> JsonValue:
 
 def parse_at(raw: msgspec.Raw, name: str, path: list[str]) -> JsonValue:
     """Decode one value as the field of a struct that a path of names and indexes leads to has it."""
-    kind: Type | None = Type("struct", struct=name)
+    kind: SchemaType | None = SchemaType("struct", struct=name)
     for part in path:
         if kind is None or kind.kind not in {"struct", "list", "map"}:
             kind = None
@@ -156,7 +156,7 @@ class _Conformer:
         self.inside.pop()
         return result
 
-    def kept(self, kind: Type, value: JsonValue, path: str) -> JsonValue:
+    def kept(self, kind: SchemaType, value: JsonValue, path: str) -> JsonValue:
         """The value; `_WRONG` where it is of a wrong type and all of these are wanted."""
         try:
             return self.value(kind, value, path)
@@ -166,7 +166,7 @@ class _Conformer:
             self.mismatches.append(error)
             return _WRONG
 
-    def value(self, kind: Type, value: JsonValue, path: str) -> JsonValue:
+    def value(self, kind: SchemaType, value: JsonValue, path: str) -> JsonValue:
         if kind.kind == "struct":
             if not isinstance(value, dict):
                 raise self.mismatch(value, path, _go_type(kind))
@@ -184,7 +184,7 @@ class _Conformer:
             return {key: item for key, item in items.items() if item is not _WRONG}
         return self.primitive(kind, value, path)
 
-    def list(self, element: Type, value: JsonValue, path: str) -> list[JsonValue]:
+    def list(self, element: SchemaType, value: JsonValue, path: str) -> list[JsonValue]:
         if not isinstance(value, list):
             raise self.mismatch(value, path, "[]" + _go_type(element))
         if element.kind == "string" and self.mismatches is None:
@@ -198,7 +198,7 @@ class _Conformer:
         ]
         return [({} if element.kind == "struct" else "") if item is _WRONG else item for item in items]
 
-    def primitive(self, kind: Type, value: JsonValue, path: str) -> JsonValue:
+    def primitive(self, kind: SchemaType, value: JsonValue, path: str) -> JsonValue:
         accepted = _ACCEPTED.get(kind.kind)
         if accepted is not None:
             if not isinstance(value, accepted) or (isinstance(value, bool) and kind.kind != "bool"):
@@ -231,7 +231,7 @@ def _empty(known: Field, value: JsonValue) -> bool:
     return not value
 
 
-def _go_type(kind: Type) -> str:
+def _go_type(kind: SchemaType) -> str:
     if kind.kind == "struct":
         return f"v1.{kind.struct.rpartition('.')[2]}"
     if kind.kind == "list" and kind.element is not None:

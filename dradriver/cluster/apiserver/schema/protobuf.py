@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from dradriver.cluster.apiserver.formats.values import JsonValue, Object
-from dradriver.cluster.apiserver.schema.types import Type, struct
+from dradriver.cluster.apiserver.schema.types import SchemaType, struct
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 _MAGIC = b"k8s\x00"
@@ -72,7 +72,7 @@ def _decode(name: str, body: bytes, within: tuple[int, ...]) -> Object:
     return found
 
 
-def _set(found: Object, key: str, kind: Type, value: int | bytes) -> None:
+def _set(found: Object, key: str, kind: SchemaType, value: int | bytes) -> None:
     if kind.kind == "list" and kind.element is not None:
         found.setdefault(key, []).append(_value(kind.element, value))
     elif kind.kind == "map" and kind.element is not None:
@@ -129,11 +129,11 @@ def _signed(value: int | bytes) -> int:
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
-def _zero(kind: Type) -> int | bytes:
+def _zero(kind: SchemaType) -> int | bytes:
     return 0 if kind.kind in {"bool", "int32", "int64", "byte"} else b""
 
 
-def _value(kind: Type, value: int | bytes) -> JsonValue:
+def _value(kind: SchemaType, value: int | bytes) -> JsonValue:
     if kind.kind == "bool":
         return bool(value)
     if kind.kind in {"int32", "int64", "byte"}:

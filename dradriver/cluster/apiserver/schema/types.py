@@ -19,7 +19,7 @@ Kind: TypeAlias = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Type:
+class SchemaType:
     """One type.
 
     Attributes:
@@ -31,7 +31,7 @@ class Type:
 
     kind: Kind
     pointer: bool = False
-    element: "Type | None" = None
+    element: "SchemaType | None" = None
     struct: str = ""
 
 
@@ -50,7 +50,7 @@ class Field:
             embedded message.
     """
 
-    type: Type
+    type: SchemaType
     omitempty: bool
     list_type: str = ""
     keys: tuple[str, ...] = ()
@@ -66,16 +66,16 @@ class Struct:
     fields: dict[str, Field] = field(default_factory=dict)
 
 
-def _type(expression: str) -> Type:
+def _type(expression: str) -> SchemaType:
     pointer = expression.startswith("*")
     expression = expression.removeprefix("*")
     if expression.startswith("[]"):
-        return Type("list", pointer, _type(expression[2:]))
+        return SchemaType("list", pointer, _type(expression[2:]))
     if expression.startswith("{}"):
-        return Type("map", pointer, _type(expression[2:]))
+        return SchemaType("map", pointer, _type(expression[2:]))
     if "." in expression:
-        return Type("struct", pointer, None, expression)
-    return Type(expression, pointer)  # type: ignore[arg-type]  # the file holds only the kinds above
+        return SchemaType("struct", pointer, None, expression)
+    return SchemaType(expression, pointer)  # type: ignore[arg-type]  # the file holds only the kinds above
 
 
 def _field(text: str) -> Field:
@@ -152,7 +152,7 @@ def _reaches_raw(name: str, seen: set[str]) -> bool:
     return any(_type_reaches_raw(each.type, seen) for each in struct(name).fields.values())
 
 
-def _type_reaches_raw(each: Type, seen: set[str]) -> bool:
+def _type_reaches_raw(each: SchemaType, seen: set[str]) -> bool:
     if each.kind == "struct":
         return _reaches_raw(each.struct, seen)
     if each.element is not None:

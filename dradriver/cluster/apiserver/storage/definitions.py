@@ -2,12 +2,12 @@
 
 import asyncio
 
-from dradriver.cluster.apiserver.backend import Server
+from dradriver.cluster.apiserver.backend import ServerParts
 from dradriver.cluster.apiserver.formats.values import Object
 from dradriver.cluster.apiserver.kinds.resources import CRDS
 from dradriver.cluster.apiserver.requests.deletion import Options, delete
 from dradriver.cluster.apiserver.requests.writes import system_update
-from dradriver.cluster.apiserver.storage.store import Change, Stored
+from dradriver.cluster.apiserver.storage.store import Stored, StoredChange
 from dradriver.cluster.apiserver.strategies.custom import served
 
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
@@ -16,7 +16,7 @@ CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 class DefinitionController:
     """Keeps the registry in step with the stored definitions."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ServerParts) -> None:
         self._server = server
         self._wake = asyncio.Event()
         for stored in server.store.all(CRDS):
@@ -24,7 +24,7 @@ class DefinitionController:
         # At once, within the write: a client may use a kind as soon as its definition was answered.
         server.store.listen(self._notice, CRDS)
 
-    def _notice(self, change: Change) -> None:
+    def _notice(self, change: StoredChange) -> None:
         rows = served(change.after.object) if change.after is not None else ()
         self._server.registry.define(change.last.key[1], rows)
         self._wake.set()
@@ -41,7 +41,7 @@ class DefinitionController:
         finally:
             stop()
 
-    def _object_gone(self, change: Change) -> None:
+    def _object_gone(self, change: StoredChange) -> None:
         if change.after is None:
             self._wake.set()
 

@@ -6,7 +6,7 @@ kube-apiserver sets no limit to their number. Here they are in memory, in the pr
 import asyncio
 from datetime import datetime, timedelta
 
-from dradriver.cluster.apiserver.backend import Server
+from dradriver.cluster.apiserver.backend import ServerParts
 from dradriver.cluster.apiserver.kinds.resources import EVENTS
 from dradriver.cluster.apiserver.schema.decode import parse_time
 from dradriver.cluster.apiserver.storage.store import Stored
@@ -19,7 +19,7 @@ MOST_EVENTS = 4096
 class EventExpiry:
     """Removes events that have not changed for an hour, and the oldest of more than `most`."""
 
-    def __init__(self, server: Server, most: int = MOST_EVENTS) -> None:
+    def __init__(self, server: ServerParts, most: int = MOST_EVENTS) -> None:
         self._server = server
         self._most = most
 

@@ -6,12 +6,12 @@ foreground, an owner waits for the dependents that block it; orphans lose the ow
 
 import asyncio
 
-from dradriver.cluster.apiserver.backend import Server
+from dradriver.cluster.apiserver.backend import ServerParts
 from dradriver.cluster.apiserver.formats.values import Object
-from dradriver.cluster.apiserver.kinds.resources import Resource
+from dradriver.cluster.apiserver.kinds.resources import ServedResource
 from dradriver.cluster.apiserver.requests.deletion import FOREGROUND, ORPHAN, Options, delete
 from dradriver.cluster.apiserver.requests.writes import system_update
-from dradriver.cluster.apiserver.storage.store import Change, Stored
+from dradriver.cluster.apiserver.storage.store import Stored, StoredChange
 
 
 def owners(stored: Stored) -> list[Object]:
@@ -26,7 +26,7 @@ class GarbageCollector:
     whenever it or one of its owners changed.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ServerParts) -> None:
         self._server = server
         self._dependents: dict[str, dict[tuple[str, str, str], None]] = {}
         self._uids: dict[str, tuple[str, str, str]] = {}
@@ -45,7 +45,7 @@ class GarbageCollector:
         finally:
             stop()
 
-    def _notice(self, change: Change) -> None:
+    def _notice(self, change: StoredChange) -> None:
         uid = change.last.object["metadata"]["uid"]
         where = (change.last.storage, *change.last.key)
         if change.after is not None:
@@ -85,7 +85,7 @@ class GarbageCollector:
         elif owners(stored):
             self._collect(resource, stored)
 
-    def _resource(self, storage: str) -> Resource | None:
+    def _resource(self, storage: str) -> ServedResource | None:
         return next((each for each in self._server.registry.preferred() if each.storage == storage), None)
 
     def _owner(self, dependent: Stored, reference: Object) -> Stored | None:
@@ -100,7 +100,7 @@ class GarbageCollector:
     def _unknown(self, reference: Object) -> bool:
         return self._server.registry.by_kind(reference["apiVersion"], reference["kind"]) is None
 
-    def _collect(self, resource: Resource, stored: Stored) -> None:
+    def _collect(self, resource: ServedResource, stored: Stored) -> None:
         references = owners(stored)
         found = [(each, self._owner(stored, each)) for each in references]
         waiting = [owner for _, owner in found if owner is not None and _in_foreground(owner)]

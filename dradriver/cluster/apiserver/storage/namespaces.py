@@ -4,19 +4,19 @@ import asyncio
 import contextlib
 
 from dradriver.cluster.apiserver.access.identity import SERVER
-from dradriver.cluster.apiserver.backend import Server
+from dradriver.cluster.apiserver.backend import ServerParts
 from dradriver.cluster.apiserver.formats.values import Object, encode
-from dradriver.cluster.apiserver.kinds.resources import NAMESPACES, SERVICE_ACCOUNTS, Resource
+from dradriver.cluster.apiserver.kinds.resources import NAMESPACES, SERVICE_ACCOUNTS, ServedResource
 from dradriver.cluster.apiserver.requests.deletion import Options, delete
-from dradriver.cluster.apiserver.requests.parse import Request, Target
+from dradriver.cluster.apiserver.requests.parse import ApiRequest, Target
 from dradriver.cluster.apiserver.requests.writes import create, system_update
 from dradriver.cluster.apiserver.status import StatusError
-from dradriver.cluster.apiserver.storage.store import Change, Stored
+from dradriver.cluster.apiserver.storage.store import Stored, StoredChange
 
 INITIAL = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
-def create_initial(server: Server) -> None:
+def create_initial(server: ServerParts) -> None:
     """Make the namespaces that every cluster has; those that exist stay as they are."""
     resource = server.registry.find("", "v1", "namespaces")
     for name in INITIAL:
@@ -24,11 +24,11 @@ def create_initial(server: Server) -> None:
             _create(server, resource, "", name)
 
 
-def _create(server: Server, resource: Resource, namespace: str, name: str) -> None:
+def _create(server: ServerParts, resource: ServedResource, namespace: str, name: str) -> None:
     body: Object = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}}
     target = Target("create", resource, namespace)
     with contextlib.suppress(StatusError):
-        create(server, Request(target, {"fieldManager": "kube-apiserver"}, SERVER, encode(body)))
+        create(server, ApiRequest(target, {"fieldManager": "kube-apiserver"}, SERVER, encode(body)))
 
 
 class NamespaceController:
@@ -38,7 +38,7 @@ class NamespaceController:
     loses nothing.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ServerParts) -> None:
         self._server = server
         self._wake = asyncio.Event()
 
@@ -53,7 +53,7 @@ class NamespaceController:
         finally:
             stop()
 
-    def _notice(self, change: Change) -> None:
+    def _notice(self, change: StoredChange) -> None:
         namespace = change.last.key[0]
         concerned = change.last.storage == NAMESPACES or (change.after is None and self._terminating(namespace))
         if concerned or (change.after is None and change.last.storage == SERVICE_ACCOUNTS):
@@ -83,7 +83,7 @@ class NamespaceController:
         if not left:
             self._remove(namespace)
 
-    def _empty_resource(self, resource: Resource, name: str) -> int:
+    def _empty_resource(self, resource: ServedResource, name: str) -> int:
         """Delete the objects of a kind in a namespace; returns how many are still there."""
         left = 0
         for each in self._server.store.all(resource.storage):

@@ -86,7 +86,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class StoredChange:
     """One write: what was there before and what is there now; one of both may be None.
 
     A deleted object's last state, at the deleting revision, is `last`.
@@ -98,7 +98,7 @@ class Change:
     last: Stored
 
 
-Listener = Callable[[Change], None]
+Listener = Callable[[StoredChange], None]
 
 _PAST_BYTES = 8 * 1024 * 1024
 """Bytes of JSON that the past of one kind may have."""
@@ -111,12 +111,12 @@ class _Shelf:
     """All objects of one storage."""
 
     objects: dict[Key, Stored] = field(default_factory=dict)
-    past: deque[Change] = field(default_factory=deque)
+    past: deque[StoredChange] = field(default_factory=deque)
     past_bytes: int = 0
     forgotten: int = 0
     listeners: list[Listener] = field(default_factory=list)
 
-    def remember(self, change: Change, most: int) -> None:
+    def remember(self, change: StoredChange, most: int) -> None:
         """Keep a change, as many as `most` and `_PAST_BYTES` allow; the oldest ones are forgotten.
 
         What watches have read by now is kept as bytes.
@@ -193,7 +193,7 @@ class Store:
                 objects[change.before.key] = change.before
         return [objects[key] for key in sorted(objects)]
 
-    def since(self, storage: str, revision: int) -> list[Change]:
+    def since(self, storage: str, revision: int) -> list[StoredChange]:
         """Every change of a storage after a revision.
 
         Raises:
@@ -223,7 +223,7 @@ class Store:
         shelf = self._shelf(storage)
         before = shelf.objects.get(stored.key)
         shelf.objects[stored.key] = stored
-        self._publish(shelf, Change(revision, before, stored, stored))
+        self._publish(shelf, StoredChange(revision, before, stored, stored))
         return stored
 
     def delete(self, stored: Stored) -> Stored:
@@ -238,10 +238,10 @@ class Store:
         self._database.delete(stored.storage, *stored.key, revision)
         shelf = self._shelf(stored.storage)
         del shelf.objects[stored.key]
-        self._publish(shelf, Change(revision, stored, None, last))
+        self._publish(shelf, StoredChange(revision, stored, None, last))
         return last
 
-    def _publish(self, shelf: _Shelf, change: Change) -> None:
+    def _publish(self, shelf: _Shelf, change: StoredChange) -> None:
         self.revision = change.revision
         shelf.remember(change, self._history)
         for listener in (*shelf.listeners, *self._everything):

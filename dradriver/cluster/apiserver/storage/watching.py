@@ -5,14 +5,14 @@ import random
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
-from dradriver.cluster.apiserver.backend import Server
+from dradriver.cluster.apiserver.backend import ServerParts
 from dradriver.cluster.apiserver.formats.values import encode
 from dradriver.cluster.apiserver.requests.encoding import Encoder
-from dradriver.cluster.apiserver.requests.parse import Request
+from dradriver.cluster.apiserver.requests.parse import ApiRequest
 from dradriver.cluster.apiserver.requests.reads import lines, revision_of, selection
 from dradriver.cluster.apiserver.requests.selectors import Selection
 from dradriver.cluster.apiserver.status import About, Cause, StatusError, expired, invalid
-from dradriver.cluster.apiserver.storage.store import Change
+from dradriver.cluster.apiserver.storage.store import StoredChange
 
 _LONGEST = 3600.0
 _SHORTEST_DEFAULT = 1800.0
@@ -38,7 +38,7 @@ class Watch:
     seconds: float
 
 
-def watch_of(request: Request) -> Watch:
+def watch_of(request: ApiRequest) -> Watch:
     """Read the options of a watch.
 
     Raises:
@@ -58,11 +58,11 @@ def watch_of(request: Request) -> Watch:
 
 
 async def stream(
-    server: Server, request: Request, watch: Watch, writer: Encoder, bookmark_seconds: float
+    server: ServerParts, request: ApiRequest, watch: Watch, writer: Encoder, bookmark_seconds: float
 ) -> AsyncGenerator[bytes, None]:
     """The lines of a watch. Ends when its time is up, or with an ERROR line when the past is gone."""
     store, storage = server.store, request.target.resource.storage
-    queue: asyncio.Queue[Change] = asyncio.Queue()
+    queue: asyncio.Queue[StoredChange] = asyncio.Queue()
     # From here to the first yield nothing else runs: the state and the changes after it fit without a gap.
     stop = store.listen(queue.put_nowait, storage)
     try:
@@ -90,7 +90,11 @@ async def stream(
 
 
 async def _follow(
-    server: Server, queue: asyncio.Queue[Change], watch: Watch, writer: Encoder, bookmark_seconds: float
+    server: ServerParts,
+    queue: asyncio.Queue[StoredChange],
+    watch: Watch,
+    writer: Encoder,
+    bookmark_seconds: float,
 ) -> AsyncGenerator[bytes, None]:
     loop = asyncio.get_running_loop()
     end = loop.time() + watch.seconds

@@ -4,7 +4,7 @@ A strategy prepares an object in place (it is a fresh copy) and then names what 
 `strategy_of` finds the strategy of a resource; kinds without one of their own have the base class.
 """
 
-from dradriver.cluster.apiserver.kinds.resources import Resource
+from dradriver.cluster.apiserver.kinds.resources import ServedResource
 from dradriver.cluster.apiserver.strategies.base import Context, Strategy
 from dradriver.cluster.apiserver.strategies.core import (
     ConfigMapStrategy,
@@ -47,7 +47,7 @@ _BASE = Strategy()
 _CUSTOM = {with_status: CustomStrategy(with_status=with_status) for with_status in (True, False)}
 
 
-def strategy_of(resource: Resource) -> Strategy:
+def strategy_of(resource: ServedResource) -> Strategy:
     """The strategy of a resource."""
     if resource.schema is None:
         return _CUSTOM["status" in resource.subresources]

@@ -4,7 +4,7 @@
 import re
 
 from dradriver.cluster.apiserver.formats.values import Object, dig
-from dradriver.cluster.apiserver.kinds.resources import Resource
+from dradriver.cluster.apiserver.kinds.resources import ServedResource
 from dradriver.cluster.apiserver.strategies.base import Context, Strategy, keep, keep_metadata
 from dradriver.cluster.apiserver.validation.definitions import APPROVAL, PROTECTED, definition
 from dradriver.cluster.apiserver.validation.field import Causes
@@ -81,7 +81,7 @@ def _condition(kind: str, reason: str, message: str, now: str) -> Object:
     return {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now}
 
 
-def served(definition: Object) -> tuple[Resource, ...]:
+def served(definition: Object) -> tuple[ServedResource, ...]:
     """The resources that a definition makes the server serve; none while it is being deleted."""
     metadata, spec = definition["metadata"], definition["spec"]
     established = any(
@@ -99,7 +99,7 @@ def served(definition: Object) -> tuple[Resource, ...]:
                 field["jsonPath"][1:]: field["jsonPath"][1:] for field in version.get("selectableFields") or ()
             }
             rows.append(
-                Resource(
+                ServedResource(
                     spec["group"],
                     version["name"],
                     names["plural"],

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import msgspec
 
-from dradriver.cluster.kubelet.plugins.plugin import ClaimRef
+from dradriver.cluster.kubelet.plugins.plugin import ClaimToPrepare
 
-__all__ = ["ClaimRecord", "DeviceRecord", "encode_records", "load_records", "write_checkpoint"]
+__all__ = ["CheckpointedClaim", "CheckpointedDevice", "encode_records", "load_records", "write_checkpoint"]
 
 _log = logging.getLogger(__name__)
 
 
-class DeviceRecord(msgspec.Struct, frozen=True):
+class CheckpointedDevice(msgspec.Struct, frozen=True):
     """A prepared device of a claim."""
 
     pool: str
@@ -31,7 +31,7 @@ class DeviceRecord(msgspec.Struct, frozen=True):
         return not request or not self.requests or request in self.requests
 
 
-class ClaimRecord(msgspec.Struct):
+class CheckpointedClaim(msgspec.Struct):
     """A claim that pods of this node use.
 
     Attributes:
@@ -46,14 +46,14 @@ class ClaimRecord(msgspec.Struct):
     namespace: str
     name: str
     pods: list[str]
-    drivers: dict[str, list[DeviceRecord]]
+    drivers: dict[str, list[CheckpointedDevice]]
     prepared: bool = False
     unpreparing: bool = False
 
     @property
-    def ref(self) -> ClaimRef:
+    def ref(self) -> ClaimToPrepare:
         """The claim as drivers are told of it."""
-        return ClaimRef(self.namespace, self.uid, self.name)
+        return ClaimToPrepare(self.namespace, self.uid, self.name)
 
 
 class _Kept(msgspec.Struct):
@@ -61,10 +61,10 @@ class _Kept(msgspec.Struct):
     namespace: str
     name: str
     pods: list[str]
-    drivers: dict[str, list[DeviceRecord]]
+    drivers: dict[str, list[CheckpointedDevice]]
 
 
-def encode_records(records: Iterable[ClaimRecord]) -> str:
+def encode_records(records: Iterable[CheckpointedClaim]) -> str:
     """The checkpoint's text."""
     kept = [_Kept(each.uid, each.namespace, each.name, each.pods, each.drivers) for each in records]
     data = msgspec.json.encode(kept).decode()
@@ -90,7 +90,7 @@ def write_checkpoint(path: Path, text: str) -> None:
         os.close(folder)
 
 
-def load_records(path: Path) -> list[ClaimRecord]:
+def load_records(path: Path) -> list[CheckpointedClaim]:
     """Reads the checkpoint; none if there is no file.
 
     A file that can't be read is set aside and said in the log: pods that still run have their claims prepared
@@ -109,4 +109,4 @@ def load_records(path: Path) -> list[ClaimRecord]:
         path.replace(aside)
         _log.warning("claim checkpoint %s can't be read (%s): set aside as %s", path, error, aside.name)
         return []
-    return [ClaimRecord(each.uid, each.namespace, each.name, each.pods, each.drivers) for each in kept]
+    return [CheckpointedClaim(each.uid, each.namespace, each.name, each.pods, each.drivers) for each in kept]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-__all__ = ["DeviceReport", "Health", "HealthCache"]
+__all__ = ["CachedHealth", "DeviceReport", "HealthCache"]
 
 _DEFAULT_TIMEOUT: Final = 30.0
 _MAX_MESSAGE: Final = 1024
@@ -26,19 +26,19 @@ class DeviceReport(NamedTuple):
     timeout: float = 0.0
 
 
-class Health(NamedTuple):
+class CachedHealth(NamedTuple):
     """A device's health now."""
 
     health: str
     message: str = ""
 
 
-UNKNOWN: Final = Health("Unknown")
+UNKNOWN: Final = CachedHealth("Unknown")
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    health: Health
+    health: CachedHealth
     timeout: float
     updated: float
 
@@ -50,7 +50,7 @@ class HealthCache:
         self._clock = clock
         self._drivers: dict[str, dict[tuple[str, str], _Entry]] = {}
 
-    def get(self, driver: str, pool: str, device: str) -> Health:
+    def get(self, driver: str, pool: str, device: str) -> CachedHealth:
         """The health of a device now."""
         entry = self._drivers.get(driver, {}).get((pool, device))
         if entry is None or self._clock() - entry.updated > entry.timeout:
@@ -69,7 +69,7 @@ class HealthCache:
             if key not in known and len(known) >= _MAX_DEVICES:
                 continue
             timeout = report.timeout if report.timeout > 0 else _DEFAULT_TIMEOUT
-            entry = _Entry(Health(report.health, _cut(report.message)), timeout, now)
+            entry = _Entry(CachedHealth(report.health, _cut(report.message)), timeout, now)
             before = known.get(key)
             if before is None or (before.health, before.timeout) != (entry.health, entry.timeout):
                 changed.add(key)
@@ -100,7 +100,7 @@ def _cut(message: str) -> str:
     return message if len(message) <= _MAX_MESSAGE else message[: _MAX_MESSAGE - 3] + "..."
 
 
-def merged(healths: Mapping[str, Health]) -> list[dict[str, str]]:
+def merged(healths: Mapping[str, CachedHealth]) -> list[dict[str, str]]:
     """`resources` of a ResourceStatus, from resource IDs and their health."""
     return [
         {"resourceID": resource_id, "health": health.health}

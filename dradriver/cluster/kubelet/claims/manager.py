@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from dradriver.cluster.kubelet.claims.claim_records import (
-    ClaimRecord,
-    DeviceRecord,
+    CheckpointedClaim,
+    CheckpointedDevice,
     encode_records,
     load_records,
     write_checkpoint,
 )
-from dradriver.cluster.kubelet.plugins.plugin import ClaimRef, ClaimResult, Plugin
+from dradriver.cluster.kubelet.plugins.plugin import ClaimResult, ClaimToPrepare, RegisteredPlugin
 from dradriver.cluster.kubelet.pods.pod_types import NodePod
 from dradriver.errors import DraError
 from dradriver.kube import CLAIMS, Client
@@ -37,11 +37,11 @@ class ClaimManager:
     pod starts, or unprepared when its pod is gone; a claim not in it never reached a driver.
     """
 
-    def __init__(self, client: Client, checkpoint: Path, plugin_for: Callable[[str], Plugin]) -> None:
+    def __init__(self, client: Client, checkpoint: Path, plugin_for: Callable[[str], RegisteredPlugin]) -> None:
         self._client = client
         self._checkpoint = checkpoint
         self._plugin_for = plugin_for
-        self._records: dict[tuple[str, str], ClaimRecord] = {}
+        self._records: dict[tuple[str, str], CheckpointedClaim] = {}
         self._lock = asyncio.Lock()
 
     async def load(self) -> None:
@@ -49,7 +49,7 @@ class ClaimManager:
         for record in await asyncio.to_thread(load_records, self._checkpoint):
             self._records[record.namespace, record.name] = record
 
-    def record(self, namespace: str, name: str) -> ClaimRecord | None:
+    def record(self, namespace: str, name: str) -> CheckpointedClaim | None:
         """What is known of a claim."""
         return self._records.get((namespace, name))
 
@@ -115,7 +115,7 @@ class ClaimManager:
         Raises:
             DraError: a driver is not there or refused; call again later.
         """
-        last: list[ClaimRecord] = []
+        last: list[CheckpointedClaim] = []
         for record in self._records.values():
             if pod_uid not in record.pods or record.namespace != namespace:
                 continue
@@ -153,15 +153,15 @@ class ClaimManager:
             raise DraError(f"ResourceClaim {claim_name}: not allocated")
         return claim
 
-    async def _remember(self, pod: NodePod, claims: Sequence[ResourceClaim]) -> list[ClaimRecord]:
+    async def _remember(self, pod: NodePod, claims: Sequence[ResourceClaim]) -> list[CheckpointedClaim]:
         """Adds the pod to its claims' records; those that drivers have to prepare."""
         pending = []
         for claim in claims:
             key = (claim.metadata.namespace, claim.metadata.name)
             record = self._records.get(key)
             if record is None:
-                drivers: dict[str, list[DeviceRecord]] = {driver: [] for driver in _drivers(claim)}
-                record = ClaimRecord(claim.metadata.uid, *key, [], drivers)
+                drivers: dict[str, list[CheckpointedDevice]] = {driver: [] for driver in _drivers(claim)}
+                record = CheckpointedClaim(claim.metadata.uid, *key, [], drivers)
             elif record.uid != claim.metadata.uid:
                 raise DraError(
                     f"old ResourceClaim with same name {record.name} and different UID {record.uid} "
@@ -178,12 +178,16 @@ class ClaimManager:
             await self._save()
         return pending
 
-    def _take_in(self, driver: str, batch: Sequence[ClaimRecord], answers: Mapping[str, ClaimResult]) -> None:
+    def _take_in(
+        self, driver: str, batch: Sequence[CheckpointedClaim], answers: Mapping[str, ClaimResult]
+    ) -> None:
         _check_answers("NodePrepareResources", [record.ref for record in batch], answers)
         for record in batch:
             # The answer replaces an earlier one of the same driver: a retry must not double its devices.
             record.drivers[driver] = [
-                DeviceRecord(each.pool, each.device, each.share_id, list(each.requests), list(each.cdi_devices))
+                CheckpointedDevice(
+                    each.pool, each.device, each.share_id, list(each.requests), list(each.cdi_devices)
+                )
                 for each in answers[record.uid].devices
             ]
 
@@ -200,7 +204,7 @@ class ClaimManager:
                 await asyncio.wait({writing})
 
 
-def _check_answers(method: str, asked: Iterable[ClaimRef], answers: Mapping[str, ClaimResult]) -> None:
+def _check_answers(method: str, asked: Iterable[ClaimToPrepare], answers: Mapping[str, ClaimResult]) -> None:
     names = {ref.uid: ref.name for ref in asked}
     for uid, answer in answers.items():
         if uid not in names:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dradriver.cluster.kubelet.claims.health import Health, HealthCache, merged
+from dradriver.cluster.kubelet.claims.health import CachedHealth, HealthCache, merged
 from dradriver.cluster.kubelet.claims.manager import ClaimManager
 from dradriver.cluster.kubelet.pods.pod_types import NodePod
 from dradriver.model.core.workload import Container
@@ -22,7 +22,7 @@ def resource_statuses(
         record = claims.record(pod.metadata.namespace, claim_name) if claim_name else None
         if record is None:
             continue
-        found: dict[str, Health] = {}
+        found: dict[str, CachedHealth] = {}
         for driver, devices in record.drivers.items():
             for device in devices:
                 if device.serves(base_request(use.request)):

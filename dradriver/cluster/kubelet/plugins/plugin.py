@@ -14,7 +14,7 @@ from dradriver.errors import DraError
 from dradriver.wire import dra_v1, dra_v1beta1, health_v1, health_v1alpha1
 from dradriver.wire.stubs import dra_v1_grpc, dra_v1beta1_grpc, health_v1_grpc, health_v1alpha1_grpc
 
-__all__ = ["CHANNEL_OPTIONS", "ClaimRef", "ClaimResult", "Plugin", "PreparedDevice"]
+__all__ = ["CHANNEL_OPTIONS", "ClaimResult", "ClaimToPrepare", "PluginDevice", "RegisteredPlugin"]
 
 _log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ _HEALTH: Final = {0: "Unknown", 1: "Healthy", 2: "Unhealthy"}
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimRef:
+class ClaimToPrepare:
     """A claim as the driver is told of it."""
 
     namespace: str
@@ -35,7 +35,7 @@ class ClaimRef:
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedDevice:
+class PluginDevice:
     """A device of a prepared claim, as the driver returned it."""
 
     requests: tuple[str, ...]
@@ -50,10 +50,10 @@ class ClaimResult:
     """The driver's answer for one claim: an error, or devices (none for unprepare)."""
 
     error: str
-    devices: tuple[PreparedDevice, ...] = ()
+    devices: tuple[PluginDevice, ...] = ()
 
 
-class Plugin:
+class RegisteredPlugin:
     """A driver instance, known by its endpoint. `start()` connects, `stop()` ends its tasks and connection.
 
     Attributes:
@@ -102,7 +102,7 @@ class Plugin:
             await self._channel.close(None)
         self.connected = False
 
-    async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, ClaimResult]:
+    async def prepare(self, claims: Sequence[ClaimToPrepare]) -> Mapping[str, ClaimResult]:
         """NodePrepareResources for these claims; the answers by claim UID.
 
         Raises:
@@ -110,7 +110,7 @@ class Plugin:
         """
         return await self._call("NodePrepareResources", claims)
 
-    async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, ClaimResult]:
+    async def unprepare(self, claims: Sequence[ClaimToPrepare]) -> Mapping[str, ClaimResult]:
         """NodeUnprepareResources for these claims; the answers by claim UID.
 
         Raises:
@@ -118,7 +118,7 @@ class Plugin:
         """
         return await self._call("NodeUnprepareResources", claims)
 
-    async def _call(self, method: str, claims: Sequence[ClaimRef]) -> Mapping[str, ClaimResult]:
+    async def _call(self, method: str, claims: Sequence[ClaimToPrepare]) -> Mapping[str, ClaimResult]:
         v1 = self._services.dra == DRA_V1
         messages: Any = dra_v1 if v1 else dra_v1beta1
         stub: Any = (dra_v1_grpc if v1 else dra_v1beta1_grpc).DRAPluginStub(self._channel)
@@ -186,7 +186,7 @@ class Plugin:
 
 def _result(answer: Any) -> ClaimResult:  # noqa: ANN401 - of either version
     devices = tuple(
-        PreparedDevice(
+        PluginDevice(
             tuple(device.request_names),
             device.pool_name,
             device.device_name,

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from dradriver.cluster.kubelet.claims.health import HealthCache
-from dradriver.cluster.kubelet.plugins.plugin import Plugin
+from dradriver.cluster.kubelet.plugins.plugin import RegisteredPlugin
 from dradriver.cluster.kubelet.plugins.services import choose_services
 from dradriver.errors import DraError
 
@@ -45,11 +45,11 @@ class PluginStore:
         self._health = health
         self._usable = usable
         self._health_changed = health_changed
-        self._plugins: dict[str, list[Plugin]] = {}
+        self._plugins: dict[str, list[RegisteredPlugin]] = {}
         self._wipes: dict[str, asyncio.Task[None]] = {}
         self._missed: dict[str, asyncio.Task[None]] = {}
 
-    def get(self, driver: str) -> Plugin:
+    def get(self, driver: str) -> RegisteredPlugin:
         """The instance to call: of the connected ones the latest, or else the latest.
 
         Raises:
@@ -72,7 +72,7 @@ class PluginStore:
         plugins = self._plugins.get(driver, [])
         if any(plugin.endpoint == endpoint for plugin in plugins):
             raise DraError(f"endpoint {endpoint} already registered for DRA driver plugin {driver}")
-        plugin = Plugin(
+        plugin = RegisteredPlugin(
             driver,
             endpoint,
             services,

@@ -12,8 +12,8 @@ from typing import Final
 from dradriver.cluster.kubelet.pods.container_state import ContainerState
 from dradriver.cluster.kubelet.pods.expansion import argv_of, env_of
 from dradriver.cluster.kubelet.pods.pod_types import NodePod
-from dradriver.cluster.runtime import Container as Started
 from dradriver.cluster.runtime import ContainerSpec, ContainerStartError, Runtime
+from dradriver.cluster.runtime import RunningContainer as Started
 from dradriver.model.core.workload import Container
 
 __all__ = ["ContainerRunner", "remove_folders"]

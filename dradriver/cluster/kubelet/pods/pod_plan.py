@@ -22,10 +22,10 @@ from enum import StrEnum
 from dradriver.cluster.kubelet.pods.container_state import ContainerState, Stage
 from dradriver.model.core.workload import Container, PodSpec
 
-__all__ = ["ContainerPlan", "PodFacts", "Step", "next_step", "plan_containers", "restarts"]
+__all__ = ["ContainerPlan", "PodFacts", "PodStep", "next_step", "plan_containers", "restarts"]
 
 
-class Step(StrEnum):
+class PodStep(StrEnum):
     """What the pod's worker does next."""
 
     STOP = "stop containers"
@@ -60,19 +60,19 @@ class PodFacts:
     due: bool
 
 
-def next_step(facts: PodFacts) -> Step:
+def next_step(facts: PodFacts) -> PodStep:
     """The table above."""
     ending = facts.leaving or facts.settled
     table = (
-        (ending and facts.running, Step.STOP),
-        (ending and facts.holds_claims, Step.UNPREPARE),
-        (facts.leaving and facts.exists, Step.REMOVE),
-        (facts.leaving, Step.DONE),
-        (facts.settled, Step.WAIT),
-        (not facts.prepared, Step.PREPARE),
-        (facts.due, Step.START),
+        (ending and facts.running, PodStep.STOP),
+        (ending and facts.holds_claims, PodStep.UNPREPARE),
+        (facts.leaving and facts.exists, PodStep.REMOVE),
+        (facts.leaving, PodStep.DONE),
+        (facts.settled, PodStep.WAIT),
+        (not facts.prepared, PodStep.PREPARE),
+        (facts.due, PodStep.START),
     )
-    return next((step for holds, step in table if holds), Step.WAIT)
+    return next((step for holds, step in table if holds), PodStep.WAIT)
 
 
 @dataclass(frozen=True, slots=True)

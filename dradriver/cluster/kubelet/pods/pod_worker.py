@@ -15,7 +15,7 @@ from dradriver.cluster.kubelet.claims.manager import ClaimManager
 from dradriver.cluster.kubelet.claims.resource_status import resource_statuses
 from dradriver.cluster.kubelet.plugins.plugin_store import NotRegisteredError
 from dradriver.cluster.kubelet.pods.container_runner import ContainerRunner
-from dradriver.cluster.kubelet.pods.pod_plan import ContainerPlan, PodFacts, Step, next_step, plan_containers
+from dradriver.cluster.kubelet.pods.pod_plan import ContainerPlan, PodFacts, PodStep, next_step, plan_containers
 from dradriver.cluster.kubelet.pods.pod_status import pod_status
 from dradriver.cluster.kubelet.pods.pod_types import NodePod
 from dradriver.cluster.kubelet.timings import Timings
@@ -58,7 +58,7 @@ class PodWorker:
         self._exists = True
         self._prepared = False
         self._finished = pod.finished
-        self._failed: tuple[Step, float] | None = None
+        self._failed: tuple[PodStep, float] | None = None
         self._published: dict[str, Any] = {}
         self._unreported = False
         self._wake = asyncio.Event()
@@ -100,10 +100,10 @@ class PodWorker:
         self._wake.clear()
         plan = self._plan()
         step = next_step(self._facts(plan))
-        if step is Step.DONE:
+        if step is PodStep.DONE:
             await self.containers.remove()
             return False
-        if step is Step.WAIT or self._pause(step) > 0:
+        if step is PodStep.WAIT or self._pause(step) > 0:
             await self._report(plan)
             await self._wait(self._pause(step), plan)
         else:
@@ -129,7 +129,7 @@ class PodWorker:
             due=bool(plan.start),
         )
 
-    def _pause(self, step: Step) -> float:
+    def _pause(self, step: PodStep) -> float:
         """Seconds until this step, which failed, is tried again."""
         if self._failed is None or self._failed[0] is not step:
             return 0.0
@@ -147,16 +147,16 @@ class PodWorker:
             async with asyncio.timeout(min(limits)):
                 await self._wake.wait()
 
-    async def _do(self, step: Step, plan: ContainerPlan) -> None:
+    async def _do(self, step: PodStep, plan: ContainerPlan) -> None:
         try:
             match step:
-                case Step.STOP:
+                case PodStep.STOP:
                     await self.containers.stop(self._grace())
-                case Step.UNPREPARE:
+                case PodStep.UNPREPARE:
                     await self._unprepare()
-                case Step.REMOVE:
+                case PodStep.REMOVE:
                     await self._remove(plan)
-                case Step.PREPARE:
+                case PodStep.PREPARE:
                     await self._prepare()
                 case _:
                     await self._start(plan)

@@ -14,7 +14,7 @@ from dradriver.cli.demonstration.shows import SHOWS
 from dradriver.cli.demonstration.story import Story
 from dradriver.cli.supervisor import DriverProcess, Supervisor
 from dradriver.cli.up import driver_processes
-from dradriver.cluster import Cluster
+from dradriver.cluster import EmbeddedCluster
 from dradriver.errors import DraError
 from dradriver.kube import Client, Listing, WatchEvent
 from dradriver.model.encoding.codec import builtins
@@ -75,7 +75,7 @@ LOOPS = pytest.param(
 
 @pytest.mark.parametrize("entry", [LOOPS, "gpu-mig", "fpga"])
 async def test_every_line_names_what_the_server_has_answered_before(
-    cluster: Cluster, entry: str, monkeypatch: pytest.MonkeyPatch
+    cluster: EmbeddedCluster, entry: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FPGA_SETTINGS", "removedSeconds: 0.2\nsimulator: {speed: 0.001}")
     client = RecordingClient(cluster.client())
@@ -104,7 +104,7 @@ async def test_every_line_names_what_the_server_has_answered_before(
 
 
 async def test_what_did_not_happen_in_time_is_said_with_the_drivers_last_words(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: EmbeddedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stories, "_START_SECONDS", 0.2)
     process = DriverProcess("loop", "node-1", cluster.node_kubeconfig("node-1"), cluster.node_dir("node-1"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from prometheus_client.exposition import generate_latest
 
-from dradriver.cluster import Cluster
+from dradriver.cluster import EmbeddedCluster
 from dradriver.control.controllers import Controllers
 from dradriver.kube import CLAIMS
 from dradriver.runner.endpoints import Endpoints
@@ -52,7 +52,7 @@ async def test_an_allocator_that_gave_up_is_told_apart_from_no(lab: Lab) -> None
 
 
 async def test_they_are_served_on_a_port(tmp_path: Path) -> None:
-    async with Cluster(tmp_path, nodes=0) as cluster, Endpoints(cluster, "127.0.0.1", 0) as endpoints:
+    async with EmbeddedCluster(tmp_path, nodes=0) as cluster, Endpoints(cluster, "127.0.0.1", 0) as endpoints:
         answer = await endpoints._answer("GET /metrics HTTP/1.1\r\n\r\n")
         assert b"scheduler_pending_pods" in answer.body
         assert (await endpoints._answer("GET /readyz HTTP/1.1\r\n\r\n")).status == 200

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dradriver.cluster.apiserver.backend import Server
+from dradriver.cluster.apiserver.backend import ServerParts
 from dradriver.cluster.apiserver.kinds.gates import FeatureGates
 from dradriver.cluster.apiserver.kinds.resources import EVENTS, Registry, schema_of
 from dradriver.cluster.apiserver.storage.expiry import EventExpiry
@@ -50,9 +50,9 @@ async def test_an_event_lives_in_the_namespace_of_its_object(api: Api) -> None:
 NOON = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 
 
-def server_with_events(database: Database, minutes: Iterable[int]) -> Server:
+def server_with_events(database: Database, minutes: Iterable[int]) -> ServerParts:
     """A server at noon, with events that were made so many minutes before."""
-    server = Server(Store(database, 10, schema_of), Registry(), FeatureGates(), None, lambda: NOON)
+    server = ServerParts(Store(database, 10, schema_of), Registry(), FeatureGates(), None, lambda: NOON)
     for each in minutes:
         made = (NOON - timedelta(minutes=each)).strftime("%Y-%m-%dT%H:%M:%SZ")
         metadata = {"name": f"e{each}", "namespace": "default", "uid": str(each), "creationTimestamp": made}

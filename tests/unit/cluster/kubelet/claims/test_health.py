@@ -1,6 +1,6 @@
 """Device health as the kubelet keeps it (KEP-4680)."""
 
-from dradriver.cluster.kubelet.claims.health import DeviceReport, Health, HealthCache
+from dradriver.cluster.kubelet.claims.health import CachedHealth, DeviceReport, HealthCache
 
 
 class Clock:
@@ -11,7 +11,7 @@ class Clock:
 
 
 def test_a_device_that_nobody_reported_is_unknown() -> None:
-    assert HealthCache().get("d", "p", "x") == Health("Unknown")
+    assert HealthCache().get("d", "p", "x") == CachedHealth("Unknown")
 
 
 def test_a_report_holds_for_its_timeout() -> None:
@@ -19,9 +19,9 @@ def test_a_report_holds_for_its_timeout() -> None:
     cache = HealthCache(clock)
     cache.update("d", [DeviceReport("p", "x", "Healthy", "fine", 5.0)])
     clock.now = 5.0
-    assert cache.get("d", "p", "x") == Health("Healthy", "fine")
+    assert cache.get("d", "p", "x") == CachedHealth("Healthy", "fine")
     clock.now = 5.1
-    assert cache.get("d", "p", "x") == Health("Unknown")
+    assert cache.get("d", "p", "x") == CachedHealth("Unknown")
 
 
 def test_without_a_timeout_it_is_thirty_seconds() -> None:

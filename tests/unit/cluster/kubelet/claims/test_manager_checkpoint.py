@@ -7,21 +7,23 @@ import pytest
 
 from dradriver.cluster.kubelet.claims import manager
 from dradriver.cluster.kubelet.claims.claim_records import (
-    ClaimRecord,
-    DeviceRecord,
+    CheckpointedClaim,
+    CheckpointedDevice,
     encode_records,
     load_records,
     write_checkpoint,
 )
 from tests.conformance.kubelet_lab import Lab
 
-DEVICE = DeviceRecord("pool", "gpu-0", "", ["r0"], ["example.com/gpu=a"])
+DEVICE = CheckpointedDevice("pool", "gpu-0", "", ["r0"], ["example.com/gpu=a"])
 
 
 def test_what_was_written_is_read_but_for_what_must_be_asked_again(tmp_path: Path) -> None:
-    record = ClaimRecord("uid", "ns", "claim", ["pod"], {"d": [DEVICE]}, prepared=True, unpreparing=True)
+    record = CheckpointedClaim("uid", "ns", "claim", ["pod"], {"d": [DEVICE]}, prepared=True, unpreparing=True)
     write_checkpoint(tmp_path / "state", encode_records([record]))
-    assert load_records(tmp_path / "state") == [ClaimRecord("uid", "ns", "claim", ["pod"], {"d": [DEVICE]})]
+    assert load_records(tmp_path / "state") == [
+        CheckpointedClaim("uid", "ns", "claim", ["pod"], {"d": [DEVICE]})
+    ]
 
 
 def test_a_missing_file_is_empty(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from dradriver.cluster.kubelet.claims.health import HealthCache
 from dradriver.cluster.kubelet.plugins import plugin_store
-from dradriver.cluster.kubelet.plugins.plugin import ClaimRef
+from dradriver.cluster.kubelet.plugins.plugin import ClaimToPrepare
 from dradriver.cluster.kubelet.plugins.plugin_store import NotRegisteredError, PluginStore
 from dradriver.errors import DraError
 
@@ -59,7 +59,7 @@ async def test_a_driver_that_dies_in_prepare_is_named() -> None:
         plugins = store()
         plugins.register("led.example.com", str(socket), ["v1.DRAPlugin"])
         with pytest.raises(DraError) as caught:
-            await plugins.get("led.example.com").prepare([ClaimRef("default", "u", "c")])
+            await plugins.get("led.example.com").prepare([ClaimToPrepare("default", "u", "c")])
         assert str(caught.value) == "NodePrepareResources: DRA driver led.example.com ended during the call"
         await plugins.stop()
         await process.wait()

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from dradriver.cluster.kubelet.pods.container_state import ContainerState, Stage
-from dradriver.cluster.kubelet.pods.pod_plan import PodFacts, Step, next_step, plan_containers
+from dradriver.cluster.kubelet.pods.pod_plan import PodFacts, PodStep, next_step, plan_containers
 from dradriver.model.core.workload import Container, PodSpec
 
 IDLE = PodFacts(
@@ -18,19 +18,19 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 @pytest.mark.parametrize(
     ("facts", "step"),
     [
-        (IDLE, Step.WAIT),
-        (replace(IDLE, due=True), Step.START),
-        (replace(IDLE, prepared=False, due=True, running=False), Step.PREPARE),
-        (replace(IDLE, leaving=True, prepared=False, due=True), Step.STOP),
-        (replace(IDLE, leaving=True, running=False), Step.UNPREPARE),
-        (replace(IDLE, leaving=True, running=False, holds_claims=False), Step.REMOVE),
-        (replace(IDLE, leaving=True, running=False, holds_claims=False, exists=False), Step.DONE),
-        (replace(IDLE, settled=True), Step.STOP),
-        (replace(IDLE, settled=True, running=False), Step.UNPREPARE),
-        (replace(IDLE, settled=True, running=False, holds_claims=False, prepared=False), Step.WAIT),
+        (IDLE, PodStep.WAIT),
+        (replace(IDLE, due=True), PodStep.START),
+        (replace(IDLE, prepared=False, due=True, running=False), PodStep.PREPARE),
+        (replace(IDLE, leaving=True, prepared=False, due=True), PodStep.STOP),
+        (replace(IDLE, leaving=True, running=False), PodStep.UNPREPARE),
+        (replace(IDLE, leaving=True, running=False, holds_claims=False), PodStep.REMOVE),
+        (replace(IDLE, leaving=True, running=False, holds_claims=False, exists=False), PodStep.DONE),
+        (replace(IDLE, settled=True), PodStep.STOP),
+        (replace(IDLE, settled=True, running=False), PodStep.UNPREPARE),
+        (replace(IDLE, settled=True, running=False, holds_claims=False, prepared=False), PodStep.WAIT),
     ],
 )
-def test_the_first_line_that_holds_decides(facts: PodFacts, step: Step) -> None:
+def test_the_first_line_that_holds_decides(facts: PodFacts, step: PodStep) -> None:
     assert next_step(facts) is step
 
 
