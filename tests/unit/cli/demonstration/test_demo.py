@@ -77,7 +77,7 @@ LOOPS = pytest.param(
 async def test_every_line_names_what_the_server_has_answered_before(
     cluster: EmbeddedCluster, entry: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FPGA_SETTINGS", "removedSeconds: 0.2\nsimulator: {speed: 0.001}")
+    monkeypatch.setenv("FPGA_SETTINGS", "removedSeconds: 2\nsimulator: {speed: 0.001}")
     client = RecordingClient(cluster.client())
     show = SHOWS[entry]
     (process,) = (replace(each, simulate=show.simulate) for each in driver_processes(cluster, [entry]))
