@@ -20,11 +20,12 @@ demo: $(VENV)/.installed ## real devices of this machine, all the way into a con
 test: $(VENV)/.developer ## every test that needs neither Go, root nor a container runtime
 	$(BIN)/python -m pytest -n logical --dist worksteal
 
-check: $(VENV)/.developer ## format, lint, types and import contracts
+check: $(VENV)/.developer ## format, lint, types, import contracts and words
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.repository.words
 
 format: $(VENV)/.developer ## put the code into shape
 	$(BIN)/ruff format .
