@@ -6,7 +6,7 @@ one that is complete and still what its node needs is used here, as the KEP has 
 minutes to attach.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dradriver.control.extended import (
@@ -23,9 +23,24 @@ from dradriver.control.extended import (
 from dradriver.control.pools.class_devices import devices_of
 from dradriver.control.scheduler.cycle import Cycle, NoNode, everywhere
 from dradriver.model.core.workload import Node
-from dradriver.model.resource.claim import ResourceClaim
+from dradriver.model.resource.claim import (
+    ClaimSpec,
+    DeviceRequest,
+    DeviceRequests,
+    ExactDeviceRequest,
+    ResourceClaim,
+)
 
-__all__ = ["asked", "filling", "find_claim", "matter", "served", "to_allocate"]
+__all__ = [
+    "asked",
+    "class_claims",
+    "filling",
+    "find_claim",
+    "matter",
+    "plugin_nodes",
+    "served",
+    "to_allocate",
+]
 
 _STALE: Final = "cannot schedule extended resource claim"
 """kube-scheduler's words for a special claim of an earlier attempt."""
@@ -74,6 +89,34 @@ def to_allocate(cycle: Cycle, node: Node) -> Sequence[ResourceClaim]:
     """The special claim, where the pod has one on the node that is still to be allocated."""
     special = cycle.special.get(node.metadata.name)
     return [special.claim] if special is not None and special.claim.allocation is None else []
+
+
+def class_claims(cycle: Cycle) -> Iterator[ResourceClaim]:
+    """For each resource of the pod that a class serves a claim for one device of the class.
+
+    There is none where the special claim of an earlier attempt says which devices the pod has.
+    """
+    for name in _class_backed(cycle):
+        device_class = cycle.snapshot.classes_by_resource.by_name[name]
+        exactly = ExactDeviceRequest(
+            device_class_name=device_class.metadata.name, allocation_mode="ExactCount", count=1
+        )
+        yield ResourceClaim(spec=ClaimSpec(DeviceRequests(requests=[DeviceRequest("device", exactly)])))
+
+
+def plugin_nodes(cycle: Cycle) -> Iterator[str]:
+    """The nodes with a device plugin that has enough left of a resource that a class serves too."""
+    names, taken = _class_backed(cycle), cycle.snapshot.taken
+    for node in cycle.snapshot.nodes if names else ():
+        here = taken.get(node.metadata.name, {})
+        if any(cycle.amounts[name] <= allocatable(node, name) - here.get(name, 0) for name in names):
+            yield node.metadata.name
+
+
+def _class_backed(cycle: Cycle) -> Sequence[str]:
+    """The resources of the pod that devices may serve, unless an earlier attempt's claim has them already."""
+    classes = cycle.snapshot.classes_by_resource.by_name
+    return [name for name in cycle.amounts if name in classes] if cycle.left is None else []
 
 
 def matter(cycle: Cycle) -> bool:

@@ -26,7 +26,10 @@ class Cycle:
         amounts: how much of each extended resource the pod asks for.
         left: the special claim of an earlier attempt, if it is complete; one of `claims` too.
         special: by node the special claim that the pod would have there.
-        ready: by node the devices that match its claims and are ready at once, once somebody has asked.
+        ready: by node the devices that match its claims and are ready at once, a mapping for each kind of
+            claim; None until they are asked for.
+        served_by_plugins: the nodes whose device plugins serve what devices serve elsewhere; None until they
+            are asked for.
         times: how long the plugins worked.
     """
 
@@ -40,7 +43,8 @@ class Cycle:
     amounts: Mapping[str, int] = field(default_factory=dict)
     left: ResourceClaim | None = None
     special: dict[str, Special] = field(default_factory=dict)
-    ready: Mapping[str, Sequence[DeviceId]] | None = None
+    ready: Sequence[Mapping[str, Sequence[DeviceId]]] | None = None
+    served_by_plugins: frozenset[str] | None = None
     times: FilterTimes = field(default_factory=FilterTimes)
 
     @property

@@ -15,22 +15,21 @@ until it is written.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final, TypeAlias
 
 from dradriver.allocator import AllocationNode, Refusal, allocate
-from dradriver.allocator.request.matching import WantedDevices
 from dradriver.control.claims.pod_claims import NotCreatedYet, Unusable, claims_of, reserved_for, used_names
 from dradriver.control.extended import discard_step, scheduling_steps
 from dradriver.control.queueing.attempt_times import FilterTimes
 from dradriver.control.runtime.actions import DeleteClaim, Release, RemoveFinalizer
-from dradriver.control.scheduler import node_filters, pod_anti_affinity
-from dradriver.control.scheduler.binding_conditions import Readiness, readiness, requires
+from dradriver.control.scheduler import node_filters, pod_anti_affinity, ready_nodes
+from dradriver.control.scheduler.binding_conditions import Readiness, readiness
 from dradriver.control.scheduler.cycle import Cycle, NoNode, everywhere
 from dradriver.control.scheduler.snapshot import UNDECIDED, Plan, Snapshot, Unschedulable
 from dradriver.model.core.workload import Node, Pod
-from dradriver.model.resource.claim import MAX_RESERVED_FOR, DeviceId
+from dradriver.model.resource.claim import MAX_RESERVED_FOR
 
 __all__ = ["Cycle", "schedule"]
 
@@ -127,33 +126,14 @@ def _enough(cycle: Cycle, last: Node) -> bool:
         return True
     if has_alternatives(cycle) or scheduling_steps.matter(cycle):
         return False
-    return ready_at_once(cycle, last) or not (cycle.snapshot.ready.selectors or ready_near(cycle))
+    return ready_nodes.ready_at_once(cycle, last) or not ready_nodes.may_exist(cycle)
 
 
 def _may_be_better(cycle: Cycle, node: Node, compared: int) -> bool:
     """Whether a node is worth a look when others suit: with the same devices as they it is not."""
     if has_alternatives(cycle):
         return True
-    return compared < _COMPARED and (scheduling_steps.matter(cycle) or has_ready(cycle, node))
-
-
-def has_ready(cycle: Cycle, node: Node) -> bool:
-    """Whether the node reaches a free device that is ready at once and that others may not reach."""
-    if cycle.snapshot.ready.may_reach(node):
-        return True
-    in_use = cycle.snapshot.in_use
-    near = ready_near(cycle).get(node.metadata.name, ())
-    return any(device.device not in in_use.of_pool((device.driver, device.pool)) for device in near)
-
-
-def ready_near(cycle: Cycle) -> Mapping[str, Sequence[DeviceId]]:
-    """The devices of single nodes that are ready at once and match the pod's claims, by node."""
-    if cycle.ready is None:
-        snapshot, wanted = cycle.snapshot, cycle.to_allocate
-        cycle.ready = {}
-        if wanted and snapshot.ready.local:
-            cycle.ready = snapshot.ready.of_use(WantedDevices(wanted, snapshot.classes, snapshot.features))
-    return cycle.ready
+    return compared < _COMPARED and (scheduling_steps.matter(cycle) or ready_nodes.may_be(cycle, node))
 
 
 def gates(cycle: Cycle) -> None:
@@ -286,11 +266,6 @@ def preferred(cycle: Cycle, node: Node) -> int:
     return total
 
 
-def ready_at_once(cycle: Cycle, node: Node) -> bool:
-    """Devices without binding conditions are preferred to those that take their time (KEP-5007, Goals)."""
-    return not any(map(requires, cycle.allocations.get(node.metadata.name, {}).values()))
-
-
 _ALTERNATIVES: Final = 8
 """The longest list of alternatives (`FirstAvailableDeviceRequestMaxSize`)."""
 
@@ -330,7 +305,7 @@ PLUGINS: Final[tuple[tuple[str, Callable[[Cycle], bool], tuple[_Filter, ...]], .
 They are measured."""
 SCORE: Final[tuple[Callable[[Cycle, Node], int], ...]] = (
     preferred,
-    ready_at_once,
+    ready_nodes.ready_at_once,
     scheduling_steps.filling,
 )
 """The earlier of them count more."""
