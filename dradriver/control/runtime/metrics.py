@@ -107,8 +107,8 @@ class Metrics:
         """An attempt to bind a pod with claims ended.
 
         Args:
-            claims: its claims.
-            status: success, failure, timeout or error.
+            claims: its claims; none where nobody looks at their conditions.
+            status: success, failure, timeout or error; error also where the pod was deleted meanwhile.
             seconds: the duration of PreBind.
             waited: how long binding conditions were waited for; None where it did not come to that.
         """

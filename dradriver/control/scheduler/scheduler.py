@@ -221,13 +221,15 @@ class Scheduler(Looping[str]):
     def _forget(self, key: str) -> None:
         self._waiting.discard(key)
         self._waits.forget(key)
-        self._failed.pop(key, None)
+        failure = self._failed.pop(key, None)
         self._doubts.forget(key)
         self._unreleased.pop(key, None)
         plan = self._plans.pop(key, None)
         pod = self._caches.pods.items.get(key)
         if plan is not None and is_bound(plan, pod):
             self._bound(key, plan)
+        elif plan is not None and failure is None:
+            self._timed_prebind(key, plan, "error")  # the pod was deleted, or somebody else bound it
         self._times.pop(key, None)
         if plan is not None and (pod is None or not pod.spec.node_name):
             self._wake()  # what the plan held is free
@@ -314,7 +316,9 @@ class Scheduler(Looping[str]):
         self._metrics.ran_plugin("DynamicResources", "PreBind", through, seconds)
         if waited is None and status != "error":
             waited = 0.0  # there was nothing to wait for
-        self._metrics.bound(self._claims_of(plan), status, seconds, waited)
+        # With the gate off, nobody looks at conditions that an earlier allocation has.
+        claims = self._claims_of(plan) if self._settings.features.binding_conditions else []
+        self._metrics.bound(claims, status, seconds, waited)
 
     def _pending(self) -> Mapping[str, int]:
         queue = self._loop.queue

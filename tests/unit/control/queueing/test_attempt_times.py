@@ -5,13 +5,14 @@ import asyncio
 import pytest
 from prometheus_client.exposition import generate_latest
 
+from dradriver.allocator import Features
 from dradriver.cluster.apiserver import Fault
 from dradriver.control.controllers import Controllers
 from dradriver.control.queueing.attempts import Tries
 from dradriver.control.runtime.actions import Action, Allocate, Bind
 from dradriver.control.runtime.executor import Executor
 from dradriver.control.scheduler import scheduler
-from dradriver.kube import CLAIMS, CLASSES, NODES, SLICES, PatchKind
+from dradriver.kube import CLAIMS, CLASSES, NODES, PODS, SLICES, PatchKind
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.testing import builders
 from tests.unit.control.conftest import Lab
@@ -78,14 +79,15 @@ async def tell(lab: Lab, kind: str) -> None:
 
 SLOW = "slow.example.com"
 LABELS = {"profile": "default-scheduler"}
+ALLOCATIONS = "scheduler_dra_bindingconditions_allocations_total"
 PREBIND = "scheduler_dra_bindingconditions_prebind_duration_seconds"
 WAITED = "scheduler_dra_bindingconditions_wait_duration_seconds"
 POINT = "scheduler_framework_extension_point_duration_seconds"
 PLUGIN = "scheduler_plugin_execution_duration_seconds"
 
 
-async def run_a_pod_that_waits(lab: Lab, clock: Clock, controllers: Controllers, outcome: str) -> None:
-    """Its device gets ready, or fails, after a while."""
+async def let_a_pod_wait(lab: Lab, clock: Clock, controllers: Controllers) -> None:
+    """Its device is not ready for a while."""
     await lab.client.create(CLASSES, builders.device_class(SLOW), into=dict)
     await lab.client.create(SLICES, builders.slice_(slow_device(), driver=SLOW), into=dict)
     await lab.client.create(CLAIMS, builders.claim(builders.device_request(SLOW)), "default", into=dict)
@@ -95,6 +97,11 @@ async def run_a_pod_that_waits(lab: Lab, clock: Clock, controllers: Controllers,
         while "default/pod-1" not in controllers._scheduler._waits:
             await asyncio.sleep(0.01)
     clock.now += WAIT
+
+
+async def run_a_pod_that_waits(lab: Lab, clock: Clock, controllers: Controllers, outcome: str) -> None:
+    """Its device gets ready, or fails, after a while."""
+    await let_a_pod_wait(lab, clock, controllers)
     await tell(lab, outcome)
 
 
@@ -124,6 +131,50 @@ async def test_prebind_that_fails_is_timed_until_the_failure(lab: Lab, clock: Cl
         assert seconds(controllers, POINT, **LABELS, extension_point="PreBind", status="Error") == (
             ALLOCATE + WAIT
         )
+
+
+async def test_a_pod_that_is_deleted_while_it_waits_is_an_error(lab: Lab, clock: Clock) -> None:
+    async with Controllers(lab.client) as controllers:
+        await let_a_pod_wait(lab, clock, controllers)
+        await lab.client.delete(PODS, "pod-1", "default")
+        ended = {**LABELS, "status": "error"}
+        await until_observed(controllers, PREBIND, **ended, requires_bindingconditions="true")
+        assert seconds(controllers, PREBIND, **ended, requires_bindingconditions="true") == ALLOCATE + WAIT
+        assert seconds(controllers, WAITED, **ended, driver=SLOW) == WAIT
+        read = controllers.metrics.registry.get_sample_value
+        assert read(ALLOCATIONS, {**ended, "driver": SLOW}) == 1
+        assert seconds(controllers, POINT, **LABELS, extension_point="PreBind", status="Error") == (
+            ALLOCATE + WAIT
+        )
+
+
+async def test_a_pod_whose_attempt_has_failed_and_that_is_deleted_counts_once(lab: Lab, clock: Clock) -> None:
+    async with Controllers(lab.client, setback=(60, 60)) as controllers:
+        await run_a_pod_that_waits(lab, clock, controllers, FAILED)
+        failed = {**LABELS, "status": "failure", "requires_bindingconditions": "true"}
+        await until_observed(controllers, PREBIND, **failed)
+        await lab.client.delete(PODS, "pod-1", "default")
+        await lab.until(lambda pods, _: not pods and not lab.held())
+        counted = [
+            sample.value
+            for metric in controllers.metrics.registry.collect()
+            for sample in metric.samples
+            if sample.name == ALLOCATIONS
+        ]
+    assert counted == [1]
+
+
+async def test_with_the_gate_off_no_conditions_are_counted(lab: Lab, clock: Clock) -> None:
+    """A claim was allocated while the gate was on."""
+    async with Controllers(lab.client) as controllers:
+        await let_a_pod_wait(lab, clock, controllers)
+    async with Controllers(lab.client, features=Features(binding_conditions=False)) as controllers:
+        await lab.until_bound(1)
+        done = {**LABELS, "status": "success"}
+        await until_observed(controllers, PREBIND, **done, requires_bindingconditions="false")
+    exposed = generate_latest(controllers.metrics.registry).decode()
+    assert ALLOCATIONS + "{" not in exposed
+    assert WAITED + "_sum" not in exposed
 
 
 async def test_devices_without_conditions_are_not_waited_for(lab: Lab, clock: Clock) -> None:
