@@ -105,7 +105,7 @@ def _add(world: World, document: Document) -> None:
         case "Pod":
             _put(world.pods, _in_namespace(_value(Pod, document)), document)
         case "Node":
-            _put(world.nodes, _value(Node, document), document, namespaced=False)
+            _put(world.nodes, _with_allocatable(_value(Node, document)), document, namespaced=False)
         case "Event":
             world.events.append(_value(PodEvent, document))
         case _:
@@ -124,6 +124,17 @@ def _put(kept: dict[str, Named], value: Named, document: Document, *, namespaced
     if key in kept:
         raise InvalidObjectError(document.place, [Problem("metadata.name", f"{key} is there twice")])
     kept[key] = value
+
+
+def _with_allocatable(node: Node) -> Node:
+    """The node as the API server completes it: without `allocatable` it can allocate its whole capacity.
+
+    Source: `SetDefaults_NodeStatus` of Kubernetes 1.37.
+    """
+    status = node.status
+    if status.allocatable or not status.capacity:
+        return node
+    return replace(node, status=replace(status, allocatable=status.capacity))
 
 
 def _in_namespace(value: Namespaced) -> Namespaced:

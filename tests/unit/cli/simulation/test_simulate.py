@@ -214,6 +214,23 @@ def test_extended_resources_are_served_by_device_plugins_and_by_devices(dradrive
     assert f"node-2: Insufficient {RESOURCE}" in found["unschedulable"]["d"]
 
 
+@pytest.mark.parametrize("command", ["simulate", "explain"])
+def test_what_a_node_can_allocate_is_its_capacity_unless_it_says_otherwise(
+    dradriver: Command, command: str
+) -> None:
+    """The API server copies it there too (`SetDefaults_NodeStatus`)."""
+    amounts = {RESOURCE: "1"}
+    raw = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-2"}}
+    words = ("simulate",) if command == "simulate" else ("explain", "pod", "a")
+    for status, fits in (
+        ({"capacity": amounts}, True),
+        ({"capacity": amounts, "allocatable": amounts}, True),
+        ({"capacity": amounts, "allocatable": {RESOURCE: "0"}}, False),
+    ):
+        found = dradriver(*words, "-f", "-", stdin=listed({**raw, "status": status}, asking("a")))
+        assert (f"Insufficient {RESOURCE}" not in found.output) is fits, found.output
+
+
 def test_nodes_that_answer_alike_are_told_together(dradriver: Command) -> None:
     nodes = [node(f"node-{number}") for number in range(1, 10)]
     slices = [slice_(device("gpu-0"), node_name=each.metadata.name) for each in nodes]
