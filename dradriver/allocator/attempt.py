@@ -15,7 +15,7 @@ from dradriver.allocator.search.search import Pick, Search
 from dradriver.allocator.search.state import SearchState
 from dradriver.allocator.supply.node_supply import Supply
 from dradriver.allocator.supply.nodes import AllocationNode
-from dradriver.allocator.supply.order import Order, Preference
+from dradriver.allocator.supply.order import WAITS, Order, Preference
 from dradriver.allocator.supply.recorded_groups import declared_groups
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.model.resource.deviceclass import DeviceClass
@@ -82,9 +82,13 @@ class ChosenDevices:
 
     @property
     def rating(self) -> Preference:
-        """What is against it, and how much the node has left; nothing when the order prefers no device."""
+        """What is against it, and how much the node has left.
+
+        Where the order prefers no device it is `WAITS`, or nothing.
+        """
         if not self.preferences:
-            return ()
+            devices = (self.supply.devices[position].device for _, position in self.picks)
+            return WAITS if any(device.binding_conditions for device in devices) else ()
         against = map(sum, zip(*(self.preferences[position] for _, position in self.picks), strict=True))
         return *against, sum(map(self.supply.can_be_had, range(len(self.supply.devices))))
 

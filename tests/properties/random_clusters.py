@@ -202,7 +202,7 @@ def by_brute_force(cluster: Cluster, pod: list[ResourceClaim]) -> Placement | st
             continue
         if best is None or (found.rating, name) < best:
             best = found.rating, name
-        if cluster.order.prefers is None:
+        if cluster.order.prefers is None and not found.rating:
             break
     if best is None:
         return "undecided" if "undecided" in kinds else "node"

@@ -14,8 +14,9 @@ found is in use once the caller holds it (`hold`, or `put_claim` when the watch 
 What could not be written is undone by `put_claim` of the claims as they are.
 
 The answer is that of `allocate()` on every node in turn: under `ordered` the first node by name on which the
-claims fit, under `packed` the best one, of equal ones the first by name (`Order.prefers`). Claims that are
-allocated already are no part of the question; where they can be used belongs in `may_run_on`.
+claims fit without binding conditions, or else with them; under `packed` the best one, of equal ones the first
+by name (`Order.prefers`). Claims that are allocated already are no part of the question; where they can be used
+belongs in `may_run_on`.
 
 Law of this package: it never decides anything that `allocate()` would decide otherwise. It only avoids asking
 twice. Why that is exact:

@@ -26,7 +26,7 @@ from dradriver.allocator.search.state import SearchState
 from dradriver.allocator.supply.devices_in_use import PoolUse
 from dradriver.allocator.supply.node_supply import Supply
 from dradriver.allocator.supply.nodes import AllocationNode
-from dradriver.allocator.supply.order import Order, Preference
+from dradriver.allocator.supply.order import WAITS, Order, Preference
 from dradriver.model.resource.claim import MAX_RESULTS
 
 __all__ = ["plain_verdict", "view_of"]
@@ -79,7 +79,7 @@ def plain_verdict(asks: Sequence[PlainSubrequest], pools: Sequence[NodePool], or
         free = [mask & pool.free for mask, pool in zip(ask.candidates, pools, strict=True)]
         if order.prefers is None:
             found = _first(free, ask.count)
-            rating: Preference = ()
+            rating: Preference = WAITS if any(ask.late[pool] >> n & 1 for pool, n in found) else ()
         elif ask.count == 1:
             found, rating = _cheapest(free, ask, pools)
         else:

@@ -167,10 +167,10 @@ class ClaimShape:
         """The top of the heap, for as long as there is one; whoever does not take it sees it again."""
         heap = self._heap
         while heap:
-            _, name, _, alike = heap[0]
+            rating, name, _, alike = heap[0]
             if not alike.nodes or (verdict := self.verdict(alike)) is REFUSED or verdict is UNDECIDED:
                 heappop(heap)
-            elif alike.first != name:
+            elif alike.first != name or _rating(verdict) != rating:
                 heappop(heap)
                 self._push(alike)
             else:
@@ -194,10 +194,12 @@ class ClaimShape:
         self._seen = classes.epoch, len(classes.journal)
 
     def _push(self, alike: NodeClass) -> None:
-        rating: Preference = ()
-        if self._rates:
-            verdict = self.verdict(alike)
-            if verdict is REFUSED or verdict is UNDECIDED:
-                return
-            rating = verdict.rating if isinstance(verdict, ShapeFits) else ()
-        heappush(self._heap, (rating, alike.first, alike.number, alike))
+        # Under an order that prefers no device a class needs no verdict before it leads the heap.
+        verdict = self.verdict(alike) if self._rates else self._verdicts.get(alike.number)
+        if verdict is REFUSED or verdict is UNDECIDED:
+            return
+        heappush(self._heap, (_rating(verdict), alike.first, alike.number, alike))
+
+
+def _rating(verdict: Verdict | None) -> Preference:
+    return verdict.rating if isinstance(verdict, ShapeFits) else ()

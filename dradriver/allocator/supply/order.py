@@ -16,10 +16,13 @@ from typing import Final, TypeAlias
 from dradriver.allocator.search.packing import LONE, WHOLE, Cost, costs, share_of
 from dradriver.allocator.supply.node_supply import Supply
 
-__all__ = ["ORDERED", "ORDERS", "PACKED", "Order", "Preference"]
+__all__ = ["ORDERED", "ORDERS", "PACKED", "WAITS", "Order", "Preference"]
 
 Preference: TypeAlias = tuple[int, ...]
 """How much is against a device: the least of several is preferred, of equal ones the first."""
+
+WAITS: Final[Preference] = (1,)
+"""The rating of a node that serves a pod with binding conditions, under an order that prefers no device."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,8 @@ class Order:
         name: as it is chosen on the command line.
         prefers: per device, in Kubernetes' order, what is against it; None keeps that order. Where there is
             something against devices the best node is the one with the least against what it gives, and of
-            equal ones the one with the fewest devices left; else it is the first by name.
+            equal ones the one with the fewest devices left. Else it is the first by name: of the nodes that
+            serve the pod without binding conditions, or of all if there is none (KEP-5007, Goals).
         admin_consumes: whether admin access needs counters and compatibility groups, and takes them from the
             other requests of the pod, as in Kubernetes 1.37. Else it gets any device, whoever uses the
             counters: an allocation for admin access holds nothing (KEP-5018).

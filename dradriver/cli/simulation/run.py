@@ -12,6 +12,7 @@ from dradriver.allocator.placement import NoNodeFits, Placement
 from dradriver.cli.attempt import ExtendedResources, Filters, Settings, named_nodes, placer_of
 from dradriver.cli.world import Need, World
 from dradriver.control.claims.pod_claims import consumer_of
+from dradriver.control.scheduler.binding_conditions import requires
 from dradriver.model.core.workload import Pod
 from dradriver.model.resource.claim import ResourceClaim
 
@@ -104,7 +105,7 @@ class Simulation:
                 refusals.append(refused)
         if not found:
             raise _NowhereError(refusals)
-        return min(found, key=lambda each: each[0].node)
+        return min(found, key=lambda each: (_waits(each[0]), each[0].node))
 
     def _try(self, need: Need, claims: Sequence[ResourceClaim], names: Collection[str] | None) -> Placement:
         """Places the claims on one of these nodes; None means all."""
@@ -137,6 +138,10 @@ class Simulation:
             yield f"{named_nodes(names)}: {words}"
         if more := sum(len(names) for _, names in groups[_TOLD:]):
             yield f"{more} more node(s), for other reasons: `dradriver explain` has all"
+
+
+def _waits(placement: Placement) -> bool:
+    return any(map(requires, placement.allocations.values()))
 
 
 def _reserved(claim: ResourceClaim, pod: Pod) -> ResourceClaim:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dradriver.allocator import AllocationNode, Refusal
+from dradriver.allocator import ORDERED, PACKED, AllocationNode, Order, Refusal
 from dradriver.allocator.placement import NoNodeFits, Placer
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.model.resource.slices import ResourceSlice
@@ -101,3 +101,33 @@ def test_giving_up_on_a_node_is_not_a_no() -> None:
     with pytest.raises(NoNodeFits) as caught:
         placer.place([claim(request("one"), request("other"))])
     assert caught.value.kind == "undecided"
+
+
+SLOW = {"bindingConditions": ["attached"], "bindingFailureConditions": ["failed"]}
+
+
+def with_slow_devices(order: Order, *slow: str, quick: str) -> Placer:
+    """A placer of nodes whose devices have to be attached, and of one whose device is ready at once."""
+    placer = Placer(order=order)
+    placer.put_class(CLASSES["gpu"])
+    for name in (*slow, quick):
+        placer.put_node(AllocationNode(name))
+        device = {"name": "x", **({} if name == quick else SLOW)}
+        placer.put_slice(slice_(f"slice-{name}", device, pool=name, nodeName=name))
+    return placer
+
+
+@pytest.mark.parametrize("order", [ORDERED, PACKED], ids=lambda order: order.name)
+@pytest.mark.parametrize("wish", [{}, {"allocationMode": "All"}], ids=["plain", "searched"])
+def test_a_node_whose_devices_are_ready_at_once_comes_first(order: Order, wish: dict[str, str]) -> None:
+    placer = with_slow_devices(order, "a", "b", quick="c")
+    wanted = [claim(request(**wish), name=name) for name in ("one", "two", "three")]
+    assert [place(placer, each)[0] for each in wanted] == ["c", "a", "b"]
+
+
+def test_of_the_nodes_where_the_pod_may_run_those_that_are_ready_at_once_come_first() -> None:
+    placer = with_slow_devices(ORDERED, "a", "b", quick="c")
+    wanted = [claim(request())]
+    assert placer.place(wanted, may_run_on=lambda node: node.name != "a").node == "c"
+    assert placer.place(wanted, may_run_on=lambda node: node.name != "c").node == "a"
+    assert placer.place(wanted).node == "c"

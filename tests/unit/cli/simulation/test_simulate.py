@@ -214,6 +214,22 @@ def test_extended_resources_are_served_by_device_plugins_and_by_devices(dradrive
     assert f"node-2: Insufficient {RESOURCE}" in found["unschedulable"]["d"]
 
 
+@pytest.mark.parametrize("order", ["ordered", "packed"])
+@pytest.mark.parametrize("plugin", [True, False])
+def test_a_node_that_serves_a_pod_at_once_comes_before_those_where_devices_are_attached(
+    dradriver: Command, order: str, *, plugin: bool
+) -> None:
+    slow = Device("slow", binding_conditions=["attached"], binding_failure_conditions=["failed"])
+    nodes, slices = [node("node-1"), node("node-2")], [slice_(slow, node_name="node-1")]
+    if plugin:
+        nodes[1] = replace(nodes[1], status=NodeStatus(allocatable={RESOURCE: Quantity("1")}))
+    else:
+        slices.append(slice_(device("quick"), node_name="node-2"))
+    objects = (*nodes, *slices, SERVING, asking("a"), asking("b"))
+    found = simulated(dradriver, *objects, words=["--order", order])
+    assert {name: each["node"] for name, each in found["placements"].items()} == {"a": "node-2", "b": "node-1"}
+
+
 @pytest.mark.parametrize("command", ["simulate", "explain"])
 def test_what_a_node_can_allocate_is_its_capacity_unless_it_says_otherwise(
     dradriver: Command, command: str
