@@ -108,8 +108,9 @@ def plugin_nodes(cycle: Cycle) -> Iterator[str]:
     """The nodes with a device plugin that has enough left of a resource that a class serves too."""
     names, taken = _class_backed(cycle), cycle.snapshot.taken
     for node in cycle.snapshot.nodes if names else ():
-        here = taken.get(node.metadata.name, {})
-        if any(cycle.amounts[name] <= allocatable(node, name) - here.get(name, 0) for name in names):
+        offered = [name for name in names if name in node.status.allocatable]
+        here = taken.get(node.metadata.name, {}) if offered else {}
+        if any(cycle.amounts[name] <= allocatable(node, name) - here.get(name, 0) for name in offered):
             yield node.metadata.name
 
 
