@@ -137,17 +137,8 @@ async def test_many_calls_may_lose_their_client_without_a_word_in_the_log(
         await eventually(lambda: served.cancelled == 40)
         served.gate.set()
         await eventually(lambda: not served.calls)
-    assert caplog.text == ""
+    assert [record for record in caplog.records if record.name.startswith(("dradriver", "grpc"))] == []
 
 
 async def test_a_server_that_never_listened_may_be_stopped(tmp_path: Path) -> None:
     await SocketServer(tmp_path / "socket", {}).stop(0)
-
-
-@pytest.mark.parametrize("name", ["a b", "100%", "a%20b", "a#b", "a?b", "ä", "..."])
-async def test_a_path_may_have_characters_that_mean_something_in_a_uri(tmp_path: Path, name: str) -> None:
-    server = SocketServer(tmp_path / name, {})
-    await server.start()
-    assert [path.name for path in tmp_path.iterdir()] == [name]
-    await server.stop(0)
-    assert not list(tmp_path.iterdir())
