@@ -164,8 +164,8 @@ class SocketServer:
             server.add_insecure_port(f"unix:{quote(str(self.path))}")  # grpcio parses it as a URI
         except RuntimeError as error:
             raise UsageError(f"{self.path}: can't listen: {error}") from error
-        await server.start()
         self._server = server
+        await server.start()
 
     async def stop(self, grace: float) -> None:
         """Takes no new calls, lets those in flight end, and removes the socket.
