@@ -40,9 +40,5 @@ def test_nothing_heavy_is_loaded_by(statement: str) -> None:
     assert (loaded(statement) - base) & HEAVY == set()
 
 
-def test_a_drivers_process_does_not_load_grpcio() -> None:
-    assert "grpc" not in loaded("import dradriver.runner.serve, dradriver.node.plugin")
-
-
 def test_the_command_line_loads_neither_grpc_nor_the_embedded_cluster() -> None:
     assert {"grpc", "cryptography", "kubernetes"} & loaded("import dradriver.cli") == set()
