@@ -1,11 +1,12 @@
-"""What became of each pool."""
+"""What is decided about each pool, and where it stands."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
+from dradriver.model.resource.pool import Pool
 from dradriver.publish.features.dropped_fields import DroppedField
 
-__all__ = ["NodeRef", "PoolState", "PoolStatus", "Writes"]
+__all__ = ["NodeRef", "PoolDecision", "PoolState", "PoolStatus", "Writes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,27 @@ class Writes:
     creates: int = 0
     updates: int = 0
     deletes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PoolDecision:
+    """What one try decides about a pool.
+
+    Attributes:
+        state: where the pool stands once the try is done.
+        pool: what is published of it.
+        message: why it is not simply published.
+        dropped: the fields that the wanted pool uses and the server drops.
+        held_by: claims that it waits for.
+        again: seconds after which to try again, None if only a change makes that necessary.
+    """
+
+    state: PoolState
+    pool: Pool | None = None
+    message: str = ""
+    dropped: frozenset[DroppedField] = frozenset()
+    held_by: tuple[str, ...] = ()
+    again: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
