@@ -30,9 +30,9 @@ from dradriver.node.config import DRIVER_DIR, PluginConfig
 from dradriver.node.config_maps import read_config_map
 from dradriver.node.devices.discovery import Discovery
 from dradriver.node.devices.inventory import Inventory
-from dradriver.node.devices.publish_election import FILE_NAME as TURNS_FILE
-from dradriver.node.devices.publish_election import Turns
-from dradriver.node.devices.publishing import PublisherMaker, Publishing, publisher_of, recorder_of
+from dradriver.node.devices.publish_election import FILE_NAME as ELECTION_FILE
+from dradriver.node.devices.publish_election import PublishElection
+from dradriver.node.devices.publishing import PublisherMaker, publish_in_turn, publisher_of, recorder_of
 from dradriver.node.devices.shared_pools import look_up_pools
 from dradriver.node.driver_calls import DriverCalls
 from dradriver.node.errors import RegistrationError, StateError
@@ -274,7 +274,7 @@ class Plugin:
         self._state = State(self._data_dir / FILE_NAME, boot_id, self._set_aside)
         await self._state.open()
         self._locks = ClaimLocks(self._data_dir / _LOCK_FILE)
-        self._turns = Turns(self._data_dir / TURNS_FILE)
+        self._turns = PublishElection(self._data_dir / ELECTION_FILE)
         self._files = ClaimFiles(
             CdiDirectory(config.cdi_dir, CdiNames(driver.name)),
             MetadataDirectory(self._data_dir / _METADATA_DIR, driver.name),
@@ -324,7 +324,7 @@ class Plugin:
 
     def _start_background(self) -> None:
         config = self.config
-        news = PoolNews(self._data_dir, self.metrics, self._readiness, self.announcements)
+        self._pool_news = PoolNews(self._data_dir, self.metrics, self._readiness, self.announcements)
         discovery = Discovery(
             self._calls,
             config.node_name,
@@ -333,7 +333,7 @@ class Plugin:
             self.metrics,
             config.rediscover_delay,
         )
-        self._publishing = Publishing(self._make_publisher, discovery.fallback, news)
+        self._publisher = self._make_publisher(discovery.fallback, self._pool_news)
         self._driver._on_rediscover = discovery.rediscover  # noqa: SLF001 - the SDK's end of rediscover()
         start = self._background.start
         start("discover", discovery.run())
@@ -357,7 +357,7 @@ class Plugin:
         raise DriverError(f"driver {self._driver.name} wants to be started again: {reason}")
 
     def _want(self, pools: Sequence[Pool]) -> None:
-        self._publishing.want(pools)
+        self._publisher.want(pools)
         self._readiness.want([pool.name for pool in pools])
 
     def _registered(self, accepted: bool) -> None:  # noqa: FBT001 - a callback
@@ -397,7 +397,7 @@ class Plugin:
 
     async def _turn(self) -> None:
         """What only one of several instances does, until it is cancelled."""
-        await self._publishing.turn()
+        await publish_in_turn(self._publisher, self._pool_news)
 
     async def _write_statuses(self) -> None:
         try:
