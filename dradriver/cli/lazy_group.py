@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
@@ -29,8 +29,8 @@ class LazyGroup(click.Group):
         settings: those of `click.Group`.
     """
 
-    def __init__(self, *, places: Mapping[str, CommandPlace], **settings: object) -> None:
-        super().__init__(**settings)  # type: ignore[arg-type] - click's own settings
+    def __init__(self, *, places: Mapping[str, CommandPlace], **settings: Any) -> None:  # noqa: ANN401 - click's
+        super().__init__(**settings)
         self._places = places
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
