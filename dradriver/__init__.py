@@ -6,46 +6,50 @@
 
     dra.run(LedDriver)
 
-These names are the public API; everything else may move. Importing this module loads no gRPC, no HTTP client
-and no command line.
+These names are the public API; everything else may move. A name is imported when it is first asked for, so that
+`dradriver --version` loads none of them; none of them loads gRPC, an HTTP client or the command line.
 """
 
-from dradriver.driver import (
-    AllocatedDevice,
-    AllocationGone,
-    AttachError,
-    Attachment,
-    BindingClaim,
-    BindingDriver,
-    Claim,
-    Config,
-    DeviceHealth,
-    DeviceMetadata,
-    Driver,
-    Health,
-    Inventory,
-    NodeBindingDriver,
-    PoolDriver,
-    PreparedDevice,
-)
-from dradriver.errors import DraError, DriverError, InvalidObjectError, UsageError
-from dradriver.model.cdi import ContainerEdits, DeviceNode, Hook, Mount
-from dradriver.model.core.meta import Condition
-from dradriver.model.core.node_selector import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from dradriver.model.quantity import Quantity
-from dradriver.model.resource.claim import NetworkData
-from dradriver.model.resource.counters import CounterConsumption, CounterSet
-from dradriver.model.resource.device import (
-    Capacity,
-    CapacityRequestPolicy,
-    CapacityRequestPolicyRange,
-    Device,
-    Taint,
-    Version,
-)
-from dradriver.model.resource.pool import Pool
-from dradriver.runner.entry import run
-from dradriver.sysfs import numa_attribute, numa_node_of_cpu, pci_attributes
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from dradriver.driver import (
+        AllocatedDevice,
+        AllocationGone,
+        AttachError,
+        Attachment,
+        BindingClaim,
+        BindingDriver,
+        Claim,
+        Config,
+        DeviceHealth,
+        DeviceMetadata,
+        Driver,
+        Health,
+        Inventory,
+        NodeBindingDriver,
+        PoolDriver,
+        PreparedDevice,
+    )
+    from dradriver.errors import DraError, DriverError, InvalidObjectError, UsageError
+    from dradriver.model.cdi import ContainerEdits, DeviceNode, Hook, Mount
+    from dradriver.model.core.meta import Condition
+    from dradriver.model.core.node_selector import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+    from dradriver.model.quantity import Quantity
+    from dradriver.model.resource.claim import NetworkData
+    from dradriver.model.resource.counters import CounterConsumption, CounterSet
+    from dradriver.model.resource.device import (
+        Capacity,
+        CapacityRequestPolicy,
+        CapacityRequestPolicyRange,
+        Device,
+        Taint,
+        Version,
+    )
+    from dradriver.model.resource.pool import Pool
+    from dradriver.runner.entry import run
+    from dradriver.sysfs import numa_attribute, numa_node_of_cpu, pci_attributes
 
 __all__ = [
     "AllocatedDevice",
@@ -92,3 +96,82 @@ __all__ = [
     "pci_attributes",
     "run",
 ]
+
+_HOMES: Final = {
+    name: module
+    for module, names in {
+        "dradriver.driver": (
+            "AllocatedDevice",
+            "AllocationGone",
+            "AttachError",
+            "Attachment",
+            "BindingClaim",
+            "BindingDriver",
+            "Claim",
+            "Config",
+            "DeviceHealth",
+            "DeviceMetadata",
+            "Driver",
+            "Health",
+            "Inventory",
+            "NodeBindingDriver",
+            "PoolDriver",
+            "PreparedDevice",
+        ),
+        "dradriver.errors": (
+            "DraError",
+            "DriverError",
+            "InvalidObjectError",
+            "UsageError",
+        ),
+        "dradriver.model.cdi": (
+            "ContainerEdits",
+            "DeviceNode",
+            "Hook",
+            "Mount",
+        ),
+        "dradriver.model.core.meta": ("Condition",),
+        "dradriver.model.core.node_selector": (
+            "NodeSelector",
+            "NodeSelectorRequirement",
+            "NodeSelectorTerm",
+        ),
+        "dradriver.model.quantity": ("Quantity",),
+        "dradriver.model.resource.claim": ("NetworkData",),
+        "dradriver.model.resource.counters": (
+            "CounterConsumption",
+            "CounterSet",
+        ),
+        "dradriver.model.resource.device": (
+            "Capacity",
+            "CapacityRequestPolicy",
+            "CapacityRequestPolicyRange",
+            "Device",
+            "Taint",
+            "Version",
+        ),
+        "dradriver.model.resource.pool": ("Pool",),
+        "dradriver.runner.entry": ("run",),
+        "dradriver.sysfs": (
+            "numa_attribute",
+            "numa_node_of_cpu",
+            "pci_attributes",
+        ),
+    }.items()
+    for name in names
+}
+"""The module of each public name; the same as the imports above, which only type checkers follow."""
+
+
+def __getattr__(name: str) -> object:
+    """Imports a public name; called once for each, when it is first asked for."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """The public names, also those that are not imported yet."""
+    return sorted({*globals(), *__all__})

@@ -26,10 +26,16 @@ def _process_options(command: F) -> F:
     return command
 
 
-@click.command(
-    short_help="Run a driver beside the kubelet of this node, or a pool driver.",
-    epilog=f"Installed drivers: {', '.join(driver_names()) or 'none'}.",
-)
+class _RunCommand(click.Command):
+    """Lists the installed drivers below its help, and looks them up for that only."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the names of the installed drivers."""
+        self.epilog = f"Installed drivers: {', '.join(driver_names()) or 'none'}."
+        super().format_epilog(ctx, formatter)
+
+
+@click.command(cls=_RunCommand, short_help="Run a driver beside the kubelet of this node, or a pool driver.")
 @click.argument("name")
 @_process_options
 @click.pass_context

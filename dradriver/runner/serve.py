@@ -12,8 +12,6 @@ from dradriver.model.core.lease import LeaseTiming
 from dradriver.node import Plugin, PluginConfig
 from dradriver.node.reporting.log_context import log_fields
 from dradriver.publish import OwnerRef
-from dradriver.runner.binding import BindingProcess
-from dradriver.runner.binding_node import BindingPlugin
 from dradriver.runner.endpoints import Endpoints
 from dradriver.runner.leading import LeadingProcess, new_identity
 from dradriver.runner.logs import carry
@@ -64,11 +62,15 @@ def _process(driver: Driver | PoolDriver, client: Client, settings: Settings) ->
         leader = Leader(client, driver.name, namespace, new_identity(), timing)
         guarded = client.guarded(leader.check)
         if isinstance(driver, BindingDriver):
+            from dradriver.runner.binding import BindingProcess  # noqa: PLC0415 - few drivers bind
+
             return LeadingProcess(BindingProcess(driver, guarded, owner, leader.check), leader)
         return LeadingProcess(PoolProcess(driver, guarded, owner, leader.check), leader)
     _log.info("driver %s starts on node %s", driver.name, settings.node_name)
     config = _plugin_config(settings)
     if isinstance(driver, NodeBindingDriver):
+        from dradriver.runner.binding_node import BindingPlugin  # noqa: PLC0415 - see above
+
         return BindingPlugin(driver, client, config)
     return Plugin(driver, client, config)
 

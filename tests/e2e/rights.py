@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from dradriver.kube.connection import find_connection
-from dradriver.kube.transport import Request, Transport
+from dradriver.kube.request import Request
+from dradriver.kube.transport import Transport
 from tests.conformance.apiserver_suite import Api
 from tests.e2e.helm import Helm
 

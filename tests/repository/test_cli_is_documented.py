@@ -18,8 +18,11 @@ SECTIONS = {
 
 def commands(command: click.Command = main, name: str = "dradriver") -> Iterator[tuple[str, click.Command]]:
     if isinstance(command, click.Group):
-        for sub in command.commands.values():
-            yield from commands(sub, f"{name} {sub.name}")
+        context = click.Context(command)
+        for each in command.list_commands(context):
+            sub = command.get_command(context, each)
+            assert sub is not None
+            yield from commands(sub, f"{name} {each}")
     else:
         yield name, command
 

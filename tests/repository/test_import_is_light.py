@@ -1,9 +1,13 @@
 """`import dradriver` and the pytest plugin load nothing heavy: drivers and test runs start at once."""
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+import dradriver
 
 HEAVY = {
     "aiohttp",
@@ -40,5 +44,38 @@ def test_nothing_heavy_is_loaded_by(statement: str) -> None:
     assert (loaded(statement) - base) & HEAVY == set()
 
 
-def test_the_command_line_loads_neither_grpc_nor_the_embedded_cluster() -> None:
-    assert {"grpc", "cryptography", "kubernetes"} & loaded("import dradriver.cli") == set()
+def test_the_command_line_alone_loads_click_and_nothing_else_that_takes_time() -> None:
+    """So `dradriver --version` and `--help` answer at once."""
+    called = (
+        "from click.testing import CliRunner; from dradriver.cli import main; CliRunner().invoke(main, [{}])"
+    )
+    for arguments in ("'--version'", "'--help'", ""):
+        assert (HEAVY | {"msgspec", "uvloop"}) & loaded(called.format(arguments)) == {"click"}
+
+
+def test_no_command_is_imported_before_it_is_called() -> None:
+    code = "import sys, dradriver.cli; print(*(each for each in sys.modules if each.startswith('dradriver.')))"
+    outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert set(outcome.stdout.split()) == {
+        "dradriver.cli",
+        "dradriver.cli.lazy_group",
+        "dradriver.cli.main",
+        "dradriver.cli.terminal",
+        "dradriver.cli.terminal.errors",
+        "dradriver.errors",
+        "dradriver.version",
+    }
+
+
+def test_a_public_name_is_imported_from_where_type_checkers_see_it() -> None:
+    tree = ast.parse(Path(dradriver.__file__).read_text())
+    [block] = [each for each in tree.body if isinstance(each, ast.If)]
+    seen = {
+        alias.name: each.module
+        for each in block.body
+        if isinstance(each, ast.ImportFrom)
+        for alias in each.names
+    }
+    assert seen == dradriver._HOMES
+    assert sorted(seen) == sorted(dradriver.__all__)
+    assert set(dradriver.__all__) <= set(dir(dradriver))

@@ -5,22 +5,33 @@ devices, which are no objects of their own, are documents of the kinds `PoolList
 `dradriver/v1`, whose fields are the columns of the table; so is `PartitionList`, of which there is a drawing.
 """
 
+from collections.abc import Mapping
+from typing import Final
+
 import click
 
-from dradriver.cli.get.claims import claims
-from dradriver.cli.get.devices import devices
-from dradriver.cli.get.partitions import partitions
-from dradriver.cli.get.pods import pods
-from dradriver.cli.get.pools import pools
-from dradriver.cli.get.slices import slices
+from dradriver.cli.lazy_group import CommandPlace, LazyGroup
 
 __all__ = ["get"]
 
+_COMMANDS: Final[Mapping[str, CommandPlace]] = {
+    "claims": CommandPlace(
+        "dradriver.cli.get.claims:claims", "Show ResourceClaims: state, devices, why one is pending."
+    ),
+    "devices": CommandPlace(
+        "dradriver.cli.get.devices:devices", "Show devices: where they are, who holds them, taints."
+    ),
+    "partitions": CommandPlace(
+        "dradriver.cli.get.partitions:partitions", "Draw which partitions of devices are taken, by whom."
+    ),
+    "pods": CommandPlace(
+        "dradriver.cli.get.pods:pods", "Show pods: status, node, claims, why one is not ready."
+    ),
+    "pools": CommandPlace("dradriver.cli.get.pools:pools", "Show pools: slices, allocated devices, problems."),
+    "slices": CommandPlace("dradriver.cli.get.slices:slices", "Show ResourceSlices."),
+}
 
-@click.group()
+
+@click.group(cls=LazyGroup, places=_COMMANDS)
 def get() -> None:
     """Show pools, slices, devices, partitions, claims or pods."""
-
-
-for _command in (pools, slices, devices, partitions, claims, pods):
-    get.add_command(_command)

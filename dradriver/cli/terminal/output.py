@@ -5,13 +5,14 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
-import yaml
-from rich.console import Console
 
 from dradriver.cli.terminal.layout import table_lines, wrapped
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 __all__ = [
     "age",
@@ -59,13 +60,17 @@ def terminal_width() -> int:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else _PIPE_WIDTH
 
 
-def console() -> Console:
+def console() -> "Console":
     """What is answered, on stdout. Into a pipe nothing is wrapped or cut."""
+    from rich.console import Console  # noqa: PLC0415 - few commands draw
+
     return Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, soft_wrap=not sys.stdout.isatty())
 
 
-def progress_console() -> Console:
+def progress_console() -> "Console":
     """Progress and remarks, on stderr."""
+    from rich.console import Console  # noqa: PLC0415 - see above
+
     return Console(stderr=True)
 
 
@@ -94,6 +99,8 @@ def document(value: object, form: str) -> None:
     if form == "json":
         click.echo(json.dumps(value, indent=2, ensure_ascii=False))
     else:
+        import yaml  # noqa: PLC0415 - most answers are tables
+
         click.echo(yaml.safe_dump(value, sort_keys=False, allow_unicode=True).rstrip("\n"))
 
 

@@ -23,6 +23,7 @@ from dradriver.node.errors import ClaimError, DeviceInUseError, InProgressError,
 from dradriver.node.state.claim_states import ClaimState
 from dradriver.node.state.records import PreparedClaimRecord
 from dradriver.publish.status import PoolState, PoolStatus, Writes
+from dradriver.version import VERSION
 
 __all__ = ["Metrics", "reason_of"]
 
@@ -60,17 +61,15 @@ def reason_of(error: Exception) -> str:
 
 
 class _Build(Collector):
-    """Which version runs; asked for late, because looking it up takes longer than everything else here."""
+    """The versions of dradriver and Python that run."""
 
     def __init__(self, driver: str) -> None:
         self._driver = driver
 
     def collect(self) -> Iterator[Metric]:
-        from importlib.metadata import version  # noqa: PLC0415
-
         labels = ["driver", "version", "python_version"]
         build = GaugeMetricFamily("dradriver_build_info", "1, with the versions that run.", labels=labels)
-        build.add_metric([self._driver, version("dradriver"), platform.python_version()], 1)
+        build.add_metric([self._driver, VERSION, platform.python_version()], 1)
         yield build
 
 

@@ -12,21 +12,38 @@ from dradriver.cli.main import main as root
 from dradriver.cli.terminal.errors import INTERRUPTED, ErrorGroup
 
 
+def commands_of(group: click.Group) -> dict[str, click.Command]:
+    context = click.Context(group)
+    found = {name: group.get_command(context, name) for name in group.list_commands(context)}
+    return {name: command for name, command in found.items() if command is not None}
+
+
 def groups() -> list[click.Group]:
     assert isinstance(root, click.Group)
-    return [root, *(each for each in root.commands.values() if isinstance(each, click.Group))]
+    return [root, *(each for each in commands_of(root).values() if isinstance(each, click.Group))]
 
 
 @pytest.mark.parametrize("group", groups(), ids=lambda group: group.name)
-def test_no_summary_is_cut_off_on_80_columns(group: click.Group) -> None:
+def test_no_summary_is_cut_off_or_wrapped_on_80_columns(group: click.Group) -> None:
     """Of which click leaves two free; its test runner does not."""
-    told = group.get_help(click.Context(group, terminal_width=78))
-    assert "..." not in told.partition("Commands:")[2]
+    told = group.get_help(click.Context(group, terminal_width=78)).partition("Commands:")[2]
+    assert "..." not in told
+    assert len(told.split("\n")[1:]) == len(commands_of(group))
 
 
-def test_every_command_has_a_summary() -> None:
-    assert isinstance(root, click.Group)
-    assert all(command.get_short_help_str() for command in root.commands.values())
+@pytest.mark.parametrize("group", groups(), ids=lambda group: group.name)
+def test_every_command_has_a_summary_and_the_help_of_its_group_shows_it(group: click.Group) -> None:
+    told = group.get_help(click.Context(group, terminal_width=200)).partition("Commands:")[2]
+    shown = dict(line.strip().split(maxsplit=1) for line in told.splitlines() if line)
+    assert shown == {name: command.get_short_help_str(200) for name, command in commands_of(group).items()}
+    assert all(shown.values())
+
+
+@pytest.mark.parametrize("group", groups(), ids=lambda group: group.name)
+def test_a_command_that_does_not_exist_is_named(group: click.Group) -> None:
+    result = CliRunner().invoke(group, ["nothing-of-the-kind"])
+    assert result.exit_code == 2
+    assert "No such command 'nothing-of-the-kind'" in result.stderr
 
 
 def test_an_interrupted_command_says_one_calm_word() -> None:

@@ -2,14 +2,24 @@
 
 import asyncio
 import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from dradriver.kube import PODS, Client, Unavailable
-from tests.unit.kube.scripted import Answer, ScriptedServer
+from tests.unit.kube.scripted import Answer, ScriptedServer, kubeconfig
 
 POD = "/api/v1/namespaces/n/pods/p"
 NOBODY = "127.0.0.2"
+
+
+@pytest.fixture
+async def client(server: ScriptedServer, tmp_path: Path) -> AsyncIterator[Client]:
+    """Knows the server by a name."""
+    url = server.url.replace("127.0.0.1", "kubernetes.example.com")
+    async with await Client.connect(kubeconfig(tmp_path, url), timeout=5) as connected:
+        yield connected
 
 
 def resolves_to(monkeypatch: pytest.MonkeyPatch, *hosts: str) -> None:

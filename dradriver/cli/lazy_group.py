@@ -1,0 +1,54 @@
+"""Groups whose commands are imported when they are called: a help text or a version loads none of them."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import click
+
+__all__ = ["CommandPlace", "LazyGroup"]
+
+
+class CommandPlace(NamedTuple):
+    """A command that is not imported yet.
+
+    Attributes:
+        home: the module and the name of the command in it, as `module:name`.
+        summary: the command's own short help.
+    """
+
+    home: str
+    summary: str
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands from a table and imports the one that is called.
+
+    Args:
+        places: the commands by name.
+        settings: those of `click.Group`.
+    """
+
+    def __init__(self, *, places: Mapping[str, CommandPlace], **settings: Any) -> None:  # noqa: ANN401 - click's
+        super().__init__(**settings)
+        self._places = places
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """The names in the order of the alphabet; imports nothing."""
+        return sorted(self._places)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """The command of this name, imported now; None if there is none."""
+        place = self._places.get(cmd_name)
+        if place is None:
+            return None
+        module, _, attribute = place.home.partition(":")
+        command = getattr(import_module(module), attribute)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{place.home} is no command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes names and summaries from the table; imports nothing."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self._places[name].summary) for name in self.list_commands(ctx)])

@@ -1,0 +1,50 @@
+"""One HTTP request to the API server, and the longest answers that are read."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+__all__ = ["LONGEST_LIST", "LONGEST_OBJECT", "Request", "TooLongError"]
+
+LONGEST_OBJECT: Final = 2**24
+"""Bytes of an answer, and of a line of a watch. etcd takes 1.5 MiB, which in JSON is a few times as much."""
+LONGEST_LIST: Final = 2**28
+"""Bytes of a page of a list, and of a container's log."""
+
+
+class TooLongError(OSError):
+    """The peer sends more than the reader accepts.
+
+    Args:
+        what: the part that is too long.
+        most: the limit in bytes.
+    """
+
+    def __init__(self, what: str, most: int) -> None:
+        super().__init__(f"{what} is longer than {most / 2**20:g} MiB")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One HTTP request.
+
+    Attributes:
+        method: GET, POST, PUT, PATCH, DELETE.
+        path: the URL path, already quoted.
+        query: the query's fields; empty values are left out.
+        body: the JSON text.
+        content_type: the body's type.
+        repeatable: whether it may be sent again although it may have arrived.
+        longest: the longest answer that is read, in bytes.
+    """
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    content_type: str = "application/json"
+    repeatable: bool = False
+    longest: int = LONGEST_OBJECT
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
