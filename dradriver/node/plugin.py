@@ -44,7 +44,7 @@ from dradriver.node.kubelet.health_service import HealthMonitor, health_methods
 from dradriver.node.kubelet.in_flight import Traffic
 from dradriver.node.kubelet.probe_service import Probe
 from dradriver.node.kubelet.registration import HEALTH_VERSIONS, PLUGIN_VERSIONS, Registration
-from dradriver.node.kubelet.servers import SocketServer
+from dradriver.node.kubelet.server import Method, SocketServer
 from dradriver.node.kubelet.sockets import Sockets
 from dradriver.node.reporting.claim_outcomes import Outcomes
 from dradriver.node.reporting.events import Announcements
@@ -58,7 +58,6 @@ from dradriver.node.state.locks import ClaimLocks
 from dradriver.node.state.records import PreparedClaimRecord
 from dradriver.node.state.rows import Rows
 from dradriver.node.state.store import State
-from dradriver.rpc import Method
 
 __all__ = ["Plugin"]
 

@@ -24,6 +24,11 @@ __all__ = ["FAILED", "OK", "USAGE", "end_threads", "launch", "run"]
 OK, FAILED, USAGE = 0, 1, 2
 """Exit codes: stopped as asked, failed, and used wrongly."""
 _THREAD_SECONDS: Final = 0.5
+_NO_FORK_HANDLERS: Final = ("GRPC_ENABLE_FORK_SUPPORT", "0")
+"""A driver may start programs. grpcio's fork handlers would write to stderr and could abort the child.
+
+Nothing needs these handlers, because no child calls gRPC.
+"""
 
 _log = logging.getLogger("dradriver.runner")
 
@@ -83,6 +88,7 @@ def _launch(driver: type[Driver | PoolDriver], given: Mapping[str, str | None], 
         _refuse_misplaced(driver, given)
         instance = _instantiate(driver, settings)
         gc.disable()  # nothing of what is imported becomes garbage, and looking for some takes a tenth of it
+        os.environ.setdefault(*_NO_FORK_HANDLERS)
         # Heavy (gRPC, metrics), so only now.
         import uvloop  # noqa: PLC0415
 

@@ -2,7 +2,8 @@
 
 Law of this package: generated code, never edited, and these aliases. Whoever speaks to a kubelet (or plays
 one) imports from here, so that the long paths of the generated modules stand in one place. The stubs load
-grpcio; they stand in `dradriver.wire.stubs`, and whoever serves a kubelet needs none.
+grpcio; they are in `dradriver.wire.stubs`. The plugin needs no stubs: it serves the methods that the
+descriptors name.
 """
 
 from dradriver.wire.kubelet.dra.v1 import api_pb2 as dra_v1

@@ -66,7 +66,6 @@ PROGRAMS: Final[Mapping[str, Source]] = {
     "ptp": Source("cni", "github.com/containernetworking/plugins/plugins/main/ptp"),
     "host-local": Source("cni", "github.com/containernetworking/plugins/plugins/ipam/host-local"),
     "helm": Source("helm", "helm.sh/helm/v4/cmd/helm"),
-    "h2spec": Source("h2spec", "github.com/summerwind/h2spec/cmd/h2spec"),
     "nvidia-ctk": Source("nvidia-ctk", "github.com/NVIDIA/nvidia-container-toolkit/cmd/nvidia-ctk", cgo=True),
 }
 """What can be built: one row a program."""

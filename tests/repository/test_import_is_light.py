@@ -44,10 +44,6 @@ def test_nothing_heavy_is_loaded_by(statement: str) -> None:
     assert (loaded(statement) - base) & HEAVY == set()
 
 
-def test_a_drivers_process_does_not_load_grpcio() -> None:
-    assert "grpc" not in loaded("import dradriver.runner.serve, dradriver.node.plugin")
-
-
 def test_the_command_line_alone_loads_click_and_nothing_else_that_takes_time() -> None:
     """So `dradriver --version` and `--help` answer at once."""
     called = (

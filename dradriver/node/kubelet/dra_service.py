@@ -12,6 +12,8 @@ from functools import partial
 from types import ModuleType
 from typing import Any, Final, TypeVar
 
+import grpc
+
 from dradriver.errors import DraError
 from dradriver.node.claims.lookup import ClaimLookup, Getter
 from dradriver.node.claims.prepare import Preparation
@@ -19,11 +21,11 @@ from dradriver.node.errors import ClaimError, DeviceInUseError, IncompleteStateE
 from dradriver.node.files.cdi import usable_uid
 from dradriver.node.files.claim_files import DeviceAnswer
 from dradriver.node.kubelet.in_flight import Traffic
+from dradriver.node.kubelet.server import CallError, Method, methods_of
 from dradriver.node.reporting.claim_outcomes import Outcomes
 from dradriver.node.reporting.log_context import now_about, now_for
 from dradriver.node.reporting.metrics import Metrics
 from dradriver.node.state.records import ClaimRef
-from dradriver.rpc import Code, Method, RpcError, methods_of
 from dradriver.wire import dra_v1, dra_v1beta1
 
 __all__ = ["ClaimService", "MalformedRequestError", "claim_methods"]
@@ -258,7 +260,7 @@ async def _well_formed(answer: Awaitable[T]) -> T:
     try:
         return await answer
     except MalformedRequestError as error:
-        raise RpcError(Code.INVALID_ARGUMENT, str(error)) from error
+        raise CallError(grpc.StatusCode.INVALID_ARGUMENT, str(error)) from error
 
 
 def claim_methods(service: ClaimService) -> dict[str, Method]:

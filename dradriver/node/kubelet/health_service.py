@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final
 
+import grpc
+
 from dradriver.aio.iteration import opened
 from dradriver.aio.tasks import end
 from dradriver.driver.base import Driver
@@ -19,8 +21,8 @@ from dradriver.driver.code_places import at, defined_at
 from dradriver.driver.health import DeviceHealth, Health
 from dradriver.errors import DraError, DriverError
 from dradriver.node.driver_calls import is_being_cancelled, raised_by, subject_of
+from dradriver.node.kubelet.server import CallError, Method, methods_of
 from dradriver.node.reporting.metrics import Metrics
-from dradriver.rpc import Code, Method, RpcError, methods_of
 from dradriver.wire import health_v1, health_v1alpha1
 
 __all__ = ["HealthMonitor", "Report", "health_methods"]
@@ -237,7 +239,7 @@ class _Servicer:
             devices = [self._device(report) for report in reports]
             yield self._messages.NodeWatchResourcesResponse(devices=devices)
         if not self._monitor.supported:
-            raise RpcError(Code.UNIMPLEMENTED, "the driver reports no health on this machine")
+            raise CallError(grpc.StatusCode.UNIMPLEMENTED, "the driver reports no health on this machine")
 
     def _device(self, report: Report) -> Any:  # noqa: ANN401 - a generated message of two versions
         health = report.health
@@ -253,7 +255,7 @@ class _Servicer:
 
 
 def health_methods(monitor: HealthMonitor, node: str) -> dict[str, Method]:
-    """Both versions, if the driver reports health; else there are none, and the server says UNIMPLEMENTED."""
+    """Both versions if the driver reports health, else none: the server answers UNIMPLEMENTED then."""
     return {
         path: method
         for messages in (health_v1, health_v1alpha1)

@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
+import grpc
 from grpc_health.v1 import health_pb2
 
-from dradriver.rpc import Code, Method, RpcError, methods_of
+from dradriver.node.kubelet.server import CallError, Method, methods_of
 
 __all__ = ["Probe"]
 
@@ -42,7 +43,7 @@ class Probe:
     async def Check(self, request: Any) -> Any:  # noqa: N802, ANN401 - generated messages
         """The status now."""
         if request.service not in _SERVICES:
-            raise RpcError(Code.NOT_FOUND, f"there is no service {request.service!r}")
+            raise CallError(grpc.StatusCode.NOT_FOUND, f"there is no service {request.service!r}")
         return health_pb2.HealthCheckResponse(status=self._status)
 
     async def List(self, request: Any) -> Any:  # noqa: N802, ANN401, ARG002 - generated messages

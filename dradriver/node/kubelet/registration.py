@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from dradriver.node.errors import RegistrationError
-from dradriver.rpc import Method, methods_of
+from dradriver.node.kubelet.server import Method, methods_of
 from dradriver.wire import registration_v1
 
 __all__ = ["HEALTH_VERSIONS", "PLUGIN_VERSIONS", "Registration"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import sys
@@ -58,6 +59,39 @@ async def test_a_signal_ends_it_gracefully_and_what_is_published_stays(
     assert process.returncode == 0, said.decode()
     assert f"{number.name}: stopping" in said.decode()
     assert (await cluster.client().list(SLICES, into=ResourceSlice)).items
+
+
+async def test_a_driver_may_start_programs_and_stderr_has_its_log_only(cluster: EmbeddedCluster) -> None:
+    """By each way to fork: grpcio's threads do not like that."""
+    script = (
+        "import asyncio, os, subprocess\n"
+        "import dradriver as dra\n"
+        "class Programs(dra.Driver):\n"
+        "    name = 'programs.example.com'\n"
+        "    async def discover(self):\n"
+        "        for _ in range(10):\n"
+        "            program = await asyncio.create_subprocess_exec('true')\n"
+        "            assert await program.wait() == 0\n"
+        "            subprocess.run(['true'], check=True)\n"
+        "            subprocess.run(['true'], check=True, preexec_fn=os.getpid)\n"
+        "        return [dra.Device('device-0')]\n"
+        "    def prepare(self, claim): return {}\n"
+        "dra.run(Programs)\n"
+    )
+    node = cluster.node_dir("node-1")
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", script, "--kubeconfig", str(cluster.node_kubeconfig("node-1"))),
+        *("--node-name=node-1", f"--plugins-dir={node}/plugins", f"--registry-dir={node}/plugins_registry"),
+        stderr=PIPE,
+    )
+    try:
+        await published(cluster)
+    finally:
+        process.terminate()
+        _, said = await process.communicate()
+    assert process.returncode == 0
+    lines = said.decode().splitlines()
+    assert [line for line in lines if not re.match(r"\d{4}-\d\d-\d\d .* INFO ", line)] == []
 
 
 async def test_metrics_are_served_on_the_port_that_was_asked_for(cluster: EmbeddedCluster) -> None:

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from tests.unit.rpc.served import Served, serving
+from tests.unit.node.kubelet.served import Served, serving
 
 
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+    loops = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+    return loops if item.path.name.startswith("test_server") else {"asyncio": loops["asyncio"]}
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 from google.protobuf.wrappers_pb2 import BytesValue
 
-from dradriver.rpc import Code, Method, RpcError, Server
+from dradriver.node.kubelet.server import CallError, Method, SocketServer
 
 LIMITS = [
     ("grpc.max_receive_message_length", -1),
@@ -42,16 +42,21 @@ class Served:
     cancelled: int = 0
     told: int = 0
     answers: int = 5
-    server: Server = field(init=False)
+    server: SocketServer = field(init=False)
 
     def __post_init__(self) -> None:
-        self.server = Server(
+        self.server = SocketServer(
+            self.path,
             {
                 f"/test.Echo/{name}": Method(BytesValue, getattr(self, f"_{name.lower()}"), streams)
                 for name, streams in (("Say", False), ("Wait", False), ("Fail", False), ("Cling", False))
             }
-            | {"/test.Echo/Count": Method(BytesValue, self._count, streams=True)}
+            | {"/test.Echo/Count": Method(BytesValue, self._count, streams=True)},
         )
+
+    @property
+    def calls(self) -> set[asyncio.Task[Any]]:
+        return self.server._calls.in_flight
 
     async def _say(self, request: BytesValue) -> BytesValue:
         return request
@@ -84,14 +89,14 @@ class Served:
             raise asyncio.CancelledError
         if request.value == b"defect":
             raise ValueError("a secret")
-        raise RpcError(Code.NOT_FOUND, request.value.decode("utf-8", "surrogatepass"))
+        raise CallError(grpc.StatusCode.NOT_FOUND, request.value.decode("utf-8", "surrogatepass"))
 
     async def _count(self, request: BytesValue) -> AsyncIterator[BytesValue]:
         for number in range(self.answers):
             self.told += 1
             yield BytesValue(value=request.value * number)
         if request.value == b"fail":
-            raise RpcError(Code.INTERNAL, "counted too far")
+            raise CallError(grpc.StatusCode.INTERNAL, "counted too far")
 
     @asynccontextmanager
     async def dial(self) -> AsyncIterator["Client"]:
@@ -121,12 +126,12 @@ class Client:
 @asynccontextmanager
 async def serving(path: Path) -> AsyncIterator[Served]:
     served = Served(path)
-    await served.server.listen(path)
+    await served.server.start()
     try:
         yield served
     finally:
         served.gate.set()
-        await served.server.close()
+        await served.server.stop(5)
 
 
 async def eventually(condition: Callable[[], bool]) -> None:

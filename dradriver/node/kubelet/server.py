@@ -1,0 +1,303 @@
+"""The gRPC server of one Unix socket: grpcio's asyncio server, its limits, and how calls fail and end.
+
+grpcio speaks HTTP/2 and gRPC (`docs/decisions/0001-grpc-on-grpcio.md`). This module adds what grpcio leaves to
+its users: limits, statuses that quote nothing secret, and a stop that cuts no answer.
+
+A process that dies leaves its socket behind. The next start removes it (`make_room`).
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias, cast
+from urllib.parse import quote
+
+import grpc
+from google.protobuf.descriptor import ServiceDescriptor
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
+
+from dradriver.aio.tasks import end
+from dradriver.errors import UsageError
+from dradriver.node.kubelet.sockets import make_room
+
+__all__ = [
+    "MAX_CALLS",
+    "MAX_MESSAGE",
+    "MAX_METADATA",
+    "MAX_STREAMS",
+    "CallError",
+    "Method",
+    "SocketServer",
+    "methods_of",
+]
+
+_log = logging.getLogger(__name__)
+
+Handler: TypeAlias = Callable[[Any], Awaitable[Message]] | Callable[[Any], AsyncIterator[Message]]
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+
+MAX_MESSAGE: Final = 4 * 2**20
+"""Bytes of a request; gRPC's usual limit."""
+MAX_METADATA: Final = 16 * 2**10
+"""Bytes of a request's header fields; a kubelet sends a few hundred."""
+MAX_STREAMS: Final = 256
+"""Calls in flight on one connection; a client queues further calls by itself."""
+MAX_CALLS: Final = 2 * MAX_STREAMS
+"""Calls in flight on all connections, with those that were cancelled and have not ended."""
+_HANDSHAKE_SECONDS: Final = 10.0
+"""A kubelet sends its first bytes within milliseconds."""
+
+_IDENTITY_ONLY: Final = 1
+
+_OPTIONS: Final = {
+    # One client must not occupy the process: it queues what exceeds the limit.
+    "grpc.max_concurrent_streams": MAX_STREAMS,
+    # A request is read into memory as a whole.
+    "grpc.max_receive_message_length": MAX_MESSAGE,
+    # The soft limit and the hard limit are equal, because grpcio rejects at random between them.
+    "grpc.max_metadata_size": MAX_METADATA,
+    "grpc.absolute_max_metadata_size": MAX_METADATA,
+    # A connection that stays silent is closed; grpcio's default is two minutes.
+    "grpc.server_handshake_timeout_ms": int(_HANDSHAKE_SECONDS * 1000),
+    # A few compressed bytes could expand to a large request. No kubelet compresses.
+    "grpc.compression_enabled_algorithms_bitset": _IDENTITY_ONLY,
+}
+"""The channel options that differ from grpcio's defaults, each with its reason.
+
+Keepalive stays off: the kernel reports the end of a peer on a Unix socket. Connections may be idle for any
+time, because a kubelet keeps one open between calls.
+"""
+
+_MAX_TEXT: Final = 2000
+"""Bytes of a status message. It travels as a header field, and clients limit those too."""
+
+_CLOSE_SECONDS: Final = 1.0
+"""Time for clients that do not read, and for handlers that ignore their cancellation."""
+_FAR_AWAY: Final = 86400.0
+"""Seconds; longer than any grace."""
+_CALM_SECONDS: Final = 0.02
+"""Without a new call for so long, all calls that a client has sent are in their handlers."""
+_CALM_TRIES: Final = 50
+
+_STOPPING: Final = (grpc.StatusCode.UNAVAILABLE, "the server is stopping")
+
+
+class CallError(Exception):
+    """A handler ends its call with a status that is not OK.
+
+    Attributes:
+        code: the status.
+        text: the message for the caller.
+    """
+
+    def __init__(self, code: grpc.StatusCode, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+        self.text = text
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One method of a service.
+
+    Attributes:
+        request: the class of its request.
+        handler: takes a request and returns the answer, or yields answers if `streams`; may raise `CallError`.
+        streams: whether the method answers any number of times.
+    """
+
+    request: type[Message]
+    handler: Handler
+    streams: bool
+
+
+def methods_of(service: ServiceDescriptor, servicer: object) -> dict[str, Method]:
+    """Finds the methods of a service in a servicer.
+
+    Args:
+        service: the description in the generated module: `messages.DESCRIPTOR.services_by_name["DRAPlugin"]`.
+        servicer: has a method of each name that takes the request: a coroutine function, or an asynchronous
+            generator function where the service streams its answers.
+
+    Returns:
+        The methods by path (`/package.Service/Method`).
+
+    Raises:
+        AttributeError: the servicer lacks a method.
+    """
+    return {
+        f"/{service.full_name}/{method.name}": Method(
+            GetMessageClass(method.input_type), getattr(servicer, method.name), method.server_streaming
+        )
+        for method in service.methods
+    }
+
+
+class SocketServer:
+    """One gRPC server on a Unix socket: `await start()`, at the end `await stop(grace)`.
+
+    Args:
+        path: the socket.
+        methods: the methods that are served, by path (`methods_of`).
+    """
+
+    def __init__(self, path: Path, methods: Mapping[str, Method]) -> None:
+        self.path = path
+        self._calls = _Calls(methods)
+        self._server: grpc.aio.Server | None = None
+
+    async def start(self) -> None:
+        """Listens; removes a stale socket at the path first.
+
+        Raises:
+            UsageError: the socket can't be made, or another process serves it.
+        """
+        await asyncio.to_thread(make_room, self.path)
+        server = grpc.aio.server(
+            handlers=(self._calls,), options=tuple(_OPTIONS.items()), maximum_concurrent_rpcs=MAX_CALLS
+        )
+        try:
+            server.add_insecure_port(f"unix:{quote(str(self.path))}")  # grpcio parses it as a URI
+        except RuntimeError as error:
+            raise UsageError(f"{self.path}: can't listen: {error}") from error
+        self._server = server
+        await server.start()
+
+    async def stop(self, grace: float) -> None:
+        """Takes no new calls, lets those in flight end, and removes the socket.
+
+        A call that comes now, or is in flight after `grace`, is answered UNAVAILABLE. A handler that ignores
+        its cancellation is left behind.
+
+        grpcio removes the socket when it stops to listen. Nothing else may remove it: the next instance may
+        have made its own at the same path by then.
+
+        Args:
+            grace: seconds that calls in flight get.
+        """
+        if self._server is None:
+            return
+        server, self._server = self._server, None
+        self._calls.stopping = True
+        await self._calls.calm()
+        leaving = asyncio.create_task(server.stop(_FAR_AWAY), name=f"leave {self.path.name}")
+        await end(self._calls.in_flight, grace)
+        closing = asyncio.create_task(server.stop(_CLOSE_SECONDS), name=f"close {self.path.name}")
+        await asyncio.wait({leaving, closing}, timeout=2 * _CLOSE_SECONDS)
+        for task in (leaving, closing):
+            task.cancel()
+        await asyncio.gather(leaving, closing, return_exceptions=True)
+
+
+class _Calls(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic in the stubs only
+    """Finds the handler of each call, and ends the call with a status when the handler fails.
+
+    Attributes:
+        in_flight: the task of each call that has begun; it ends when the answer is on its way.
+        stopping: whether new and cancelled calls are answered UNAVAILABLE.
+    """
+
+    def __init__(self, methods: Mapping[str, Method]) -> None:
+        self.in_flight: set[asyncio.Task[Any]] = set()
+        self.stopping = False
+        self._begun = 0
+        self._handlers = {path: self._handler(path, method) for path, method in methods.items()}
+
+    def service(
+        self, handler_call_details: grpc.HandlerCallDetails
+    ) -> "grpc.RpcMethodHandler[Any, Any] | None":
+        """The handler of a method, by its path; grpcio answers UNIMPLEMENTED without one."""
+        return self._handlers.get(handler_call_details.method)
+
+    async def calm(self) -> None:
+        """Waits until no more calls come, for a second at most.
+
+        grpcio cancels the calls that it has received but not passed on when its server stops. Their callers
+        would see CANCELLED, which does not tell them to try again.
+        """
+        for _ in range(_CALM_TRIES):
+            before = self._begun
+            await asyncio.sleep(_CALM_SECONDS)
+            if self._begun == before:
+                return
+
+    def _handler(self, path: str, method: Method) -> "grpc.RpcMethodHandler[Any, Any]":
+        async def serve_unary(request: bytes, context: Context) -> bytes:
+            try:
+                self._begin()
+                answer = await cast(Awaitable[Message], method.handler(_decode(method, request)))
+                return answer.SerializeToString()
+            except (Exception, asyncio.CancelledError) as error:
+                await self._fail(path, context, error)
+                raise
+
+        async def serve_stream(request: bytes, context: Context) -> None:
+            try:
+                self._begin()
+                async with aclosing(cast(Any, method.handler(_decode(method, request)))) as answers:
+                    async for answer in cast(AsyncIterator[Message], answers):
+                        await _write(context, answer.SerializeToString())
+            except (Exception, asyncio.CancelledError) as error:
+                await self._fail(path, context, error)
+                raise
+
+        # Without serializers grpcio passes bytes: it would quote in the status what a serializer raises.
+        if method.streams:
+            return grpc.unary_stream_rpc_method_handler(serve_stream)
+        return grpc.unary_unary_rpc_method_handler(serve_unary)
+
+    def _begin(self) -> None:
+        self._begun += 1
+        if self.stopping:
+            raise CallError(*_STOPPING)
+        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self.in_flight.add(task)
+        task.add_done_callback(self.in_flight.discard)
+
+    async def _fail(self, path: str, context: Context, error: BaseException) -> None:
+        """Ends a call with the status for an error; returns only if nobody waits for the status."""
+        code, text = _STOPPING
+        if isinstance(error, CallError):
+            code, text = error.code, error.text
+        elif isinstance(error, _CallerLeft):
+            return
+        elif not isinstance(error, asyncio.CancelledError) or not _is_cancelled():
+            name = type(error).__name__
+            _log.error("%s raised %s", path, name, exc_info=error)
+            code, text = grpc.StatusCode.UNKNOWN, f"internal error: {name}; the driver's log says where"
+        elif not self.stopping:
+            return
+        await context.abort(code, _header_text(text))
+
+
+class _CallerLeft(asyncio.CancelledError):
+    """An answer could not be written, because its caller is gone."""
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody cancelled the call; a handler may also raise CancelledError by mistake."""
+    return cast("asyncio.Task[Any]", asyncio.current_task()).cancelling() > 0
+
+
+def _decode(method: Method, request: bytes) -> Message:
+    try:
+        return method.request.FromString(request)
+    except DecodeError as error:
+        text = f"the request is no {method.request.DESCRIPTOR.full_name}"
+        raise CallError(grpc.StatusCode.INTERNAL, text) from error
+
+
+async def _write(context: Context, answer: bytes) -> None:
+    try:
+        await context.write(answer)
+    except grpc.aio.InternalError as error:
+        raise _CallerLeft from error
+
+
+def _header_text(text: str) -> str:
+    """The text without lone surrogates (from file names that are no UTF-8), cut to the limit."""
+    return text.encode(errors="replace")[:_MAX_TEXT].decode(errors="ignore")
