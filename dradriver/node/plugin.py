@@ -22,12 +22,12 @@ from dradriver.model.names import driver_name
 from dradriver.model.resource.pool import Pool
 from dradriver.node.api import Api
 from dradriver.node.claims.claim_status import StatusWriter
-from dradriver.node.claims.crash_points import Observer, Step, unobserved
 from dradriver.node.claims.metadata_updates import MetadataUpdates
 from dradriver.node.claims.prepare import Preparation, Stores
 from dradriver.node.claims.reconcile import Reconciler
 from dradriver.node.config import DRIVER_DIR, PluginConfig
 from dradriver.node.config_maps import read_config_map
+from dradriver.node.crash_points import Observer, Step, unobserved
 from dradriver.node.devices.discovery import Discovery
 from dradriver.node.devices.inventory import Inventory
 from dradriver.node.devices.publish_election import FILE_NAME as TURNS_FILE

@@ -15,7 +15,7 @@ from dradriver.kube import Client
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.model.resource.pool import Pool
 from dradriver.node import Plugin, PluginConfig
-from dradriver.node.claims.crash_points import Observer, Step, unobserved
+from dradriver.node.crash_points import Observer, Step, unobserved
 from dradriver.node.errors import DeviceInUseError
 
 __all__ = ["BindingPlugin"]

@@ -10,10 +10,10 @@ from dradriver.driver.code_places import defined_at
 from dradriver.driver.source import Discovered
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.model.resource.pool import Pool
-from dradriver.node.claims.crash_points import Observer, Step
 from dradriver.node.claims.metadata_updates import MetadataUpdates
 from dradriver.node.claims.prepare import Preparation, Stores
 from dradriver.node.config import DRIVER_DIR
+from dradriver.node.crash_points import Observer, Step
 from dradriver.node.devices.inventory import Inventory, as_pools
 from dradriver.node.driver_calls import DriverCalls, subject_of
 from dradriver.node.files.cdi import CdiDirectory, CdiNames

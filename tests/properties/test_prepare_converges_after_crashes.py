@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dradriver.errors import DraError
 from dradriver.model.resource.claim import ResourceClaim
-from dradriver.node.claims.crash_points import Step
+from dradriver.node.crash_points import Step
 from dradriver.node.state.claim_states import ClaimState
 from tests.unit.node.world import Process, World, allocated, ref
 

@@ -8,10 +8,10 @@ import msgspec
 
 from dradriver.model.resource.counters import CounterSet
 from dradriver.model.resource.device import Capacity, Device
-from dradriver.node.claims.conflicts import CounterSets, refusals, unknowns
-from dradriver.node.claims.device_holds import Holder
+from dradriver.node.claims.conflicts import refusals, unknowns
 from dradriver.node.devices.inventory import Inventory
 from dradriver.node.errors import ClaimError, DeviceInUseError
+from dradriver.node.state.device_holds import CounterSets, Holder
 from dradriver.node.state.recorded_offers import Offer
 from dradriver.node.state.records import ClaimRecord, RecordedDevice, encode_record
 from dradriver.node.state.rows import Rows

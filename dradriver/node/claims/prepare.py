@@ -35,10 +35,10 @@ from dradriver.driver.code_places import defined_at
 from dradriver.errors import DraError, InvalidObjectError
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.node.claims.acceptance import Acceptance
-from dradriver.node.claims.crash_points import Observer, Step, unobserved
 from dradriver.node.claims.driver_results import recorded_answers
 from dradriver.node.claims.lookup import decoded, recorded
 from dradriver.node.claims.operations import Operations, Progress
+from dradriver.node.crash_points import Observer, Step, unobserved
 from dradriver.node.devices.inventory import Inventory
 from dradriver.node.devices.shared_pools import LookUpPools, nowhere
 from dradriver.node.driver_calls import DriverCalls

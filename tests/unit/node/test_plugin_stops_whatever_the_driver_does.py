@@ -11,7 +11,7 @@ import pytest
 from dradriver.aio import tasks
 from dradriver.driver import Claim
 from dradriver.errors import UsageError
-from dradriver.node.claims.crash_points import Step
+from dradriver.node.crash_points import Step
 from dradriver.node.errors import StateError
 from dradriver.node.files import atomic
 from dradriver.node.state.locks import ClaimLocks

@@ -31,9 +31,9 @@ from dradriver.model.resource.claim import (
 from dradriver.model.resource.device import Device
 from dradriver.model.resource.pool import Pool
 from dradriver.model.resource.slices import ResourceSlice
-from dradriver.node.claims.crash_points import Observer, unobserved
 from dradriver.node.claims.prepare import Preparation, Stores
 from dradriver.node.claims.reconcile import Reconciler
+from dradriver.node.crash_points import Observer, unobserved
 from dradriver.node.devices.inventory import Inventory
 from dradriver.node.devices.shared_pools import look_up_pools
 from dradriver.node.driver_calls import DriverCalls

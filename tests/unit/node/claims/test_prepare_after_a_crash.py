@@ -8,7 +8,7 @@ import pytest
 
 from dradriver import ContainerEdits, PreparedDevice
 from dradriver.model.resource.claim import ResourceClaim
-from dradriver.node.claims.crash_points import Step
+from dradriver.node.crash_points import Step
 from dradriver.node.state.claim_states import ClaimState
 from tests.unit.node.world import LampDriver, Process, World, allocated, ref
 
