@@ -22,8 +22,10 @@ from dradriver.model.names import driver_name
 from dradriver.model.resource.pool import Pool
 from dradriver.node.api import Api
 from dradriver.node.claims.claim_status import StatusWriter
+from dradriver.node.claims.context import ClaimContext, Stores
+from dradriver.node.claims.lookup import NodeClaims
 from dradriver.node.claims.metadata_updates import MetadataUpdates
-from dradriver.node.claims.prepare import Preparation, Stores
+from dradriver.node.claims.rebuild import Rebuilder
 from dradriver.node.claims.reconcile import Reconciler
 from dradriver.node.config import DRIVER_DIR, PluginConfig
 from dradriver.node.config_maps import read_config_map
@@ -46,6 +48,7 @@ from dradriver.node.kubelet.probe_service import Probe
 from dradriver.node.kubelet.registration import HEALTH_VERSIONS, PLUGIN_VERSIONS, Registration
 from dradriver.node.kubelet.servers import SocketServer
 from dradriver.node.kubelet.sockets import Sockets
+from dradriver.node.reporting.background_failures import BackgroundFailures
 from dradriver.node.reporting.claim_outcomes import Outcomes
 from dradriver.node.reporting.events import Announcements
 from dradriver.node.reporting.instance_file import InstanceFile, remove_left_instances
@@ -224,17 +227,17 @@ class Plugin:
         self._probe.stopping()
         self._health.close()
         await self._service_server.stop(max(0.0, until - clock()))
-        await self.preparation.drain(max(0.0, until - clock()))
+        await self.claims.drain(max(0.0, until - clock()))
         await self._background.stop()
         await self._instance_file.remove()
         self._turns.close()
-        await self.preparation.drain(0)  # what the background began meanwhile
+        await self.claims.drain(0)  # what the background began meanwhile
         self._driver._on_rediscover = None  # noqa: SLF001 - the loop may be gone when it asks again
         self._driver._on_restart = None  # noqa: SLF001
         self._driver._on_update_metadata = None  # noqa: SLF001
         self._driver._on_read_config_map = None  # noqa: SLF001
         await self._shut_down(max(_SHUTDOWN_SECONDS, until - clock()))
-        self.preparation.close()
+        self.claims.close()
         self._calls.close()
         await self._state.close()
         self._locks.close()
@@ -285,11 +288,11 @@ class Plugin:
             self._client, driver.name, self.metrics, config.node_name, self._status_refused
         )
         stores = Stores(self._state, self._files, self._locks)
-        self.preparation = Preparation(
-            self._calls,
-            config.node_name,
-            self._inventory,
-            stores,
+        self.claims = ClaimContext(
+            calls=self._calls,
+            node=config.node_name,
+            inventory=self._inventory,
+            stores=stores,
             deadline=config.prepare_deadline,
             observe=self._observed,
             on_prepared=self._status.want,
@@ -298,22 +301,18 @@ class Plugin:
         driver._on_read_config_map = partial(read_config_map, self._client)  # noqa: SLF001 - the SDK's end of it
         updates = MetadataUpdates(driver.name, stores, self._status.want)
         driver._on_update_metadata = updates.update  # noqa: SLF001 - the SDK's end of update_metadata()
-        self._reconciler = Reconciler(
-            self._client,
-            self._calls,
-            config.node_name,
-            self._state,
-            self._files,
-            self.preparation,
-            self.metrics,
-            lambda told: self.announcements.of_node("StateLostClaims", told),
+        failures = BackgroundFailures(self.metrics)
+        known = NodeClaims(self._client, self._calls, config.node_name, failures)
+        rebuilder = Rebuilder(
+            self.claims, known, failures, lambda told: self.announcements.of_node("StateLostClaims", told)
         )
+        self._reconciler = Reconciler(self.claims, known, rebuilder, failures)
         self.metrics.show_recorded(self.prepared)
 
     def _services(self) -> dict[str, Method]:
         claims = ClaimService(
             self._client,
-            self.preparation,
+            self.claims,
             self.metrics,
             Outcomes(self.announcements),
             self.config.prepare_deadline,

@@ -15,6 +15,7 @@ from dradriver.kube import Client
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.model.resource.pool import Pool
 from dradriver.node import Plugin, PluginConfig
+from dradriver.node.claims.prepare import check_free
 from dradriver.node.crash_points import Observer, Step, unobserved
 from dradriver.node.errors import DeviceInUseError
 
@@ -68,7 +69,7 @@ class BindingPlugin(Plugin):
         that is prepared ends with the kubelet's word, because its container may run.
         """
         try:
-            await self.preparation.check_free(claim)
+            await check_free(self.claims, claim)
         except DeviceInUseError:
             self._reconciler.nudge(prepared=False)
             raise

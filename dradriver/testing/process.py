@@ -10,8 +10,10 @@ from dradriver.driver.code_places import defined_at
 from dradriver.driver.source import Discovered
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.model.resource.pool import Pool
+from dradriver.node.claims.context import ClaimContext, Stores
 from dradriver.node.claims.metadata_updates import MetadataUpdates
-from dradriver.node.claims.prepare import Preparation, Stores
+from dradriver.node.claims.prepare import prepare
+from dradriver.node.claims.unprepare import unprepare
 from dradriver.node.config import DRIVER_DIR
 from dradriver.node.crash_points import Observer, Step
 from dradriver.node.devices.inventory import Inventory, as_pools
@@ -69,7 +71,9 @@ class NodeProcess:
         self._locks = ClaimLocks(paths.data / "claims.lock")
         files = ClaimFiles(self._cdi, MetadataDirectory(paths.data / "metadata", driver.name), observe)
         stores = Stores(self._state, files, self._locks)
-        self._preparation = Preparation(self._calls, node, self._inventory, stores, observe=observe)
+        self._claims = ClaimContext(
+            calls=self._calls, node=node, inventory=self._inventory, stores=stores, observe=observe
+        )
         # The SDK's end of update_metadata(), as in the plugin.
         driver._on_update_metadata = MetadataUpdates(driver.name, stores).update  # noqa: SLF001
 
@@ -84,7 +88,7 @@ class NodeProcess:
         await process._state.open()
         # The test has no API server from which a lost state could be rebuilt.
         await process._state.write(Rows.set_complete)
-        process._preparation.complete.set()
+        process._claims.state_complete.set()
         await process.discover()
         return process
 
@@ -98,11 +102,11 @@ class NodeProcess:
 
     async def prepare(self, claim: ResourceClaim) -> list[DeviceAnswer]:
         """As the kubelet asks for it."""
-        return await self._preparation.prepare(claim)
+        return await prepare(self._claims, claim)
 
     async def unprepare(self, ref: ClaimRef) -> None:
         """As the kubelet asks for it."""
-        await self._preparation.unprepare(ref)
+        await unprepare(self._claims, ref)
 
     async def records(self) -> list[PreparedClaimRecord]:
         """Every claim that the state file knows."""
@@ -113,8 +117,8 @@ class NodeProcess:
 
         Everything durable has been written before.
         """
-        await self._preparation.drain(0)
-        self._preparation.close()
+        await self._claims.drain(0)
+        self._claims.close()
         await self._state.close()
         self._locks.close()
         self._calls.close()

@@ -19,8 +19,8 @@ from dradriver.driver.claim import AllocatedDevice
 from dradriver.driver.prepared import DeviceMetadata, PreparedDevice
 from dradriver.errors import DriverError
 from dradriver.model.names import base_request
+from dradriver.node.claims.context import Stores
 from dradriver.node.claims.driver_results import recorded_answer
-from dradriver.node.claims.prepare import Stores
 from dradriver.node.errors import ClaimError, InProgressError
 from dradriver.node.files.metadata import metadata_files
 from dradriver.node.state.claim_states import ClaimState

@@ -124,6 +124,11 @@ class ClaimRecord(Value, frozen=True, kw_only=True):
         return ClaimRef(self.uid, self.namespace, self.name)
 
     @property
+    def pools(self) -> list[str]:
+        """The pools of the devices, sorted, each once."""
+        return sorted({device.pool for device in self.devices})
+
+    @property
     def allocation(self) -> list[RecordedDevice]:
         """The devices without what they consumed when they were recorded: equal while the allocation is."""
         return [msgspec.structs.replace(device, consumes=[], consumes_unknown=False) for device in self.devices]

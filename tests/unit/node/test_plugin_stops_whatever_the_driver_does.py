@@ -150,9 +150,9 @@ async def test_the_lock_is_kept_while_files_are_being_written(tmp_path: Path) ->
 
     claim = allocated("claim", "lamp-0")
     async with world.running(observe=observe) as process:
-        preparing = asyncio.create_task(process.preparation.prepare(claim))
+        preparing = asyncio.create_task(process.prepare(claim))
         await asyncio.to_thread(writing.wait)
-        await process.preparation.drain(0)
+        await process.claims.drain(0)
         other = ClaimLocks(tmp_path / "claims.lock")
         async with other.hold_if_free(claim.metadata.uid) as free:
             assert not free
