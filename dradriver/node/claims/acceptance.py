@@ -8,6 +8,7 @@ import msgspec
 
 from dradriver.model.resource.counters import CounterSet
 from dradriver.model.resource.device import Capacity, Device
+from dradriver.model.resource.recorded_groups import GroupsBySet
 from dradriver.node.claims.conflicts import refusals, unknowns
 from dradriver.node.claims.lookup import AllocatedClaim
 from dradriver.node.devices.inventory import Inventory
@@ -86,15 +87,23 @@ class Acceptance:
         return [holder for _, holder in self._holders.values()]
 
     def _with_consumption(self, allocated: AllocatedClaim, rows: Rows) -> ClaimRecord:
-        devices = [self._consuming(device, rows) for device in allocated.record.devices]
+        wanted = zip(allocated.record.devices, allocated.groups, strict=True)
+        devices = [self._consuming(device, groups, rows) for device, groups in wanted]
         return msgspec.structs.replace(allocated.record, devices=devices)
 
-    def _consuming(self, device: RecordedDevice, rows: Rows) -> RecordedDevice:
+    def _consuming(self, device: RecordedDevice, groups: GroupsBySet | None, rows: Rows) -> RecordedDevice:
         known = self._inventory.device(device.pool, device.device)
         known = known or rows.offers.device(device.pool, device.device)
         if known is None:
             return device
-        return msgspec.structs.replace(device, consumes=known.consumes_counters, consumes_unknown=False)
+        consumes = known.consumes_counters
+        if groups is not None:
+            # A scheduler counted with these when it allocated the device, whatever the driver declares now.
+            consumes = tuple(
+                msgspec.structs.replace(each, compatibility_groups=groups.get(each.counter_set, ()))
+                for each in consumes
+            )
+        return msgspec.structs.replace(device, consumes=consumes, consumes_unknown=False)
 
     def _capacities(self, wanted: ClaimRecord, rows: Rows) -> _Capacities:
         """What the devices have of which the claim wants shares."""

@@ -14,6 +14,7 @@ from dradriver.kube.errors import ApiError, NotFound
 from dradriver.kube.resources import CLAIMS
 from dradriver.model.names import dns_label
 from dradriver.model.resource.claim import POD_CLAIM_ANNOTATION, AllocationConfig, DeviceResult, ResourceClaim
+from dradriver.model.resource.recorded_groups import GroupsBySet, groups_in_force
 from dradriver.node.api import Api, Getter
 from dradriver.node.claims.driver_results import listed_claims
 from dradriver.node.devices.inventory import Inventory
@@ -164,9 +165,12 @@ class AllocatedClaim:
 
     Attributes:
         record: what is to be recorded of it. What its devices consume is not known yet.
+        groups: for each device of the record, the compatibility groups that the claim records, by counter set;
+            None for a claim without such a record (KEP-5963).
     """
 
     record: ClaimRecord
+    groups: tuple[GroupsBySet | None, ...]
 
 
 def allocated_claim(claim: ResourceClaim, driver: str, node: str) -> AllocatedClaim:
@@ -186,14 +190,21 @@ def allocated_claim(claim: ResourceClaim, driver: str, node: str) -> AllocatedCl
     if not runs_on(claim, node):
         raise ClaimError(f"claim {ref} is not allocated for node {node} (status.allocation.nodeSelector)")
     configs = claim.allocation.devices.config
+    recorded_groups = groups_in_force(claim.allocation)
+    ours = [
+        (result, groups)
+        for result, groups in zip(claim.results, recorded_groups, strict=True)
+        if result.driver == driver
+    ]
     return AllocatedClaim(
         ClaimRecord(
             uid=ref.uid,
             namespace=ref.namespace,
             name=ref.name,
             pod_claim=_pod_claim(claim),
-            devices=[_device(result, configs) for result in claim.results if result.driver == driver],
-        )
+            devices=[_device(result, configs) for result, _ in ours],
+        ),
+        tuple(groups for _, groups in ours),
     )
 
 
