@@ -18,6 +18,7 @@ from dradriver.node.config import DRIVER_DIR
 from dradriver.node.crash_points import Observer, Step
 from dradriver.node.devices.inventory import Inventory, as_pools
 from dradriver.node.driver_calls import DriverCalls, subject_of
+from dradriver.node.driver_context import ContextRequests, ProcessContext
 from dradriver.node.files.cdi import CdiDirectory, CdiNames
 from dradriver.node.files.claim_files import ClaimFiles, DeviceAnswer
 from dradriver.node.files.metadata import MetadataDirectory
@@ -74,17 +75,14 @@ class NodeProcess:
         self._claims = ClaimContext(
             calls=self._calls, node=node, inventory=self._inventory, stores=stores, observe=observe
         )
-        # The SDK's end of update_metadata(), as in the plugin.
-        driver._on_update_metadata = MetadataUpdates(driver.name, stores).update  # noqa: SLF001
+        requests = ContextRequests(update_metadata=MetadataUpdates(driver.name, stores).update)
+        driver.set_context(ProcessContext(requests, node, paths.data / DRIVER_DIR))
 
     @classmethod
     async def start(cls, make: Callable[[], Driver], node: str, paths: Paths, boot_id: str) -> "NodeProcess":
         """A new process: a new driver that has discovered its devices, on the state that the last one left."""
-        driver = make()
-        driver.node_name = node
-        driver.data_dir = paths.data / DRIVER_DIR
-        await asyncio.to_thread(driver.data_dir.mkdir, exist_ok=True)
-        process = cls(driver, node, paths, boot_id)
+        process = cls(make(), node, paths, boot_id)
+        await asyncio.to_thread(process.driver.data_dir.mkdir, exist_ok=True)
         await process._state.open()
         # The test has no API server from which a lost state could be rebuilt.
         await process._state.write(Rows.set_complete)

@@ -14,8 +14,8 @@ from typing import Final
 import msgspec
 
 from dradriver.aio.tasks import settled
-from dradriver.driver.base import MetadataUpdate
 from dradriver.driver.claim import AllocatedDevice
+from dradriver.driver.context import MetadataUpdate
 from dradriver.driver.prepared import DeviceMetadata, PreparedDevice
 from dradriver.errors import DriverError
 from dradriver.model.names import base_request

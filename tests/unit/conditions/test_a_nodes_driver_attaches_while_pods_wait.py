@@ -140,7 +140,7 @@ async def test_a_device_that_overlaps_with_a_prepared_one_is_not_touched(
         await lab.waits("pod-2")
         assert plugin.prepared()
         assert hardware.log == [("attach", "half-0")]
-        await unprepare(plugin.claims, ClaimRef(first.metadata.uid, "default", "pod-1"))
+        await unprepare(plugin.parts.claims, ClaimRef(first.metadata.uid, "default", "pod-1"))
         await lab.bound("pod-2")
         assert hardware.log == [("attach", "half-0")] * 2
 
@@ -152,7 +152,7 @@ async def test_a_claim_that_a_rebuilt_state_holds_but_that_is_gone_keeps_its_dev
     async with lab.scheduler(), beside_a_kubelet(lab, hardware, folder) as plugin:
         await lab.pod()
         await lab.bound()
-        await hold(plugin.claims, lab.claim())
+        await hold(plugin.parts.claims, lab.claim())
         await lab.delete_pod()
         await lab.until(lambda _, claims: claims["default/pod-1"].allocation is None)
         await lab.pod("pod-2")

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import msgspec
 
-from dradriver.driver import AllocatedDevice, Claim, Config, Driver, PreparedDevice
+from dradriver.driver import AllocatedDevice, Claim, Config, Driver, DriverContext, PreparedDevice
 from dradriver.kube.client import Listing, PatchKind
 from dradriver.kube.errors import NotFound
 from dradriver.kube.resources import EVENTS, SLICES, Resource
@@ -299,7 +299,7 @@ class World:
     ) -> Process:
         """Starts a process on this node, without sockets; `complete` skips the rebuilding of a new state."""
         driver = driver or LampDriver(self.hardware)
-        driver.node_name = NODE
+        driver.set_context(DriverContext(NODE))
         calls = DriverCalls(driver)
         inventory = Inventory(driver.discover())
         state = State(self.state_file, self.boot_id)

@@ -159,7 +159,7 @@ async def test_a_claim_that_was_unprepared_is_asked_for_no_more(
     async with node.running(driver) as plugin:
         await prepare(plugin, first)
         await patches(node.api, 2)
-        await unprepare(plugin.claims, ref(first))
+        await unprepare(plugin.parts.claims, ref(first))
         seen = len(node.api.patches)
         await prepare(plugin, second)
         names = [body["metadata"]["name"] for _, body in (await patches(node.api, seen + 4))[seen:]]

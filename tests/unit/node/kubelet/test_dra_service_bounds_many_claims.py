@@ -43,7 +43,7 @@ def api() -> CountingApi:
 @pytest.fixture
 async def service(node: Node) -> AsyncIterator[dra_v1_grpc.DRAPluginStub]:
     async with node.running() as plugin, dial(plugin.sockets.service) as channel:
-        await plugin.claims.state_complete.wait()
+        await plugin.parts.claims.state_complete.wait()
         yield dra_v1_grpc.DRAPluginStub(channel)
 
 
