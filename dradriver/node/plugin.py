@@ -30,8 +30,8 @@ from dradriver.node.config import DRIVER_DIR, PluginConfig
 from dradriver.node.config_maps import read_config_map
 from dradriver.node.devices.discovery import Discovery
 from dradriver.node.devices.inventory import Inventory
-from dradriver.node.devices.publish_election import FILE_NAME as TURNS_FILE
-from dradriver.node.devices.publish_election import Turns
+from dradriver.node.devices.publish_election import FILE_NAME as ELECTION_FILE
+from dradriver.node.devices.publish_election import PublishElection
 from dradriver.node.devices.publishing import PublisherMaker, publish_in_turn, publisher_of, recorder_of
 from dradriver.node.devices.shared_pools import look_up_pools
 from dradriver.node.driver_calls import DriverCalls
@@ -275,7 +275,7 @@ class Plugin:
         self._state = State(self._data_dir / FILE_NAME, boot_id, self._set_aside)
         await self._state.open()
         self._locks = ClaimLocks(self._data_dir / _LOCK_FILE)
-        self._turns = Turns(self._data_dir / TURNS_FILE)
+        self._turns = PublishElection(self._data_dir / ELECTION_FILE)
         self._files = ClaimFiles(
             CdiDirectory(config.cdi_dir, CdiNames(driver.name)),
             MetadataDirectory(self._data_dir / _METADATA_DIR, driver.name),

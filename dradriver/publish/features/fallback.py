@@ -16,15 +16,15 @@ __all__ = ["FallbackChooser"]
 _log = logging.getLogger(__name__)
 
 _PATIENCE_SECONDS: Final = 1.0
-"""How long a pool of which nothing is published yet waits for the driver's answer; others never do."""
+"""A pool of which nothing is published yet waits so long for the driver's answer; others do not wait."""
 _CANCEL_SECONDS: Final = 1.0
-"""What the driver gets to clean up when its answer is not wanted any more."""
+"""Time for the driver to clean up when its answer is not wanted any more."""
 
 
 def _untainted(
     wanted: Pool, unknown: frozenset[DroppedField], message: str, dropped: frozenset[DroppedField]
 ) -> PoolDecision:
-    """What to publish when the layout is as good as ever: all but devices whose taints are lost."""
+    """The wanted layout stays: all of it is published but devices whose taints are dropped."""
     safe = safe_part(wanted, unknown)
     if safe is not None and len(safe.devices) == len(wanted.devices):
         return PoolDecision(PoolState.PUBLISHED, safe, message, dropped)
@@ -43,7 +43,7 @@ class FallbackChooser:
         self._answer: asyncio.Future[Sequence[Pool] | None] | None = None
 
     async def close(self) -> None:
-        """Stops asking the driver; returns when it has stopped, or does not want to."""
+        """Cancels the call of the driver; returns when it has ended, or after a second."""
         answer, self._answer = self._answer, None
         if answer is None:
             return
@@ -53,7 +53,7 @@ class FallbackChooser:
             _log.error("pool %s: the driver's fallback goes on although it was cancelled", self._name)
 
     async def choose(self, wanted: Pool) -> PoolDecision:
-        """What to publish now; the driver's late answer wakes the pool."""
+        """Decides what to publish now; a late answer of the driver wakes the pool."""
         features = self._context.features
         dropped = fields_of(wanted) & features.dropped
         if not dropped:
