@@ -5,7 +5,7 @@ import click
 from dradriver.cli.cluster_access import Access, cluster_options, with_client
 from dradriver.driver import PoolDriver
 from dradriver.errors import UsageError
-from dradriver.publish import Publisher
+from dradriver.publish import PublishController
 from dradriver.runner import load_any
 
 __all__ = ["withdraw"]
@@ -23,5 +23,5 @@ def withdraw(name: str, kubeconfig: str | None, context: str | None) -> None:
     driver = load_any(name)
     if not issubclass(driver, PoolDriver):
         raise UsageError(f"NAME: {name} is no pool driver: the slices of a node plugin go with its Node")
-    with_client(Access(kubeconfig, context), lambda client: Publisher(client, driver.name).withdraw())
+    with_client(Access(kubeconfig, context), lambda client: PublishController(client, driver.name).withdraw())
     click.echo(f"No pool of {driver.name} is published by the control plane any more.")

@@ -27,8 +27,8 @@ from dradriver.node.crash_points import Observer, Step
 from dradriver.node.devices.discovery import Discovery
 from dradriver.node.devices.inventory import Inventory
 from dradriver.node.devices.publish_election import FILE_NAME as ELECTION_FILE
-from dradriver.node.devices.publish_election import Turns
-from dradriver.node.devices.publishing import PublisherMaker, Publishing
+from dradriver.node.devices.publish_election import PublishElection
+from dradriver.node.devices.publishing import NodePublisher, PublisherMaker
 from dradriver.node.devices.shared_pools import look_up_pools
 from dradriver.node.driver_calls import DriverCalls
 from dradriver.node.driver_context import ContextRequests, ProcessContext
@@ -72,7 +72,7 @@ class Environment:
         sockets: the paths of the sockets.
         metrics: counts.
         announcements: writes events.
-        make_publisher: makes the publisher of each turn.
+        make_publisher: makes the publisher.
     """
 
     driver: Driver
@@ -119,7 +119,8 @@ class NodeParts:
         claims: what operations on claims work with.
         reconciler: rebuilds, collects and sweeps.
         discovery: asks the driver for its devices.
-        publishing: publishes them while it is this instance's turn.
+        publisher: publishes them while it is this instance's turn.
+        news: reports what becomes of the pools.
         context: what the driver got.
         restarts: the reasons for which the driver asked for another process.
         health: watches the driver's health.
@@ -134,12 +135,13 @@ class NodeParts:
     calls: DriverCalls
     inventory: Inventory
     stores: Stores
-    election: Turns
+    election: PublishElection
     status: StatusWriter
     claims: ClaimContext
     reconciler: Reconciler
     discovery: Discovery
-    publishing: Publishing
+    publisher: NodePublisher
+    news: PoolNews
     context: ProcessContext
     restarts: "asyncio.Queue[str]"
     health: HealthMonitor
@@ -208,7 +210,7 @@ async def compose(environment: Environment, hooks: Hooks) -> NodeParts:
     registration = _registration(environment, election, health)
     readiness = Readiness(lambda: registration.missing, lambda: inventory.failure, lambda: election.waiting)
     news = PoolNews(data_dir, metrics, readiness, announcements)
-    publishing = Publishing(environment.make_publisher, discovery.fallback, news)
+    publisher = environment.make_publisher(discovery.fallback, news)
 
     service = ClaimService(
         client,
@@ -229,7 +231,8 @@ async def compose(environment: Environment, hooks: Hooks) -> NodeParts:
         claims=claims,
         reconciler=reconciler,
         discovery=discovery,
-        publishing=publishing,
+        publisher=publisher,
+        news=news,
         context=context,
         restarts=restarts,
         health=health,
@@ -243,7 +246,7 @@ async def compose(environment: Environment, hooks: Hooks) -> NodeParts:
     )
 
 
-async def _open_stores(environment: Environment, observe: Observer) -> tuple[Stores, Turns]:
+async def _open_stores(environment: Environment, observe: Observer) -> tuple[Stores, PublishElection]:
     config, driver, data_dir = environment.config, environment.driver, environment.data_dir
     loop = asyncio.get_running_loop()
 
@@ -261,7 +264,7 @@ async def _open_stores(environment: Environment, observe: Observer) -> tuple[Sto
         MetadataDirectory(data_dir / _METADATA_DIR, driver.name),
         observe,
     )
-    return Stores(state, files, locks), Turns(data_dir / ELECTION_FILE)
+    return Stores(state, files, locks), PublishElection(data_dir / ELECTION_FILE)
 
 
 def _observe(hooks: Hooks, status: StatusWriter, step: Step, uid: str) -> None:
@@ -280,7 +283,7 @@ def _reconciler(environment: Environment, claims: ClaimContext) -> Reconciler:
     return Reconciler(claims, known, Rebuilder(claims, known, failures, state_lost_claims), failures)
 
 
-def _registration(environment: Environment, election: Turns, health: HealthMonitor) -> Registration:
+def _registration(environment: Environment, election: PublishElection, health: HealthMonitor) -> Registration:
     def answered(accepted: bool) -> None:  # noqa: FBT001 - a callback
         environment.metrics.set_registered(registered=accepted)
         if accepted:

@@ -21,7 +21,7 @@ from dradriver.node.api import Api
 from dradriver.node.composition import Environment, Hooks, NodeParts, compose
 from dradriver.node.config import DRIVER_DIR, PluginConfig
 from dradriver.node.crash_points import Observer, unobserved
-from dradriver.node.devices.publishing import PublisherMaker, publisher_of, recorder_of
+from dradriver.node.devices.publishing import PublisherMaker, publish_in_turn, publisher_of, recorder_of
 from dradriver.node.errors import RegistrationError, StateError
 from dradriver.node.kubelet.sockets import Sockets
 from dradriver.node.reporting.events import Announcements
@@ -252,7 +252,7 @@ class Plugin:
 
     def _want(self, pools: Sequence[Pool]) -> None:
         """The driver has discovered these pools: they are published."""
-        self.parts.publishing.want(pools)
+        self.parts.publisher.want(pools)
         self.parts.readiness.want([pool.name for pool in pools])
 
     def _unprepared(self, uid: str) -> None:
@@ -273,7 +273,7 @@ class Plugin:
 
     async def _turn(self) -> None:
         """What only one of several instances does, until it is cancelled."""
-        await self.parts.publishing.turn()
+        await publish_in_turn(self.parts.publisher, self.parts.news)
 
     async def _write_statuses(self, parts: NodeParts) -> None:
         try:

@@ -1,4 +1,4 @@
-"""What the workers of one publisher share."""
+"""What the parts of one publisher share during one run."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -6,40 +6,41 @@ from typing import TypeAlias
 
 from dradriver.kube import Client
 from dradriver.model.resource.pool import Pool
-from dradriver.publish.features.api_features import Features
+from dradriver.publish.features.api_features import ServerFeatures
 from dradriver.publish.features.dropped_fields import DroppedField
-from dradriver.publish.holds.allocation_lookup import Holders
+from dradriver.publish.holds.allocation_lookup import AllocationLookup
 from dradriver.publish.holds.published_counters import PublishedCounters
 from dradriver.publish.own_slices import OwnSlices
 from dradriver.publish.owner import SliceOwner
 from dradriver.publish.status import PoolStatus
 
-__all__ = ["Desk", "OnDropped"]
+__all__ = ["OnDropped", "OnStatus", "PublishContext"]
 
-OnDropped: TypeAlias = Callable[
-    [str, frozenset[DroppedField]], Sequence[Pool] | Awaitable[Sequence[Pool] | None] | None
-]
-"""Asked with a pool's name and the dropped fields without which it is unsafe; answers with fallback pools, of
-which the one of that name is published instead."""
+OnDropped: TypeAlias = Callable[[str, frozenset[DroppedField]], Awaitable[Sequence[Pool] | None]]
+"""Is called with a pool's name and the dropped fields without which the pool is unsafe. Returns fallback pools:
+the one of that name is published instead. None: there is no fallback."""
+
+OnStatus: TypeAlias = Callable[[PoolStatus], None]
+"""Is called after each try to publish a pool."""
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
-    """Shared by all pools of a publisher.
+class PublishContext:
+    """Shared by all pools of a publisher, for one run.
 
     Attributes:
         client: the API server.
         driver: the driver's name.
         node: the publisher's node, None in the control plane.
         slices: the publisher's slices as they are on the server.
-        owner: the owner reference for new ones.
-        features: what the server stores and drops.
-        holders: who holds a device.
-        on_dropped: asked for a fallback.
-        wake_all: makes every pool look again.
+        owner: the owner reference for new slices.
+        features: the fields that the server stores and drops.
+        allocation_lookup: returns the claims that hold devices.
+        on_dropped: returns the driver's fallback pools.
+        wake_all: makes every pool worker try again.
         report: takes a pool's new status.
         published: by pool, what was last published of it; it outlives the pool, which may come back.
-        origin: where the pools come from, as the message about one that breaks rules ends.
+        origin: where the pools come from; the message about one that breaks rules ends with it.
     """
 
     client: Client
@@ -47,10 +48,17 @@ class Desk:
     node: str | None
     slices: OwnSlices
     owner: SliceOwner
-    features: Features
-    holders: Holders
+    features: ServerFeatures
+    allocation_lookup: AllocationLookup
     on_dropped: OnDropped | None
     wake_all: Callable[[], None]
-    report: Callable[[PoolStatus], None]
+    report: OnStatus
     published: dict[str, PublishedCounters] = field(default_factory=dict)
     origin: str = ""
+
+    def recall(self, pool: str) -> PublishedCounters:
+        """What was last published of a pool; before the first write of this run, by an earlier process."""
+        known = self.published.get(pool)
+        if known is None:
+            known = self.published[pool] = PublishedCounters(self.slices.of(pool))
+        return known

@@ -16,7 +16,7 @@ from dradriver.model.resource.device import Attribute, Device
 from dradriver.model.resource.pool import Pool, problems
 from dradriver.model.resource.slices import MAX_DEVICES, MAX_DEVICES_ADVANCED, PoolReference, ResourceSliceSpec
 
-__all__ = ["MAX_SLICE_BYTES", "layout", "ordered", "refusals"]
+__all__ = ["MAX_SLICE_BYTES", "layout", "order_devices", "refusals"]
 
 MAX_SLICE_BYTES: Final = 1_000_000
 """Devices in one slice as JSON: far enough below etcd's 1.5 MiB for metadata and managed fields."""
@@ -70,7 +70,7 @@ def layout(pool: Pool, driver: str, node: str | None) -> list[ResourceSliceSpec]
     sets = [
         pool.counter_sets[i : i + MAX_COUNTER_SETS] for i in range(0, len(pool.counter_sets), MAX_COUNTER_SETS)
     ]
-    devices = list(_cut(ordered(pool)))
+    devices = list(_cut(order_devices(pool)))
     if not sets and not devices:
         devices = [[]]
     reference = PoolReference(
@@ -89,7 +89,7 @@ def layout(pool: Pool, driver: str, node: str | None) -> list[ResourceSliceSpec]
     ]
 
 
-def ordered(pool: Pool) -> list[Device]:
+def order_devices(pool: Pool) -> list[Device]:
     """The devices in the order in which they are published; equals keep the driver's order.
 
     Devices without binding conditions come first: kube-scheduler prefers whole pools without any, and inside a

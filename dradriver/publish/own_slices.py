@@ -134,13 +134,13 @@ class OwnSlices:
         owner_node = owner.name if owner is not None and owner.kind == "Node" else None
         return owner_node == self._node
 
-    def written(self, item: ResourceSlice) -> None:
-        """Shows a slice as one of our writes left it; that is no change made by others."""
+    def apply_written(self, item: ResourceSlice) -> None:
+        """Shows a slice as one of our writes left it, without a notice of a change."""
         with self._without_notice():
             self._cache_of(item).apply_written(item)
 
-    def deleted(self, item: ResourceSlice) -> None:
-        """Forgets a slice that is gone."""
+    def apply_deleted(self, item: ResourceSlice) -> None:
+        """Forgets a slice that one of our writes deleted, without a notice of a change."""
         with self._without_notice():
             self._cache_of(item).apply_deleted(item)
 
@@ -155,9 +155,9 @@ class OwnSlices:
     async def refresh(self, item: ResourceSlice) -> None:
         """Looks at a slice again after a write failed because it had changed."""
         try:
-            self.written(await self._client.get(SLICES, item.metadata.name, into=ResourceSlice))
+            self.apply_written(await self._client.get(SLICES, item.metadata.name, into=ResourceSlice))
         except NotFound:
-            self.deleted(item)
+            self.apply_deleted(item)
 
     def _cache_of(self, item: ResourceSlice) -> Cache[ResourceSlice]:
         return self._caches[0] if self._node is None or item.spec.node_name else self._caches[-1]

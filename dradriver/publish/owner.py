@@ -4,13 +4,12 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from dradriver.errors import DraError, UsageError
 from dradriver.kube import CLASSES, NAMESPACES, NODES, Client, Forbidden, NotFound, Resource
 from dradriver.model import names
-from dradriver.model.core.meta import ObjectMeta, OwnerReference
-from dradriver.model.encoding.codec import Value
+from dradriver.model.core.meta import OwnerReference
 from dradriver.publish.status import NodeRef
 
 __all__ = ["OwnerRef", "SliceOwner"]
@@ -58,10 +57,6 @@ class OwnerRef:
         return f"{self.resource.kind.lower()} {self.name}"
 
 
-class _Owner(Value, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
-
-
 class SliceOwner:
     """The owner reference of the publisher's slices, kept true.
 
@@ -101,11 +96,12 @@ class SliceOwner:
 
     async def _look(self, owner: OwnerRef) -> str:
         try:
-            return (await self._client.get(owner.resource, owner.name, into=_Owner)).metadata.uid
+            found: dict[str, Any] = await self._client.get(owner.resource, owner.name, into=dict)
         except NotFound:
             kind = owner.resource.kind
             raise DraError(f"{owner}: there is no such {kind} object, nothing can be published") from None
         except Forbidden:
             if not owner.uid:
                 raise
-            return owner.uid  # all that is known; the cluster does not let us look
+            return owner.uid  # all that is known: there is no right to read the object
+        return str(found["metadata"]["uid"])

@@ -1,11 +1,12 @@
-"""What became of each pool."""
+"""What is decided about each pool, and where it stands."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
+from dradriver.model.resource.pool import Pool
 from dradriver.publish.features.dropped_fields import DroppedField
 
-__all__ = ["NodeRef", "PoolState", "PoolStatus", "Writes"]
+__all__ = ["NodeRef", "PoolDecision", "PoolState", "PoolStatus", "Writes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class PoolState(StrEnum):
     """Where a pool stands."""
 
     PENDING = "pending"
-    """Not yet, or not yet again, as wanted; it is being tried."""
+    """It is not as wanted yet; it is being tried."""
     PUBLISHED = "published"
     """The API server has it as wanted (harmless fields may have been dropped, see `dropped`)."""
     HELD = "held"
@@ -32,16 +33,37 @@ class PoolState(StrEnum):
     UNSAFE_WITHDRAWN = "unsafe_withdrawn"
     """The same without a fallback, or it dropped taints: only devices that are safe without are published."""
     REMOVED = "removed"
-    """Nobody wants it any more, and nothing of it is published: its last state."""
+    """It is not wanted any more, and nothing of it is published: its last state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Writes:
-    """How many writes a pool has cost so far; dry runs are not counted."""
+    """The number of writes of a pool so far; dry runs are not counted."""
 
     creates: int = 0
     updates: int = 0
     deletes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PoolDecision:
+    """What one try decides about a pool.
+
+    Attributes:
+        state: where the pool stands once the try is done.
+        pool: what is published of it.
+        message: why it is not simply published.
+        dropped: the fields that the wanted pool uses and the server drops.
+        held_by: claims that it waits for.
+        again: seconds after which to try again, None if only a change makes that necessary.
+    """
+
+    state: PoolState
+    pool: Pool | None = None
+    message: str = ""
+    dropped: frozenset[DroppedField] = frozenset()
+    held_by: tuple[str, ...] = ()
+    again: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +79,7 @@ class PoolStatus:
         message: why it is not simply published; the server's own words where there are any.
         dropped: what the server did not store, and the gate that is probably off.
         held_by: the claims that are waited for, `namespace/name`.
-        writes: what it has cost.
+        writes: the number of writes so far.
     """
 
     pool: str

@@ -21,7 +21,7 @@ from dradriver.node.driver_calls import Calls
 from dradriver.node.driver_context import ContextRequests, ProcessContext
 from dradriver.node.reporting.metrics import Metrics
 from dradriver.node.reporting.readiness import Readiness
-from dradriver.publish import OwnerRef, PoolStatus, Publisher
+from dradriver.publish import OwnerRef, PoolStatus, PublishController
 
 __all__ = ["PoolProcess"]
 
@@ -77,12 +77,12 @@ class PoolProcess:
         await self.adopt()
         calls, background = Calls(self._driver, self._guard), Background()
         discovery = Discovery(calls, None, self._inventory, self._want, self.metrics, _REDISCOVER_DELAY)
-        self._publisher = publisher = Publisher(
+        self._publisher = publisher = PublishController(
             self._client,
             self._driver.name,
             owner=self._owner,
             on_dropped=discovery.fallback,
-            on_status=self._took,
+            on_status=self._record_status,
             origin=at(defined_at(self._driver.discover)),
         )
         context = ProcessContext(ContextRequests(rediscover=discovery.rediscover))
@@ -120,8 +120,8 @@ class PoolProcess:
         self._publisher.want(pools)
         self._readiness.want([pool.name for pool in pools])
 
-    def _took(self, status: PoolStatus) -> None:
-        """The publisher tried a pool; it logs what became of it."""
+    def _record_status(self, status: PoolStatus) -> None:
+        """Records the outcome of a try to publish a pool, which the publisher has logged."""
         self.metrics.pool(self._statuses.get(status.pool), status)
         self._readiness.tried(status)
         self._statuses[status.pool] = status

@@ -12,7 +12,7 @@ import pytest
 
 import dradriver as dra
 from dradriver.kube import Client
-from dradriver.publish import Publisher
+from dradriver.publish import PublishController
 from dradriver.publish.status import NodeRef
 from tests.conformance.apiserver_suite import Answer, Api, Json, resource_slice
 from tests.e2e.bed import Bed
@@ -204,11 +204,11 @@ async def publishes_a_shared_pool(release: Release, chart: Helm, folder: Path) -
     device = dra.Device("card", taints=[taint])
     node = NodeRef(NODE, await ensure_node(release.api, NODE))
     async with await Client.connect(str(kubeconfig)) as client:
-        publisher = Publisher(client, DRIVER, node=node)
+        publisher = PublishController(client, DRIVER, node=node)
         task = asyncio.create_task(publisher.run())
         publisher.want([dra.Pool(f"{NODE}/fabric", (device,), all_nodes=True)])
         try:
-            await publisher.settled(20)
+            await publisher.wait_settled(20)
             assert {pool: (str(each.state), each.message) for pool, each in publisher.status.items()} == {
                 f"{NODE}/fabric": ("published", "")
             }

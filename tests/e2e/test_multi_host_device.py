@@ -19,7 +19,7 @@ import yaml
 import dradriver as dra
 from dradriver.kube import Client
 from dradriver.node import Plugin, PluginConfig
-from dradriver.publish import OwnerRef, Publisher
+from dradriver.publish import OwnerRef, PublishController
 from dradriver.runner.pools import PoolProcess
 from examples.tpu import node, pools
 from tests.e2e.cluster import Cluster
@@ -135,7 +135,7 @@ async def site(real_cluster: Cluster, tmp_path: Path, monkeypatch: pytest.Monkey
         yield site
         await site.kubectl("delete", "deployments,pods,resourceclaims", "--all", "--timeout=120s")
     async with await Client.connect(str(real_cluster.kubeconfig())) as client:
-        await Publisher(client, CLASS).withdraw()
+        await PublishController(client, CLASS).withdraw()
     await site.kubectl("delete", "resourceslices", f"--field-selector=spec.driver={CLASS}")
     for each in objects:
         await site.kubectl(

@@ -15,7 +15,7 @@ from dradriver.model.resource.counters import (
 from dradriver.model.resource.device import Device, Taint
 from dradriver.model.resource.pool import Pool
 from dradriver.model.resource.slices import MAX_DEVICES, MAX_DEVICES_ADVANCED, ResourceSlice
-from dradriver.publish.layout import MAX_SLICE_BYTES, layout, ordered, refusals
+from dradriver.publish.layout import MAX_SLICE_BYTES, layout, order_devices, refusals
 
 
 @st.composite
@@ -51,8 +51,8 @@ def _devices(draw: st.DrawFn, sets: list[CounterSet]) -> Device:
 def test_layout_then_inventory_gives_the_pool_back(pool: Pool) -> None:
     assert refusals(pool, "node") == []
     specs = layout(pool, "d.example.com", "node")
-    assert [device for spec in specs for device in spec.devices] == ordered(pool)
-    assert sorted(d.name for d in ordered(pool)) == sorted(d.name for d in pool.devices)
+    assert [device for spec in specs for device in spec.devices] == order_devices(pool)
+    assert sorted(d.name for d in order_devices(pool)) == sorted(d.name for d in pool.devices)
     assert tuple(s for spec in specs for s in spec.shared_counters) == pool.counter_sets
 
 
@@ -76,7 +76,7 @@ def test_equals_keep_the_drivers_order_and_counter_slices_come_first(pool: Pool)
     kinds = [bool(spec.shared_counters) for spec in specs]
     assert kinds == sorted(kinds, reverse=True)
     alike: dict[str, list[int]] = {}
-    for device in ordered(pool):
+    for device in order_devices(pool):
         key = repr((device.consumes_counters, device.binding_conditions))
         alike.setdefault(key, []).append(int(device.name.removeprefix("d-")))
     assert all(numbers == sorted(numbers) for numbers in alike.values())

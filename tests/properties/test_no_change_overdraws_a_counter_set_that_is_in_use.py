@@ -10,7 +10,7 @@ from dradriver.model.resource.counters import CounterConsumption, CounterSet
 from dradriver.model.resource.device import Device
 from dradriver.model.resource.pool import Pool, problems
 from dradriver.model.resource.slices import PoolReference, ResourceSlice, ResourceSliceSpec
-from dradriver.publish.holds.pinned_changes import Hold, affected_devices, hold_back
+from dradriver.publish.holds.pinned_changes import PinnedPool, affected_devices, hold_back
 from dradriver.publish.holds.published_counters import PublishedCounters
 
 SETS = ("s", "t", "u")
@@ -133,7 +133,7 @@ def test_whatever_is_allocated_beside_the_held_devices_fits_one_of_the_two_pools
 
 @given(pools(), pools())
 def test_when_nothing_is_held_the_new_pool_is_published_whole(old: Pool, new: Pool) -> None:
-    assert hold_back(new, seen(old), ()) == Hold(new)
+    assert hold_back(new, seen(old), ()) == PinnedPool(new)
 
 
 @given(changes())

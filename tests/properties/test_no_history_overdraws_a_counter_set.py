@@ -59,13 +59,13 @@ class History:
         self.publish()
 
     def publish(self) -> None:
-        """One try of the publisher, as `dradriver.publish.sync` makes it."""
+        """One try of the publisher, as `dradriver.publish.pool_worker` makes it."""
         affected = affected_devices(self.wanted, self.memory)
         hold = hold_back(self.wanted, self.memory, affected & set(self.held))
         self.memory.forget(affected - set(self.held) - {device.name for device in self.wanted.devices})
         if hold.pool is not None:
             self.server = hold.pool
-            self.memory.stored(slice_of(hold.pool).spec)
+            self.memory.record_stored(slice_of(hold.pool).spec)
 
     def vanish(self, comes_back_as: Pool) -> None:
         self.want(Pool("pool"))

@@ -2,8 +2,8 @@
 
 With the gate on a driver offers the partitions of its GPUs and each GPU as a whole, kept apart by counters.
 With the gate off it offers a fallback, whose devices do not overlap one another (KEP-4815, Rollback).
-The steps of the publisher are taken as `dradriver.publish.sync` makes them, with a scheduler that knows only
-what is published and what is held.
+The steps of the publisher are taken as `dradriver.publish.pool_worker` makes them, with a scheduler that knows
+only what is published and what is held.
 """
 
 from collections.abc import Sequence
@@ -75,8 +75,8 @@ class History:
             pool = safe_part(pool, DROPPED)
         if pool is not None:
             self.server = pool
-            self.memory.stored(slice_of(pool).spec)
-            self.memory.settled(slice_of(pool).spec.devices)
+            self.memory.record_stored(slice_of(pool).spec)
+            self.memory.set_current(slice_of(pool).spec.devices)
 
     def switch(self, *, gate: bool, kind: str) -> None:
         self.gate = gate

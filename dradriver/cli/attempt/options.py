@@ -35,7 +35,7 @@ class Settings:
         """From the options' values.
 
         Raises:
-            UsageError: a feature gate is unknown, or needs another one that is off.
+            UsageError: a feature gate is unknown, needs another one that is off, or is always on.
         """
         if not feature_gates:
             return cls(ORDERS[order], Features(), max_steps)

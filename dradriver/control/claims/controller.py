@@ -52,7 +52,7 @@ class ClaimController(Looping[_Key]):
         queue = WorkQueue[_Key](0.005, 30.0)
         self._execute = executor.execute
         self._metrics = metrics or Metrics()
-        queue.count(self._metrics.queues.of("resource_claim", lambda: queue.ready))
+        queue.count(self._metrics.queues, "resource_claim")
         self._loop = Loop("claim controller", self, self._carry_out, workers=workers, queue=queue)
         caches.pods.subscribe(self._pod_changed)
         caches.claims.subscribe(self._claim_changed)

@@ -76,7 +76,7 @@ class PoolController(Looping[_Key]):
         self._running = False
         self._queue = WorkQueue[_Key](0.1, 30.0)
         self._loop = Loop(NAME, self, executor.execute, workers=1, queue=self._queue)
-        self._queue.count(metrics.queues.of(NAME, lambda: self._queue.ready))
+        self._queue.count(metrics.queues, NAME)
         metrics.show_broken_pools(self._broken)
         caches.slices.subscribe(self._slice_changed)
 

@@ -1,6 +1,7 @@
 """What work queues count, under client-go's names."""
 
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -17,7 +18,7 @@ class Gauges(Collector):
     """Gauges that are read whenever the metrics are."""
 
     def __init__(
-        self, name: str, told: str, labels: list[str], read: Callable[[], Mapping[tuple[str, ...], int]]
+        self, name: str, told: str, labels: list[str], read: Callable[[], Mapping[tuple[str, ...], float]]
     ) -> None:
         self._name, self._told, self._labels, self._read = name, told, labels, read
 
@@ -65,21 +66,59 @@ class QueueMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._depths: dict[tuple[str, ...], Callable[[], int]] = {}
+        self._working: dict[tuple[str, ...], Callable[[], Iterable[float]]] = {}
         self.adds = Counter("workqueue_adds_total", "Keys put in line.", ["name"], registry=registry)
         self.retries = Counter(
             "workqueue_retries_total", "Tries that were put off.", ["name"], registry=registry
         )
         self.waited = _seconds("workqueue_queue_duration_seconds", "Seconds of a key in line.", registry)
         self.worked = _seconds("workqueue_work_duration_seconds", "Seconds of work on a key.", registry)
-        registry.register(Gauges("workqueue_depth", "Keys that wait for a worker.", ["name"], self._read))
+        registry.register(Gauges("workqueue_depth", "Keys that wait for a worker.", ["name"], self._lengths))
+        registry.register(
+            Gauges(
+                "workqueue_unfinished_work_seconds",
+                "Seconds of work that is in progress, summed over the workers; it grows while they are stuck.",
+                ["name"],
+                self._unfinished,
+            )
+        )
+        registry.register(
+            Gauges(
+                "workqueue_longest_running_processor_seconds",
+                "Seconds for which the longest running worker has had its key.",
+                ["name"],
+                self._longest,
+            )
+        )
 
-    def of(self, name: str, depth: Callable[[], int]) -> QueueNumbers:
-        """The numbers of one queue; its length is asked for whenever the metrics are read."""
+    def of(self, name: str, depth: Callable[[], int], working: Callable[[], Iterable[float]]) -> QueueNumbers:
+        """The numbers of one queue; its gauges are computed whenever the metrics are read.
+
+        Args:
+            name: the queue's name.
+            depth: returns the number of keys that wait for a worker.
+            working: returns for each key that a worker has the time at which the worker took it (monotonic
+                seconds).
+
+        Source: `defaultQueueMetrics` of `k8s.io/client-go/util/workqueue`.
+        """
         self._depths[(name,)] = depth
+        self._working[(name,)] = working
         return QueueNumbers(self, name)
 
-    def _read(self) -> Mapping[tuple[str, ...], int]:
+    def _lengths(self) -> Mapping[tuple[str, ...], float]:
         return {name: depth() for name, depth in self._depths.items()}
+
+    def _unfinished(self) -> Mapping[tuple[str, ...], float]:
+        now = time.monotonic()
+        return {name: sum(now - since for since in starts()) for name, starts in self._working.items()}
+
+    def _longest(self) -> Mapping[tuple[str, ...], float]:
+        now = time.monotonic()
+        return {
+            name: max((now - since for since in starts()), default=0.0)
+            for name, starts in self._working.items()
+        }
 
 
 def _seconds(name: str, told: str, registry: CollectorRegistry) -> Histogram:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Collection, Hashable
 from typing import Generic, TypeVar
 
-from dradriver.control.queueing.metrics import QueueNumbers
+from dradriver.control.queueing.metrics import QueueMetrics, QueueNumbers
 from dradriver.kube.backoff import Backoff
 
 __all__ = ["WorkQueue"]
@@ -41,9 +41,9 @@ class WorkQueue(Generic[K]):
         self._since: dict[K, float] = {}
         self._numbers: QueueNumbers | None = None
 
-    def count(self, numbers: QueueNumbers) -> None:
-        """Counts what happens from now on."""
-        self._numbers = numbers
+    def count(self, metrics: QueueMetrics, name: str) -> None:
+        """Counts what happens from now on, under this name."""
+        self._numbers = metrics.of(name, lambda: self.ready, self._work_starts)
 
     def add(self, key: K) -> None:
         """Puts a key in line, now."""
@@ -120,6 +120,10 @@ class WorkQueue(Generic[K]):
         if key in self._dirty:
             self._dirty.discard(key)
             self.add(key)
+
+    def _work_starts(self) -> list[float]:
+        """When each key that is worked on was taken; keys from before `count` are unknown."""
+        return [self._since[key] for key in self._working if key in self._since]
 
     def close(self) -> None:
         """Cancels all waits."""

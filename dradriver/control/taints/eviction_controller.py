@@ -63,7 +63,7 @@ class EvictionController(Looping[_Key]):
         self._execute = executor.execute
         self._metrics = metrics or Metrics()
         self._queue = WorkQueue[_Key](0.005, 30.0)
-        self._queue.count(self._metrics.queues.of(NAME, lambda: self._queue.ready))
+        self._queue.count(self._metrics.queues, NAME)
         self._loop = Loop(NAME, self, self._carry_out, workers=workers, queue=self._queue)
         caches.rules.subscribe(self._rule_changed)
         caches.slices.subscribe(self._slice_changed)

@@ -54,6 +54,12 @@ def node_selector_problems(selector: NodeSelector) -> Iterator[Problem]:
     if len(selector.node_selector_terms) != 1:
         # For a device the API server stores more terms, and allocation fails later.
         yield Problem("nodeSelector", "exactly one node selector term is required")
+    for i, term in enumerate(selector.node_selector_terms):
+        for j, requirement in enumerate(term.match_expressions):
+            where = f"nodeSelector.nodeSelectorTerms[{i}].matchExpressions[{j}]"
+            for k, value in enumerate(requirement.values):
+                if rule := names.label_value(value):
+                    yield Problem(f"{where}.values[{k}]", rule)
 
 
 def _counters(counters: Mapping[str, Counter]) -> Iterator[Problem]:

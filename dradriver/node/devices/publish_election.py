@@ -25,7 +25,7 @@ from typing import Any, Final
 from dradriver.aio.tasks import end
 from dradriver.node.state import byte_locks
 
-__all__ = ["FILE_NAME", "Turns"]
+__all__ = ["FILE_NAME", "PublishElection"]
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ _POLL_SECONDS: Final = 0.25
 _TAKING, _PUBLISHING, _FIRST = 0, 1, 2
 
 
-class Turns:
+class PublishElection:
     """One instance's part: `join()` and `leave()` as the kubelet says, `run()` until cancelled, `close()`.
 
     Raises:

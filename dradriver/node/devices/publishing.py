@@ -1,7 +1,10 @@
-"""The publisher as the plugin uses it: a new one for each turn of this instance, with what is wanted now."""
+"""The publisher of a node's plugin: what makes it, and one turn of it.
+
+The controller keeps what is wanted from turn to turn; another instance writes the slices in between.
+"""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias, cast
 
 from dradriver.aio.tasks import end
@@ -11,40 +14,24 @@ from dradriver.model.resource.pool import Pool
 from dradriver.node.api import Api
 from dradriver.node.reporting.events import BURST
 from dradriver.node.reporting.pool_reports import PoolNews
-from dradriver.publish.features.dropped_fields import DroppedField
-from dradriver.publish.publisher import Publisher
-from dradriver.publish.status import NodeRef, PoolStatus
+from dradriver.publish import NodeRef, OnDropped, OnStatus, PublishController
 
-__all__ = [
-    "OnDropped",
-    "OnStatus",
-    "PublisherLike",
-    "PublisherMaker",
-    "Publishing",
-    "publisher_of",
-    "recorder_of",
-]
-
-OnDropped: TypeAlias = Callable[[str, Collection[DroppedField]], Awaitable[Sequence[Pool] | None]]
-"""Is asked for other pools where the API server drops fields of the named pool."""
-
-OnStatus: TypeAlias = Callable[[PoolStatus], None]
-"""Is told of each try to publish a pool."""
+__all__ = ["NodePublisher", "PublisherMaker", "publish_in_turn", "publisher_of", "recorder_of"]
 
 
-class PublisherLike(Protocol):
-    """Makes the API server agree with the wanted pools; see `dradriver.publish.Publisher`."""
+class NodePublisher(Protocol):
+    """The part of `dradriver.publish.PublishController` that a plugin uses; a fake needs no more."""
 
     def want(self, pools: Sequence[Pool]) -> None:
-        """These pools are wanted; returns at once."""
+        """Replaces everything that is wanted; returns at once."""
         ...
 
     async def run(self) -> None:
-        """Publishes until cancelled."""
+        """Publishes until cancelled; may be called again then."""
         ...
 
 
-PublisherMaker: TypeAlias = Callable[[OnDropped, OnStatus], PublisherLike]
+PublisherMaker: TypeAlias = Callable[[OnDropped, OnStatus], NodePublisher]
 
 
 def publisher_of(client: Api, driver: str, node: str, origin: str = "") -> PublisherMaker:
@@ -54,9 +41,9 @@ def publisher_of(client: Api, driver: str, node: str, origin: str = "") -> Publi
         client: the API server.
         driver: the driver's name.
         node: the node's name.
-        origin: where its pools come from, as `Publisher` takes it.
+        origin: where its pools come from, as `PublishController` takes it.
     """
-    return lambda on_dropped, on_status: Publisher(
+    return lambda on_dropped, on_status: PublishController(
         cast(Client, client),
         driver,
         node=NodeRef(node),
@@ -71,40 +58,16 @@ def recorder_of(client: Api, driver: str, node: str) -> EventRecorder:
     return EventRecorder(cast(Client, client), driver, node, BURST)
 
 
-class Publishing:
-    """Publishes what is wanted whenever it is this instance's turn.
-
-    A publisher runs once: it knows the slices as they were during its run, and others write them afterwards.
+async def publish_in_turn(publisher: NodePublisher, news: PoolNews) -> None:
+    """Publishes, and keeps the status file of the pools, until cancelled: one turn of this instance.
 
     Args:
-        make: makes a publisher.
-        on_dropped: is asked for fallback pools.
-        news: is told what becomes of the pools.
-
-    Attributes:
-        publisher: the one that runs, or will in the next turn.
+        publisher: the node's publisher; it reports to `news`.
+        news: forgets the pools at the end of the turn, because another instance reports them from then on.
     """
-
-    def __init__(self, make: PublisherMaker, on_dropped: OnDropped, news: PoolNews) -> None:
-        self._make = make
-        self._on_dropped = on_dropped
-        self._news = news
-        self._wanted: Sequence[Pool] | None = None
-        self.publisher = make(on_dropped, news)
-
-    def want(self, pools: Sequence[Pool]) -> None:
-        """These pools are wanted, now and in later turns; returns at once."""
-        self._wanted = pools
-        self.publisher.want(pools)
-
-    async def turn(self) -> None:
-        """Publishes until cancelled; may be called again then."""
-        file = asyncio.create_task(self._news.keep_file(), name="pool status")
-        try:
-            await self.publisher.run()
-        finally:
-            await end({file})
-            self._news.forget()
-            self.publisher = self._make(self._on_dropped, self._news)
-            if self._wanted is not None:
-                self.publisher.want(self._wanted)
+    file = asyncio.create_task(news.keep_file(), name="pool status")
+    try:
+        await publisher.run()
+    finally:
+        await end({file})
+        news.forget()

@@ -7,7 +7,7 @@ gate. What it drops is asked about again then too, for it may have been started 
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from dradriver.kube import SLICES, Client, Invalid
@@ -16,51 +16,44 @@ from dradriver.model.resource.slices import ResourceSlice, ResourceSliceSpec
 from dradriver.publish.features.dropped_fields import DroppedField, dropped_fields, gated_fields, refused_fields
 from dradriver.publish.owner import SliceOwner
 
-__all__ = ["Features"]
+__all__ = ["ServerFeatures"]
 
 
 PROBE_SECONDS: Final = 300.0
 """A gate that was off is asked about again this often."""
 
 
-class Features:
+class ServerFeatures:
     """Fields behind gates: stored, dropped, or not known yet.
 
     Args:
         client: the API server.
         owner: of the slices, and so of the dry runs: an admission policy may judge shared ones by it.
+        cuts: returns a number that grows when a watch ends or is opened again, see `OwnSlices.cuts`: nothing
+            is known to be stored any more once it has grown.
 
     Attributes:
         dropped: what the server does not store.
         words: what it said, where it refused instead of dropping.
     """
 
-    def __init__(self, client: Client, owner: SliceOwner) -> None:
+    def __init__(self, client: Client, owner: SliceOwner, cuts: Callable[[], int]) -> None:
         self.dropped: frozenset[DroppedField] = frozenset()
         self.words = ""
         self._client = client
         self._owner = owner
         self._stored: frozenset[DroppedField] = frozenset()
-        self._cuts = 0
+        self._cuts = cuts
+        self._seen_cuts = 0
         self._asked: dict[DroppedField, tuple[float, int]] = {}
 
-    def knows(self, field: DroppedField, cuts: int) -> bool:
-        """Whether it is known what the server does with the field now.
+    def knows(self, field: DroppedField) -> bool:
+        """Whether it is known what the server does with the field now."""
+        return field in self.dropped or (self._cuts() == self._seen_cuts and field in self._stored)
 
-        Args:
-            field: the field.
-            cuts: see `OwnSlices.cuts`.
-        """
-        return field in self.dropped or (cuts == self._cuts and field in self._stored)
-
-    def due(self, fields: Iterable[DroppedField], cuts: int) -> bool:
-        """Whether it is time to ask again about those of the fields that were dropped.
-
-        Args:
-            fields: what a pool uses.
-            cuts: see `OwnSlices.cuts`.
-        """
-        dropped = self.dropped.intersection(fields)
+    def due(self, fields: Iterable[DroppedField]) -> bool:
+        """Whether it is time to ask again about those of the fields that were dropped."""
+        dropped, cuts = self.dropped.intersection(fields), self._cuts()
         return any(self._asked[field][1] != cuts for field in dropped) or (
             bool(dropped) and self.due_in(dropped) <= 0
         )
@@ -78,33 +71,31 @@ class Features:
         self._stored = (self._stored | gated_fields(sent)) - dropped
         return bool(dropped)
 
-    async def probe(self, specs: Sequence[ResourceSliceSpec], cuts: int) -> bool:
+    async def probe(self, specs: Sequence[ResourceSliceSpec]) -> bool:
         """Finds out about the fields in `specs` that are not known yet; True if any is dropped.
 
         Args:
             specs: what is about to be written.
-            cuts: see `OwnSlices.cuts`; when it has grown, nothing is known to be stored any more.
 
         Raises:
             DraError: the server refuses a spec for a reason that no gate explains, or there is no owner.
         """
-        self._cut(cuts)
+        self._forget_after_cut()
         dropped, stored = await self._ask(specs, self._stored)
         self._stored |= stored
         self.dropped |= dropped
         return bool(dropped)
 
-    async def probe_again(self, specs: Sequence[ResourceSliceSpec], cuts: int) -> bool:
+    async def probe_again(self, specs: Sequence[ResourceSliceSpec]) -> bool:
         """Asks anew about everything that `specs` use; True if the server stores now what it dropped before.
 
         Args:
             specs: a pool that uses fields which were dropped.
-            cuts: see `OwnSlices.cuts`.
 
         Raises:
             DraError: the server refuses a spec for a reason that no gate explains, or there is no owner.
         """
-        self._cut(cuts)
+        self._forget_after_cut()
         dropped, stored = await self._ask(specs, frozenset())
         recovered = self.dropped & stored
         self.dropped -= recovered
@@ -115,15 +106,15 @@ class Features:
         self.dropped |= dropped
         return bool(recovered)
 
-    def _cut(self, cuts: int) -> None:
+    def _forget_after_cut(self) -> None:
         """Forgets what is stored if a watch has ended since."""
-        if cuts != self._cuts:
+        if (cuts := self._cuts()) != self._seen_cuts:
             self._stored = frozenset()
-            self._cuts = cuts
+            self._seen_cuts = cuts
 
     def _note(self, fields: Iterable[DroppedField]) -> None:
         """The server has just shown what it does with these."""
-        self._asked |= dict.fromkeys(fields, (time.monotonic(), self._cuts))
+        self._asked |= dict.fromkeys(fields, (time.monotonic(), self._seen_cuts))
 
     async def _ask(
         self, specs: Sequence[ResourceSliceSpec], known: frozenset[DroppedField]

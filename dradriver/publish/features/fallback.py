@@ -1,68 +1,49 @@
 """What is published while the server drops fields that a pool needs: the fallback, or the safe part."""
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from dradriver.model.resource.pool import Pool
-from dradriver.publish.context import Desk
+from dradriver.publish.context import PublishContext
 from dradriver.publish.features.dropped_fields import DroppedField, fields_of, safe_part, unsafe
 from dradriver.publish.layout import refusals
-from dradriver.publish.status import PoolState
+from dradriver.publish.status import PoolDecision, PoolState
 
-__all__ = ["Choice", "FallbackChooser"]
+__all__ = ["FallbackChooser"]
 
 _log = logging.getLogger(__name__)
 
 _PATIENCE_SECONDS: Final = 1.0
-"""How long a pool of which nothing is published yet waits for the driver's answer; others never do."""
+"""A pool of which nothing is published yet waits so long for the driver's answer; others do not wait."""
 _CANCEL_SECONDS: Final = 1.0
-"""What the driver gets to clean up when its answer is not wanted any more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """What to publish in place of what is wanted.
-
-    Attributes:
-        pool: the pool, None for nothing at all.
-        state: what that means for the pool's status.
-        message: why.
-        dropped: the fields that the wanted pool uses and the server drops.
-    """
-
-    pool: Pool | None
-    state: PoolState
-    message: str = ""
-    dropped: frozenset[DroppedField] = frozenset()
+"""Time for the driver to clean up when its answer is not wanted any more."""
 
 
 def _untainted(
     wanted: Pool, unknown: frozenset[DroppedField], message: str, dropped: frozenset[DroppedField]
-) -> Choice:
-    """What to publish when the layout is as good as ever: all but devices whose taints are lost."""
+) -> PoolDecision:
+    """The wanted layout stays: all of it is published but devices whose taints are dropped."""
     safe = safe_part(wanted, unknown)
     if safe is not None and len(safe.devices) == len(wanted.devices):
-        return Choice(safe, PoolState.PUBLISHED, message, dropped)
+        return PoolDecision(PoolState.PUBLISHED, safe, message, dropped)
     message += "; devices that taints keep claims away from are withdrawn"
-    return Choice(safe, PoolState.UNSAFE_WITHDRAWN, message, dropped)
+    return PoolDecision(PoolState.UNSAFE_WITHDRAWN, safe, message, dropped)
 
 
 class FallbackChooser:
     """Decides for one pool; asks the driver at most once for the same pool and the same dropped fields."""
 
-    def __init__(self, name: str, desk: Desk, wake: Callable[[], None]) -> None:
+    def __init__(self, name: str, context: PublishContext, wake: Callable[[], None]) -> None:
         self._name = name
-        self._desk = desk
+        self._context = context
         self._wake = wake
         self._question: tuple[Pool, frozenset[DroppedField]] | None = None
         self._answer: asyncio.Future[Sequence[Pool] | None] | None = None
 
     async def close(self) -> None:
-        """Stops asking the driver; returns when it has stopped, or does not want to."""
+        """Cancels the call of the driver; returns when it has ended, or after a second."""
         answer, self._answer = self._answer, None
         if answer is None:
             return
@@ -71,12 +52,12 @@ class FallbackChooser:
         if not answer.done():
             _log.error("pool %s: the driver's fallback goes on although it was cancelled", self._name)
 
-    async def choose(self, wanted: Pool) -> Choice:
-        """What to publish now; the driver's late answer wakes the pool."""
-        features = self._desk.features
+    async def choose(self, wanted: Pool) -> PoolDecision:
+        """Decides what to publish now; a late answer of the driver wakes the pool."""
+        features = self._context.features
         dropped = fields_of(wanted) & features.dropped
         if not dropped:
-            return Choice(wanted, PoolState.PUBLISHED)
+            return PoolDecision(PoolState.PUBLISHED, wanted)
         message = f"the API server drops {', '.join(map(str, sorted(dropped)))}"
         if features.words:
             message += f": {features.words}"
@@ -86,12 +67,14 @@ class FallbackChooser:
         answer = await self._ask(wanted, guarding)
         if not answer.done():
             message += "; waiting for the driver's fallback"
-            return Choice(safe_part(wanted, features.dropped), PoolState.PENDING, message, dropped)
+            return PoolDecision(PoolState.PENDING, safe_part(wanted, features.dropped), message, dropped)
         fallback, objection = self._fallback(answer)
         if fallback is None:
             message += f"; {objection}, devices that are unsafe without are withdrawn"
-            return Choice(safe_part(wanted, features.dropped), PoolState.UNSAFE_WITHDRAWN, message, dropped)
-        return Choice(safe_part(fallback, features.dropped), PoolState.FALLBACK, message, dropped)
+            return PoolDecision(
+                PoolState.UNSAFE_WITHDRAWN, safe_part(wanted, features.dropped), message, dropped
+            )
+        return PoolDecision(PoolState.FALLBACK, safe_part(fallback, features.dropped), message, dropped)
 
     async def _ask(
         self, wanted: Pool, guarding: frozenset[DroppedField]
@@ -102,15 +85,14 @@ class FallbackChooser:
             self._question = question
             self._answer = asyncio.ensure_future(self._driver(guarding))
             self._answer.add_done_callback(lambda _: self._wake())
-        published = bool(self._desk.slices.of(self._name))
+        published = bool(self._context.slices.of(self._name))
         await asyncio.wait({self._answer}, timeout=0 if published else _PATIENCE_SECONDS)
         return self._answer
 
     async def _driver(self, guarding: frozenset[DroppedField]) -> Sequence[Pool] | None:
-        if self._desk.on_dropped is None:
+        if self._context.on_dropped is None:
             return None
-        answer = self._desk.on_dropped(self._name, guarding)
-        return await answer if inspect.isawaitable(answer) else answer
+        return await self._context.on_dropped(self._name, guarding)
 
     def _fallback(self, answer: "asyncio.Future[Sequence[Pool] | None]") -> tuple[Pool | None, str]:
         """The pool of this name in the driver's answer, or why there is none."""
@@ -123,7 +105,7 @@ class FallbackChooser:
         pools: object = answer.result() or ()
         if not isinstance(pools, Sequence):
             return None, f"the driver's fallback is a {type(pools).__name__}, a list of pools is wanted"
-        node = self._desk.node
+        node = self._context.node
         for pool in pools:
             if not isinstance(pool, Pool):
                 return None, f"the driver's fallback has a {type(pool).__name__} in it, pools are wanted"

@@ -30,11 +30,11 @@ from dradriver.model.resource.device import Device
 from dradriver.model.resource.pool import Pool, problems
 from dradriver.publish.holds.published_counters import PublishedCounters
 
-__all__ = ["Hold", "affected_devices", "hold_back", "hold_fallback", "left_out"]
+__all__ = ["PinnedPool", "affected_devices", "hold_back", "hold_fallback", "left_out"]
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class PinnedPool:
     """What may be published while claims hold devices.
 
     Attributes:
@@ -55,7 +55,7 @@ def affected_devices(wanted: Pool, published: PublishedCounters) -> set[str]:
     return change.kept(change.old)[0]
 
 
-def hold_back(wanted: Pool, published: PublishedCounters, held: Collection[str]) -> Hold:
+def hold_back(wanted: Pool, published: PublishedCounters, held: Collection[str]) -> PinnedPool:
     """What may be published of the wanted pool while claims hold these devices.
 
     Args:
@@ -66,7 +66,7 @@ def hold_back(wanted: Pool, published: PublishedCounters, held: Collection[str])
     change = _Change(wanted, published)
     kept, sets = change.kept(held)
     if not kept:
-        return Hold(wanted)
+        return PinnedPool(wanted)
     waiting = {d.name for d in wanted.devices if d.name not in kept and _consumed(d) & sets}
     devices = [
         replace(device, consumes_counters=change.old[device.name].consumes_counters)
@@ -77,7 +77,9 @@ def hold_back(wanted: Pool, published: PublishedCounters, held: Collection[str])
     ]
     devices += [device for name, device in change.old.items() if name in kept and change.stays(name)]
     merged = replace(wanted, devices=tuple(devices), counter_sets=tuple(change.sets_with(sets)))
-    return Hold(None if problems(merged) else merged, frozenset(kept) & frozenset(held), frozenset(waiting))
+    return PinnedPool(
+        None if problems(merged) else merged, frozenset(kept) & frozenset(held), frozenset(waiting)
+    )
 
 
 def left_out(fallback: Pool, wanted: Pool, published: PublishedCounters) -> set[str]:

@@ -2,7 +2,7 @@
 
 A scheduler counts with what a slice says when it allocates. What the slice says now may differ: somebody else
 may have changed or deleted it, or the device may have been away for a moment. So the publisher remembers, for
-each device and each counter set, what it stored last, and `holding` compares the wanted pool with that.
+each device and each counter set, what it stored last, and `pinned_changes` compares the wanted pool with that.
 
 The memory ends with the process. The next process adopts the slices that it finds, because the driver before it
 published them. A slice that somebody else changed after that says nothing of what was published: the server
@@ -44,7 +44,7 @@ class PublishedCounters:
         self.current: frozenset[str] = frozenset()
         self._adopted = {item.metadata.name: item for item in _allocatable(slices)}
         for item in self._adopted.values():
-            self.stored(item.spec)
+            self.record_stored(item.spec)
 
     @property
     def adopted(self) -> bool:
@@ -56,13 +56,13 @@ class PublishedCounters:
         """Whether a device consumes counters."""
         return any(device.consumes_counters for device in self.devices.values())
 
-    def stored(self, spec: ResourceSliceSpec) -> None:
+    def record_stored(self, spec: ResourceSliceSpec) -> None:
         """Remembers a slice that was just written, as the server stored it."""
         self.devices.update((device.name, device) for device in spec.devices)
         self.counter_sets.update((counter_set.name, counter_set) for counter_set in spec.shared_counters)
         self.current |= {device.name for device in spec.devices}
 
-    def settled(self, devices: Iterable[Device]) -> None:
+    def set_current(self, devices: Iterable[Device]) -> None:
         """All slices are written: these devices are published, and no others."""
         self.current = frozenset(device.name for device in devices)
 

@@ -18,6 +18,7 @@ Command = Callable[..., Result]
     [
         (("--driver", "lop"), 1, "no driver 'lop' is installed"),
         (("--feature-gates", "DRATypo=true"), 2, "feature gate 'DRATypo' is unknown"),
+        (("--feature-gates", "DynamicResourceAllocation=false"), 2, "DynamicResourceAllocation is always on"),
         (("--feature-gates", "DRAAdminAccess"), 2, "write NAME=true or NAME=false"),
         (("--nodes", "0"), 2, "--nodes"),
         (("--runtime", "docker"), 2, "--runtime"),

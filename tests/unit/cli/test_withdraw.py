@@ -11,7 +11,7 @@ from dradriver.cluster.apiserver import ApiServer
 from dradriver.kube import SLICES, Client
 from dradriver.model.resource.pool import Pool
 from dradriver.model.resource.slices import ResourceSlice
-from dradriver.publish import Publisher
+from dradriver.publish import PublishController
 from dradriver.testing.builders import device
 
 Command = Callable[..., Result]
@@ -34,10 +34,10 @@ async def test_what_a_pool_driver_published_is_deleted_and_again_is_fine(
 ) -> None:
     async with await Client.connect(str(kubeconfig)) as client:
         for driver in ("tpu.example.com", "other.example.com"):
-            publisher = Publisher(client, driver)
+            publisher = PublishController(client, driver)
             publisher.want([Pool("pool", (device(),), all_nodes=True)])
             running = asyncio.create_task(publisher.run())
-            await publisher.settled(10)
+            await publisher.wait_settled(10)
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
         for _ in range(2):

@@ -11,8 +11,8 @@ import grpc
 
 from dradriver.model.resource.pool import Pool
 from dradriver.node.config import PluginConfig
-from dradriver.node.devices.publishing import OnDropped, OnStatus
 from dradriver.node.plugin import Plugin
+from dradriver.publish import OnDropped, OnStatus
 from dradriver.wire import dra_v1, registration_v1
 from dradriver.wire.stubs import dra_v1_grpc, registration_v1_grpc
 from tests.unit.node.world import NODE, FakeApi, LampDriver

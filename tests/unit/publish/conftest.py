@@ -1,7 +1,7 @@
 """A real (embedded) API server with one node, and publishers that are stopped at the end."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +12,20 @@ import pytest
 from dradriver.cluster.apiserver import ApiServer
 from dradriver.kube import NODES, SLICES, Cache, Client
 from dradriver.model.core.meta import OwnerReference
+from dradriver.model.resource.pool import Pool
 from dradriver.model.resource.slices import ResourceSlice
-from dradriver.publish import NodeRef, PoolStatus, Publisher
+from dradriver.publish import DroppedField, NodeRef, OnDropped, PoolStatus, PublishController
 
 DRIVER = "d.example.com"
+
+
+def offers(*pools: Pool) -> OnDropped:
+    """A driver that offers these pools as its fallback."""
+
+    async def on_dropped(_pool: str, _dropped: frozenset[DroppedField]) -> Sequence[Pool]:
+        return pools
+
+    return on_dropped
 
 
 class Reports:
@@ -75,11 +85,11 @@ class World:
         await self.server.start()
 
     @asynccontextmanager
-    async def publisher(self, **options: Any) -> AsyncIterator[Publisher]:
+    async def publisher(self, **options: Any) -> AsyncIterator[PublishController]:
         """A running publisher of the node, with its own connection."""
         node = options.pop("node", NodeRef("node"))
         async with await Client.connect(self.kubeconfig, timeout=1) as client:
-            publisher = Publisher(client, DRIVER, node=node, **options)
+            publisher = PublishController(client, DRIVER, node=node, **options)
             task = asyncio.create_task(publisher.run())
             try:
                 yield publisher

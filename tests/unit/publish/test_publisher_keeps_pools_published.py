@@ -1,16 +1,20 @@
 """The loop against an API server: what it writes, repairs and removes."""
 
+import asyncio
 import logging
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 
 import pytest
 from msgspec.structs import replace
 
-from dradriver.kube import NODES, SLICES
+from dradriver.kube import NODES, SLICES, Client
+from dradriver.model.resource.claim import DeviceId
 from dradriver.model.resource.counters import CounterConsumption, CounterSet
 from dradriver.model.resource.device import Device
 from dradriver.model.resource.pool import Pool
 from dradriver.model.resource.slices import ResourceSlice
-from dradriver.publish import PoolState, PoolStatus, Writes
+from dradriver.publish import NodeRef, PoolState, PoolStatus, PublishController, Writes
 from tests.unit.publish.conftest import DRIVER, Reports, World
 
 MANY = Pool(devices=tuple(Device(f"d-{i}") for i in range(130)))
@@ -25,7 +29,7 @@ async def test_a_pool_is_published_in_slices_that_its_node_owns(world: World) ->
     seen: list[PoolStatus] = []
     async with world.publisher(on_status=seen.append) as publisher:
         publisher.want([MANY])
-        status = (await publisher.settled(10))["node"]
+        status = (await publisher.wait_settled(10))["node"]
     assert (status.state, status.generation, status.slices, status.devices) == (PoolState.PUBLISHED, 1, 2, 130)
     assert status.writes == Writes(creates=2)
     assert seen[-1] == status
@@ -41,13 +45,13 @@ async def test_a_pool_is_published_in_slices_that_its_node_owns(world: World) ->
 async def test_nothing_is_written_when_nothing_changes_not_even_after_a_restart(world: World) -> None:
     async with world.publisher() as publisher:
         publisher.want([PARTS])
-        await publisher.settled(10)
+        await publisher.wait_settled(10)
         before = await world.slices()
         publisher.want([PARTS])
-        await publisher.settled(10)
+        await publisher.wait_settled(10)
     async with world.publisher() as publisher:
         publisher.want([PARTS])
-        status = (await publisher.settled(10))["gpus"]
+        status = (await publisher.wait_settled(10))["gpus"]
     assert status.state is PoolState.PUBLISHED
     assert status.writes == Writes()
     assert await world.slices() == before
@@ -56,7 +60,7 @@ async def test_nothing_is_written_when_nothing_changes_not_even_after_a_restart(
 async def test_a_deleted_slice_comes_back(world: World) -> None:
     async with world.publisher() as publisher:
         publisher.want([MANY])
-        await publisher.settled(10)
+        await publisher.wait_settled(10)
         first, second = await world.slices()
         await world.client.delete(SLICES, first.metadata.name)
         repaired = await world.until(
@@ -69,7 +73,7 @@ async def test_a_deleted_slice_comes_back(world: World) -> None:
 async def test_a_slice_that_someone_changed_is_put_right(world: World) -> None:
     async with world.publisher() as publisher:
         publisher.want([Pool(devices=(Device("a"),))])
-        await publisher.settled(10)
+        await publisher.wait_settled(10)
         (item,) = await world.slices()
         forged = replace(item, spec=replace(item.spec, devices=[Device("forged")]))
         await world.client.replace(SLICES, forged, into=ResourceSlice)
@@ -79,16 +83,16 @@ async def test_a_slice_that_someone_changed_is_put_right(world: World) -> None:
 async def test_pools_that_are_not_wanted_any_more_go(world: World) -> None:
     async with world.publisher() as publisher:
         publisher.want([MANY, PARTS])
-        assert set(await publisher.settled(10)) == {"node", "gpus"}
+        assert set(await publisher.wait_settled(10)) == {"node", "gpus"}
         publisher.want([PARTS])
-        assert set(await publisher.settled(10)) == {"gpus"}
+        assert set(await publisher.wait_settled(10)) == {"gpus"}
     assert {item.spec.pool.name for item in await world.slices()} == {"gpus"}
 
 
 async def test_pools_of_an_earlier_life_go_too_but_not_before_anything_is_wanted(world: World) -> None:
     async with world.publisher() as publisher:
         publisher.want([PARTS])
-        await publisher.settled(10)
+        await publisher.wait_settled(10)
     async with world.publisher() as publisher:
         assert len(await world.slices()) == 2
         publisher.want([])
@@ -100,7 +104,7 @@ async def test_one_bad_pool_blocks_no_other(world: World) -> None:
     twice = Pool("twice")
     async with world.publisher(origin=" (leds.py:12)") as publisher:
         publisher.want([bad, twice, twice, PARTS])
-        status = await publisher.settled(10)
+        status = await publisher.wait_settled(10)
     assert status["gpus"].state is PoolState.PUBLISHED
     assert status["bad"].state is PoolState.REFUSED
     assert status["bad"].message.startswith("devices[A].name: 'A' is not a DNS label")
@@ -112,7 +116,7 @@ async def test_slices_of_other_nodes_and_drivers_are_not_touched(world: World) -
     await world.add_node("other")
     async with world.publisher() as publisher:
         publisher.want([PARTS])
-        await publisher.settled(10)
+        await publisher.wait_settled(10)
     (counters, devices) = await world.slices()
     for item in (counters, devices):
         meta = replace(
@@ -129,7 +133,7 @@ async def test_shared_and_node_local_pools_live_in_one_publisher(world: World) -
     shared = Pool("fabric", (Device("a"),), all_nodes=True)
     async with world.publisher() as publisher:
         publisher.want([MANY, shared])
-        status = await publisher.settled(10)
+        status = await publisher.wait_settled(10)
         assert {s.state for s in status.values()} == {PoolState.PUBLISHED}
         publisher.want([MANY, replace(shared, all_nodes=False)])
         await world.until(lambda slices: all(s.spec.node_name == "node" for s in slices) and len(slices) == 3)
@@ -139,7 +143,7 @@ async def test_shared_slices_of_an_earlier_life_are_found(world: World) -> None:
     shared = Pool("fabric", (Device("a"),), all_nodes=True, generation=7)
     async with world.publisher() as publisher:
         publisher.want([shared])
-        await publisher.settled(10)
+        await publisher.wait_settled(10)
     async with world.publisher() as publisher:
         publisher.want([replace(shared, all_nodes=False, generation=0)])
         (local,) = await world.until(lambda slices: [s.spec.node_name for s in slices] == ["node"])
@@ -151,10 +155,39 @@ async def test_two_publishers_of_one_pool_end_with_the_one_that_stays(world: Wor
     async with world.publisher() as staying:
         async with world.publisher() as leaving:
             leaving.want([old])
-            await leaving.settled(10)
+            await leaving.wait_settled(10)
             staying.want([new])
-            await staying.settled(10)
+            await staying.wait_settled(10)
         await world.until(lambda slices: [d.name for s in slices for d in s.spec.devices] == ["new"])
+
+
+async def test_a_publisher_that_runs_again_starts_from_what_it_finds(world: World) -> None:
+    """What it stored in its first run says nothing of what claims hold after another one has published."""
+
+    async def part_is_held(devices: AbstractSet[DeviceId], /) -> Mapping[DeviceId, str]:
+        return {device: "ns/claim" for device in devices if device.device == "part"}
+
+    def part(memory: int) -> Pool:
+        device = Device("part", consumes_counters=[CounterConsumption("gpu", {"memory": memory})])
+        return Pool("gpus", (device,), (CounterSet("gpu", {"memory": 4}),))
+
+    async def run_until(publisher: PublishController, state: PoolState) -> None:
+        run = asyncio.create_task(publisher.run())
+        assert (await publisher.wait_settled(10))["gpus"].state is state
+        run.cancel()
+        await asyncio.gather(run, return_exceptions=True)
+
+    async with await Client.connect(world.kubeconfig, timeout=5) as client:
+        publisher = PublishController(client, DRIVER, node=NodeRef("node"), allocation_lookup=part_is_held)
+        publisher.want([part(1)])
+        await run_until(publisher, PoolState.PUBLISHED)
+        publisher.want([part(2)])
+        await run_until(publisher, PoolState.HELD)
+        other = PublishController(client, DRIVER, node=NodeRef("node"))
+        other.want([Pool("gpus", (Device("plain"),))])
+        await run_until(other, PoolState.PUBLISHED)
+        await run_until(publisher, PoolState.PUBLISHED)
+    assert await world.devices() == ["part"]
 
 
 async def test_a_listener_that_fails_stops_nothing(world: World) -> None:
@@ -163,14 +196,14 @@ async def test_a_listener_that_fails_stops_nothing(world: World) -> None:
 
     async with world.publisher(on_status=broken) as publisher:
         publisher.want([PARTS])
-        assert (await publisher.settled(10))["gpus"].state is PoolState.PUBLISHED
+        assert (await publisher.wait_settled(10))["gpus"].state is PoolState.PUBLISHED
 
 
 async def test_a_node_made_anew_owns_the_slices_again(world: World) -> None:
     reports = Reports()
     async with world.publisher(on_status=reports) as publisher:
         publisher.want([PARTS])
-        await publisher.settled(10)
+        await publisher.wait_settled(10)
         await world.client.delete(NODES, "node")  # its slices are collected as garbage
         await reports.until(lambda status: "no such Node" in status.message)
         assert await world.slices() == []
@@ -183,12 +216,12 @@ async def test_a_node_made_anew_owns_the_slices_again(world: World) -> None:
 async def test_withdraw_leaves_nothing_with_or_without_the_loop(world: World) -> None:
     async with world.publisher() as publisher:
         publisher.want([MANY, PARTS])
-        await publisher.settled(10)
+        await publisher.wait_settled(10)
         await publisher.withdraw()
         assert await world.slices() == []
         publisher.want([PARTS])
-        await publisher.settled(10)
-    await publisher.settled(0)
+        await publisher.wait_settled(10)
+    await publisher.wait_settled(0)
     assert len(await world.slices()) == 2
     async with world.publisher() as publisher:
         await publisher.withdraw()
@@ -199,10 +232,10 @@ async def test_a_publisher_of_the_control_plane_owns_what_no_node_does(world: Wo
     fabric = Pool("fabric", (Device("a", all_nodes=True),), per_device_node_selection=True)
     async with world.publisher() as publisher:
         publisher.want([MANY])
-        await publisher.settled(10)
+        await publisher.wait_settled(10)
     async with world.publisher(node=None) as publisher:
         publisher.want([fabric])
-        await publisher.settled(10)
+        await publisher.wait_settled(10)
         assert {item.spec.pool.name for item in await world.slices()} == {"node", "fabric"}
         publisher.want([])
         await world.until(lambda slices: {item.spec.pool.name for item in slices} == {"node"})
@@ -215,10 +248,10 @@ async def test_the_log_says_once_what_is_wrong_with_a_pool(
     async with world.publisher() as publisher:
         for _ in range(3):
             publisher.want([Pool(devices=(Device("Bad_Name"),))])
-            await publisher.settled(10)
+            await publisher.wait_settled(10)
         publisher.want([Pool(devices=(Device("good"),))])
-        await publisher.settled(10)
-    refused, published = (record for record in caplog.records if record.name == "dradriver.publish.worker")
+        await publisher.wait_settled(10)
+    refused, published = (record for record in caplog.records if record.name == "dradriver.publish.pool_worker")
     assert refused.levelno == logging.ERROR
     assert "pool node: refused:" in refused.getMessage()
     assert "Bad_Name" in refused.getMessage()

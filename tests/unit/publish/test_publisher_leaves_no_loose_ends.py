@@ -17,8 +17,9 @@ from dradriver.model.resource.device import Device
 from dradriver.model.resource.pool import Pool
 from dradriver.model.resource.slices import PoolReference, ResourceSlice, ResourceSliceSpec
 from dradriver.publish import DroppedField, PoolState
+from dradriver.publish.context import PublishContext
 from dradriver.publish.features import fallback
-from dradriver.publish.worker import PoolWorker
+from dradriver.publish.pool_worker import PoolWorker
 from tests.unit.publish.conftest import DRIVER, Reports, World, a_world
 
 PART = Device("part", consumes_counters=[CounterConsumption("gpu", {"memory": 1})])
@@ -30,20 +31,20 @@ MANY = Pool("many", tuple(Device(f"d-{i}") for i in range(600)))
 async def test_an_empty_inventory_settles(world: World) -> None:
     async with world.publisher() as publisher, asyncio.timeout(5):
         publisher.want([])
-        assert await publisher.settled() == {}
+        assert await publisher.wait_settled() == {}
 
 
 async def test_withdraw_waits_for_writes_in_flight(world: World) -> None:
     reports = Reports()
     async with world.publisher(on_status=reports) as publisher:
         publisher.want([PARTS])
-        await publisher.settled(10)
+        await publisher.wait_settled(10)
         world.server.faults.add(Fault("create", "resourceslices", delay=0.1, count=-1))
         publisher.want([PARTS, MANY])
         await world.until(lambda slices: len(slices) > 2)
         await publisher.withdraw()
         reports.all.clear()
-        assert await publisher.settled(10) == {}
+        assert await publisher.wait_settled(10) == {}
         assert {status.slices for status in reports.all} <= {0}
     assert await world.slices() == []
 
@@ -58,15 +59,15 @@ async def test_a_slice_that_appears_while_its_pool_is_deleted_goes_too() -> None
         deleted.append(name)
         if name == "first":
             there.append(late)
-            worker.touched()
+            worker.repair()
         return True
 
     slices = SimpleNamespace(
-        of=lambda _pool: list(there), synced=AsyncMock(), deleted=there.remove, problem=None
+        of=lambda _pool: list(there), synced=AsyncMock(), apply_deleted=there.remove, problem=None
     )
     client = SimpleNamespace(delete=delete)
-    desk: Any = SimpleNamespace(slices=slices, client=client, report=lambda _: None, published={})
-    worker = PoolWorker("gpus", desk)
+    context = _context(client, slices)
+    worker = PoolWorker("gpus", context)
     worker.want(None)
     await worker.run()
     assert deleted == ["first", "late"]
@@ -92,9 +93,25 @@ async def test_a_pool_that_is_wanted_again_while_its_worker_ends_is_published(tm
             await cancelled.wait()
             publisher.want([WHOLE])
             may_end.set()
-            status = (await publisher.settled(10))["gpus"]
+            status = (await publisher.wait_settled(10))["gpus"]
             assert status.state is PoolState.PUBLISHED
         assert await world.devices() == ["whole"]
+
+
+def _context(client: Any, slices: Any) -> PublishContext:
+    unused: Any = None
+    return PublishContext(
+        client=client,
+        driver=DRIVER,
+        node="node",
+        slices=slices,
+        owner=unused,
+        features=unused,
+        allocation_lookup=unused,
+        on_dropped=None,
+        wake_all=lambda: None,
+        report=lambda _: None,
+    )
 
 
 def _slice(name: str) -> ResourceSlice:
@@ -110,11 +127,11 @@ async def _cancelled(_pool: str, _dropped: frozenset[DroppedField]) -> Sequence[
     return ()
 
 
-def _one_pool(_pool: str, _dropped: frozenset[DroppedField]) -> Pool:
+async def _one_pool(_pool: str, _dropped: frozenset[DroppedField]) -> Pool:
     return PARTS
 
 
-def _words(_pool: str, _dropped: frozenset[DroppedField]) -> list[str]:
+async def _words(_pool: str, _dropped: frozenset[DroppedField]) -> list[str]:
     return ["gpus"]
 
 
@@ -125,7 +142,7 @@ async def test_a_fallback_that_makes_no_sense_counts_as_none(tmp_path: Path, cal
         world.publisher(on_dropped=callback) as publisher,
     ):
         publisher.want([PARTS])
-        status = (await publisher.settled(5))["gpus"]
+        status = (await publisher.wait_settled(5))["gpus"]
         assert status.state is PoolState.UNSAFE_WITHDRAWN
         assert await world.devices() == ["plain"]
 

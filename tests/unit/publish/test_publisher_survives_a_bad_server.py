@@ -61,7 +61,7 @@ async def test_a_first_publication_gets_through(world: World, fault: Fault) -> N
 async def test_a_change_gets_through(world: World, fault: Fault) -> None:
     async with world.publisher() as publisher:
         publisher.want([POOL])
-        await publisher.settled(10)
+        await publisher.wait_settled(10)
         world.server.faults.add(fault)
         publisher.want([OTHER])
         await world.until(lambda slices: right(OTHER, slices))
@@ -82,7 +82,7 @@ async def test_a_server_that_is_away_at_start_is_waited_for(world: World) -> Non
 async def test_a_server_that_restarts_loses_nothing(world: World) -> None:
     async with world.publisher() as publisher:
         publisher.want([POOL])
-        await publisher.settled(10)
+        await publisher.wait_settled(10)
         await world.regate()
         publisher.want([OTHER])
         await world.until(lambda slices: right(OTHER, slices))
@@ -103,6 +103,6 @@ async def test_a_create_whose_answer_was_lost_leaves_no_duplicate(world: World) 
     async with world.publisher() as publisher:
         publisher.want([POOL])
         await world.until(lambda slices: right(POOL, slices))
-        await publisher.settled(10)
+        await publisher.wait_settled(10)
     listed = await world.client.list(SLICES, into=ResourceSlice)
     assert len(listed.items) == 2

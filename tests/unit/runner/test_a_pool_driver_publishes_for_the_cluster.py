@@ -12,7 +12,7 @@ import dradriver as dra
 from dradriver.errors import UsageError
 from dradriver.kube import CLASSES, SLICES, Client
 from dradriver.model.resource.slices import ResourceSlice
-from dradriver.publish import OwnerRef, Publisher
+from dradriver.publish import OwnerRef, PublishController
 from dradriver.runner import launch
 from dradriver.runner.pools import PoolProcess
 from tests.unit.publish.conftest import DRIVER, World, a_world
@@ -169,11 +169,11 @@ async def test_where_devices_can_not_choose_their_nodes_the_fallback_is_publishe
 async def test_a_withdrawal_leaves_slices_of_nodes_alone(world: World) -> None:
     async with world.publisher() as publisher:
         publisher.want([dra.Pool(devices=(dra.Device("card"),)), replace(EVERYWHERE, name="of-the-node")])
-        await publisher.settled(10)
+        await publisher.wait_settled(10)
     async with running(world, Pods(PER_DEVICE)):
         await world.until(lambda found: len(found) == 3)
     async with await Client.connect(world.kubeconfig) as client:
-        await Publisher(client, DRIVER).withdraw()
+        await PublishController(client, DRIVER).withdraw()
     assert names(await world.slices()) == {"node", "of-the-node"}
 
 

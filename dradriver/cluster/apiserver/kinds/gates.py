@@ -2,11 +2,12 @@
 
 A gate that is off makes the server drop the fields that it guards, unless the stored object
 already uses them. Gates that 1.37 locks can be switched here all the same, so that older and newer
-clusters can be imitated.
+clusters can be imitated. `DynamicResourceAllocation` is the exception: nothing here works without it.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from dradriver.errors import UsageError
 
@@ -39,6 +40,7 @@ REQUIRES: Mapping[str, tuple[str, ...]] = {
     "DRAPartitionableDevicesType": ("DRAPartitionableDevices", "DRAResourcePoolStatus"),
     "DRAResourceClaimGranularStatusAuthorization": ("DRAResourceClaimDeviceStatus",),
 }
+ALWAYS_ON: Final = "DynamicResourceAllocation"
 _WORDS = {"true": True, "false": False}
 
 
@@ -59,6 +61,10 @@ class FeatureGates:
                 raise UsageError(
                     f"feature gate {gate!r} is unknown; known gates: {', '.join(sorted(DEFAULTS))}"
                 )
+        if not self.settings.get(ALWAYS_ON, True):
+            raise UsageError(
+                f"feature gate {ALWAYS_ON} is always on: Kubernetes 1.37 locks it, it can't be set to false"
+            )
         for gate, needs in REQUIRES.items():
             missing = [need for need in needs if not self.enabled(need)]
             if self.settings.get(gate) and missing:
@@ -69,7 +75,7 @@ class FeatureGates:
         """Read `DRAPartitionableDevices=false,DRADeviceCompatibilityGroups=true`.
 
         Raises:
-            UsageError: a gate is unknown, misses its value, or needs another one that is off.
+            UsageError: a gate is unknown, misses its value, needs another one that is off, or is always on.
         """
         settings: dict[str, bool] = {}
         for entry in filter(None, (part.strip() for part in text.split(","))):

@@ -9,7 +9,7 @@ from dradriver.cluster.apiserver.validation.field import (
     not_supported,
     required,
 )
-from dradriver.cluster.apiserver.validation.names import label_name, subdomain
+from dradriver.cluster.apiserver.validation.names import checked, label_name, label_value, subdomain
 
 _OPERATORS = ("DoesNotExist", "Exists", "Gt", "In", "Lt", "NotIn")
 
@@ -43,7 +43,10 @@ def _expression(requirement: Object, path: str) -> Causes:
         )
     elif operator not in _OPERATORS:
         causes.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
-    return causes + label_name(requirement.get("key", ""), f"{path}.key")
+    causes += label_name(requirement.get("key", ""), f"{path}.key")
+    for index, value in enumerate(values):
+        causes += checked(label_value, value, f"{path}.values[{index}]")
+    return causes
 
 
 def _match_field(requirement: Object, path: str) -> Causes:

@@ -246,7 +246,7 @@ def test_a_gate_that_is_off_takes_those_that_need_it_with_it(dradriver: Command)
     assert devices(simulated(dradriver, *objects, words=gates)) == {}
 
 
-@pytest.mark.parametrize("gate", DEFAULTS)
+@pytest.mark.parametrize("gate", sorted({*DEFAULTS} - {"DynamicResourceAllocation"}))
 def test_a_gate_switches_the_same_as_in_the_scheduler_of_up(gate: str) -> None:
     gates = FeatureGates({gate: False})
     chosen = Settings.of("ordered", f"{gate}=false", 1)
@@ -297,6 +297,12 @@ def test_people_get_lines_and_a_drawing(dradriver: Command) -> None:
     [
         ((POOL, CLASS), [], 2, "Error: the files hold no Pod and no ResourceClaim"),
         ((POOL, *pairs(1)), ["--feature-gates", "Typo=true"], 2, "Error: feature gate 'Typo' is unknown"),
+        (
+            (POOL, *pairs(1)),
+            ["--feature-gates", "DynamicResourceAllocation=false"],
+            2,
+            "Error: feature gate DynamicResourceAllocation is always on",
+        ),
         (
             (pod("a"), pod("b")),
             [],

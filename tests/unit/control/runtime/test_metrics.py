@@ -22,6 +22,8 @@ NAMES = {
     "resourceclaim_controller_creates_total": {"status", "admin_access"},
     "workqueue_depth": {"name"},
     "workqueue_adds_total": {"name"},
+    "workqueue_unfinished_work_seconds": {"name"},
+    "workqueue_longest_running_processor_seconds": {"name"},
     "workqueue_queue_duration_seconds_count": {"name"},
     "workqueue_work_duration_seconds_count": {"name"},
 }

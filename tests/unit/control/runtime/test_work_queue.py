@@ -1,7 +1,10 @@
 import asyncio
+import time
 
 import pytest
+from prometheus_client import CollectorRegistry
 
+from dradriver.control.queueing.metrics import QueueMetrics
 from dradriver.control.runtime.work_queue import WorkQueue
 
 
@@ -65,3 +68,33 @@ async def test_a_key_that_is_put_off_comes_at_the_earlier_of_two_times() -> None
     assert len(queue.put_off) == 1
     assert await queue.get() == "key"
     assert (queue.ready, len(queue.put_off)) == (0, 0)
+
+
+async def test_work_that_is_not_finished_is_timed_while_it_lasts(
+    queue: WorkQueue[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sum over all workers, and the oldest of them; a key in line counts for neither."""
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    registry = CollectorRegistry()
+    queue.count(QueueMetrics(registry), "keys")
+
+    def seconds() -> tuple[float | None, float | None]:
+        unfinished = registry.get_sample_value("workqueue_unfinished_work_seconds", {"name": "keys"})
+        return unfinished, registry.get_sample_value(
+            "workqueue_longest_running_processor_seconds", {"name": "keys"}
+        )
+
+    assert seconds() == (0, 0)
+    for key in "abc":
+        queue.add(key)
+    now += 50
+    assert seconds() == (0, 0)
+    await queue.get()
+    now += 2
+    await queue.get()
+    now += 1
+    assert seconds() == (4, 3)
+    queue.add("a")
+    queue.done("a")
+    assert seconds() == (1, 1)

@@ -8,6 +8,9 @@ from dradriver.model.resource.device import Attribute, Device, Taint, Version
 from dradriver.model.resource.pool import Pool, problems
 
 TERM = NodeSelectorTerm(match_expressions=[NodeSelectorRequirement("a", "Exists")])
+NO_LABEL_VALUE = NodeSelector(
+    [NodeSelectorTerm(match_expressions=[NodeSelectorRequirement("zone", "In", ["a", "no spaces"])])]
+)
 SET = CounterSet("gpu-0", {"memory": "80Gi"})
 
 
@@ -102,6 +105,16 @@ def test_a_sound_pool_has_no_problems() -> None:
         ),
         (Pool(node_selector=NodeSelector([TERM, TERM])), "nodeSelector", "exactly one node selector term"),
         (Pool(all_nodes=True, node_selector=NodeSelector([TERM])), "allNodes", "only one node selection"),
+        (
+            Pool(node_selector=NO_LABEL_VALUE),
+            "nodeSelector.nodeSelectorTerms[0].matchExpressions[0].values[1]",
+            "'no spaces' is not a label value",
+        ),
+        (
+            Pool(devices=(Device("d", node_selector=NO_LABEL_VALUE),), per_device_node_selection=True),
+            "devices[d].nodeSelector.nodeSelectorTerms[0].matchExpressions[0].values[1]",
+            "'no spaces' is not a label value",
+        ),
     ],
 )
 def test_a_broken_rule_is_reported_with_its_field(pool: Pool, path: str, words: str) -> None:

@@ -15,7 +15,7 @@ from dradriver.model.resource.device import Device
 from dradriver.model.resource.pool import Pool
 from dradriver.node import Plugin
 from dradriver.node.devices import publish_election
-from dradriver.node.devices.publish_election import Turns
+from dradriver.node.devices.publish_election import PublishElection
 from tests.unit.node.plugin_world import notify
 from tests.unit.node.published_world import PoolDriver, config, sample, until
 from tests.unit.publish.conftest import World, a_world
@@ -124,14 +124,14 @@ async def test_a_kubelet_that_restarts_decides_anew(world: World, tmp_path: Path
 async def test_kill_minus_nine_of_the_publishing_instance_gives_its_turn_to_the_other(tmp_path: Path) -> None:
     code = (
         "import asyncio, sys; from pathlib import Path; "
-        "from dradriver.node.devices.publish_election import Turns\n"
+        "from dradriver.node.devices.publish_election import PublishElection\n"
         "async def publish():\n"
         "    print('publishing', flush=True); await asyncio.Event().wait()\n"
         "async def main():\n"
-        "    turns = Turns(Path(sys.argv[1])); turns.join(); await turns.run(publish)\n"
+        "    turns = PublishElection(Path(sys.argv[1])); turns.join(); await turns.run(publish)\n"
         "asyncio.run(main())"
     )
-    mine, running = Turns(tmp_path / "lock"), asyncio.Event()
+    mine, running = PublishElection(tmp_path / "lock"), asyncio.Event()
     stopped = asyncio.Event()
 
     async def publish() -> None:

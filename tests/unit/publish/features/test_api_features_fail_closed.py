@@ -15,10 +15,10 @@ from dradriver.model.resource.counters import CounterConsumption, CounterSet
 from dradriver.model.resource.device import Device, Taint
 from dradriver.model.resource.pool import Pool
 from dradriver.model.resource.slices import ResourceSlice
-from dradriver.publish import DroppedField, PoolState, PoolStatus, Publisher
+from dradriver.publish import DroppedField, PoolState, PoolStatus, PublishController
 from dradriver.publish.features import api_features
 from dradriver.publish.features.dropped_fields import CONSUMES_COUNTERS, SHARED_COUNTERS
-from tests.unit.publish.conftest import Reports, World, a_world
+from tests.unit.publish.conftest import Reports, World, a_world, offers
 
 SET = CounterSet("gpu", {"memory": 4})
 
@@ -73,7 +73,7 @@ async def test_without_a_fallback_only_the_safe_devices_are_published(
     async with a_world(tmp_path, **{gate: False}) as world, Witness(world) as witness:
         async with world.publisher() as publisher:
             publisher.want([pool])
-            status = (await publisher.settled(10))["gpus"]
+            status = (await publisher.wait_settled(10))["gpus"]
         assert status.state is PoolState.UNSAFE_WITHDRAWN
         assert {field.gate for field in status.dropped} == {gate}
         assert gate in status.message
@@ -86,13 +86,13 @@ async def test_the_drivers_fallback_takes_the_place(late: bool, tmp_path: Path) 
     asked: list[tuple[str, frozenset[DroppedField]]] = []
     answer = asyncio.Event()
 
-    def at_once(pool: str, dropped: frozenset[DroppedField]) -> Sequence[Pool]:
+    async def at_once(pool: str, dropped: frozenset[DroppedField]) -> Sequence[Pool]:
         asked.append((pool, dropped))
         return [WHOLE]
 
     async def later(pool: str, dropped: frozenset[DroppedField]) -> Sequence[Pool]:
         await answer.wait()
-        return at_once(pool, dropped)
+        return await at_once(pool, dropped)
 
     async with a_world(tmp_path, DRAPartitionableDevices=False) as world:
         async with world.publisher(on_dropped=later if late else at_once) as publisher:
@@ -100,7 +100,7 @@ async def test_the_drivers_fallback_takes_the_place(late: bool, tmp_path: Path) 
             if late:
                 await world.until(lambda slices: [d.name for s in slices for d in s.spec.devices] == ["plain"])
                 answer.set()
-            status = (await publisher.settled(10))["gpus"]
+            status = (await publisher.wait_settled(10))["gpus"]
         assert status.state is PoolState.FALLBACK
         assert await world.devices() == ["whole"]
     assert asked == [("gpus", frozenset({SHARED_COUNTERS, CONSUMES_COUNTERS}))]
@@ -120,9 +120,9 @@ async def test_a_server_that_wants_counters_beside_devices_gets_the_fallback(
         return await create(client, resource, body, **options)
 
     monkeypatch.setattr(Client, "create", of_1_34)
-    async with world.publisher(on_dropped=lambda pool, dropped: [WHOLE]) as publisher:
+    async with world.publisher(on_dropped=offers(WHOLE)) as publisher:
         publisher.want([PARTS])
-        status = (await publisher.settled(10))["gpus"]
+        status = (await publisher.wait_settled(10))["gpus"]
     assert status.state is PoolState.FALLBACK
     assert words in status.message
     assert await world.devices() == ["whole"]
@@ -130,14 +130,14 @@ async def test_a_server_that_wants_counters_beside_devices_gets_the_fallback(
 
 async def test_a_fallback_that_is_as_unsafe_is_cut_down(tmp_path: Path) -> None:
     async with a_world(tmp_path, DRAPartitionableDevices=False) as world:
-        async with world.publisher(on_dropped=lambda pool, dropped: [PARTS]) as publisher:
+        async with world.publisher(on_dropped=offers(PARTS)) as publisher:
             publisher.want([PARTS])
-            await publisher.settled(10)
+            await publisher.wait_settled(10)
         assert await world.devices() == ["plain"]
 
 
 async def test_a_fallback_that_fails_withdraws(tmp_path: Path) -> None:
-    def broken(pool: str, dropped: frozenset[DroppedField]) -> Sequence[Pool]:
+    async def broken(pool: str, dropped: frozenset[DroppedField]) -> Sequence[Pool]:
         raise RuntimeError("no such mode")
 
     async with (
@@ -145,7 +145,7 @@ async def test_a_fallback_that_fails_withdraws(tmp_path: Path) -> None:
         world.publisher(on_dropped=broken) as publisher,
     ):
         publisher.want([PARTS])
-        status = (await publisher.settled(10))["gpus"]
+        status = (await publisher.wait_settled(10))["gpus"]
     assert status.state is PoolState.UNSAFE_WITHDRAWN
     assert "the driver's fallback failed (no such mode)" in status.message
 
@@ -155,7 +155,7 @@ async def test_per_device_nodes_that_are_dropped_leave_nothing(tmp_path: Path) -
     async with a_world(tmp_path, DRAPartitionableDevices=False) as world:
         async with world.publisher(node=None) as publisher:
             publisher.want([pool])
-            status = (await publisher.settled(10))["gpus"]
+            status = (await publisher.wait_settled(10))["gpus"]
         assert status.state is PoolState.UNSAFE_WITHDRAWN
         assert await world.slices() == []
 
@@ -166,7 +166,7 @@ async def test_harmless_fields_are_reported_and_the_devices_stay(tmp_path: Path)
     async with a_world(tmp_path, **gates) as world:
         async with world.publisher() as publisher:
             publisher.want([pool])
-            status = (await publisher.settled(10))["gpus"]
+            status = (await publisher.wait_settled(10))["gpus"]
         (item,) = await world.slices()
     assert status.state is PoolState.PUBLISHED
     assert {field.gate for field in status.dropped} == {"DRADeviceTaints", "DRAListTypeAttributes"}
@@ -194,7 +194,7 @@ async def test_a_gate_that_comes_on_behind_a_watch_that_lasts_is_noticed_later(
 ) -> None:
     """Behind a load balancer the server that stores is not always the one that is watched."""
     monkeypatch.setattr(api_features, "PROBE_SECONDS", 0.05)
-    monkeypatch.setattr(Publisher, "_watched_again", lambda self: None)
+    monkeypatch.setattr(PublishController, "_watch_reopened", lambda self: None)
     reports = Reports()
     async with a_world(tmp_path, DRAPartitionableDevices=False) as world:
         async with world.publisher(on_status=reports) as publisher:
@@ -212,7 +212,7 @@ async def test_every_pool_asks_again_about_its_own_fields(tmp_path: Path) -> Non
     fabric = replace(BOUND, name="fabric")
     async with a_world(tmp_path, **off) as world, world.publisher(on_status=reports) as publisher:
         publisher.want([PARTS, fabric])
-        await publisher.settled(10)
+        await publisher.wait_settled(10)
         for gate, pool in (("DRADeviceBindingConditions", "fabric"), ("DRAPartitionableDevices", "gpus")):
             off[gate] = True
             await world.regate(**off)
@@ -223,12 +223,12 @@ async def test_when_the_gate_goes_off_the_next_write_withdraws(tmp_path: Path) -
     async with a_world(tmp_path) as world:
         async with world.publisher() as publisher:
             publisher.want([BOUND])
-            await publisher.settled(10)
+            await publisher.wait_settled(10)
             assert await world.devices() == ["plain", "fabric"]
         await world.regate(DRADeviceBindingConditions=False)
         async with world.publisher() as publisher:
             publisher.want([Pool("gpus", (*BOUND.devices, Device("more")))])
-            await publisher.settled(10)
+            await publisher.wait_settled(10)
         assert await world.devices() == ["plain", "more"]
 
 
@@ -237,12 +237,12 @@ async def test_a_gate_that_went_off_meanwhile_is_noticed_before_the_first_write(
     bound = Device("bound", binding_conditions=["x"], binding_failure_conditions=["y"])
     async with a_world(tmp_path) as world, world.publisher() as publisher:
         publisher.want([BOUND])
-        await publisher.settled(10)
+        await publisher.wait_settled(10)
         await world.regate(DRADeviceBindingConditions=False)
         async with Witness(world) as witness:
             publisher.want([BOUND, Pool("others", (bound, Device("last")))])
             await world.until(lambda slices: "last" in [d.name for s in slices for d in s.spec.devices])
-            status = (await publisher.settled(10))["others"]
+            status = (await publisher.wait_settled(10))["others"]
         assert status.state is PoolState.UNSAFE_WITHDRAWN
         assert "bound" not in witness.devices
 
@@ -254,7 +254,7 @@ async def test_a_tainted_device_is_withdrawn_when_the_gate_goes_off_though_nothi
     bad = Device("bad", taints=[Taint(key="example.com/broken", effect="NoSchedule")])
     async with a_world(tmp_path) as world, world.publisher() as publisher:
         publisher.want([Pool("gpus", (Device("good"), bad))])
-        await publisher.settled(10)
+        await publisher.wait_settled(10)
         assert await world.devices() == ["good", "bad"]
         await world.regate(DRADeviceTaints=False, DRADeviceTaintRules=False)
         await world.until(lambda slices: [d.name for s in slices for d in s.spec.devices] == ["good"])
@@ -269,7 +269,7 @@ async def test_a_device_without_the_taint_that_keeps_claims_away_is_withdrawn(
     """The layout is as good as ever: the driver is not asked for another one."""
     asked: list[str] = []
 
-    def fallback(pool: str, dropped: frozenset[DroppedField]) -> Sequence[Pool]:
+    async def fallback(pool: str, dropped: frozenset[DroppedField]) -> Sequence[Pool]:
         asked.append(pool)
         return [WHOLE]
 
@@ -280,15 +280,15 @@ async def test_a_device_without_the_taint_that_keeps_claims_away_is_withdrawn(
         world.publisher(on_dropped=fallback) as publisher,
     ):
         publisher.want([Pool("gpus", (good, bad))])
-        await publisher.settled(10)
+        await publisher.wait_settled(10)
         async with Witness(world) as witness:
             publisher.want([Pool("gpus", (good, tainted))])
-            status = (await publisher.settled(10))["gpus"]
+            status = (await publisher.wait_settled(10))["gpus"]
             assert status.state is PoolState.UNSAFE_WITHDRAWN
             assert {field.gate for field in status.dropped} == {"DRADeviceTaints"}
             assert await world.devices() == ["good"]
         assert witness.devices <= {"good"}
         publisher.want([Pool("gpus", (good, bad))])
-        assert (await publisher.settled(10))["gpus"].state is PoolState.PUBLISHED
+        assert (await publisher.wait_settled(10))["gpus"].state is PoolState.PUBLISHED
         assert await world.devices() == ["good", "bad"]
     assert asked == []

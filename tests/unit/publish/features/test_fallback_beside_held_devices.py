@@ -13,8 +13,8 @@ from dradriver.model.resource.claim import DeviceId
 from dradriver.model.resource.counters import CounterConsumption, CounterSet
 from dradriver.model.resource.device import Device
 from dradriver.model.resource.pool import Pool
-from dradriver.publish import PoolState, sync
-from tests.unit.publish.conftest import Reports, a_world
+from dradriver.publish import PoolState, pool_worker
+from tests.unit.publish.conftest import Reports, a_world, offers
 from tests.unit.publish.holds.test_pinned_changes import Claims
 
 GATE = "DRAPartitionableDevices"
@@ -34,7 +34,7 @@ PARTS = Pool("gpus", (Device("part-0"), Device("part-1")))
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sync, "_HELD_SECONDS", (0.02, 0.02))
+    monkeypatch.setattr(pool_worker, "_HELD_SECONDS", (0.02, 0.02))
 
 
 def touched(pool: Pool) -> Pool:
@@ -47,12 +47,16 @@ async def test_a_fallback_waits_while_a_claim_holds_a_device_that_it_leaves_out(
     tmp_path: Path, restart: bool
 ) -> None:
     claims, reports = Claims("part-0"), Reports()
-    options: dict[str, Any] = {"holders": claims, "on_status": reports, "on_dropped": lambda *_: [WHOLE]}
+    options: dict[str, Any] = {
+        "allocation_lookup": claims,
+        "on_status": reports,
+        "on_dropped": offers(WHOLE),
+    }
     async with a_world(tmp_path) as world, AsyncExitStack() as stack:
         async with AsyncExitStack() as first:
             publisher = await first.enter_async_context(world.publisher(**options))
             publisher.want([COUNTED])
-            await publisher.settled(10)
+            await publisher.wait_settled(10)
             await world.regate(**{GATE: False})
             if not restart:
                 stack.push_async_exit(first.pop_all())
@@ -70,9 +74,9 @@ async def test_a_fallback_waits_while_a_claim_holds_a_device_that_it_leaves_out(
 
 async def test_a_fallback_that_offers_what_claims_hold_is_published_at_once(tmp_path: Path) -> None:
     async with a_world(tmp_path, **{GATE: False}) as world:
-        async with world.publisher(holders=Claims("part-0"), on_dropped=lambda *_: [PARTS]) as publisher:
+        async with world.publisher(allocation_lookup=Claims("part-0"), on_dropped=offers(PARTS)) as publisher:
             publisher.want([COUNTED])
-            assert (await publisher.settled(10))["gpus"].state is PoolState.FALLBACK
+            assert (await publisher.wait_settled(10))["gpus"].state is PoolState.FALLBACK
         assert await world.devices() == ["part-0", "part-1"]
 
 
@@ -82,7 +86,7 @@ async def test_a_fallback_waits_while_nobody_can_be_asked_who_holds_what_it_leav
 
     reports = Reports()
     async with a_world(tmp_path, **{GATE: False}) as world:
-        options: dict[str, Any] = {"holders": nobody_answers, "on_dropped": lambda *_: [WHOLE]}
+        options: dict[str, Any] = {"allocation_lookup": nobody_answers, "on_dropped": offers(WHOLE)}
         async with world.publisher(on_status=reports, **options) as publisher:
             publisher.want([COUNTED])
             held = await reports.until(lambda status: status.state is PoolState.HELD)
@@ -97,12 +101,16 @@ async def test_counted_devices_wait_while_a_claim_holds_a_device_of_the_fallback
 ) -> None:
     """Nobody counts what the claim has of the hardware."""
     claims, reports, (held,) = Claims(), Reports(), [device.name for device in fallback.devices]
-    options: dict[str, Any] = {"holders": claims, "on_status": reports, "on_dropped": lambda *_: [fallback]}
+    options: dict[str, Any] = {
+        "allocation_lookup": claims,
+        "on_status": reports,
+        "on_dropped": offers(fallback),
+    }
     async with a_world(tmp_path) as world, AsyncExitStack() as stack:
         async with AsyncExitStack() as first:
             publisher = await first.enter_async_context(world.publisher(**options))
             publisher.want([COUNTED])
-            await publisher.settled(10)
+            await publisher.wait_settled(10)
             await world.regate(**{GATE: False})
             publisher.want([touched(COUNTED)])
             await reports.until(lambda status: status.state is PoolState.FALLBACK)

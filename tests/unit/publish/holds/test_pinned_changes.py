@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,9 @@ from dradriver.model.resource.counters import CounterConsumption, CounterSet
 from dradriver.model.resource.device import Device
 from dradriver.model.resource.pool import Pool
 from dradriver.model.resource.slices import PoolReference, ResourceSlice, ResourceSliceSpec
-from dradriver.publish import PoolState, sync
-from dradriver.publish.holds.allocation_lookup import ClaimsOnServer
-from dradriver.publish.holds.pinned_changes import Hold, affected_devices, hold_back
+from dradriver.publish import PoolState, pool_worker
+from dradriver.publish.holds.allocation_lookup import look_up_allocations
+from dradriver.publish.holds.pinned_changes import PinnedPool, affected_devices, hold_back
 from dradriver.publish.holds.published_counters import PublishedCounters
 from tests.unit.publish.conftest import DRIVER, Reports, World, a_world
 
@@ -101,7 +102,7 @@ def test_what_is_kept_beside_a_held_device_sees_all_that_is_held() -> None:
 
 
 def test_a_card_that_is_gone_is_gone_whoever_holds_it() -> None:
-    assert hold_back(Pool("gpus", (Device("c"),)), seen(OLD), {"a"}) == Hold(Pool("gpus", (Device("c"),)))
+    assert hold_back(Pool("gpus", (Device("c"),)), seen(OLD), {"a"}) == PinnedPool(Pool("gpus", (Device("c"),)))
 
 
 def test_a_counter_set_that_a_held_device_consumes_stays() -> None:
@@ -139,11 +140,11 @@ def test_what_an_incomplete_new_generation_lacks_is_taken_from_the_one_before() 
 async def test_a_held_device_keeps_its_counters_until_it_is_free(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sync, "_HELD_SECONDS", (0.02, 0.02))
+    monkeypatch.setattr(pool_worker, "_HELD_SECONDS", (0.02, 0.02))
     claims, reports = Claims("a"), Reports()
-    async with world.publisher(holders=claims, on_status=reports) as publisher:
+    async with world.publisher(allocation_lookup=claims, on_status=reports) as publisher:
         publisher.want([OLD])
-        await publisher.settled(10)
+        await publisher.wait_settled(10)
         publisher.want([NEW])
         held = await reports.until(lambda status: status.state is PoolState.HELD)
         assert held.held_by == ("ns/a",)
@@ -162,12 +163,12 @@ async def test_harmless_fields_that_are_dropped_do_not_end_the_hold(tmp_path: Pa
 
     async with (
         a_world(tmp_path, DRAListTypeAttributes=False) as world,
-        world.publisher(holders=Claims("a")) as publisher,
+        world.publisher(allocation_lookup=Claims("a")) as publisher,
     ):
         publisher.want([described(OLD)])
-        await publisher.settled(10)
+        await publisher.wait_settled(10)
         publisher.want([described(NEW)])
-        status = (await publisher.settled(10))["gpus"]
+        status = (await publisher.wait_settled(10))["gpus"]
         devices = {d.name: d for item in await world.slices() for d in item.spec.devices}
     assert status.state is PoolState.HELD
     assert {field.gate for field in status.dropped} == {"DRAListTypeAttributes"}
@@ -178,11 +179,11 @@ async def test_who_cannot_be_asked_counts_as_holding(world: World) -> None:
     async def unknown(devices: AbstractSet[DeviceId], /) -> Mapping[DeviceId, str]:
         raise DraError("claims can't be listed")
 
-    async with world.publisher(holders=unknown) as publisher:
+    async with world.publisher(allocation_lookup=unknown) as publisher:
         publisher.want([OLD])
-        await publisher.settled(10)
+        await publisher.wait_settled(10)
         publisher.want([NEW])
-        status = (await publisher.settled(10))["gpus"]
+        status = (await publisher.wait_settled(10))["gpus"]
     assert status.state is PoolState.HELD
     assert "claims can't be listed" in status.message
 
@@ -207,12 +208,12 @@ async def test_by_default_the_allocated_claims_on_the_server_hold(world: World) 
     allocation = Allocation(devices=DeviceAllocation(results=[result]))
     async with world.publisher() as publisher:
         publisher.want([OLD])
-        await publisher.settled(10)
+        await publisher.wait_settled(10)
         await world.client.create(CLAIMS, claim, "default", into=dict)
         body = {"status": ClaimStatus(allocation=allocation)}
         await world.client.patch(CLAIMS, "c", "default", body, PatchKind.MERGE, subresource="status", into=dict)
         publisher.want([NEW])
-        status = (await publisher.settled(10))["gpus"]
+        status = (await publisher.wait_settled(10))["gpus"]
     assert status.held_by == ("default/c",)
 
 
@@ -221,11 +222,11 @@ async def test_a_claim_that_cannot_be_read_may_hold_anything(world: World) -> No
         async def list(self, *_: object, **__: object) -> Listing[object]:
             return Listing([], "1", {"default/odd": DraError("ResourceClaim default/odd: can't be read")})
 
-    holders = ClaimsOnServer(Unreadable())  # type: ignore[arg-type]
-    async with world.publisher(holders=holders) as publisher:
+    lookup = partial(look_up_allocations, Unreadable())  # type: ignore[arg-type]
+    async with world.publisher(allocation_lookup=lookup) as publisher:
         publisher.want([OLD])
-        await publisher.settled(10)
+        await publisher.wait_settled(10)
         publisher.want([NEW])
-        status = (await publisher.settled(10))["gpus"]
+        status = (await publisher.wait_settled(10))["gpus"]
     assert status.state is PoolState.HELD
     assert "default/odd" in status.message

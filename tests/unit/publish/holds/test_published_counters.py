@@ -18,7 +18,7 @@ from dradriver.model.resource.counters import CounterConsumption, CounterSet
 from dradriver.model.resource.device import Device
 from dradriver.model.resource.pool import Pool
 from dradriver.model.resource.slices import ResourceSlice
-from dradriver.publish import PoolState, sync
+from dradriver.publish import PoolState, pool_worker
 from tests.unit.publish.conftest import Reports, World, a_world
 
 
@@ -54,7 +54,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sync, "_HELD_SECONDS", (0.02, 0.02))
+    monkeypatch.setattr(pool_worker, "_HELD_SECONDS", (0.02, 0.02))
 
 
 TWO_OF_GPU: dict[str, Any] = {"counterSet": "gpu", "counters": {"memory": {"value": "2"}}}
@@ -92,12 +92,12 @@ async def patch_by_somebody_else(world: World, spec: Mapping[str, Any]) -> None:
 async def test_a_change_by_somebody_else_is_repaired_though_a_claim_holds_the_device(
     world: World, change: Mapping[str, Any]
 ) -> None:
-    async with world.publisher(holders=Claims("half")) as publisher:
+    async with world.publisher(allocation_lookup=Claims("half")) as publisher:
         publisher.want([POOL])
-        await publisher.settled(10)
+        await publisher.wait_settled(10)
         await patch_by_somebody_else(world, change)
         await world.until(lambda slices: published(slices, POOL))
-        assert (await publisher.settled(10))["gpus"].state is PoolState.PUBLISHED
+        assert (await publisher.wait_settled(10))["gpus"].state is PoolState.PUBLISHED
 
 
 @pytest.mark.parametrize("change", FOREIGN.values(), ids=FOREIGN)
@@ -106,11 +106,11 @@ async def test_a_change_by_somebody_else_while_no_driver_runs_is_repaired_too(
 ) -> None:
     async with world.publisher() as publisher:
         publisher.want([POOL])
-        await publisher.settled(10)
+        await publisher.wait_settled(10)
     await patch_by_somebody_else(world, change)
-    async with world.publisher(holders=Claims("half")) as publisher:
+    async with world.publisher(allocation_lookup=Claims("half")) as publisher:
         publisher.want([POOL])
-        assert (await publisher.settled(10))["gpus"].state is PoolState.PUBLISHED
+        assert (await publisher.wait_settled(10))["gpus"].state is PoolState.PUBLISHED
     assert published(await world.slices(), POOL)
 
 
@@ -119,29 +119,29 @@ async def test_an_enlarged_counter_set_is_repaired_also_where_the_driver_wants_o
 ) -> None:
     async with world.publisher() as publisher:
         publisher.want([POOL])
-        await publisher.settled(10)
+        await publisher.wait_settled(10)
     await patch_by_somebody_else(world, FOREIGN["a counter set is enlarged"])
-    async with world.publisher(holders=Claims("half")) as publisher:
+    async with world.publisher(allocation_lookup=Claims("half")) as publisher:
         publisher.want([replace(POOL, devices=(part("half", 1, "mig"), POOL.devices[1]))])
-        assert (await publisher.settled(10))["gpus"].state is PoolState.HELD
+        assert (await publisher.wait_settled(10))["gpus"].state is PoolState.HELD
     assert published(await world.slices(), POOL)
 
 
 async def test_what_an_earlier_process_published_is_kept_while_a_claim_holds_it(world: World) -> None:
     async with world.publisher() as publisher:
         publisher.want([POOL])
-        await publisher.settled(10)
-    async with world.publisher(holders=Claims("half")) as publisher:
+        await publisher.wait_settled(10)
+    async with world.publisher(allocation_lookup=Claims("half")) as publisher:
         publisher.want([replace(POOL, devices=(part("half", 1, "mig"), POOL.devices[1]))])
-        assert (await publisher.settled(10))["gpus"].state is PoolState.HELD
+        assert (await publisher.wait_settled(10))["gpus"].state is PoolState.HELD
     assert published(await world.slices(), POOL)
 
 
 async def test_a_slice_that_somebody_deletes_comes_back_as_it_was(world: World) -> None:
     claims, reports = Claims("half"), Reports()
-    async with world.publisher(holders=claims, on_status=reports) as publisher:
+    async with world.publisher(allocation_lookup=claims, on_status=reports) as publisher:
         publisher.want([POOL])
-        await publisher.settled(10)
+        await publisher.wait_settled(10)
         publisher.want([replace(POOL, devices=(part("half", 1, "mig"), POOL.devices[1]))])
         await reports.until(lambda status: status.state is PoolState.HELD)
         for item in await world.slices():
@@ -152,9 +152,9 @@ async def test_a_slice_that_somebody_deletes_comes_back_as_it_was(world: World) 
 async def test_a_pool_that_vanishes_and_comes_back_counts_what_is_held_as_before(world: World) -> None:
     claims, reports = Claims("half"), Reports()
     free = replace(POOL, devices=(Device("half"), POOL.devices[1]))
-    async with world.publisher(holders=claims, on_status=reports) as publisher:
+    async with world.publisher(allocation_lookup=claims, on_status=reports) as publisher:
         publisher.want([POOL])
-        await publisher.settled(10)
+        await publisher.wait_settled(10)
         publisher.want([])
         await world.until(lambda slices: not slices)
         publisher.want([free])
@@ -168,9 +168,9 @@ async def test_a_pool_that_vanishes_and_comes_back_counts_what_is_held_as_before
 async def test_a_device_that_vanishes_is_counted_again_when_its_counter_set_comes_back(world: World) -> None:
     claims, reports = Claims("half"), Reports()
     without = replace(POOL, devices=(POOL.devices[1],))
-    async with world.publisher(holders=claims, on_status=reports) as publisher:
+    async with world.publisher(allocation_lookup=claims, on_status=reports) as publisher:
         publisher.want([POOL])
-        await publisher.settled(10)
+        await publisher.wait_settled(10)
         publisher.want([Pool("gpus", (Device("plain"),))])
         await world.until(lambda slices: published(slices, Pool("gpus", (Device("plain"),))))
         publisher.want([without])
@@ -187,11 +187,11 @@ async def test_a_device_that_vanished_while_it_was_free_is_forgotten(world: Worl
         asked.append({device.device for device in devices})
         return {}
 
-    async with world.publisher(holders=nobody) as publisher:
+    async with world.publisher(allocation_lookup=nobody) as publisher:
         publisher.want([POOL])
-        await publisher.settled(10)
+        await publisher.wait_settled(10)
         for memory in (3, 2, 1):
             publisher.want([Pool("gpus", (part("whole", memory),), (MEMORY,))])
-            await publisher.settled(10)
+            await publisher.wait_settled(10)
             await asyncio.sleep(0)
     assert asked == [{"half", "whole"}, {"whole"}, {"whole"}]

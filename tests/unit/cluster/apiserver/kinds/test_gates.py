@@ -30,6 +30,7 @@ def test_gates_are_parsed_from_text() -> None:
         ("DRADeviceTaints", "write NAME=true"),
         ("DRADeviceTaints=maybe", "write NAME=true"),
         ("DRAPartitionableDevices=false,DRADeviceCompatibilityGroups=true", "needs DRAPartitionableDevices"),
+        ("DynamicResourceAllocation=false", "DynamicResourceAllocation is always on: Kubernetes 1.37 locks it"),
     ],
 )
 def test_a_wrong_gate_is_explained(text: str, problem: str) -> None:

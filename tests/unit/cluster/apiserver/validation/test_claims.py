@@ -145,6 +145,13 @@ def status_problems(status: Json, old: Json | None = None, **metadata: Any) -> s
     return found(claim_status({"metadata": metadata, "spec": spec, "status": status}, {"status": old or {}}))
 
 
+NO_LABEL_VALUE = {
+    "nodeSelectorTerms": [
+        {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["no spaces"]}]},
+    ]
+}
+
+
 def results(*items: Json) -> Json:
     return {"allocation": {"devices": {"results": list(items)}}}
 
@@ -154,6 +161,11 @@ def results(*items: Json) -> Json:
     [
         (results(*[RESULT] * 33), "allocation.devices.results", "Too many"),
         (results({**RESULT, "request": "x"}), "allocation.devices.results[0].request", "Invalid value"),
+        (
+            {"allocation": {"devices": {}, "nodeSelector": NO_LABEL_VALUE}},
+            "allocation.nodeSelector.nodeSelectorTerms[0].matchExpressions[0].values[0]",
+            "Invalid value",
+        ),
         (results({**RESULT, "pool": ""}), "allocation.devices.results[0].pool", "Required value"),
         (results({**RESULT, "shareID": "X"}), "allocation.devices.results[0].shareID", "Invalid value"),
         ({"reservedFor": [pod("u")]}, "reservedFor", "Forbidden"),

@@ -130,6 +130,31 @@ def test_a_node_selector_has_one_term() -> None:
     )
 
 
+LABEL_VALUE = (
+    'Invalid value: "no spaces": a valid label must be an empty string or consist of alphanumeric characters, '
+    "'-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  "
+    "or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+
+
+@pytest.mark.parametrize("operator", ["In", "NotIn"])
+def test_each_value_of_a_node_selector_is_a_label_value(operator: str) -> None:
+    expression = {"key": "zone", "operator": operator, "values": ["", "a", "no spaces", "x" * 64]}
+    selector = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    at = "nodeSelector.nodeSelectorTerms[0].matchExpressions[0].values"
+    long = f'Invalid value: "{"x" * 64}": must be no more than 63 bytes'
+    body = resource_slice("s", nodeSelector=selector)
+    del body["spec"]["nodeName"]
+    assert [(cause.field, cause.message) for cause in check(body, None)] == [
+        (f"spec.{at}[2]", LABEL_VALUE),
+        (f"spec.{at}[3]", long),
+    ]
+    assert per_device({"name": "a", "nodeSelector": selector}) == [
+        f"spec.devices[0].{at}[2]",
+        f"spec.devices[0].{at}[3]",
+    ]
+
+
 def per_device(*devices: Json) -> list[str]:
     body = resource_slice("s", perDeviceNodeSelection=True, devices=list(devices))
     del body["spec"]["nodeName"]

@@ -1,29 +1,34 @@
-"""The only loop of this package: keeps the pools of one driver published."""
+"""Keeps the pools of one driver published: one worker for each pool, one loop for all of them.
+
+`want` sets what is wanted; `PoolWorker` makes the API server agree, pool by pool. If the process dies, nothing
+is lost: the next one starts from the slices that it finds.
+"""
 
 import asyncio
 import logging
 from collections import Counter as Tally
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 
 from dradriver.errors import UsageError
 from dradriver.kube import SLICES, ChangeKind, Client
 from dradriver.model.resource.pool import Pool
 from dradriver.model.resource.slices import ResourceSlice
-from dradriver.publish.context import Desk, OnDropped
-from dradriver.publish.features.api_features import Features
-from dradriver.publish.holds.allocation_lookup import ClaimsOnServer, Holders
+from dradriver.publish.context import OnDropped, OnStatus, PublishContext
+from dradriver.publish.features.api_features import ServerFeatures
+from dradriver.publish.holds.allocation_lookup import AllocationLookup, look_up_allocations
 from dradriver.publish.own_slices import OwnSlices
 from dradriver.publish.owner import OwnerRef, SliceOwner
+from dradriver.publish.pool_worker import PoolWorker
 from dradriver.publish.status import NodeRef, PoolStatus
-from dradriver.publish.worker import PoolWorker
 
-__all__ = ["Publisher"]
+__all__ = ["PublishController"]
 
 _log = logging.getLogger(__name__)
 
 
-class Publisher:
+class PublishController:
     """Makes the API server's slices of one driver what the driver wants, and keeps them so.
 
     Every pool has a worker of its own: one that is refused, held or in trouble stops no other. Slices that
@@ -35,11 +40,11 @@ class Publisher:
         driver: the driver's name.
         node: the node that the publisher runs for; None for one of the control plane, whose pools all need a
             node selection of their own.
-        owner: what its slices go with, for a publisher of the control plane; without one they stay until
-            `withdraw()`. A node's publisher has its Node.
-        on_dropped: asked for fallback pools when the server drops fields without which a pool is unsafe.
-        holders: who holds a device; by default the allocated claims on the server.
-        on_status: called on each change of a pool's status.
+        owner: the owner of its slices, for a publisher of the control plane: they are deleted with it. Without
+            one they stay until `withdraw()`. A node's publisher has its Node.
+        on_dropped: returns fallback pools when the server drops fields without which a pool is unsafe.
+        allocation_lookup: returns the claims that hold devices; by default the allocated claims on the server.
+        on_status: called after each try to publish a pool.
         origin: where the pools come from, such as ` (leds.py:12)`: the message about one that breaks rules ends
             with it.
     """
@@ -52,42 +57,36 @@ class Publisher:
         node: NodeRef | None = None,
         owner: OwnerRef | None = None,
         on_dropped: OnDropped | None = None,
-        holders: Holders | None = None,
-        on_status: Callable[[PoolStatus], None] | None = None,
+        allocation_lookup: AllocationLookup | None = None,
+        on_status: OnStatus | None = None,
         origin: str = "",
     ) -> None:
         self._client = client
         self._driver = driver
         self._node = node.name if node else None
+        self._owner = OwnerRef.of_node(node) if node else owner
+        self._on_dropped = on_dropped
+        self._allocation_lookup = allocation_lookup or partial(look_up_allocations, client)
         self._on_status = on_status
+        self._origin = origin
         self._workers: dict[str, PoolWorker] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._wanted: dict[str, tuple[Pool, str]] | None = None
         self._running = False
         self._moved = asyncio.Event()
-        self._owner = SliceOwner(client, OwnerRef.of_node(node) if node else owner)
-        self._slices = OwnSlices(client, driver, self._node, self._changed, self._watched_again)
-        self._desk = Desk(
-            client=client,
-            driver=driver,
-            node=self._node,
-            slices=self._slices,
-            owner=self._owner,
-            features=Features(client, self._owner),
-            holders=holders or ClaimsOnServer(client),
-            on_dropped=on_dropped,
-            wake_all=self._wake_all,
-            report=self._report,
-            origin=origin,
-        )
+        self._context = self._new_context()
 
     @property
     def status(self) -> Mapping[str, PoolStatus]:
-        """Where each pool stands, by name; removed pools are in it until their slices are gone."""
+        """Where each pool stands, by name; a removed pool is included until its slices are gone."""
         return MappingProxyType({name: worker.status for name, worker in self._workers.items()})
 
     def want(self, pools: Sequence[Pool]) -> None:
-        """Replaces everything that is wanted, and returns at once. Pools left out are deleted."""
+        """Replaces everything that is wanted, now and in later runs; returns at once.
+
+        Args:
+            pools: all pools of the driver; pools that are left out are deleted.
+        """
         names = Tally(pool.name or self._node or "" for pool in pools)
         self._wanted = {}
         for pool in pools:
@@ -100,19 +99,28 @@ class Publisher:
             self._assign()
 
     async def run(self) -> None:
-        """Keeps the pools published until it is cancelled. Run it once, as one task."""
+        """Keeps the pools published until it is cancelled; may be called again then.
+
+        A run relies on what it sees of the slices and of the server. Others write between two runs, so each
+        run starts without what the one before it knew.
+
+        Raises:
+            UsageError: another call is running.
+        """
         if self._running:
             raise UsageError("the publisher is running already")
-        async with self._slices:
+        self._context = self._new_context()
+        slices = self._context.slices
+        async with slices:
             self._running = True
             try:
                 if self._wanted is not None:
                     self._assign()
-                await self._slices.synced()
+                await slices.synced()
                 self._adopt()
                 self._moved.set()
-                await self._slices.look_for_shared()
-                await self._slices.synced()
+                await slices.look_for_shared()
+                await slices.synced()
                 self._moved.set()
                 await asyncio.get_running_loop().create_future()  # the workers do the rest
             finally:
@@ -124,8 +132,8 @@ class Publisher:
                 self._tasks.clear()
                 self._workers.clear()
 
-    async def settled(self, timeout: float | None = None) -> Mapping[str, PoolStatus]:
-        """Waits until no pool is pending any more, at most `timeout` seconds; the status then."""
+    async def wait_settled(self, timeout: float | None = None) -> Mapping[str, PoolStatus]:
+        """Waits until no pool is pending any more, at most `timeout` seconds; returns the status then."""
         try:
             async with asyncio.timeout(timeout):
                 while self._wanted is None or not self._running or self._busy():
@@ -145,14 +153,32 @@ class Publisher:
         while any(worker.working for worker in self._workers.values()):  # on what was wanted before
             self._moved.clear()
             await self._moved.wait()
-        selectors = {self._slices.selector(self._driver, node) for node in (self._node, None)}
+        slices = self._context.slices
+        selectors = {slices.selector(self._driver, node) for node in (self._node, None)}
         for selector in sorted(selectors):
             listing = await self._client.list(SLICES, into=ResourceSlice, fields=selector)
-            for item in filter(self._slices.owns, listing.items):
+            for item in filter(slices.owns, listing.items):
                 await self._client.delete(SLICES, item.metadata.name, uid=item.metadata.uid)
 
+    def _new_context(self) -> PublishContext:
+        slices = OwnSlices(self._client, self._driver, self._node, self._slice_changed, self._watch_reopened)
+        owner = SliceOwner(self._client, self._owner)
+        return PublishContext(
+            client=self._client,
+            driver=self._driver,
+            node=self._node,
+            slices=slices,
+            owner=owner,
+            features=ServerFeatures(self._client, owner, lambda: slices.cuts),
+            allocation_lookup=self._allocation_lookup,
+            on_dropped=self._on_dropped,
+            wake_all=self._wake_all,
+            report=self._report,
+            origin=self._origin,
+        )
+
     def _busy(self) -> bool:
-        return not self._slices.is_synced or any(worker.busy for worker in self._workers.values())
+        return not self._context.slices.is_synced or any(worker.busy for worker in self._workers.values())
 
     def _assign(self) -> None:
         """Gives each pool that is wanted, published or in the works to its worker."""
@@ -163,16 +189,16 @@ class Publisher:
         self._adopt()
 
     def _adopt(self) -> None:
-        """Slices of pools that nobody wants any more, from an earlier life, get a worker that deletes them."""
+        """Gives the pools of an earlier process that are not wanted any more to workers that delete them."""
         if self._wanted is None:
             return
-        for name in self._slices.pools() - set(self._workers):
+        for name in self._context.slices.pools() - set(self._workers):
             self._worker(name).want(None)
 
     def _worker(self, name: str) -> PoolWorker:
         worker = self._workers.get(name)
         if worker is None:
-            worker = self._workers[name] = PoolWorker(name, self._desk)
+            worker = self._workers[name] = PoolWorker(name, self._context)
             self._tasks[name] = asyncio.create_task(self._work(name, worker), name=f"pool {name}")
         return worker
 
@@ -184,18 +210,18 @@ class Publisher:
                 del self._workers[name], self._tasks[name]
             self._moved.set()
 
-    def _changed(self, pool: str, kind: ChangeKind) -> None:
+    def _slice_changed(self, pool: str, kind: ChangeKind) -> None:
         """Someone else changed a slice."""
         if kind is ChangeKind.DELETED:
-            self._owner.doubt()
+            self._context.owner.doubt()
         if self._wanted is None or not self._running:
             return
         if pool in self._workers:
-            self._workers[pool].touched()
+            self._workers[pool].repair()
         else:
             self._worker(pool).want(None)
 
-    def _watched_again(self) -> None:
+    def _watch_reopened(self) -> None:
         """The server that answers now may have been started with other gates."""
         for worker in self._workers.values():
             if worker.depends_on_gates:
@@ -211,5 +237,5 @@ class Publisher:
             return
         try:
             self._on_status(status)
-        except Exception:  # the listener's defect, not the pool's
+        except Exception:  # a defect of the listener must not end the pool's try
             _log.exception("pool %s: the status listener failed", status.pool)
