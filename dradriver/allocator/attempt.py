@@ -16,9 +16,9 @@ from dradriver.allocator.search.state import SearchState
 from dradriver.allocator.supply.node_supply import Supply
 from dradriver.allocator.supply.nodes import AllocationNode
 from dradriver.allocator.supply.order import WAITS, Order, Preference
-from dradriver.allocator.supply.recorded_groups import declared_groups
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.model.resource.deviceclass import DeviceClass
+from dradriver.model.resource.recorded_groups import declared_groups
 
 __all__ = ["ChosenDevices", "WantedClaims", "attempt", "wanted_by"]
 

@@ -8,7 +8,6 @@ from hashlib import sha256
 from dradriver.allocator.features import Features
 from dradriver.allocator.request.subrequests import Subrequest
 from dradriver.allocator.supply.nodes import AllocationNode, node_selector
-from dradriver.allocator.supply.recorded_groups import GroupsBySet
 from dradriver.model.names import base_request
 from dradriver.model.quantity import Quantity
 from dradriver.model.resource.claim import (
@@ -21,6 +20,7 @@ from dradriver.model.resource.claim import (
 )
 from dradriver.model.resource.device import Device
 from dradriver.model.resource.deviceclass import DeviceClass
+from dradriver.model.resource.recorded_groups import GroupsBySet
 from dradriver.model.resource.slices import ResourceSlice
 
 __all__ = ["ChosenDevice", "allocations_of"]

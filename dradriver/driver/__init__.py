@@ -17,6 +17,7 @@ from dradriver.driver.binding import (
 )
 from dradriver.driver.claim import AllocatedDevice, Claim
 from dradriver.driver.config import Config
+from dradriver.driver.context import DriverContext
 from dradriver.driver.health import DeviceHealth, Health
 from dradriver.driver.pools import PoolDriver
 from dradriver.driver.prepared import DeviceMetadata, PreparedDevice
@@ -37,6 +38,7 @@ __all__ = [
     "DeviceMetadata",
     "DeviceSource",
     "Driver",
+    "DriverContext",
     "Health",
     "Inventory",
     "NodeBindingDriver",

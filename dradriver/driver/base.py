@@ -4,7 +4,6 @@ from abc import abstractmethod
 from collections.abc import (
     AsyncIterator,
     Awaitable,
-    Callable,
     Collection,
     Iterable,
     Iterator,
@@ -17,19 +16,17 @@ from typing import ClassVar, TypeAlias
 from dradriver.driver.claim import AllocatedDevice, Claim
 from dradriver.driver.code_places import at, called_at
 from dradriver.driver.config import Config
+from dradriver.driver.context import MetadataUpdate
 from dradriver.driver.health import DeviceHealth
-from dradriver.driver.prepared import DeviceMetadata, PreparedDevice
+from dradriver.driver.prepared import PreparedDevice
 from dradriver.driver.source import DeviceSource, Discovered
 from dradriver.errors import DriverError
 from dradriver.model.cdi import ContainerEdits
 
-__all__ = ["Driver", "MetadataUpdate", "Preparation"]
+__all__ = ["Driver", "Preparation"]
 
 Preparation: TypeAlias = Mapping[AllocatedDevice, PreparedDevice | ContainerEdits]
 """What `prepare()` returns: an answer for every device of the claim."""
-
-MetadataUpdate: TypeAlias = Mapping[AllocatedDevice, DeviceMetadata] | Mapping[tuple[str, str], DeviceMetadata]
-"""What to tell about devices, given as in the claim or as `(pool, name)`; those left out stay as they are."""
 
 
 class Driver(DeviceSource):
@@ -46,18 +43,31 @@ class Driver(DeviceSource):
         name: the driver's name in the cluster, a DNS subdomain of at most 63 characters.
         configs: classes of opaque configuration that claims and device classes may carry for this driver.
         rescan_seconds: how often `discover()` is called without being asked; None: only when asked.
-        node_name: the node that the process runs on; set by the SDK before the first call.
-        data_dir: a folder for files of the driver's own, kept over restarts and reboots; made by the SDK before
-            the first call. Two processes share it during a rolling update.
+        context: where the driver runs, and what it may ask of the SDK; set by the SDK before the first call.
+        node_name: the node that the process runs on (`context.node_name`).
+        data_dir: a folder for files of the driver's own, kept over restarts and reboots (`context.data_dir`).
+            The SDK makes it before the first call. Two processes share it during a rolling update.
     """
 
     configs: ClassVar[Sequence[type[Config]]] = ()
 
-    node_name: str = ""
-    data_dir: Path = Path()
-    _on_restart: Callable[[str], None] | None = None
-    _on_read_config_map: Callable[[str, str], Awaitable[Mapping[str, bytes]]] | None = None
-    _on_update_metadata: Callable[[str, MetadataUpdate], Awaitable[None]] | None = None
+    @property
+    def node_name(self) -> str:
+        """The node that the process runs on.
+
+        Raises:
+            DriverError: the SDK has not started the driver yet, as in `__init__`.
+        """
+        return self.context.node_name
+
+    @property
+    def data_dir(self) -> Path:
+        """A folder for files of the driver's own.
+
+        Raises:
+            DriverError: the SDK has not started the driver yet, as in `__init__`.
+        """
+        return self.context.data_dir
 
     @abstractmethod
     def discover(self) -> Discovered | Awaitable[Discovered]:
@@ -121,8 +131,8 @@ class Driver(DeviceSource):
         Args:
             reason: one sentence for people.
         """
-        if self._on_restart is not None:
-            self._on_restart(reason)
+        if self._context is not None:
+            self._context.restart(reason)
 
     async def read_config_map(self, namespace: str, name: str) -> Mapping[str, bytes]:
         """What a ConfigMap holds, by key: both `data` and `binaryData`.
@@ -139,9 +149,7 @@ class Driver(DeviceSource):
             DraError: it is not there, it must not be read (the chart's `readConfigMaps` lists the
                 namespaces), or the driver does not run.
         """
-        if self._on_read_config_map is None:
-            raise DriverError(f"driver {self.name} does not run")
-        return await self._on_read_config_map(namespace, name)
+        return await self.context.read_config_map(namespace, name)
 
     async def update_metadata(self, claim_uid: str, devices: MetadataUpdate) -> None:
         """Tells containers more about devices of a prepared claim, such as an address that came later.
@@ -162,9 +170,8 @@ class Driver(DeviceSource):
                 its devices, or `prepare` answered neither `metadata` nor `network` for any device of its
                 request, so that no container reads a file; a value is no attribute; the disk is full.
         """
-        if self._on_update_metadata is None:
-            raise DriverError(f"driver {self.name} does not run")
+        context = self.context
         try:
-            await self._on_update_metadata(claim_uid, devices)
+            await context.update_metadata(claim_uid, devices)
         except DriverError as error:
             raise DriverError(f"{error}{at(called_at(type(self)))}") from error

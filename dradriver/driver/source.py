@@ -1,9 +1,12 @@
 """`class DeviceSource`: what a driver says of its devices, on a node or in the control plane."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Sequence
 from typing import ClassVar, Literal, TypeAlias
 
+from dradriver.driver.code_places import at, called_at
+from dradriver.driver.context import DriverContext
+from dradriver.errors import DriverError
 from dradriver.model.resource.device import Device
 from dradriver.model.resource.pool import Pool
 
@@ -34,7 +37,31 @@ class DeviceSource(ABC):
 
     simulate: Literal["never", "auto", "always"] = "never"
 
-    _on_rediscover: Callable[[], None] | None = None
+    _context: DriverContext | None = None
+
+    @property
+    def context(self) -> DriverContext:
+        """Where the driver runs, and what it may ask of the SDK.
+
+        Raises:
+            DriverError: the SDK has not started the driver yet, as in `__init__`.
+        """
+        if self._context is None:
+            raise DriverError(
+                f"driver {self.name} does not run: its context is set after __init__(), before any other "
+                f"method is called{at(called_at(type(self)))}"
+            )
+        return self._context
+
+    def set_context(self, context: DriverContext) -> None:
+        """Gives the driver its context, once, before any other method is called.
+
+        The SDK does it. A test that calls a driver without the SDK does the same.
+
+        Args:
+            context: where the driver runs.
+        """
+        self._context = context
 
     @abstractmethod
     def discover(self) -> Discovered | Awaitable[Discovered]:
@@ -59,6 +86,9 @@ class DeviceSource(ABC):
         """Called once at the end of the process, after the last call in flight; claims stay prepared."""
 
     def rediscover(self) -> None:
-        """Asks the SDK to call `discover()` soon, for example after a hot-plug; from any thread or task."""
-        if self._on_rediscover is not None:
-            self._on_rediscover()
+        """Asks the SDK to call `discover()` soon, for example after a hot-plug; from any thread or task.
+
+        A call before the SDK has started the driver is a no-op: `discover()` is called at start anyway.
+        """
+        if self._context is not None:
+            self._context.rediscover()

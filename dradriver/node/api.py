@@ -4,11 +4,18 @@ from typing import Protocol, TypeVar
 
 from dradriver.kube.client import Listing, PatchKind
 from dradriver.kube.resources import Resource
-from dradriver.node.claims.lookup import Getter
 
-__all__ = ["Api"]
+__all__ = ["Api", "Getter"]
 
 T = TypeVar("T")
+
+
+class Getter(Protocol):
+    """The part of the Kubernetes client that looks one object up."""
+
+    async def get(self, resource: Resource, name: str, namespace: str = "", *, into: type[T]) -> T:
+        """One object; raises `NotFound` or another `ApiError`."""
+        ...
 
 
 class Api(Getter, Protocol):

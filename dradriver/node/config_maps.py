@@ -8,7 +8,7 @@ import msgspec
 
 from dradriver.errors import DraError
 from dradriver.kube.resources import CONFIG_MAPS
-from dradriver.node.claims.lookup import Getter
+from dradriver.node.api import Getter
 
 __all__ = ["read_config_map"]
 

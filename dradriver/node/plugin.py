@@ -9,9 +9,6 @@ taken back: the next instance takes over.
 import asyncio
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
-from functools import partial
-from pathlib import Path
 from typing import Final
 
 from dradriver.aio.tasks import Background, end
@@ -21,43 +18,18 @@ from dradriver.errors import DriverError, UsageError
 from dradriver.model.names import driver_name
 from dradriver.model.resource.pool import Pool
 from dradriver.node.api import Api
-from dradriver.node.claims.claim_status import StatusWriter
-from dradriver.node.claims.crash_points import Observer, Step, unobserved
-from dradriver.node.claims.metadata_updates import MetadataUpdates
-from dradriver.node.claims.prepare import Preparation, Stores
-from dradriver.node.claims.reconcile import Reconciler
+from dradriver.node.composition import Environment, Hooks, NodeParts, compose
 from dradriver.node.config import DRIVER_DIR, PluginConfig
-from dradriver.node.config_maps import read_config_map
-from dradriver.node.devices.discovery import Discovery
-from dradriver.node.devices.inventory import Inventory
-from dradriver.node.devices.publish_election import FILE_NAME as ELECTION_FILE
-from dradriver.node.devices.publish_election import PublishElection
+from dradriver.node.crash_points import Observer, unobserved
 from dradriver.node.devices.publishing import PublisherMaker, publish_in_turn, publisher_of, recorder_of
-from dradriver.node.devices.shared_pools import look_up_pools
-from dradriver.node.driver_calls import DriverCalls
 from dradriver.node.errors import RegistrationError, StateError
-from dradriver.node.files.cdi import CdiDirectory, CdiNames
-from dradriver.node.files.claim_files import ClaimFiles
-from dradriver.node.files.metadata import MetadataDirectory
-from dradriver.node.kubelet.dra_service import ClaimService, claim_methods
-from dradriver.node.kubelet.health_service import HealthMonitor, health_methods
-from dradriver.node.kubelet.in_flight import Traffic
-from dradriver.node.kubelet.probe_service import Probe
-from dradriver.node.kubelet.registration import HEALTH_VERSIONS, PLUGIN_VERSIONS, Registration
-from dradriver.node.kubelet.server import Method, SocketServer
 from dradriver.node.kubelet.sockets import Sockets
-from dradriver.node.reporting.claim_outcomes import Outcomes
 from dradriver.node.reporting.events import Announcements
-from dradriver.node.reporting.instance_file import InstanceFile, remove_left_instances
+from dradriver.node.reporting.instance_file import remove_left_instances
 from dradriver.node.reporting.metrics import Metrics
-from dradriver.node.reporting.pool_reports import PoolNews
-from dradriver.node.reporting.readiness import Readiness
-from dradriver.node.state.boot import current_boot_id
 from dradriver.node.state.database import FILE_NAME, read_only
-from dradriver.node.state.locks import ClaimLocks
 from dradriver.node.state.records import PreparedClaimRecord
 from dradriver.node.state.rows import Rows
-from dradriver.node.state.store import State
 
 __all__ = ["Plugin"]
 
@@ -66,8 +38,6 @@ _log = logging.getLogger(__name__)
 _PATIENCE_SECONDS: Final = 15.0
 """A kubelet that is there registers a driver within a second or two; later the log says where to look."""
 
-_METADATA_DIR: Final = "dra-device-metadata"
-_LOCK_FILE: Final = "claims.lock"
 _QUIET_SECONDS: Final = 1.0
 """Longer than a kubelet takes from picking an instance to calling it."""
 
@@ -105,27 +75,34 @@ class Plugin:
         self.config = config
         self.sockets = Sockets.of(driver.name, config.registry_dir, config.plugins_dir, config.pod_uid)
         self.metrics = Metrics(driver.name)
+        self.announcements = Announcements(recorder_of(client, driver.name, config.node_name), config.node_name)
         self._driver = driver
-        self._client = client
-        origin = at(defined_at(driver.discover))
-        self._make_publisher = publisher or publisher_of(client, driver.name, config.node_name, origin)
         self._observe = observe
-        self._data_dir = config.data_dir(driver.name)
-        self._driver_dir = self._data_dir / DRIVER_DIR
-        self._restart_reasons: asyncio.Queue[str] = asyncio.Queue()
-        self._background = Background()
-        self._traffic = Traffic()
-        self._instance_file = InstanceFile(
-            self._data_dir, self.sockets.service, lambda: self.readiness, self.metrics
+        self._environment = Environment(
+            driver=driver,
+            client=client,
+            config=config,
+            sockets=self.sockets,
+            metrics=self.metrics,
+            announcements=self.announcements,
+            make_publisher=publisher
+            or publisher_of(client, driver.name, config.node_name, at(defined_at(driver.discover))),
         )
+        self._background = Background()
+        self._parts: NodeParts | None = None
         self._serving = False
         self._stopped = False
-        self.announcements = Announcements(recorder_of(client, driver.name, config.node_name), config.node_name)
-        self._readiness = Readiness(
-            lambda: self._registration.missing,
-            lambda: self._inventory.failure,
-            lambda: self._turns.waiting,
-        )
+
+    @property
+    def parts(self) -> NodeParts:
+        """What the plugin runs.
+
+        Raises:
+            UsageError: the plugin has not started yet.
+        """
+        if self._parts is None:
+            raise UsageError(f"the plugin of driver {self._driver.name} has not started yet")
+        return self._parts
 
     async def start(self) -> None:
         """Opens the state, listens, and begins to discover, to collect and, once registered, to publish.
@@ -134,29 +111,20 @@ class Plugin:
             UsageError: a directory or socket can't be used.
             StateError: the prepared state can't be opened or made.
         """
-        config, driver = self.config, self._driver
         await asyncio.to_thread(self._make_directories)
-        driver.node_name = config.node_name
-        driver.data_dir = self._driver_dir
-        self._calls = DriverCalls(driver)
-        self._inventory = Inventory()
-        await self._open_stores()
-        self._probe = Probe()
-        self._health = HealthMonitor(driver, config.node_name, self.metrics)
-        self._registration = Registration(
-            driver.name,
-            self.sockets.service,
-            config.registry_dir,
-            PLUGIN_VERSIONS + (HEALTH_VERSIONS if self._health.supported else ()),
-            self._registered,
+        hooks = Hooks(
+            observe=self._observe,
+            unprepared=self._unprepared,
+            discovered=self._want,
+            readiness=lambda: self.readiness,
         )
-        self._service_server = SocketServer(self.sockets.service, self._services())
-        self._registrar_server = SocketServer(self.sockets.registrar, self._registration.methods())
+        self._parts = parts = await compose(self._environment, hooks)
+        self.metrics.show_recorded(self.prepared)
         try:
-            await self._service_server.start()
-            self._probe.serving()
-            self._start_background()
-            await self._registrar_server.start()
+            await parts.service_server.start()
+            parts.probe.serving()
+            self._start_background(parts)
+            await parts.registrar_server.start()
             self._serving = True
         except BaseException:
             await self.stop(0)
@@ -167,7 +135,7 @@ class Plugin:
         """What keeps pods that are sent here from being prepared; empty when nothing does."""
         if not (self._serving or self._stopped):
             return "the driver is starting"
-        return self._readiness.missing
+        return self.parts.readiness.missing
 
     async def liveness(self) -> str:
         """What only another start would help against; empty when nothing is wrong. Waits for no claim."""
@@ -183,7 +151,7 @@ class Plugin:
         Raises:
             RegistrationError: it has not within `timeout` seconds, and why, as far as can be known.
         """
-        await self._registration.wait(timeout)
+        await self.parts.registration.wait(timeout)
 
     async def run(self, stop: asyncio.Event, grace: float = 30.0) -> None:
         """Starts, works until `stop` is set, and stops.
@@ -214,29 +182,27 @@ class Plugin:
         if self._stopped:
             return
         self._stopped = True
-        self._readiness.stopping()
+        parts = self.parts
+        parts.readiness.stopping()
         clock = asyncio.get_running_loop().time
         until = clock() + grace
-        await self._traffic.quiet(_QUIET_SECONDS if self._turns.succeeded else 0.0, until)
-        await self._registrar_server.stop(0)
-        self._turns.leave()
-        self._probe.stopping()
-        self._health.close()
-        await self._service_server.stop(max(0.0, until - clock()))
-        await self.preparation.drain(max(0.0, until - clock()))
+        await parts.traffic.quiet(_QUIET_SECONDS if parts.election.succeeded else 0.0, until)
+        await parts.registrar_server.stop(0)
+        parts.election.leave()
+        parts.probe.stopping()
+        parts.health.close()
+        await parts.service_server.stop(max(0.0, until - clock()))
+        await parts.claims.drain(max(0.0, until - clock()))
         await self._background.stop()
-        await self._instance_file.remove()
-        self._turns.close()
-        await self.preparation.drain(0)  # what the background began meanwhile
-        self._driver._on_rediscover = None  # noqa: SLF001 - the loop may be gone when it asks again
-        self._driver._on_restart = None  # noqa: SLF001
-        self._driver._on_update_metadata = None  # noqa: SLF001
-        self._driver._on_read_config_map = None  # noqa: SLF001
-        await self._shut_down(max(_SHUTDOWN_SECONDS, until - clock()))
-        self.preparation.close()
-        self._calls.close()
-        await self._state.close()
-        self._locks.close()
+        await parts.instance_file.remove()
+        parts.election.close()
+        await parts.claims.drain(0)  # what the background began meanwhile
+        parts.context.close()
+        await self._shut_down(parts, max(_SHUTDOWN_SECONDS, until - clock()))
+        parts.claims.close()
+        parts.calls.close()
+        await parts.stores.state.close()
+        parts.stores.locks.close()
 
     def prepared(self) -> list[PreparedClaimRecord]:
         """The claims that are recorded on this node, by this or another instance; reads the file.
@@ -244,10 +210,10 @@ class Plugin:
         Raises:
             StateError: it can't be read.
         """
-        return read_only(self._data_dir / FILE_NAME)
+        return read_only(self._environment.data_dir / FILE_NAME)
 
-    async def _shut_down(self, seconds: float) -> None:
-        last = asyncio.create_task(self._calls.call(self._driver.shutdown), name="shutdown()")
+    async def _shut_down(self, parts: NodeParts, seconds: float) -> None:
+        last = asyncio.create_task(parts.calls.call(self._driver.shutdown), name="shutdown()")
         await end({last}, seconds)
         if not last.done() or last.cancelled():
             _log.error("driver %s: shutdown() has not ended within %.0f s", self._driver.name, seconds)
@@ -255,156 +221,66 @@ class Plugin:
             _log.error("%s", error)
 
     def _make_directories(self) -> None:
+        data_dir = self._environment.data_dir
         try:
-            self._driver_dir.mkdir(parents=True, exist_ok=True)
+            (data_dir / DRIVER_DIR).mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(f"plugin data directory {self._data_dir} can't be made: {error}") from error
+            raise UsageError(f"plugin data directory {data_dir} can't be made: {error}") from error
         try:
             for path in self.sockets.stale():
                 _log.info("removing %s, on which nobody listens", path)
                 path.unlink(missing_ok=True)
-            remove_left_instances(self._data_dir)
+            remove_left_instances(data_dir)
         except OSError as error:
             raise UsageError(f"sockets that nobody listens on can't be removed: {error}") from error
 
-    async def _open_stores(self) -> None:
-        config, driver = self.config, self._driver
-        self._loop = asyncio.get_running_loop()
-        boot_id = config.boot_id or current_boot_id()
-        self._state = State(self._data_dir / FILE_NAME, boot_id, self._set_aside)
-        await self._state.open()
-        self._locks = ClaimLocks(self._data_dir / _LOCK_FILE)
-        self._turns = PublishElection(self._data_dir / ELECTION_FILE)
-        self._files = ClaimFiles(
-            CdiDirectory(config.cdi_dir, CdiNames(driver.name)),
-            MetadataDirectory(self._data_dir / _METADATA_DIR, driver.name),
-            self._observe,
-        )
-        self._status = StatusWriter(
-            self._client, driver.name, self.metrics, config.node_name, self._status_refused
-        )
-        stores = Stores(self._state, self._files, self._locks)
-        self.preparation = Preparation(
-            self._calls,
-            config.node_name,
-            self._inventory,
-            stores,
-            deadline=config.prepare_deadline,
-            observe=self._observed,
-            on_prepared=self._status.want,
-            look_up_pools=look_up_pools(self._client, driver.name),
-        )
-        driver._on_read_config_map = partial(read_config_map, self._client)  # noqa: SLF001 - the SDK's end of it
-        updates = MetadataUpdates(driver.name, stores, self._status.want)
-        driver._on_update_metadata = updates.update  # noqa: SLF001 - the SDK's end of update_metadata()
-        self._reconciler = Reconciler(
-            self._client,
-            self._calls,
-            config.node_name,
-            self._state,
-            self._files,
-            self.preparation,
-            self.metrics,
-            lambda told: self.announcements.of_node("StateLostClaims", told),
-        )
-        self.metrics.show_recorded(self.prepared)
-
-    def _services(self) -> dict[str, Method]:
-        claims = ClaimService(
-            self._client,
-            self.preparation,
-            self.metrics,
-            Outcomes(self.announcements),
-            self.config.prepare_deadline,
-            self._reconciler.nudge,
-            self._traffic,
-        )
-        health = health_methods(self._health, self.config.node_name)
-        return {**claim_methods(claims), **health, **self._probe.methods()}
-
-    def _start_background(self) -> None:
-        config = self.config
-        self._pool_news = PoolNews(self._data_dir, self.metrics, self._readiness, self.announcements)
-        discovery = Discovery(
-            self._calls,
-            config.node_name,
-            self._inventory,
-            self._want,
-            self.metrics,
-            config.rediscover_delay,
-        )
-        self._publisher = self._make_publisher(discovery.fallback, self._pool_news)
-        self._driver._on_rediscover = discovery.rediscover  # noqa: SLF001 - the SDK's end of rediscover()
-        start = self._background.start
-        start("discover", discovery.run())
-        start("reconcile", self._reconciler.run(config.collect_seconds, config.sweep_seconds))
-        start("claim status", self._write_statuses())
+    def _start_background(self, parts: NodeParts) -> None:
+        start, config = self._background.start, self.config
+        start("discover", parts.discovery.run())
+        start("reconcile", parts.reconciler.run(config.collect_seconds, config.sweep_seconds))
+        start("claim status", self._write_statuses(parts))
         start("events", self._write_events())
-        start("publish", self._publish_when_registered())
-        start("instance status", self._instance_file.run())
-        if self._health.supported:
-            start("health", self._health.run())
-        self._driver._on_restart = self._restart_asked  # noqa: SLF001 - the SDK's end of restart()
-        start("restart", self._restart())
+        start("publish", self._publish_when_registered(parts))
+        start("instance status", parts.instance_file.run())
+        if parts.health.supported:
+            start("health", parts.health.run())
+        start("restart", self._restart(parts))
 
-    def _restart_asked(self, reason: str) -> None:
-        """From any thread."""
-        with suppress(RuntimeError):  # the loop may be gone
-            self._loop.call_soon_threadsafe(self._restart_reasons.put_nowait, reason)
-
-    async def _restart(self) -> None:
-        reason = await self._restart_reasons.get()
+    async def _restart(self, parts: NodeParts) -> None:
+        reason = await parts.restarts.get()
         raise DriverError(f"driver {self._driver.name} wants to be started again: {reason}")
 
     def _want(self, pools: Sequence[Pool]) -> None:
-        self._publisher.want(pools)
-        self._readiness.want([pool.name for pool in pools])
+        """The driver has discovered these pools: they are published."""
+        self.parts.publisher.want(pools)
+        self.parts.readiness.want([pool.name for pool in pools])
 
-    def _registered(self, accepted: bool) -> None:  # noqa: FBT001 - a callback
-        self.metrics.set_registered(registered=accepted)
-        if accepted:
-            self._turns.join()
-        else:
-            self._turns.leave()
-            self.announcements.of_node("RegistrationRefused", self._registration.missing)
-
-    def _set_aside(self, path: Path) -> None:
-        """From the state's thread."""
-        told = f"the prepared state was unreadable, set aside as {path}, and is rebuilt"
-        with suppress(RuntimeError):  # the loop may be gone
-            self._loop.call_soon_threadsafe(self.announcements.of_node, "StateSetAside", told)
-
-    def _observed(self, step: Step, uid: str) -> None:
-        self._observe(step, uid)
-        if step is Step.UNPREPARE_FINISHED:
-            self._status.forget(uid)
-
-    def _status_refused(self, message: str) -> None:
-        self.announcements.of_node("DeviceStatusRefused", message)
+    def _unprepared(self, uid: str) -> None:
+        """A claim was unprepared; for subclasses."""
 
     async def _write_events(self) -> None:
         async with self.announcements.recorder:
             await asyncio.Event().wait()
 
-    async def _publish_when_registered(self) -> None:
+    async def _publish_when_registered(self, parts: NodeParts) -> None:
         try:
-            await self._registration.wait(_PATIENCE_SECONDS)
+            await parts.registration.wait(_PATIENCE_SECONDS)
         except RegistrationError as error:
             _log.warning("%s (nothing is published until then)", error)
             self.announcements.of_node("NotRegistered", f"{error} (nothing is published until then)")
-            await self._registration.accepted.wait()
-        await self._turns.run(self._turn)
+            await parts.registration.accepted.wait()
+        await parts.election.run(self._turn)
 
     async def _turn(self) -> None:
         """What only one of several instances does, until it is cancelled."""
-        await publish_in_turn(self._publisher, self._pool_news)
+        await publish_in_turn(self.parts.publisher, self.parts.news)
 
-    async def _write_statuses(self) -> None:
+    async def _write_statuses(self, parts: NodeParts) -> None:
         try:
             # Those of a process that died before it wrote them; writing the same again changes nothing.
-            for row in await self._state.read(Rows.all):
+            for row in await parts.stores.state.read(Rows.all):
                 if row.record.answers:
-                    self._status.want(row.record)
+                    parts.status.want(row.record)
         except StateError as error:
             _log.warning("statuses of claims prepared before are not written: %s", error)
-        await self._status.run()
+        await parts.status.run()

@@ -15,7 +15,8 @@ from dradriver.kube import Client
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.model.resource.pool import Pool
 from dradriver.node import Plugin, PluginConfig
-from dradriver.node.claims.crash_points import Observer, Step, unobserved
+from dradriver.node.claims.prepare import check_free
+from dradriver.node.crash_points import Observer, unobserved
 from dradriver.node.errors import DeviceInUseError
 
 __all__ = ["BindingPlugin"]
@@ -50,8 +51,8 @@ class BindingPlugin(Plugin):
             self._binding_driver,
             self._api,
             self.config.node_name,
-            calls=self._calls,
-            device=self._inventory.device,
+            calls=self.parts.calls,
+            device=self.parts.inventory.device,
             keeper=self._hold_off,
             reports=self._reports,
             free=self._check_free,
@@ -68,9 +69,9 @@ class BindingPlugin(Plugin):
         that is prepared ends with the kubelet's word, because its container may run.
         """
         try:
-            await self.preparation.check_free(claim)
+            await check_free(self.parts.claims, claim)
         except DeviceInUseError:
-            self._reconciler.nudge(prepared=False)
+            self.parts.reconciler.nudge(prepared=False)
             raise
 
     def _want(self, pools: Sequence[Pool]) -> None:
@@ -81,7 +82,7 @@ class BindingPlugin(Plugin):
         if self._discovered is not None:
             super()._want(self._hold_off.tainted(self._discovered))
 
-    def _observed(self, step: Step, uid: str) -> None:
-        super()._observed(step, uid)
-        if step is Step.UNPREPARE_FINISHED and self._binding is not None:
+    def _unprepared(self, uid: str) -> None:
+        super()._unprepared(uid)
+        if self._binding is not None:
             self._binding.nudge()

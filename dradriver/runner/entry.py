@@ -139,8 +139,6 @@ def _instantiate(driver: type[Driver | PoolDriver], settings: Settings) -> Drive
         raise _raised(driver, error) from error
     except Exception as error:
         raise _raised(driver, error) from error
-    if isinstance(instance, Driver):
-        instance.node_name = settings.node_name
     instance.simulate = settings.simulate
     return instance
 

@@ -18,6 +18,7 @@ from dradriver.model.resource.pool import Pool
 from dradriver.node.devices.discovery import Discovery
 from dradriver.node.devices.inventory import Inventory
 from dradriver.node.driver_calls import Calls
+from dradriver.node.driver_context import ContextRequests, ProcessContext
 from dradriver.node.reporting.metrics import Metrics
 from dradriver.node.reporting.readiness import Readiness
 from dradriver.publish import OwnerRef, PoolStatus, PublishController
@@ -84,7 +85,8 @@ class PoolProcess:
             on_status=self._record_status,
             origin=at(defined_at(self._driver.discover)),
         )
-        self._driver._on_rediscover = discovery.rediscover  # noqa: SLF001 - the SDK's end of rediscover()
+        context = ProcessContext(ContextRequests(rediscover=discovery.rediscover))
+        self._driver.set_context(context)
         background.start("discover", discovery.run())
         background.start("publish", publisher.run())
         self.start(calls, background)
@@ -98,7 +100,7 @@ class PoolProcess:
             self._readiness.stopping()
             await end({waiting, failing})
             await background.stop()
-            self._driver._on_rediscover = None  # noqa: SLF001 - the loop may be gone when it asks again
+            context.close()
             await self._shut_down(calls, grace)
             calls.close()
 

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dradriver.node.claims.crash_points import Step
+    from dradriver.node.crash_points import Step
     from dradriver.testing.builders import (
         allocated,
         claim,
@@ -50,7 +50,7 @@ _HOMES = {
     "Harness": "dradriver.testing.harness",
     "PreparedClaim": "dradriver.testing.harness",
     "ProcessDiedError": "dradriver.testing.process",
-    "Step": "dradriver.node.claims.crash_points",
+    "Step": "dradriver.node.crash_points",
     "config_mistakes": "dradriver.testing.configs",
 }
 

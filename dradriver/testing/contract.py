@@ -24,7 +24,7 @@ from dradriver.model.encoding.codec import canonical
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.model.resource.device import Device
 from dradriver.model.resource.pool import Pool
-from dradriver.node.claims.crash_points import Step
+from dradriver.node.crash_points import Step
 from dradriver.testing.harness import Harness
 from dradriver.testing.process import ProcessDiedError
 

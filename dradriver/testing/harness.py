@@ -32,7 +32,7 @@ from dradriver.model.resource.claim import (
 from dradriver.model.resource.deviceclass import DeviceClass
 from dradriver.model.resource.pool import Pool
 from dradriver.model.resource.slices import ResourceSlice
-from dradriver.node.claims.crash_points import Step
+from dradriver.node.crash_points import Step
 from dradriver.node.files.claim_files import DeviceAnswer
 from dradriver.node.state.records import ClaimRef
 from dradriver.publish.layout import layout

@@ -10,12 +10,15 @@ from dradriver.driver.code_places import defined_at
 from dradriver.driver.source import Discovered
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.model.resource.pool import Pool
-from dradriver.node.claims.crash_points import Observer, Step
+from dradriver.node.claims.context import ClaimContext, Stores
 from dradriver.node.claims.metadata_updates import MetadataUpdates
-from dradriver.node.claims.prepare import Preparation, Stores
+from dradriver.node.claims.prepare import prepare
+from dradriver.node.claims.unprepare import unprepare
 from dradriver.node.config import DRIVER_DIR
+from dradriver.node.crash_points import Observer, Step
 from dradriver.node.devices.inventory import Inventory, as_pools
 from dradriver.node.driver_calls import DriverCalls, subject_of
+from dradriver.node.driver_context import ContextRequests, ProcessContext
 from dradriver.node.files.cdi import CdiDirectory, CdiNames
 from dradriver.node.files.claim_files import ClaimFiles, DeviceAnswer
 from dradriver.node.files.metadata import MetadataDirectory
@@ -69,22 +72,21 @@ class NodeProcess:
         self._locks = ClaimLocks(paths.data / "claims.lock")
         files = ClaimFiles(self._cdi, MetadataDirectory(paths.data / "metadata", driver.name), observe)
         stores = Stores(self._state, files, self._locks)
-        self._preparation = Preparation(self._calls, node, self._inventory, stores, observe=observe)
-        # The SDK's end of update_metadata(), as in the plugin.
-        driver._on_update_metadata = MetadataUpdates(driver.name, stores).update  # noqa: SLF001
+        self._claims = ClaimContext(
+            calls=self._calls, node=node, inventory=self._inventory, stores=stores, observe=observe
+        )
+        requests = ContextRequests(update_metadata=MetadataUpdates(driver.name, stores).update)
+        driver.set_context(ProcessContext(requests, node, paths.data / DRIVER_DIR))
 
     @classmethod
     async def start(cls, make: Callable[[], Driver], node: str, paths: Paths, boot_id: str) -> "NodeProcess":
         """A new process: a new driver that has discovered its devices, on the state that the last one left."""
-        driver = make()
-        driver.node_name = node
-        driver.data_dir = paths.data / DRIVER_DIR
-        await asyncio.to_thread(driver.data_dir.mkdir, exist_ok=True)
-        process = cls(driver, node, paths, boot_id)
+        process = cls(make(), node, paths, boot_id)
+        await asyncio.to_thread(process.driver.data_dir.mkdir, exist_ok=True)
         await process._state.open()
         # The test has no API server from which a lost state could be rebuilt.
         await process._state.write(Rows.set_complete)
-        process._preparation.complete.set()
+        process._claims.state_complete.set()
         await process.discover()
         return process
 
@@ -98,11 +100,11 @@ class NodeProcess:
 
     async def prepare(self, claim: ResourceClaim) -> list[DeviceAnswer]:
         """As the kubelet asks for it."""
-        return await self._preparation.prepare(claim)
+        return await prepare(self._claims, claim)
 
     async def unprepare(self, ref: ClaimRef) -> None:
         """As the kubelet asks for it."""
-        await self._preparation.unprepare(ref)
+        await unprepare(self._claims, ref)
 
     async def records(self) -> list[PreparedClaimRecord]:
         """Every claim that the state file knows."""
@@ -113,8 +115,8 @@ class NodeProcess:
 
         Everything durable has been written before.
         """
-        await self._preparation.drain(0)
-        self._preparation.close()
+        await self._claims.drain(0)
+        self._claims.close()
         await self._state.close()
         self._locks.close()
         self._calls.close()

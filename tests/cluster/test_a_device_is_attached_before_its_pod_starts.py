@@ -84,7 +84,6 @@ async def client(fabric: Fabric) -> AsyncIterator[Client]:
         cluster = EmbeddedCluster(Path(folder) / "c", runtime="process")
         await stack.enter_async_context(cluster)
         driver = NodeDriver(fabric)
-        driver.node_name = "node-1"
         await stack.enter_async_context(plugin_on(cluster, "node-1", driver))
         process = BindingProcess(FabricDriver(fabric), cluster.client())
         running = asyncio.create_task(process.run(stop := asyncio.Event()))

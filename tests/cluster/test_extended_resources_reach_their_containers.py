@@ -59,7 +59,6 @@ async def client(driver: Gpus) -> AsyncIterator[Client]:
             registry_dir=directory / "plugins_registry",
             cdi_dir=directory / "cdi",
         )
-        driver.node_name = "node-1"
         plugin = Plugin(driver, session, config)
         await plugin.start()
         stack.push_async_callback(plugin.stop)

@@ -169,14 +169,14 @@ async def a_node_that_is_killed(root: Path) -> World:
     kept = root.with_name("kept")
     async with world.running(driver=lamps(world)) as process:
         for n in range(PREPARED):
-            await process.preparation.prepare(world.api.add(claim(n)))
+            await process.prepare(world.api.add(claim(n)))
             if n == PREPARED // 2:
                 gone = allocated("gone", f"lamp-{PREPARED}")
-                await process.preparation.prepare(gone)
+                await process.prepare(gone)
                 with closing(sqlite3.connect(world.state_file)) as connection:
                     connection.execute("PRAGMA wal_checkpoint")
                 shutil.copy(world.state_file, root / "old.db")
-                await process.preparation.unprepare(ref(gone))
+                await process.unprepare(ref(gone))
         shutil.copytree(root, kept)
     shutil.rmtree(root)
     kept.rename(root)
@@ -203,10 +203,10 @@ async def assert_rebuilt(world: World) -> str:
             assert [device.device for device in row.record.devices] == [expected], row
         await assert_refused(process, complete=False)
         complete = await process.state.read(Rows.marked_complete)
-        await process.reconciler.complete()
+        await process.rebuilder.ensure_complete()
         await assert_refused(process, complete=True)
         known = list(world.api.claims.values())
-        await asyncio.gather(*map(process.preparation.prepare, known))
+        await asyncio.gather(*map(process.prepare, known))
         await process.reconciler.collect()
         await process.reconciler.sweep()
         rows = {row.uid: row for row in await process.rows()}
@@ -214,8 +214,8 @@ async def assert_rebuilt(world: World) -> str:
         assert set(rows) == uids == world.specs() == set(world.hardware), (set(rows), world.specs())
         assert {row.state for row in rows.values()} == {ClaimState.PREPARED}
         free = allocated("free", f"lamp-{LAMPS - 1}")
-        await process.preparation.prepare(free)
-        await process.preparation.unprepare(ref(free))
+        await process.prepare(free)
+        await process.unprepare(ref(free))
     if node_status(world.root).set_aside:
         return "set aside"
     return "knew all" if complete and not process.driver.calls[2:] else "rebuilt in place"
@@ -225,7 +225,7 @@ async def assert_refused(process: Process, *, complete: bool) -> None:
     async def assert_one_refused(n: int) -> None:
         rival = allocated(f"rival-{n}", f"lamp-{n}")
         try:
-            await process.preparation.prepare(rival, None if complete else 0.001)
+            await process.prepare(rival, None if complete else 0.001)
         except DeviceInUseError:
             return
         except DraError:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dradriver.errors import DraError
 from dradriver.model.resource.claim import ResourceClaim
-from dradriver.node.claims.crash_points import Step
+from dradriver.node.crash_points import Step
 from dradriver.node.state.claim_states import ClaimState
 from tests.unit.node.world import Process, World, allocated, ref
 
@@ -47,7 +47,7 @@ class Life:
     async def running(self) -> Process:
         if self.process is None:
             self.process = await self.world.start(observe=self.killer, complete=False)
-            await self.process.reconciler.complete()
+            await self.process.rebuilder.ensure_complete()
         return self.process
 
     async def die(self) -> None:
@@ -61,9 +61,9 @@ class Life:
             with suppress(DraError):
                 match action:
                     case "prepare" if await self.exists(claim):
-                        await process.preparation.prepare(claim)
+                        await process.prepare(claim)
                     case "unprepare":
-                        await process.preparation.unprepare(ref(claim))
+                        await process.unprepare(ref(claim))
                     case "collect":
                         await process.reconciler.collect()
                     case "sweep":

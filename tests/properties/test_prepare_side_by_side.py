@@ -54,13 +54,9 @@ async def play(root: Path, calls: list[tuple[int, str, int]], pauses: list[int])
     async with world.running(driver=drivers[0]) as one, world.running(driver=drivers[1]) as two:
 
         async def call(process: int, kind: str, n: int) -> DraError | None:
-            preparation = (one, two)[process].preparation
+            chosen = (one, two)[process]
             try:
-                await (
-                    preparation.prepare(claims[n])
-                    if kind == "prepare"
-                    else preparation.unprepare(ref(claims[n]))
-                )
+                await (chosen.prepare(claims[n]) if kind == "prepare" else chosen.unprepare(ref(claims[n])))
             except DeviceInUseError as error:
                 return error
             return None

@@ -11,7 +11,6 @@ import pytest
 
 from dradriver.allocator import ORDERED, PACKED, Features, Order, Refusal
 from dradriver.allocator.placement import NoNodeFits, Placer
-from dradriver.allocator.supply.recorded_groups import recorded_in_config
 from dradriver.model.core.meta import ObjectMeta
 from dradriver.model.resource.claim import (
     Allocation,
@@ -20,6 +19,7 @@ from dradriver.model.resource.claim import (
     DeviceResult,
     ResourceClaim,
 )
+from dradriver.model.resource.recorded_groups import recorded_in_config
 from dradriver.model.resource.slices import ResourceSlice
 from tests.unit.allocator.worlds import CLASSES, DRIVER, NODE, claim, devices, request, slice_, try_on
 

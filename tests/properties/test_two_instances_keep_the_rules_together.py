@@ -78,11 +78,11 @@ async def play(root: Path, devices: list[list[str]], rounds: list[list[Call]], f
     async with world.running(driver=drivers[0]) as one, world.running(driver=drivers[1]) as two:
 
         async def call(instance: int, kind: str, n: int) -> None:
-            preparation = (one, two)[instance].preparation
+            chosen = (one, two)[instance]
             if kind == "prepare":
-                await preparation.prepare(claims[n])
+                await chosen.prepare(claims[n])
             else:
-                await preparation.unprepare(ref(claims[n]))
+                await chosen.unprepare(ref(claims[n]))
 
         for calls in rounds:
             outcomes = await asyncio.gather(*(call(*each) for each in calls), return_exceptions=True)
@@ -90,7 +90,7 @@ async def play(root: Path, devices: list[list[str]], rounds: list[list[Call]], f
             check(world.state_file)
             assert set(world.hardware) <= {row.uid for row in read_only(world.state_file)}
         failures.clear()
-        await asyncio.gather(*(one.preparation.unprepare(ref(claim)) for claim in claims))
+        await asyncio.gather(*(one.unprepare(ref(claim)) for claim in claims))
         assert (await two.rows(), world.hardware, world.specs()) == ([], {}, set())
 
 

@@ -7,7 +7,7 @@ import pytest
 from dradriver.allocator import ORDERED, PACKED, Order
 from dradriver.model.resource.claim import DeviceId
 from dradriver.node.claims.conflicts import refusals, unknowns
-from dradriver.node.claims.device_holds import Hold, Holder
+from dradriver.node.state.device_holds import Hold, Holder
 from tests.conformance.brute_force import World
 from tests.properties.test_search_agrees_with_brute_force import searched, tight
 

@@ -26,10 +26,10 @@ from dradriver.allocator.placement.node_signature import SharedPool
 from dradriver.allocator.placement.refusals import NoNodeFits, RefusedNodes, grouped
 from dradriver.allocator.result import ChosenDevice, allocations_of
 from dradriver.allocator.supply.node_supply import Offer, Supply
-from dradriver.allocator.supply.recorded_groups import declared_groups
 from dradriver.model.encoding.codec import encode
 from dradriver.model.resource.claim import Allocation, DeviceId, ResourceClaim
 from dradriver.model.resource.deviceclass import DeviceClass
+from dradriver.model.resource.recorded_groups import declared_groups
 from dradriver.model.resource.slices import ResourceSlice
 
 __all__ = ["Placement", "Placer"]

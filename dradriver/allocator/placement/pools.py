@@ -10,7 +10,7 @@ from dradriver.allocator.placement.usage_index import DeviceUse
 from dradriver.allocator.supply.compatibility import ANY
 from dradriver.allocator.supply.devices_in_use import PoolKey, PoolUse
 from dradriver.allocator.supply.pools import PoolOnNode, PoolView
-from dradriver.allocator.supply.recorded_groups import GroupsBySet
+from dradriver.model.resource.recorded_groups import GroupsBySet
 from dradriver.model.resource.slices import ResourceSlice
 
 __all__ = ["NodePool", "PoolNames"]

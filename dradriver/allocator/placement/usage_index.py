@@ -8,8 +8,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dradriver.allocator.supply.devices_in_use import PoolKey, PoolUse, gathered
-from dradriver.allocator.supply.recorded_groups import GroupsBySet, groups_in_force
 from dradriver.model.resource.claim import DeviceResult, ResourceClaim
+from dradriver.model.resource.recorded_groups import GroupsBySet, groups_in_force
 
 __all__ = ["DeviceUse", "Touched", "UsageIndex"]
 

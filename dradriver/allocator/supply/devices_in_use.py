@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self, TypeAlias
 
-from dradriver.allocator.supply.recorded_groups import GroupsByDevice, GroupsBySet, groups_in_force
 from dradriver.model.resource.claim import DeviceResult, ResourceClaim
+from dradriver.model.resource.recorded_groups import GroupsByDevice, GroupsBySet, groups_in_force
 
 __all__ = ["InUse", "PoolKey", "PoolUse", "gathered"]
 

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 
-from dradriver.allocator.supply.recorded_groups import has_groups, recorded_in_config
 from dradriver.control.claims.pod_claims import pod_reference
 from dradriver.control.runtime import actions
 from dradriver.control.runtime.bounded_set import Remembered
@@ -31,6 +30,7 @@ from dradriver.kube import (
 from dradriver.model.core.workload import Pod
 from dradriver.model.encoding.codec import rfc3339
 from dradriver.model.resource.claim import CLAIM_FINALIZER, Allocation, ConsumerReference, ResourceClaim
+from dradriver.model.resource.recorded_groups import has_groups, recorded_in_config
 from dradriver.model.resource.taint_rule import DeviceTaintRule
 
 __all__ = ["Executor"]

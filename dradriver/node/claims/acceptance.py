@@ -8,10 +8,12 @@ import msgspec
 
 from dradriver.model.resource.counters import CounterSet
 from dradriver.model.resource.device import Capacity, Device
-from dradriver.node.claims.conflicts import CounterSets, refusals, unknowns
-from dradriver.node.claims.device_holds import Holder
+from dradriver.model.resource.recorded_groups import GroupsBySet
+from dradriver.node.claims.conflicts import refusals, unknowns
+from dradriver.node.claims.lookup import AllocatedClaim
 from dradriver.node.devices.inventory import Inventory
 from dradriver.node.errors import ClaimError, DeviceInUseError
+from dradriver.node.state.device_holds import CounterSets, Holder
 from dradriver.node.state.recorded_offers import Offer
 from dradriver.node.state.records import ClaimRecord, RecordedDevice, encode_record
 from dradriver.node.state.rows import Rows
@@ -39,16 +41,16 @@ class Acceptance:
         self._offer = Offer({}, {})
         self._holders: dict[str, tuple[ClaimRecord, Holder]] = {}
 
-    def accepted(self, wanted: ClaimRecord, rows: Rows) -> ClaimRecord:
-        """The claim as it is to be recorded.
+    def accepted(self, allocated: AllocatedClaim, rows: Rows) -> ClaimRecord:
+        """The claim as it is to be recorded, with what its devices consume.
 
         Raises:
             DeviceInUseError: it collides with claims that are recorded.
             ClaimError: too little is known of a device to say that it does not.
             InvalidObjectError: the driver's device is of wrong types, so it can't be recorded.
         """
+        wanted = self._with_consumption(allocated, rows)
         encode_record(wanted)  # before anything is compared with it
-        wanted = self._with_consumption(wanted, rows)
         holder, held, counter_sets = self._situation(wanted, rows)
         if reasons := refusals(holder, held, counter_sets, self._capacities(wanted, rows)):
             raise DeviceInUseError("; ".join(reasons))
@@ -57,22 +59,21 @@ class Acceptance:
         self._keep(rows)
         return wanted
 
-    def held(self, wanted: ClaimRecord, rows: Rows) -> ClaimRecord:
-        """The same of a claim that may have been prepared already: what is not known of it keeps others away.
+    def held(self, allocated: AllocatedClaim, rows: Rows) -> ClaimRecord:
+        """The same for a claim that may be prepared already: an unknown device of it keeps other claims away.
 
         Raises:
             DeviceInUseError: it collides with claims that are recorded.
         """
-        wanted = self._with_consumption(wanted, rows)
+        wanted = self._with_consumption(allocated, rows)
         holder, held, counter_sets = self._situation(wanted, rows)
         if reasons := refusals(holder, held, counter_sets):
             raise DeviceInUseError("; ".join(reasons))
         return wanted
 
     def _situation(self, wanted: ClaimRecord, rows: Rows) -> tuple[Holder, list[Holder], CounterSets]:
-        pools = sorted({device.pool for device in wanted.devices})
         offered: dict[tuple[str, str], CounterSet] = dict(self._inventory.counter_sets)
-        counter_sets = ChainMap(offered, rows.offers.counter_sets(pools))
+        counter_sets = ChainMap(offered, rows.offers.counter_sets(wanted.pools))
         return wanted.holder(self._driver), self._held(rows), counter_sets
 
     def _held(self, rows: Rows) -> list[Holder]:
@@ -85,14 +86,24 @@ class Acceptance:
             self._holders[row.uid] = (row.record, holder)
         return [holder for _, holder in self._holders.values()]
 
-    def _with_consumption(self, wanted: ClaimRecord, rows: Rows) -> ClaimRecord:
-        def known(device: RecordedDevice) -> RecordedDevice:
-            before = rows.offers.device(device.pool, device.device) if device.consumes_unknown else None
-            if before is None:
-                return device
-            return msgspec.structs.replace(device, consumes=before.consumes_counters, consumes_unknown=False)
+    def _with_consumption(self, allocated: AllocatedClaim, rows: Rows) -> ClaimRecord:
+        wanted = zip(allocated.record.devices, allocated.groups, strict=True)
+        devices = [self._consuming(device, groups, rows) for device, groups in wanted]
+        return msgspec.structs.replace(allocated.record, devices=devices)
 
-        return msgspec.structs.replace(wanted, devices=[known(device) for device in wanted.devices])
+    def _consuming(self, device: RecordedDevice, groups: GroupsBySet | None, rows: Rows) -> RecordedDevice:
+        known = self._inventory.device(device.pool, device.device)
+        known = known or rows.offers.device(device.pool, device.device)
+        if known is None:
+            return device
+        consumes = known.consumes_counters
+        if groups is not None:
+            # A scheduler counted with these when it allocated the device, whatever the driver declares now.
+            consumes = tuple(
+                msgspec.structs.replace(each, compatibility_groups=groups.get(each.counter_set, ()))
+                for each in consumes
+            )
+        return msgspec.structs.replace(device, consumes=consumes, consumes_unknown=False)
 
     def _capacities(self, wanted: ClaimRecord, rows: Rows) -> _Capacities:
         """What the devices have of which the claim wants shares."""

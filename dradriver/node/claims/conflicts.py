@@ -5,6 +5,9 @@ Whatever the control plane allocated, no device is prepared for two claims, no c
 device consumes, and its groups, are those recorded when it was prepared. Admin access only looks, and shares
 of one device (KEP-5075) are told apart by their share IDs, consume counters once, and together take no more of
 a capacity than the device has.
+
+The capacities of shares are the `consumedCapacity` of the allocation results, as they were recorded: the
+scheduler has rounded them by the capacity's request policy.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,15 +16,17 @@ from itertools import chain
 from types import MappingProxyType
 from typing import TypeAlias
 
+from dradriver.model.names import qualify
+from dradriver.model.quantity import Quantity
 from dradriver.model.resource.claim import DeviceId
-from dradriver.model.resource.counters import CounterConsumption, CounterSet
-from dradriver.node.claims.device_holds import Hold, Holder
-from dradriver.node.claims.shared_capacities import Capacities, capacity_refusals
+from dradriver.model.resource.counters import CounterConsumption
+from dradriver.model.resource.device import Capacity
+from dradriver.node.state.device_holds import CounterSets, Hold, Holder
 
-__all__ = ["CounterSets", "refusals", "unknowns"]
+__all__ = ["Capacities", "refusals", "unknowns"]
 
-CounterSets: TypeAlias = Mapping[tuple[str, str], CounterSet]
-"""Counter sets by pool and name."""
+Capacities: TypeAlias = Mapping[tuple[str, str], Mapping[str, Capacity]]
+"""What devices have, by pool and device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,7 @@ def refusals(
             chain(_overdrawn(wanted.claim, key, uses, counter_sets), _incompatible(wanted.claim, key, uses))
             for key, uses in _uses(wanted, held).items()
         ),
-        *capacity_refusals(wanted, held, capacities),
+        *_capacities_overdrawn(wanted, held, capacities),
     ]
 
 
@@ -175,3 +180,54 @@ def _incompatible(claim: str, key: tuple[str, str], uses: Sequence[_Use]) -> Ite
 
 def _groups(groups: set[str]) -> str:
     return ", ".join(sorted(groups)) or "none"
+
+
+def _capacities_overdrawn(wanted: Holder, others: Sequence[Holder], capacities: Capacities) -> Iterator[str]:
+    """Why the wanted shares can't be prepared beside those of other claims, one sentence a reason.
+
+    A capacity that is not known can't be added up to: one share of it is prepared, as it was allocated, and a
+    second one is refused.
+    """
+    for pool, device in sorted({(h.id.pool, h.id.device) for h in wanted.holds if _is_share(h)}):
+        # Capacities may be named with and without the driver's domain: once each is enough to compare.
+        known = {
+            qualify(name, wanted.holds[0].id.driver): capacity.value
+            for name, capacity in capacities.get((pool, device), {}).items()
+        }
+        for name, uses in _capacity_uses((*others, wanted), pool, device).items():
+            if any(claim == wanted.claim for claim, _ in uses):
+                yield from _capacity_overdrawn(wanted.claim, f"{pool}/{device}", name, uses, known.get(name))
+
+
+def _is_share(hold: Hold) -> bool:
+    return bool(hold.id.share_id) and not hold.admin_access
+
+
+def _capacity_uses(holders: Iterable[Holder], pool: str, device: str) -> dict[str, list[tuple[str, Quantity]]]:
+    """Which claim takes how much of each capacity of the device."""
+    uses: dict[str, list[tuple[str, Quantity]]] = {}
+    for holder in holders:
+        for hold in holder.holds:
+            if _is_share(hold) and (hold.id.pool, hold.id.device) == (pool, device):
+                for name, amount in hold.consumed_capacity.items():
+                    uses.setdefault(qualify(name, hold.id.driver), []).append((holder.claim, amount))
+    return uses
+
+
+def _capacity_overdrawn(
+    claim: str, device: str, name: str, uses: Sequence[tuple[str, Quantity]], available: Quantity | None
+) -> Iterator[str]:
+    others = ", ".join(sorted({each for each, _ in uses} - {claim})) or "no other claim"
+    first, *rest = (amount for _, amount in uses)
+    total = sum(rest, first)
+    if available is None:
+        if rest:
+            yield (
+                f"it is not known how much capacity {name} device {device} has, of which claim {claim} and "
+                f"{others} together take {total}: claim {claim} can't be prepared"
+            )
+    elif total > available:
+        yield (
+            f"capacity {name} of device {device} would be overdrawn: "
+            f"claim {claim} and {others} together take {total} of {available}"
+        )

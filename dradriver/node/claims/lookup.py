@@ -1,32 +1,40 @@
-"""Claims as the API server has them: looking one up, and what must hold before it is prepared."""
+"""Claims as the API server has them: looking one up, and what it means for the driver of this node."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import Final, Protocol, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
 
+from dradriver.driver.base import Driver
+from dradriver.driver.claim import AllocatedDevice, Claim
+from dradriver.driver.code_places import defined_at
 from dradriver.driver.config import Config, decode_config
 from dradriver.errors import DraError, InvalidObjectError
 from dradriver.kube.errors import ApiError, NotFound
-from dradriver.kube.resources import CLAIMS, Resource
+from dradriver.kube.resources import CLAIMS
 from dradriver.model.names import dns_label
 from dradriver.model.resource.claim import POD_CLAIM_ANNOTATION, AllocationConfig, DeviceResult, ResourceClaim
+from dradriver.model.resource.recorded_groups import GroupsBySet, groups_in_force
+from dradriver.node.api import Api, Getter
+from dradriver.node.claims.driver_results import listed_claims
 from dradriver.node.devices.inventory import Inventory
+from dradriver.node.driver_calls import DriverCalls
 from dradriver.node.errors import ClaimError, InvalidConfigError
+from dradriver.node.reporting.background_failures import BackgroundFailures
 from dradriver.node.state.records import ClaimRecord, ClaimRef, RecordedDevice
 
-__all__ = ["ClaimLookup", "Getter", "claim_ref", "decoded", "recorded", "runs_on"]
-
-T = TypeVar("T")
+__all__ = [
+    "AllocatedClaim",
+    "ClaimLookup",
+    "NodeClaims",
+    "allocated_claim",
+    "claim_ref",
+    "driver_claim",
+    "is_bound",
+    "runs_on",
+]
 
 _LOOKUPS: Final = 32
-
-
-class Getter(Protocol):
-    """The part of the Kubernetes client that looks one object up."""
-
-    async def get(self, resource: Resource, name: str, namespace: str = "", *, into: type[T]) -> T:
-        """One object; raises `NotFound` or another `ApiError`."""
-        ...
 
 
 def claim_ref(claim: ResourceClaim) -> ClaimRef:
@@ -74,6 +82,62 @@ class ClaimLookup:
         return claim
 
 
+class NodeClaims:
+    """The claims with devices of one driver on one node, as the API server and the driver know them.
+
+    Args:
+        client: the API server.
+        calls: the driver.
+        node: the node's name.
+        failures: where claims are reported that can't be read.
+    """
+
+    def __init__(self, client: Api, calls: DriverCalls, node: str, failures: BackgroundFailures) -> None:
+        self._client = client
+        self._lookup = ClaimLookup(client)
+        self._calls = calls
+        self._driver = calls.driver
+        self._node = node
+        self._failures = failures
+
+    async def still_here(self, ref: ClaimRef) -> bool:
+        """Whether the API server knows the claim, allocated for this node and this driver.
+
+        Raises:
+            DraError: the API server did not answer.
+        """
+        try:
+            claim = await self._lookup.get(ref)
+        except NotFound:
+            return False
+        return claim.metadata.uid == ref.uid and self._is_ours(claim)
+
+    async def listed(self) -> tuple[list[ResourceClaim], Mapping[str, DraError]]:
+        """The claims with devices of this driver that can be used here, and those that can't be read.
+
+        Raises:
+            DraError: the API server did not answer.
+        """
+        listing = await self._client.list(CLAIMS, into=ResourceClaim)
+        for key, error in listing.unreadable.items():
+            self._failures.report("collect", f"claim {key} can't be read", error)
+        return [claim for claim in listing.items if self._is_ours(claim)], listing.unreadable
+
+    async def known_to_driver(self) -> set[str]:
+        """UIDs of the claims that the driver's hardware knows as prepared.
+
+        Raises:
+            DraError: the driver's `prepared_claims()` failed.
+        """
+        method = self._driver.prepared_claims
+        return listed_claims(self._driver.name, await self._calls.call(method), defined_at(method))
+
+    def _is_ours(self, claim: ResourceClaim) -> bool:
+        return any(result.driver == self._driver.name for result in claim.results) and runs_on(
+            claim, self._node
+        )
+
+
 def runs_on(claim: ResourceClaim, node: str) -> bool:
     """Whether the claim's allocation can be used on the node, as far as its name tells.
 
@@ -89,11 +153,36 @@ def runs_on(claim: ResourceClaim, node: str) -> bool:
     )
 
 
-def recorded(claim: ResourceClaim, driver: str, node: str, inventory: Inventory) -> ClaimRecord:
-    """What is to be recorded of an allocated claim: the driver's own devices of it.
+def is_bound(claim: ResourceClaim) -> bool:
+    """Whether the claim's allocation names the nodes that can use it."""
+    selector = claim.allocation.node_selector if claim.allocation else None
+    return selector is not None and any(term.match_fields for term in selector.node_selector_terms)
+
+
+@dataclass(frozen=True, slots=True)
+class AllocatedClaim:
+    """A claim that is allocated for this node, as far as it concerns one driver.
+
+    Attributes:
+        record: what is to be recorded of it. What its devices consume is not known yet.
+        groups: for each device of the record, the compatibility groups that the claim records, by counter set;
+            None for a claim without such a record (KEP-5963).
+    """
+
+    record: ClaimRecord
+    groups: tuple[GroupsBySet | None, ...]
+
+
+def allocated_claim(claim: ResourceClaim, driver: str, node: str) -> AllocatedClaim:
+    """What an allocated claim means for one driver.
+
+    Args:
+        claim: as the API server has it.
+        driver: the driver's name; devices of other drivers are left out.
+        node: the node's name.
 
     Raises:
-        ClaimError: not allocated, or for another node.
+        ClaimError: it is not allocated, or for another node.
     """
     ref = claim_ref(claim)
     if claim.allocation is None:
@@ -101,12 +190,21 @@ def recorded(claim: ResourceClaim, driver: str, node: str, inventory: Inventory)
     if not runs_on(claim, node):
         raise ClaimError(f"claim {ref} is not allocated for node {node} (status.allocation.nodeSelector)")
     configs = claim.allocation.devices.config
-    return ClaimRecord(
-        uid=ref.uid,
-        namespace=ref.namespace,
-        name=ref.name,
-        pod_claim=_pod_claim(claim),
-        devices=[_device(result, configs, inventory) for result in claim.results if result.driver == driver],
+    recorded_groups = groups_in_force(claim.allocation)
+    ours = [
+        (result, groups)
+        for result, groups in zip(claim.results, recorded_groups, strict=True)
+        if result.driver == driver
+    ]
+    return AllocatedClaim(
+        ClaimRecord(
+            uid=ref.uid,
+            namespace=ref.namespace,
+            name=ref.name,
+            pod_claim=_pod_claim(claim),
+            devices=[_device(result, configs) for result, _ in ours],
+        ),
+        tuple(groups for _, groups in ours),
     )
 
 
@@ -116,8 +214,7 @@ def _pod_claim(claim: ResourceClaim) -> str:
     return "" if dns_label(name) else name
 
 
-def _device(result: DeviceResult, configs: Sequence[AllocationConfig], inventory: Inventory) -> RecordedDevice:
-    device = inventory.device(result.pool, result.device)
+def _device(result: DeviceResult, configs: Sequence[AllocationConfig]) -> RecordedDevice:
     return RecordedDevice(
         request=result.request,
         pool=result.pool,
@@ -133,25 +230,33 @@ def _device(result: DeviceResult, configs: Sequence[AllocationConfig], inventory
             and config.opaque.driver == result.driver
             and config.covers(result.request)
         ],
-        consumes=device.consumes_counters if device else (),
-        consumes_unknown=device is None,
+        consumes_unknown=True,
     )
 
 
-def decoded(
-    device: RecordedDevice, known: Sequence[type[Config]], ref: ClaimRef, *, strict: bool
-) -> list[Config]:
-    """The device's opaque configuration in the author's classes.
+def driver_claim(record: ClaimRecord, driver: Driver, inventory: Inventory, *, strict: bool) -> Claim:
+    """The claim as its driver gets it.
 
     Args:
-        device: the device with its parameters.
-        known: the classes that the driver declares.
-        ref: the claim, for messages.
-        strict: unknown fields are errors: for what users sent, not for what was stored by another version.
+        record: the claim.
+        driver: the driver; its `configs` are the classes of configuration that it knows.
+        inventory: where the devices are looked up.
+        strict: whether unknown fields are errors: for what users sent, not for what another version has stored.
 
     Raises:
         InvalidConfigError: the configuration is not one that the driver knows; the message names the field.
     """
+
+    def allocated(device: RecordedDevice) -> AllocatedDevice:
+        configs = _decode_configs(device, driver.configs, record.ref, strict=strict)
+        return device.allocated(inventory.device(device.pool, device.device), configs)
+
+    return Claim(record.uid, record.namespace, record.name, tuple(map(allocated, record.devices)))
+
+
+def _decode_configs(
+    device: RecordedDevice, known: Sequence[type[Config]], ref: ClaimRef, *, strict: bool
+) -> list[Config]:
     subject = f"claim {ref}: opaque parameters for request {device.request}"
     try:
         return [decode_config(text.encode(), known, subject, strict=strict) for text in device.parameters]

@@ -14,13 +14,13 @@ from typing import Final
 import msgspec
 
 from dradriver.aio.tasks import settled
-from dradriver.driver.base import MetadataUpdate
 from dradriver.driver.claim import AllocatedDevice
+from dradriver.driver.context import MetadataUpdate
 from dradriver.driver.prepared import DeviceMetadata, PreparedDevice
 from dradriver.errors import DriverError
 from dradriver.model.names import base_request
+from dradriver.node.claims.context import Stores
 from dradriver.node.claims.driver_results import recorded_answer
-from dradriver.node.claims.prepare import Stores
 from dradriver.node.errors import ClaimError, InProgressError
 from dradriver.node.files.metadata import metadata_files
 from dradriver.node.state.claim_states import ClaimState

@@ -15,13 +15,19 @@ from dradriver.aio.tasks import end
 from dradriver.errors import DraError
 from dradriver.node.errors import InProgressError
 from dradriver.node.reporting.redaction import where
-from dradriver.node.state.records import ClaimRef
+from dradriver.node.state.records import ClaimRecord, ClaimRef
 
-__all__ = ["Operations", "Progress"]
+__all__ = ["Operations", "Progress", "device_names"]
 
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+
+def device_names(record: ClaimRecord) -> str:
+    """The devices of a claim, as `Progress` and messages name them."""
+    names = ", ".join(device.device for device in record.devices)
+    return f"{'device' if len(record.devices) == 1 else 'devices'} {names}" if names else "an unknown claim"
 
 
 class Progress:

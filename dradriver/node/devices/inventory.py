@@ -15,7 +15,7 @@ from dradriver.model.encoding.codec import encode, from_builtins
 from dradriver.model.resource.counters import CounterSet
 from dradriver.model.resource.device import Device
 from dradriver.model.resource.pool import Pool
-from dradriver.node.claims.conflicts import CounterSets
+from dradriver.node.state.device_holds import CounterSets
 
 __all__ = ["Inventory", "as_pools"]
 

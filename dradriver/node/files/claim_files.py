@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from dradriver.model.names import base_request
-from dradriver.node.claims.crash_points import Observer, Step
+from dradriver.node.crash_points import Observer, Step
 from dradriver.node.errors import StateError
 from dradriver.node.files.cdi import CdiDirectory, claim_spec, has_cdi_device, spec_text
 from dradriver.node.files.metadata import MetadataDirectory, described_requests

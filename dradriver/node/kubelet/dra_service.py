@@ -15,8 +15,11 @@ from typing import Any, Final, TypeVar
 import grpc
 
 from dradriver.errors import DraError
-from dradriver.node.claims.lookup import ClaimLookup, Getter
-from dradriver.node.claims.prepare import Preparation
+from dradriver.node.api import Getter
+from dradriver.node.claims.context import ClaimContext
+from dradriver.node.claims.lookup import ClaimLookup
+from dradriver.node.claims.prepare import prepare
+from dradriver.node.claims.unprepare import unprepare
 from dradriver.node.errors import ClaimError, DeviceInUseError, IncompleteStateError, InProgressError
 from dradriver.node.files.cdi import usable_uid
 from dradriver.node.files.claim_files import DeviceAnswer
@@ -51,7 +54,7 @@ class ClaimService:
 
     Args:
         client: looks claims up.
-        preparation: does the work.
+        context: the parts of the node that do the work.
         metrics: counts it.
         outcomes: tells people.
         deadline: seconds within which a request is answered, lookups included.
@@ -62,7 +65,7 @@ class ClaimService:
     def __init__(
         self,
         client: Getter,
-        preparation: Preparation,
+        context: ClaimContext,
         metrics: Metrics,
         outcomes: Outcomes,
         deadline: float,
@@ -70,7 +73,7 @@ class ClaimService:
         traffic: Traffic,
     ) -> None:
         self._lookup = ClaimLookup(client)
-        self._preparation = preparation
+        self._context = context
         self._metrics = metrics
         self._outcomes = outcomes
         self._deadline = deadline
@@ -113,10 +116,10 @@ class ClaimService:
         except TimeoutError:
             raise ClaimError(f"claim {ref} can't be looked up: the API server does not answer") from None
         now_for(claim.status.reserved_for)
-        return await self._preparation.prepare(claim, max(until - clock(), 0.1))
+        return await prepare(self._context, claim, max(until - clock(), 0.1))
 
     async def _unprepare(self, ref: ClaimRef) -> None:
-        await self._preparation.unprepare(ref, self._deadline)
+        await unprepare(self._context, ref, self._deadline)
 
     async def _each(
         self, operation: str, refs: Sequence[ClaimRef], work: Callable[[ClaimRef], Awaitable[T]]

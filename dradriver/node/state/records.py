@@ -19,8 +19,8 @@ from dradriver.model.quantity import Quantity
 from dradriver.model.resource.claim import DeviceId, NetworkData
 from dradriver.model.resource.counters import CounterConsumption
 from dradriver.model.resource.device import Attribute, Device
-from dradriver.node.claims.device_holds import Hold, Holder
 from dradriver.node.state.claim_states import ClaimState
+from dradriver.node.state.device_holds import Hold, Holder
 
 __all__ = [
     "ClaimRecord",
@@ -122,6 +122,11 @@ class ClaimRecord(Value, frozen=True, kw_only=True):
     def ref(self) -> ClaimRef:
         """Which claim it is."""
         return ClaimRef(self.uid, self.namespace, self.name)
+
+    @property
+    def pools(self) -> list[str]:
+        """The pools of the devices, sorted, each once."""
+        return sorted({device.pool for device in self.devices})
 
     @property
     def allocation(self) -> list[RecordedDevice]:

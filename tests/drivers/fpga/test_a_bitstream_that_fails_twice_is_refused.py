@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dradriver import DriverContext
 from drivers.fpga.bitstreams import FailedBitstreams
 from drivers.fpga.card import Bitstream, ManagerFailedError, ManagerState
 from tests.drivers.fpga.nodes import INTERFACES, Node, pod, told
@@ -78,7 +79,7 @@ async def test_it_is_refused_from_then_on_without_a_card_after_a_restart_too(lab
 async def test_a_shell_of_the_operators_is_never_refused(node: Node, tmp_path: Path) -> None:
     node.with_shells()
     driver = node.driver()
-    driver.node_name, driver.data_dir = "node-1", tmp_path / "driver"
+    driver.set_context(DriverContext("node-1", tmp_path / "driver"))
     programmer = (await driver._opened()).programmer
     region = f"pci-0000-3b-00-0-region-0-{INTERFACES[1][:12]}"
     for _ in range(3):

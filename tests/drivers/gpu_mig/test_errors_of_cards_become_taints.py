@@ -11,6 +11,8 @@ import pytest
 
 import dradriver as dra
 import drivers.gpu_mig.driver
+from dradriver import DriverContext
+from dradriver.node.driver_context import ContextRequests, ProcessContext
 from drivers.gpu_mig import GpuDriver
 from drivers.gpu_mig.card import Event, EventKind, NotSupportedError, Placement
 from drivers.gpu_mig.card.simulator import MemoryStore, SimulatedHardware
@@ -150,7 +152,7 @@ def test_a_lost_gpu_stays_published_until_its_pods_are_gone_and_comes_back(tmp_p
 async def watched(folder: Path, store: MemoryStore) -> AsyncIterator[tuple[GpuDriver, SimulatedHardware]]:
     """A driver that was asked what it has, and the hand of whoever stands beside the card."""
     driver, hand = GpuDriver("mode: dynamic", SimulatedHardware(store=store)), SimulatedHardware(store=store)
-    driver.node_name, driver.data_dir = "node-1", folder
+    driver.set_context(DriverContext("node-1", folder))
     hand.open()
     await driver.discover()
     try:
@@ -173,7 +175,7 @@ async def test_an_event_is_told_to_the_kubelet_and_to_the_scheduler_and_outlives
     store = MemoryStore()
     asked = asyncio.Event()
     async with watched(tmp_path, store) as (driver, hand):
-        driver._on_rediscover = asked.set
+        driver.set_context(ProcessContext(ContextRequests(rediscover=asked.set), "node-1", tmp_path))
         hand.fail(hand.gpus()[0].uuid, EventKind.XID, xid=79, needs_reset=True)
         told = await health_of(driver, lambda told: told.health is dra.Health.UNHEALTHY)
         assert told.message.startswith("XID 79 of GPU-")
@@ -217,7 +219,7 @@ async def test_faults_of_programs_cost_no_look_at_the_cards(tmp_path: Path) -> N
 async def test_an_instance_that_somebody_makes_is_noticed_at_once(tmp_path: Path) -> None:
     asked = asyncio.Event()
     async with watched(tmp_path, MemoryStore()) as (driver, hand):
-        driver._on_rediscover = asked.set
+        driver.set_context(ProcessContext(ContextRequests(rediscover=asked.set), "node-1", tmp_path))
         (profile,) = (each for each in hand.profiles(hand.gpus()[0].uuid) if each.name == "1g.5gb")
         hand.create_gpu_instance(hand.gpus()[0].uuid, profile.id, profile.placements[0])
         told = await health_of(driver, lambda _: asked.is_set())
@@ -283,7 +285,7 @@ async def test_a_gpu_that_comes_after_those_that_tell_no_events_is_heard(
             return super().wait_event(timeout)
 
     driver = GpuDriver("mode: dynamic", Late())
-    driver.node_name, driver.data_dir = "node-1", tmp_path
+    driver.set_context(DriverContext("node-1", tmp_path))
     await driver.discover()
     hardware = driver._node.cards.hardware  # type: ignore[union-attr]
     assert isinstance(hardware, Late)

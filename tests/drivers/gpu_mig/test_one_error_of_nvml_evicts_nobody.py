@@ -11,6 +11,7 @@ import pynvml
 import pytest
 
 import dradriver as dra
+from dradriver import DriverContext
 from drivers.gpu_mig import GpuDriver
 from drivers.gpu_mig.card import CardError, Hardware, Placement
 from drivers.gpu_mig.card.nvml import NvmlHardware
@@ -121,7 +122,7 @@ async def site(
         beside.open()
         hand, hardware = SimulatedHand(beside), SimulatedHardware(store=store)
     driver = GpuDriver("mode: dynamic", hardware)
-    driver.node_name, driver.data_dir = "node-1", tmp_path
+    driver.set_context(DriverContext("node-1", tmp_path))
     (pool,) = await driver.discover()
     node = driver._node
     assert node is not None
@@ -213,7 +214,7 @@ async def test_one_call_of_a_look_that_fails_takes_no_device_away_and_evicts_nob
     made = hardware.create_gpu_instance(gpu.uuid, 9, Placement(4, 4))
     hardware.create_compute_instance(gpu.uuid, made.id)
     driver = GpuDriver(f"mode: {mode}", NvmlHardware(shim_library))
-    driver.node_name, driver.data_dir = "node-1", tmp_path
+    driver.set_context(DriverContext("node-1", tmp_path))
     await driver.discover()
     node = driver._node
     assert node is not None

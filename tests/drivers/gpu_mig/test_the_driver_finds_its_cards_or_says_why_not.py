@@ -7,6 +7,8 @@ from typing import Literal
 import pytest
 
 import drivers.gpu_mig.driver
+from dradriver import DriverContext
+from dradriver.node.driver_context import ContextRequests, ProcessContext
 from drivers.gpu_mig import GpuDriver
 from drivers.gpu_mig.card import DriverNotLoadedError, LibraryNotFoundError, VersionMismatchError
 from drivers.gpu_mig.card.nvml import NvmlHardware
@@ -18,7 +20,7 @@ from tests.drivers.gpu_mig.shim.node import NodeFiles
 
 
 def on_a_node(driver: GpuDriver, folder: Path) -> GpuDriver:
-    driver.node_name, driver.data_dir = "node-1", folder
+    driver.set_context(DriverContext("node-1", folder))
     return driver
 
 
@@ -90,7 +92,7 @@ async def test_a_driver_that_was_replaced_needs_a_new_process(tmp_path: Path, re
             raise VersionMismatchError("driver and library differ", "nvmlDeviceGetCount_v2", 18)
 
     driver = on_a_node(GpuDriver("", SimulatedHardware(hook=hook)), tmp_path)
-    driver._on_restart = wishes.append
+    driver.set_context(ProcessContext(ContextRequests(restart=wishes.append), "node-1", tmp_path))
     with pytest.raises(VersionMismatchError):
         await driver.discover()
     (wish,) = wishes

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dradriver import Device, Quantity
+from dradriver import Device, DriverContext, Quantity
 from dradriver.testing import device_request
 from drivers.gpu_mig import GpuDriver
 from drivers.gpu_mig.card import Placement, Profile
@@ -211,7 +211,7 @@ async def test_profiles_of_one_name_are_refused_and_the_others_offered(
             )
 
     driver = GpuDriver("mode: dynamic", Ambiguous())
-    driver.node_name, driver.data_dir = "node-1", tmp_path
+    driver.set_context(DriverContext("node-1", tmp_path))
     await driver.discover()
     (pool,) = await driver.discover()
     await driver.shutdown()

@@ -13,6 +13,8 @@ from dradriver.model.resource.counters import CounterConsumption, CounterSet
 from dradriver.model.resource.device import Device
 from dradriver.model.resource.pool import Pool
 from dradriver.node import PluginConfig
+from dradriver.node.claims.rebuild import hold
+from dradriver.node.claims.unprepare import unprepare
 from dradriver.node.state.records import ClaimRef
 from dradriver.runner.binding_node import BindingPlugin
 from tests.unit.conditions.fabric import ATTACHED, DRIVER, FAILED, Hardware, Lab
@@ -139,7 +141,7 @@ async def test_a_device_that_overlaps_with_a_prepared_one_is_not_touched(
         await lab.waits("pod-2")
         assert plugin.prepared()
         assert hardware.log == [("attach", "half-0")]
-        await plugin.preparation.unprepare(ClaimRef(first.metadata.uid, "default", "pod-1"))
+        await unprepare(plugin.parts.claims, ClaimRef(first.metadata.uid, "default", "pod-1"))
         await lab.bound("pod-2")
         assert hardware.log == [("attach", "half-0")] * 2
 
@@ -151,7 +153,7 @@ async def test_a_claim_that_a_rebuilt_state_holds_but_that_is_gone_keeps_its_dev
     async with lab.scheduler(), beside_a_kubelet(lab, hardware, folder) as plugin:
         await lab.pod()
         await lab.bound()
-        await plugin.preparation.hold(lab.claim())
+        await hold(plugin.parts.claims, lab.claim())
         await lab.delete_pod()
         await lab.until(lambda _, claims: claims["default/pod-1"].allocation is None)
         await lab.pod("pod-2")

@@ -48,11 +48,11 @@ async def work(root: Path, seed: int) -> None:
     async def one(claim: ResourceClaim) -> None:
         while True:
             try:
-                await process.preparation.prepare(claim)
+                await process.prepare(claim)
             except DraError:
                 await asyncio.sleep(0)
             if chance.random() < 0.5:
-                await process.preparation.unprepare(ref(claim))
+                await process.unprepare(ref(claim))
 
     print("working", flush=True)
     await asyncio.gather(*map(one, known))

@@ -30,7 +30,7 @@ async def test_a_driver_that_asks_for_a_new_process_ends_this_one_as_failed(
 ) -> None:
     driver = LampDriver(node.hardware)
     running = asyncio.create_task(node.plugin(driver).run(asyncio.Event(), grace=5))
-    while driver._on_restart is None:
+    while driver._context is None:
         await asyncio.sleep(0)
     await asyncio.to_thread(driver.restart, "the library was replaced")
     with pytest.raises(DriverError, match="started again: the library was replaced"):

@@ -11,12 +11,13 @@ import pytest
 from dradriver.aio import tasks
 from dradriver.driver import Claim
 from dradriver.errors import UsageError
-from dradriver.node.claims.crash_points import Step
+from dradriver.node.crash_points import Step
+from dradriver.node.driver_context import ContextRequests, ProcessContext
 from dradriver.node.errors import StateError
 from dradriver.node.files import atomic
 from dradriver.node.state.locks import ClaimLocks
 from tests.unit.node.plugin_world import Node, prepare
-from tests.unit.node.world import Answers, LampDriver, World, allocated
+from tests.unit.node.world import NODE, Answers, LampDriver, World, allocated
 
 
 @pytest.fixture
@@ -86,11 +87,27 @@ async def test_a_plain_shutdown_that_never_ends_is_left_behind(
     assert "shutdown() has not ended" in caplog.text
 
 
-async def test_rediscover_after_the_stop_does_nothing(node: Node) -> None:
+async def test_requests_after_the_stop_do_nothing(node: Node) -> None:
     driver = LampDriver({})
-    async with node.running(driver):
+    async with node.running(driver) as plugin:
         pass
-    assert driver._on_rediscover is None
+    driver.rediscover()
+    driver.restart("nobody hears it")
+    assert not plugin.parts.discovery._asked.is_set()
+    assert plugin.parts.restarts.empty()
+
+
+def test_requests_after_the_loop_is_closed_do_nothing(tmp_path: Path) -> None:
+    driver, loop, seen = LampDriver({}), asyncio.new_event_loop(), list[str]()
+
+    def ask(reason: str = "") -> None:
+        loop.call_soon_threadsafe(seen.append, reason)
+
+    driver.set_context(ProcessContext(ContextRequests(rediscover=ask, restart=ask), NODE, tmp_path))
+    loop.close()
+    driver.rediscover()
+    driver.restart("nobody hears it")
+    assert seen == []
 
 
 async def test_a_collection_that_a_stop_meets_ends_before_the_state_is_closed(
@@ -150,9 +167,9 @@ async def test_the_lock_is_kept_while_files_are_being_written(tmp_path: Path) ->
 
     claim = allocated("claim", "lamp-0")
     async with world.running(observe=observe) as process:
-        preparing = asyncio.create_task(process.preparation.prepare(claim))
+        preparing = asyncio.create_task(process.prepare(claim))
         await asyncio.to_thread(writing.wait)
-        await process.preparation.drain(0)
+        await process.claims.drain(0)
         other = ClaimLocks(tmp_path / "claims.lock")
         async with other.hold_if_free(claim.metadata.uid) as free:
             assert not free

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import msgspec
 
-from dradriver.driver import AllocatedDevice, Claim, Config, Driver, PreparedDevice
+from dradriver.driver import AllocatedDevice, Claim, Config, Driver, DriverContext, PreparedDevice
 from dradriver.kube.client import Listing, PatchKind
 from dradriver.kube.errors import NotFound
 from dradriver.kube.resources import EVENTS, SLICES, Resource
@@ -31,15 +31,20 @@ from dradriver.model.resource.claim import (
 from dradriver.model.resource.device import Device
 from dradriver.model.resource.pool import Pool
 from dradriver.model.resource.slices import ResourceSlice
-from dradriver.node.claims.crash_points import Observer, unobserved
-from dradriver.node.claims.prepare import Preparation, Stores
+from dradriver.node.claims.context import ClaimContext, Stores
+from dradriver.node.claims.lookup import NodeClaims
+from dradriver.node.claims.prepare import prepare
+from dradriver.node.claims.rebuild import Rebuilder
 from dradriver.node.claims.reconcile import Reconciler
+from dradriver.node.claims.unprepare import unprepare
+from dradriver.node.crash_points import Observer, unobserved
 from dradriver.node.devices.inventory import Inventory
 from dradriver.node.devices.shared_pools import look_up_pools
 from dradriver.node.driver_calls import DriverCalls
 from dradriver.node.files.cdi import CdiDirectory, CdiNames
-from dradriver.node.files.claim_files import ClaimFiles
+from dradriver.node.files.claim_files import ClaimFiles, DeviceAnswer
 from dradriver.node.files.metadata import MetadataDirectory
+from dradriver.node.reporting.background_failures import BackgroundFailures
 from dradriver.node.reporting.metrics import Metrics
 from dradriver.node.state.locks import ClaimLocks
 from dradriver.node.state.records import ClaimRef, PreparedClaimRecord
@@ -235,17 +240,24 @@ class Process:
     state: State
     files: ClaimFiles
     locks: ClaimLocks
-    preparation: Preparation
+    claims: ClaimContext
+    rebuilder: Rebuilder
     reconciler: Reconciler
     calls: DriverCalls
+
+    async def prepare(self, claim: ResourceClaim, seconds: float | None = None) -> list[DeviceAnswer]:
+        return await prepare(self.claims, claim, seconds)
+
+    async def unprepare(self, ref: ClaimRef, seconds: float | None = None, **settings: Any) -> None:
+        await unprepare(self.claims, ref, seconds, **settings)
 
     async def rows(self) -> list[PreparedClaimRecord]:
         return await self.state.read(Rows.all)
 
     async def die(self) -> None:
         """The process is gone: what was in flight is lost, the kernel gives its locks back."""
-        await self.preparation.drain(0)
-        self.preparation.close()
+        await self.claims.drain(0)
+        self.claims.close()
         self.calls.close()
         await self.state.close()
         self.locks.close()
@@ -287,7 +299,7 @@ class World:
     ) -> Process:
         """Starts a process on this node, without sockets; `complete` skips the rebuilding of a new state."""
         driver = driver or LampDriver(self.hardware)
-        driver.node_name = NODE
+        driver.set_context(DriverContext(NODE))
         calls = DriverCalls(driver)
         inventory = Inventory(driver.discover())
         state = State(self.state_file, self.boot_id)
@@ -298,20 +310,23 @@ class World:
             observe,
         )
         locks = ClaimLocks(self.root / "claims.lock")
-        preparation = Preparation(
-            calls,
-            NODE,
-            inventory,
-            Stores(state, files, locks),
+        claims = ClaimContext(
+            calls=calls,
+            node=NODE,
+            inventory=inventory,
+            stores=Stores(state, files, locks),
             observe=observe,
             deadline=deadline,
             look_up_pools=look_up_pools(self.api, DRIVER),
         )
-        reconciler = Reconciler(self.api, calls, NODE, state, files, preparation, Metrics(DRIVER))
+        failures = BackgroundFailures(Metrics(DRIVER))
+        known = NodeClaims(self.api, calls, NODE, failures)
+        rebuilder = Rebuilder(claims, known, failures)
+        reconciler = Reconciler(claims, known, rebuilder, failures)
         if complete:
             await state.write(Rows.set_complete)
-            preparation.complete.set()
-        return Process(driver, state, files, locks, preparation, reconciler, calls)
+            claims.state_complete.set()
+        return Process(driver, state, files, locks, claims, rebuilder, reconciler, calls)
 
     @asynccontextmanager
     async def running(self, **settings: Any) -> AsyncIterator[Process]:

@@ -7,9 +7,9 @@ import pytest
 
 from dradriver.allocator import AllocationNode, Features, Refusal
 from dradriver.allocator.placement import NoNodeFits, Placer
-from dradriver.allocator.supply.recorded_groups import SNAPSHOT_DRIVER
 from dradriver.model.encoding.codec import from_builtins
 from dradriver.model.resource.claim import ResourceClaim
+from dradriver.model.resource.recorded_groups import SNAPSHOT_DRIVER
 from dradriver.model.resource.slices import ResourceSlice
 from tests.unit.allocator.worlds import CLASSES, DRIVER, Json, claim, request, slice_
 

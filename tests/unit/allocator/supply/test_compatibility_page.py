@@ -10,10 +10,10 @@ import yaml
 from msgspec.structs import replace
 
 from dradriver.allocator import AllocationNode, Features, InUse, Inventory, Refusal, allocate
-from dradriver.allocator.supply.recorded_groups import SNAPSHOT_DRIVER
 from dradriver.model.encoding.codec import from_builtins
 from dradriver.model.resource.claim import ClaimStatus, ResourceClaim
 from dradriver.model.resource.deviceclass import DeviceClass
+from dradriver.model.resource.recorded_groups import SNAPSHOT_DRIVER
 from dradriver.model.resource.slices import ResourceSlice
 
 PAGE = (Path(__file__).parents[4] / "docs/compatibility-groups.md").read_text()

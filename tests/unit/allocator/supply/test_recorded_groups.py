@@ -8,7 +8,6 @@ import pytest
 from msgspec.structs import replace
 
 from dradriver.allocator import ORDERED, PACKED, Features, Order, Refusal
-from dradriver.allocator.supply.recorded_groups import SNAPSHOT_DRIVER, groups_in_force, recorded_in_config
 from dradriver.model.encoding.codec import builtins, from_builtins
 from dradriver.model.resource.claim import (
     Allocation,
@@ -19,6 +18,7 @@ from dradriver.model.resource.claim import (
     OpaqueConfig,
     ResourceClaim,
 )
+from dradriver.model.resource.recorded_groups import SNAPSHOT_DRIVER, groups_in_force, recorded_in_config
 from dradriver.model.resource.slices import ResourceSlice
 from tests.unit.allocator.worlds import DRIVER, claim, devices, request, slice_, try_on
 

@@ -6,7 +6,6 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from dradriver.allocator.supply.recorded_groups import groups_in_force, recorded_in_config
 from dradriver.control.runtime.actions import Allocate
 from dradriver.control.runtime.caches import Caches
 from dradriver.control.runtime.executor import Executor
@@ -20,6 +19,7 @@ from dradriver.model.resource.claim import (
     DeviceResult,
     ResourceClaim,
 )
+from dradriver.model.resource.recorded_groups import groups_in_force, recorded_in_config
 from dradriver.testing import builders
 
 POD = ConsumerReference(resource="pods", name="pod", uid="uid")

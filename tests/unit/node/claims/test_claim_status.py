@@ -18,6 +18,7 @@ from dradriver.model.encoding.codec import builtins, decode
 from dradriver.model.resource.claim import AllocatedDeviceStatus, ClaimStatus, NetworkData, ResourceClaim
 from dradriver.node.claims import claim_status
 from dradriver.node.claims.claim_status import StatusWriter, device_statuses, field_manager, merged
+from dradriver.node.claims.unprepare import unprepare
 from dradriver.node.reporting.metrics import Metrics
 from dradriver.node.state.records import ClaimRecord, RecordedAnswer, RecordedDevice
 from tests.unit.node.plugin_world import Node, prepare
@@ -158,7 +159,7 @@ async def test_a_claim_that_was_unprepared_is_asked_for_no_more(
     async with node.running(driver) as plugin:
         await prepare(plugin, first)
         await patches(node.api, 2)
-        await plugin.preparation.unprepare(ref(first))
+        await unprepare(plugin.parts.claims, ref(first))
         seen = len(node.api.patches)
         await prepare(plugin, second)
         names = [body["metadata"]["name"] for _, body in (await patches(node.api, seen + 4))[seen:]]
@@ -214,9 +215,9 @@ async def test_a_claim_whose_driver_gave_data_is_answered_after_a_restart(world:
     )
     claim = allocated("claim", "lamp-0")
     async with world.running(driver=driver) as process:
-        first = await process.preparation.prepare(claim)
+        first = await process.prepare(claim)
     async with world.running() as process:
-        assert await process.preparation.prepare(claim) == first
+        assert await process.prepare(claim) == first
         (row,) = await process.rows()
     (status,) = device_statuses(DRIVER, row.record, datetime.now(UTC))
     assert builtins(status)["data"] == {"watts": 7}

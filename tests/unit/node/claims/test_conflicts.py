@@ -5,7 +5,7 @@ from dradriver.model.resource.claim import DeviceId
 from dradriver.model.resource.counters import CounterConsumption, CounterSet
 from dradriver.model.resource.device import Capacity
 from dradriver.node.claims.conflicts import refusals, unknowns
-from dradriver.node.claims.device_holds import Hold, Holder
+from dradriver.node.state.device_holds import Hold, Holder
 
 DRIVER = "gpu.example.com"
 SETS = {("pool", "gpu-0"): CounterSet("gpu-0", {"memory": "40Gi", "slices": 7})}

@@ -36,9 +36,9 @@ class SocketDriver(LampDriver):
 async def prepare_in_turn(world: World, first: SocketDriver, second: SocketDriver, wanted: str) -> None:
     """Prepares `half` in one process, then another device in the next one, which offers other devices."""
     async with world.running(driver=first) as process:
-        await process.preparation.prepare(allocated("first", "half"))
+        await process.prepare(allocated("first", "half"))
     async with world.running(driver=second) as process:
-        await process.preparation.prepare(allocated("second", wanted))
+        await process.prepare(allocated("second", wanted))
 
 
 async def test_a_vanished_device_overdraws_the_counter_set(world: World) -> None:
@@ -72,11 +72,11 @@ async def test_a_rebuilt_state_holds_a_device_of_which_nothing_is_known(world: W
     """It may be in use: whoever takes counters beside it waits until it is unprepared or offered again."""
     world.api.add(allocated("lost", "whole"))
     async with world.running(driver=SocketDriver(world, HALF), complete=False) as process:
-        await process.reconciler.complete()
+        await process.rebuilder.ensure_complete()
         (row,) = await process.rows()
         assert row.record.name == "lost"
         with pytest.raises(ClaimError, match=r"not known what device .*whole of claim default/lost"):
-            await process.preparation.prepare(allocated("half", "half"))
+            await process.prepare(allocated("half", "half"))
 
 
 def share(name: str, watts: int) -> DeviceResult:
@@ -94,9 +94,9 @@ def share(name: str, watts: int) -> DeviceResult:
 async def test_shares_of_a_device_do_not_overdraw_its_capacity(world: World, *, offered: bool) -> None:
     strip = Device("strip", capacity={"watts": Capacity(Quantity(100))}, allow_multiple_allocations=True)
     async with world.running(driver=SocketDriver(world, strip)) as process:
-        await process.preparation.prepare(allocated("first", share("1", 60)))
+        await process.prepare(allocated("first", share("1", 60)))
     devices = [strip] if offered else []
     async with world.running(driver=SocketDriver(world, *devices)) as process:
-        await process.preparation.prepare(allocated("second", share("2", 40)))
+        await process.prepare(allocated("second", share("2", 40)))
         with pytest.raises(DeviceInUseError, match=r"default/third .* and default/first .*, default/second"):
-            await process.preparation.prepare(allocated("third", share("3", 1)))
+            await process.prepare(allocated("third", share("3", 1)))

@@ -58,9 +58,9 @@ async def test_an_answer_of_wrong_types_fails_its_claim_alone(
         good = process.driver.answer
         process.driver.answer = lambda _: wrong()
         with pytest.raises(DriverError, match=r"prepare\(\) of claim default/wrong"):
-            await process.preparation.prepare(allocated("wrong", "lamp-0"))
+            await process.prepare(allocated("wrong", "lamp-0"))
         process.driver.answer = good
-        assert await process.preparation.prepare(allocated("right", "lamp-1"))
+        assert await process.prepare(allocated("right", "lamp-1"))
     async with world.running() as process:
         assert [row.record.name for row in await process.rows()] == ["wrong", "right"]
 
@@ -70,8 +70,8 @@ async def test_a_device_of_wrong_types_fails_its_claim_alone(world: World) -> No
     driver = LampDriver(world.hardware, [Device("lamp-0", consumes_counters=[wrong]), Device("lamp-1")])
     async with world.running(driver=driver) as process:
         with pytest.raises(InvalidObjectError, match="default/wrong"):
-            await process.preparation.prepare(allocated("wrong", "lamp-0"))
-        assert await process.preparation.prepare(allocated("right", "lamp-1"))
+            await process.prepare(allocated("wrong", "lamp-0"))
+        assert await process.prepare(allocated("right", "lamp-1"))
 
 
 def raising(error: BaseException) -> Callable[[], object]:
@@ -172,7 +172,7 @@ async def test_a_list_of_claims_that_is_none_removes_nothing(world: World, liste
     driver.answer = lambda _: PreparedDevice(metadata={"color": "red"})
     driver.listed = listed
     async with world.running(driver=driver) as process:
-        await process.preparation.prepare(world.api.add(allocated("claim", "lamp-0")))
+        await process.prepare(world.api.add(allocated("claim", "lamp-0")))
         await process.reconciler.collect()
         assert driver.calls == ["prepare claim"]
     assert list((world.root / "metadata").glob("*/request-0.json"))
@@ -194,7 +194,7 @@ async def test_an_unknown_claim_that_cannot_be_taken_back_keeps_no_other_waiting
 async def test_a_file_that_cannot_be_removed_keeps_lost_specs_from_nobody(world: World) -> None:
     async with world.running() as process:
         claim = world.api.add(allocated("claim", "lamp-0"))
-        await process.preparation.prepare(claim)
+        await process.prepare(claim)
         (world.root / "metadata").mkdir(exist_ok=True)
         (world.root / "metadata" / "strange").write_text("neither a folder nor ours")
         for spec in world.cdi_dir.iterdir():
@@ -215,12 +215,12 @@ async def test_an_unprepare_of_the_kubelet_is_not_answered_by_a_collection_that_
         return True
 
     async with world.running() as process:
-        await process.preparation.prepare(claim)
+        await process.prepare(claim)
         uid = claim.metadata.uid
         reference = (await process.rows())[0].record.ref
-        collecting = asyncio.create_task(process.preparation.unprepare(reference, unless=still_here))
+        collecting = asyncio.create_task(process.unprepare(reference, unless=still_here))
         await asked.wait()
-        unpreparing = asyncio.create_task(process.preparation.unprepare(reference))
+        unpreparing = asyncio.create_task(process.unprepare(reference))
         await asyncio.sleep(0)
         leave.set()
         await asyncio.gather(collecting, unpreparing)
@@ -233,7 +233,7 @@ async def test_an_error_as_long_as_a_book_is_cut(world: World) -> None:
         process.driver.failure = OSError("x" * 5_000_000)
         outcomes = Outcomes(Announcements(recorder_of(world.api, DRIVER, NODE), NODE))
         service = ClaimService(
-            world.api, process.preparation, Metrics(DRIVER), outcomes, 40, lambda: None, Traffic()
+            world.api, process.claims, Metrics(DRIVER), outcomes, 40, lambda: None, Traffic()
         )
         outcome = (await service.prepare([ref(claim)]))[claim.metadata.uid]
     assert isinstance(outcome, str)
@@ -247,7 +247,7 @@ async def test_a_claim_of_a_user_who_forges_its_pods_name_for_it_gets_the_paths_
     driver.answer = lambda _: PreparedDevice(metadata={"color": "red"})
     claim = allocated("claim", "lamp-0", pod_claim="../../../../etc")
     async with world.running(driver=driver) as process:
-        await process.preparation.prepare(claim)
+        await process.prepare(claim)
     [device] = world.spec(claim)["devices"]
     [mount] = device["containerEdits"]["mounts"]
     assert "/resourceclaims/claim/" in mount["containerPath"]

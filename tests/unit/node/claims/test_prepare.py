@@ -17,7 +17,7 @@ from tests.unit.node.world import DRIVER, NODE, Answers, LampConfig, LampDriver,
 async def test_prepare_answers_with_cdi_ids_that_the_spec_defines(world: World) -> None:
     claim = allocated("claim", "lamp-0", "lamp-1")
     async with world.running() as process:
-        answers = await process.preparation.prepare(claim)
+        answers = await process.prepare(claim)
     assert [(a.requests, a.pool, a.device) for a in answers] == [
         (("request-0",), NODE, "lamp-0"),
         (("request-1",), NODE, "lamp-1"),
@@ -30,25 +30,25 @@ async def test_prepare_answers_with_cdi_ids_that_the_spec_defines(world: World) 
 async def test_prepare_again_answers_the_same_without_the_driver(world: World) -> None:
     claim = allocated("claim", "lamp-0")
     async with world.running() as process:
-        first = await process.preparation.prepare(claim)
-        assert await process.preparation.prepare(claim) == first
+        first = await process.prepare(claim)
+        assert await process.prepare(claim) == first
         assert process.driver.calls == ["prepare claim"]
 
 
 async def test_prepare_answers_the_same_after_a_restart(world: World) -> None:
     claim = allocated("claim", "lamp-0")
     async with world.running() as process:
-        first = await process.preparation.prepare(claim)
+        first = await process.prepare(claim)
     async with world.running() as process:
-        assert await process.preparation.prepare(claim) == first
+        assert await process.prepare(claim) == first
         assert process.driver.calls == []
 
 
 async def test_unprepare_leaves_nothing(world: World) -> None:
     claim = allocated("claim", "lamp-0")
     async with world.running() as process:
-        await process.preparation.prepare(claim)
-        await process.preparation.unprepare(ref(claim))
+        await process.prepare(claim)
+        await process.unprepare(ref(claim))
         assert await process.rows() == []
     assert (world.hardware, world.specs()) == ({}, set())
 
@@ -57,14 +57,14 @@ async def test_unprepare_of_an_unknown_claim_still_asks_the_driver(world: World)
     claim = allocated("claim", "lamp-0")
     world.hardware[claim.metadata.uid] = ("lamp-0",)
     async with world.running() as process:
-        await process.preparation.unprepare(ref(claim))
+        await process.unprepare(ref(claim))
     assert world.hardware == {}
 
 
 async def test_a_claim_without_devices_of_this_driver_is_answered_with_none(world: World) -> None:
     other = DeviceResult(request="r", driver="other.example.com", pool="p", device="d")
     async with world.running() as process:
-        assert await process.preparation.prepare(allocated("claim", other)) == []
+        assert await process.prepare(allocated("claim", other)) == []
         assert process.driver.calls == []
         assert await process.rows() == []
 
@@ -72,7 +72,7 @@ async def test_a_claim_without_devices_of_this_driver_is_answered_with_none(worl
 async def test_devices_of_other_drivers_are_left_out(world: World) -> None:
     other = DeviceResult(request="r", driver="other.example.com", pool="p", device="d")
     async with world.running() as process:
-        answers = await process.preparation.prepare(allocated("claim", other, "lamp-2"))
+        answers = await process.prepare(allocated("claim", other, "lamp-2"))
     assert [answer.device for answer in answers] == ["lamp-2"]
 
 
@@ -81,7 +81,7 @@ async def test_a_device_without_edits_gets_no_cdi_device(world: World) -> None:
     driver.answer = lambda device: PreparedDevice(cdi_ids=("vendor.example.com/card=0",))
     claim = allocated("claim", "lamp-0")
     async with world.running(driver=driver) as process:
-        answers = await process.preparation.prepare(claim)
+        answers = await process.prepare(claim)
     assert answers[0].cdi_ids == ("vendor.example.com/card=0",)
     assert world.specs() == set()
 
@@ -89,7 +89,7 @@ async def test_a_device_without_edits_gets_no_cdi_device(world: World) -> None:
 async def test_a_subrequest_is_answered_under_its_request(world: World) -> None:
     result = DeviceResult(request="lamp/large", driver=DRIVER, pool=NODE, device="lamp-0")
     async with world.running() as process:
-        answers = await process.preparation.prepare(allocated("claim", result))
+        answers = await process.prepare(allocated("claim", result))
     assert answers[0].requests == ("lamp",)
 
 
@@ -100,7 +100,7 @@ async def test_a_device_twice_in_a_claim_with_admin_access_makes_two_cdi_devices
     ]
     claim = allocated("claim", *twice)
     async with world.running() as process:
-        answers = await process.preparation.prepare(claim)
+        answers = await process.prepare(claim)
     assert len({cdi_id for answer in answers for cdi_id in answer.cdi_ids}) == 2
 
 
@@ -116,7 +116,7 @@ async def test_the_driver_gets_its_typed_configuration(world: World) -> None:
     driver.answer = answer
     parameters = b'{"apiVersion":"lamp.example.com/v1","kind":"LampConfig","color":"red"}'
     async with world.running(driver=driver) as process:
-        await process.preparation.prepare(allocated("claim", "lamp-0", parameters=parameters))
+        await process.prepare(allocated("claim", "lamp-0", parameters=parameters))
     assert seen == ["red"]
 
 
@@ -124,7 +124,7 @@ async def test_an_unknown_field_in_the_configuration_is_an_error_that_leaves_no_
     parameters = b'{"apiVersion":"lamp.example.com/v1","kind":"LampConfig","colour":"red"}'
     async with world.running() as process:
         with pytest.raises(InvalidObjectError, match="colour"):
-            await process.preparation.prepare(allocated("claim", "lamp-0", parameters=parameters))
+            await process.prepare(allocated("claim", "lamp-0", parameters=parameters))
         assert await process.rows() == []
 
 
@@ -135,7 +135,7 @@ async def test_the_driver_must_answer_for_every_device(world: World) -> None:
 
     async with world.running(driver=Forgetful(world.hardware)) as process:
         with pytest.raises(DriverError, match="returned no answer for device node-1/lamp-1"):
-            await process.preparation.prepare(allocated("claim", "lamp-0", "lamp-1"))
+            await process.prepare(allocated("claim", "lamp-0", "lamp-1"))
 
 
 async def test_edits_that_break_cdi_are_the_drivers_error(world: World) -> None:
@@ -143,7 +143,7 @@ async def test_edits_that_break_cdi_are_the_drivers_error(world: World) -> None:
     driver.answer = lambda device: ContainerEdits(device_nodes=[DeviceNode("dev/relative")])
     async with world.running(driver=driver) as process:
         with pytest.raises(DriverError, match=r"deviceNodes\[0\].path"):
-            await process.preparation.prepare(allocated("claim", "lamp-0"))
+            await process.prepare(allocated("claim", "lamp-0"))
     assert world.specs() == set()
 
 
@@ -152,7 +152,7 @@ async def test_a_cdi_id_that_is_none_is_the_drivers_error(world: World) -> None:
     driver.answer = lambda device: PreparedDevice(cdi_ids=("gpu0",))
     async with world.running(driver=driver) as process:
         with pytest.raises(DriverError, match="'gpu0', which is no CDI ID"):
-            await process.preparation.prepare(allocated("claim", "lamp-0"))
+            await process.prepare(allocated("claim", "lamp-0"))
 
 
 async def test_an_error_of_the_driver_leaves_the_claim_half_made_and_the_next_prepare_goes_on(
@@ -162,10 +162,10 @@ async def test_an_error_of_the_driver_leaves_the_claim_half_made_and_the_next_pr
     async with world.running() as process:
         process.driver.failure = ValueError("bulb is broken")
         with pytest.raises(DriverError, match=r"prepare\(\) of claim \S+ .*raised ValueError: bulb is broken"):
-            await process.preparation.prepare(claim)
+            await process.prepare(claim)
         assert [row.state for row in await process.rows()] == [ClaimState.PREPARING]
         process.driver.failure = None
-        await process.preparation.prepare(claim)
+        await process.prepare(claim)
         assert [row.state for row in await process.rows()] == [ClaimState.PREPARED]
 
 
@@ -177,30 +177,30 @@ async def test_a_plain_method_runs_in_a_thread_and_may_block(world: World) -> No
             return {device: ContainerEdits() for device in claim.devices}
 
     async with world.running(driver=Blocking(world.hardware)) as process:
-        assert await process.preparation.prepare(allocated("claim", "lamp-0"))
+        assert await process.prepare(allocated("claim", "lamp-0"))
 
 
 async def test_a_claim_for_another_node_is_refused(world: World) -> None:
     async with world.running() as process:
         with pytest.raises(ClaimError, match="not allocated for node node-1"):
-            await process.preparation.prepare(allocated("claim", "lamp-0", node="node-2"))
+            await process.prepare(allocated("claim", "lamp-0", node="node-2"))
 
 
 async def test_a_device_of_another_prepared_claim_is_refused_and_both_claims_are_named(world: World) -> None:
     first, second = allocated("first", "lamp-0"), allocated("second", "lamp-0")
     async with world.running() as process:
-        await process.preparation.prepare(first)
+        await process.prepare(first)
         with pytest.raises(DeviceInUseError, match=f"{first.ref}.*{second.ref}"):
-            await process.preparation.prepare(second)
+            await process.prepare(second)
         assert [row.record.name for row in await process.rows()] == ["first"]
-        await process.preparation.unprepare(ref(first))
-        await process.preparation.prepare(second)
+        await process.unprepare(ref(first))
+        await process.prepare(second)
 
 
 async def test_of_two_claims_for_one_device_side_by_side_one_wins(world: World) -> None:
     claims = [allocated(f"claim-{n}", "lamp-0") for n in range(8)]
     async with world.running() as process:
-        outcomes = await asyncio.gather(*map(process.preparation.prepare, claims), return_exceptions=True)
+        outcomes = await asyncio.gather(*map(process.prepare, claims), return_exceptions=True)
     assert sum(isinstance(outcome, list) for outcome in outcomes) == 1
     assert sum(isinstance(outcome, DeviceInUseError) for outcome in outcomes) == 7
     assert len(world.hardware) == 1
@@ -210,8 +210,8 @@ async def test_a_claim_that_was_allocated_anew_gives_its_old_device_back_first(w
     old = allocated("claim", "lamp-0")
     new = allocated("claim", "lamp-1", uid=old.metadata.uid)
     async with world.running() as process:
-        await process.preparation.prepare(old)
-        await process.preparation.prepare(new)
+        await process.prepare(old)
+        await process.prepare(new)
         assert process.driver.calls == ["prepare claim", "unprepare claim", "prepare claim"]
     assert world.hardware == {old.metadata.uid: ("lamp-1",)}
 
@@ -223,9 +223,9 @@ async def test_work_that_takes_longer_than_the_deadline_goes_on_and_the_next_cal
     async with world.running(deadline=0.05) as process:
         process.driver.gate = asyncio.Event()
         with pytest.raises(InProgressError, match=r"still in progress \(driver.prepare of device lamp-0 since"):
-            await process.preparation.prepare(claim)
+            await process.prepare(claim)
         process.driver.gate.set()
-        assert await process.preparation.prepare(claim, 30)
+        assert await process.prepare(claim, 30)
         assert process.driver.calls == ["prepare claim"]
 
 
@@ -234,12 +234,12 @@ async def test_a_failure_that_nobody_waited_for_is_told_to_the_next_caller(world
     async with world.running(deadline=0.05) as process:
         process.driver.gate, process.driver.failure = asyncio.Event(), ValueError("bulb is broken")
         with pytest.raises(InProgressError):
-            await process.preparation.prepare(claim)
+            await process.prepare(claim)
         process.driver.gate.set()
         with pytest.raises(DriverError, match="bulb is broken"):
-            await process.preparation.prepare(claim, 30)
+            await process.prepare(claim, 30)
         process.driver.failure = None
-        assert await process.preparation.prepare(claim, 30)
+        assert await process.prepare(claim, 30)
         assert process.driver.calls == ["prepare claim", "prepare claim"]
 
 
@@ -247,8 +247,8 @@ async def test_an_unprepare_waits_for_the_prepare_before_it(world: World) -> Non
     claim = allocated("claim", "lamp-0")
     async with world.running() as process:
         process.driver.gate = asyncio.Event()
-        preparing = asyncio.create_task(process.preparation.prepare(claim))
-        unpreparing = asyncio.create_task(process.preparation.unprepare(ref(claim)))
+        preparing = asyncio.create_task(process.prepare(claim))
+        unpreparing = asyncio.create_task(process.unprepare(ref(claim)))
         await asyncio.sleep(0)
         process.driver.gate.set()
         await asyncio.gather(preparing, unpreparing)
@@ -264,8 +264,8 @@ async def test_a_slow_claim_does_not_keep_another_waiting(world: World) -> None:
             return await super().prepare(claim)
 
     async with world.running(driver=OneSlow(world.hardware)) as process:
-        slow = asyncio.create_task(process.preparation.prepare(allocated("slow", "lamp-0")))
-        await process.preparation.prepare(allocated("quick", "lamp-1"))
+        slow = asyncio.create_task(process.prepare(allocated("slow", "lamp-0")))
+        await process.prepare(allocated("quick", "lamp-1"))
         slow.cancel()
         await asyncio.gather(slow, return_exceptions=True)
 
@@ -283,7 +283,7 @@ async def test_a_plain_method_that_a_stop_can_not_stop_keeps_its_claim_locked(wo
     claim = allocated("claim", "lamp-0")
     stuck = Stuck(world.hardware)
     process = await world.start(driver=stuck)
-    preparing = asyncio.create_task(process.preparation.prepare(claim))
+    preparing = asyncio.create_task(process.prepare(claim))
     while not stuck.calls:
         await asyncio.sleep(0.01)
     await process.die()
@@ -291,6 +291,6 @@ async def test_a_plain_method_that_a_stop_can_not_stop_keeps_its_claim_locked(wo
         await preparing
     async with world.running() as successor:
         with pytest.raises(InProgressError, match="waiting for the claim's lock"):
-            await successor.preparation.prepare(claim, 0.05)
+            await successor.prepare(claim, 0.05)
         assert successor.driver.calls == []
     release.set()

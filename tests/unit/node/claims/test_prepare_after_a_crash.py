@@ -8,7 +8,7 @@ import pytest
 
 from dradriver import ContainerEdits, PreparedDevice
 from dradriver.model.resource.claim import ResourceClaim
-from dradriver.node.claims.crash_points import Step
+from dradriver.node.crash_points import Step
 from dradriver.node.state.claim_states import ClaimState
 from tests.unit.node.world import LampDriver, Process, World, allocated, ref
 
@@ -38,8 +38,8 @@ async def prepared_then_killed(world: World, claim: ResourceClaim, step: Step) -
     process = await world.start(observe=kill)
     try:
         with suppress(Killed):
-            await process.preparation.prepare(claim)
-            await process.preparation.unprepare(ref(claim))
+            await process.prepare(claim)
+            await process.unprepare(ref(claim))
     finally:
         await process.die()
     assert kill.killed
@@ -64,7 +64,7 @@ async def test_a_prepare_that_was_killed_is_finished_by_the_next(world: World, s
     claim = allocated("claim", "lamp-0")
     await prepared_then_killed(world, claim, step)
     async with world.running() as process:
-        assert await process.preparation.prepare(claim)
+        assert await process.prepare(claim)
         await assert_prepared(world, process, claim)
 
 
@@ -73,7 +73,7 @@ async def test_whatever_was_killed_can_be_unprepared(world: World, step: Step) -
     claim = allocated("claim", "lamp-0")
     await prepared_then_killed(world, claim, step)
     async with world.running() as process:
-        await process.preparation.unprepare(ref(claim))
+        await process.unprepare(ref(claim))
         await assert_absent(world, process)
 
 
@@ -82,7 +82,7 @@ async def test_an_unprepare_that_was_killed_is_ended_before_a_new_prepare(world:
     claim = allocated("claim", "lamp-0")
     await prepared_then_killed(world, claim, step)
     async with world.running() as process:
-        assert await process.preparation.prepare(claim)
+        assert await process.prepare(claim)
         await assert_prepared(world, process, claim)
 
 
@@ -100,7 +100,7 @@ async def test_a_half_made_claim_keeps_its_device(world: World, step: Step) -> N
     await prepared_then_killed(world, allocated("claim", "lamp-0"), step)
     async with world.running() as process:
         with pytest.raises(Exception, match="is prepared for claim default/claim"):
-            await process.preparation.prepare(allocated("rival", "lamp-0"))
+            await process.prepare(allocated("rival", "lamp-0"))
 
 
 @pytest.mark.parametrize("step", PREPARE)
@@ -110,8 +110,8 @@ async def test_a_new_state_file_is_filled_from_what_else_is_known(world: World, 
     await prepared_then_killed(world, claim, step)
     lose_state(world.root)
     async with world.running(complete=False) as process:
-        await process.reconciler.complete()
-        await process.preparation.prepare(claim)
+        await process.rebuilder.ensure_complete()
+        await process.prepare(claim)
         await assert_prepared(world, process, claim)
         await process.reconciler.collect()
         await assert_prepared(world, process, claim)
@@ -125,7 +125,7 @@ def lose_state(root: Path) -> None:
 async def test_a_machine_that_rebooted_lets_the_driver_prepare_again(world: World) -> None:
     claim = allocated("claim", "lamp-0")
     async with world.running() as process:
-        first = await process.preparation.prepare(claim)
+        first = await process.prepare(claim)
     world.boot_id = "boot-2"
     world.hardware.clear()
     for path in world.cdi_dir.iterdir():  # /var/run is empty after a reboot
@@ -133,9 +133,9 @@ async def test_a_machine_that_rebooted_lets_the_driver_prepare_again(world: Worl
     async with world.running() as process:
         await process.reconciler.sweep()
         assert world.specs() == set(), "its edits may be different ones in this boot"
-        assert await process.preparation.prepare(claim) == first
+        assert await process.prepare(claim) == first
         await assert_prepared(world, process, claim)
-        await process.preparation.prepare(claim)
+        await process.prepare(claim)
         assert process.driver.calls == ["prepare claim"]
 
 
@@ -148,7 +148,7 @@ async def test_what_the_end_of_the_machine_left_of_a_claims_files_is_written_ane
     driver = LampDriver(world.hardware)
     driver.answer = lambda device: PreparedDevice(ContainerEdits(env=["LAMP=on"]), metadata={"color": "red"})
     async with world.running(driver=driver) as process:
-        await process.preparation.prepare(claim)
+        await process.prepare(claim)
         whole = {path: path.read_bytes() for folder in files for path in folder.rglob("*.json")}
     assert len(whole) == 2
     world.boot_id = "boot-2"
@@ -156,30 +156,30 @@ async def test_what_the_end_of_the_machine_left_of_a_claims_files_is_written_ane
     for path, text in whole.items():
         path.write_bytes(text[:kept])
     async with world.running(driver=driver) as process:
-        await process.preparation.prepare(claim)
+        await process.prepare(claim)
         await assert_prepared(world, process, claim)
     assert {path: path.read_bytes() for path in whole} == whole
 
 
 async def test_a_claim_of_an_earlier_boot_keeps_its_device(world: World) -> None:
     async with world.running() as process:
-        await process.preparation.prepare(allocated("claim", "lamp-0"))
+        await process.prepare(allocated("claim", "lamp-0"))
     world.boot_id = "boot-2"
     async with world.running() as process:
         with pytest.raises(Exception, match="is prepared for claim default/claim"):
-            await process.preparation.prepare(allocated("rival", "lamp-0"))
+            await process.prepare(allocated("rival", "lamp-0"))
 
 
 async def test_work_that_a_stop_gave_up_is_adopted_by_the_next_process(world: World) -> None:
     claim = allocated("claim", "lamp-0")
     process = await world.start()
     process.driver.gate = asyncio.Event()
-    preparing = asyncio.create_task(process.preparation.prepare(claim))
+    preparing = asyncio.create_task(process.prepare(claim))
     while not process.driver.calls:
         await asyncio.sleep(0.01)
     await process.die()
     with pytest.raises(Exception, match="was interrupted"):
         await preparing
     async with world.running() as process:
-        await process.preparation.prepare(claim)
+        await process.prepare(claim)
         await assert_prepared(world, process, claim)

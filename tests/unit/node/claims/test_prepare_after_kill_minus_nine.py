@@ -49,9 +49,9 @@ async def assert_converges(root: Path, chance: random.Random) -> None:
         await process.reconciler.sweep()
         wanted = {claim.results[0].device: claim for claim in kept}.values()
         for unwanted in set(map(ref, kept)) - set(map(ref, wanted)):
-            await process.preparation.unprepare(unwanted)
+            await process.unprepare(unwanted)
         for claim in wanted:
-            await process.preparation.prepare(claim)
+            await process.prepare(claim)
         rows = await process.rows()
         assert {row.state for row in rows} <= {ClaimState.PREPARED}
         uids = {claim.metadata.uid for claim in wanted}

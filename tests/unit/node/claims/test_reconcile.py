@@ -20,7 +20,7 @@ def outage() -> Unavailable:
 async def test_a_claim_that_was_deleted_is_unprepared(world: World) -> None:
     claim = world.api.add(allocated("claim", "lamp-0"))
     async with world.running() as process:
-        await process.preparation.prepare(claim)
+        await process.prepare(claim)
         world.api.delete(claim)
         await process.reconciler.collect()
         assert await process.rows() == []
@@ -30,7 +30,7 @@ async def test_a_claim_that_was_deleted_is_unprepared(world: World) -> None:
 async def test_a_claim_that_was_replaced_is_unprepared(world: World) -> None:
     old = allocated("claim", "lamp-0")
     async with world.running() as process:
-        await process.preparation.prepare(old)
+        await process.prepare(old)
         world.api.add(allocated("claim", "lamp-1"))
         await process.reconciler.collect()
         assert await process.rows() == []
@@ -39,7 +39,7 @@ async def test_a_claim_that_was_replaced_is_unprepared(world: World) -> None:
 @pytest.mark.parametrize("now", [allocated("claim"), allocated("claim", "lamp-0", node="node-2")])
 async def test_a_claim_that_is_no_longer_allocated_here_is_unprepared(world: World, now: ResourceClaim) -> None:
     async with world.running() as process:
-        await process.preparation.prepare(allocated("claim", "lamp-0", uid=now.metadata.uid))
+        await process.prepare(allocated("claim", "lamp-0", uid=now.metadata.uid))
         world.api.add(now)
         await process.reconciler.collect()
         assert await process.rows() == []
@@ -48,7 +48,7 @@ async def test_a_claim_that_is_no_longer_allocated_here_is_unprepared(world: Wor
 async def test_a_claim_that_is_still_there_is_left_alone(world: World) -> None:
     claim = world.api.add(allocated("claim", "lamp-0"))
     async with world.running() as process:
-        await process.preparation.prepare(claim)
+        await process.prepare(claim)
         await process.reconciler.collect()
         await process.reconciler.sweep()
         assert [row.state for row in await process.rows()] == [ClaimState.PREPARED]
@@ -57,7 +57,7 @@ async def test_a_claim_that_is_still_there_is_left_alone(world: World) -> None:
 
 async def test_nothing_is_collected_while_the_api_server_is_away(world: World, outage: Unavailable) -> None:
     async with world.running() as process:
-        await process.preparation.prepare(allocated("claim", "lamp-0"))
+        await process.prepare(allocated("claim", "lamp-0"))
         world.hardware["left-behind"] = ("lamp-1",)
         world.api.failure = outage
         await process.reconciler.collect()
@@ -68,7 +68,7 @@ async def test_nothing_is_collected_while_the_api_server_is_away(world: World, o
 async def test_an_error_with_one_claim_does_not_keep_others(world: World, outage: Unavailable) -> None:
     async with world.running() as process:
         for n in range(2):
-            await process.preparation.prepare(allocated(f"claim-{n}", f"lamp-{n}"))
+            await process.prepare(allocated(f"claim-{n}", f"lamp-{n}"))
         world.api.failures["claim-0"] = outage
         await process.reconciler.collect()
         assert [row.record.name for row in await process.rows()] == ["claim-0"]
@@ -76,7 +76,7 @@ async def test_an_error_with_one_claim_does_not_keep_others(world: World, outage
 
 async def test_a_driver_that_cannot_unprepare_is_asked_again_next_time(world: World) -> None:
     async with world.running() as process:
-        await process.preparation.prepare(allocated("claim", "lamp-0"))
+        await process.prepare(allocated("claim", "lamp-0"))
         process.driver.failure = OSError("device is busy")
         await process.reconciler.collect()
         assert [row.state for row in await process.rows()] == [ClaimState.UNPREPARING]
@@ -96,7 +96,7 @@ async def test_what_only_the_hardware_knows_is_unprepared(world: World) -> None:
 async def test_a_lost_spec_is_written_again_by_the_sweep(world: World) -> None:
     claim = allocated("claim", "lamp-0")
     async with world.running() as process:
-        await process.preparation.prepare(claim)
+        await process.prepare(claim)
         before = world.spec(claim)
         for path in world.cdi_dir.iterdir():
             path.unlink()
@@ -108,19 +108,19 @@ async def test_a_lost_spec_is_written_again_by_the_sweep(world: World) -> None:
 async def test_a_lost_spec_is_written_again_by_the_next_prepare(world: World) -> None:
     claim = allocated("claim", "lamp-0")
     async with world.running() as process:
-        await process.preparation.prepare(claim)
+        await process.prepare(claim)
         before = world.spec(claim)
         for path in world.cdi_dir.iterdir():
             path.unlink()
         world.cdi_dir.rmdir()
-        await process.preparation.prepare(claim)
+        await process.prepare(claim)
         assert world.spec(claim) == before
 
 
 async def test_a_spec_that_someone_changed_is_put_right(world: World) -> None:
     claim = allocated("claim", "lamp-0")
     async with world.running() as process:
-        await process.preparation.prepare(claim)
+        await process.prepare(claim)
         before = world.spec(claim)
         for path in world.cdi_dir.iterdir():
             path.write_text("")
@@ -148,7 +148,7 @@ async def test_orphaned_specs_go_and_foreign_files_stay(world: World) -> None:
 async def test_a_full_disk_does_not_end_the_sweep_for_ever(world: World) -> None:
     claim = allocated("claim", "lamp-0")
     async with world.running() as process:
-        await process.preparation.prepare(claim)
+        await process.prepare(claim)
         for path in world.cdi_dir.iterdir():
             path.unlink()
         world.cdi_dir.rmdir()
@@ -172,7 +172,7 @@ async def test_a_claim_that_cannot_be_prepared_again_does_not_keep_the_state_inc
             return await prepare(claim)
 
         process.driver.prepare = fails_for_bad  # type: ignore[method-assign]
-        await process.reconciler.complete()
+        await process.rebuilder.ensure_complete()
         states = {row.record.name: row.state for row in await process.rows()}
     assert states == {"good": ClaimState.PREPARED, "bad": ClaimState.PREPARING}
 
@@ -180,9 +180,9 @@ async def test_a_claim_that_cannot_be_prepared_again_does_not_keep_the_state_inc
 async def test_a_prepare_that_takes_long_does_not_hold_up_the_sweep(world: World) -> None:
     claim, slow = allocated("claim", "lamp-0"), allocated("slow", "lamp-1")
     async with world.running() as process:
-        await process.preparation.prepare(claim)
+        await process.prepare(claim)
         process.driver.gate = asyncio.Event()
-        preparing = asyncio.create_task(process.preparation.prepare(slow))
+        preparing = asyncio.create_task(process.prepare(slow))
         while len(process.driver.calls) < 2:
             await asyncio.sleep(0.01)
         for path in world.cdi_dir.iterdir():

@@ -38,9 +38,9 @@ async def losing_the_newest(world: World) -> AsyncIterator[tuple[Process, Callab
 async def lose(world: World, name: str) -> None:
     """Prepares claim `kept` on lamp-0 and then this one on lamp-1, whose transactions are lost."""
     async with losing_the_newest(world) as (process, cut_here):
-        await process.preparation.prepare(world.api.add(allocated("kept", "lamp-0")))
+        await process.prepare(world.api.add(allocated("kept", "lamp-0")))
         cut_here()
-        await process.preparation.prepare(world.api.add(allocated(name, "lamp-1")))
+        await process.prepare(world.api.add(allocated(name, "lamp-1")))
 
 
 def uid(world: World, name: str) -> str:
@@ -56,9 +56,9 @@ async def test_the_device_of_a_claim_that_was_lost_goes_to_no_other(world: World
         (world.cdi_dir / CdiNames(DRIVER).file(uid(world, "first"))).unlink()
     async with world.running(complete=False) as process:
         assert [row.record.name for row in await process.rows()] == ["kept"]
-        await process.reconciler.complete()
+        await process.rebuilder.ensure_complete()
         with pytest.raises(DeviceInUseError, match="lamp-1 is prepared for claim default/first"):
-            await process.preparation.prepare(allocated("second", "lamp-1"))
+            await process.prepare(allocated("second", "lamp-1"))
         assert {row.record.name: row.state for row in await process.rows()} == {
             "kept": ClaimState.PREPARED,
             "first": ClaimState.PREPARED,
@@ -71,10 +71,10 @@ async def test_nothing_is_prepared_before_the_state_is_compared_with_specs_and_d
     rival = allocated("second", "lamp-1")
     async with world.running(complete=False, deadline=0.01) as process:
         world.api.failure = Unavailable("connection refused")
-        completing = asyncio.create_task(process.reconciler.complete())
+        completing = asyncio.create_task(process.rebuilder.ensure_complete())
         while await process.state.read(Rows.marked_complete):
             with pytest.raises(InProgressError, match="has to wait"):
-                await process.preparation.prepare(rival)
+                await process.prepare(rival)
         completing.cancel()
         await asyncio.gather(completing, return_exceptions=True)
     # The next process has nothing but the mark in the file to go by.
@@ -83,19 +83,19 @@ async def test_nothing_is_prepared_before_the_state_is_compared_with_specs_and_d
         path.unlink()
     world.api.failure = None
     async with world.running(complete=False) as process:
-        await process.reconciler.complete()
+        await process.rebuilder.ensure_complete()
         with pytest.raises(DeviceInUseError, match="lamp-1 is prepared for claim default/first"):
-            await process.preparation.prepare(rival)
+            await process.prepare(rival)
 
 
 async def test_a_lost_claim_that_is_gone_is_taken_back_and_its_device_is_free(world: World) -> None:
     await lose(world, "first")
     world.api.delete(world.api.claims["default", "first"])
     async with world.running(complete=False) as process:
-        await process.reconciler.complete()
+        await process.rebuilder.ensure_complete()
         assert process.driver.calls == ["unprepare "]
         assert world.specs() == set(world.hardware) == {uid(world, "kept")}
-        await process.preparation.prepare(allocated("second", "lamp-1"))
+        await process.prepare(allocated("second", "lamp-1"))
 
 
 async def test_a_record_that_outlived_its_claim_takes_no_device_from_the_claim_that_has_it_now(
@@ -103,14 +103,14 @@ async def test_a_record_that_outlived_its_claim_takes_no_device_from_the_claim_t
 ) -> None:
     async with losing_the_newest(world) as (process, cut_here):
         before = world.api.add(allocated("before", "lamp-0"))
-        await process.preparation.prepare(before)
+        await process.prepare(before)
         cut_here()
         world.api.delete(before)
-        await process.preparation.unprepare(ref(before))
-        await process.preparation.prepare(world.api.add(allocated("now", "lamp-0")))
+        await process.unprepare(ref(before))
+        await process.prepare(world.api.add(allocated("now", "lamp-0")))
     async with world.running(complete=False) as process:
         assert [row.record.name for row in await process.rows()] == ["before"]
-        await process.reconciler.complete()
+        await process.rebuilder.ensure_complete()
         await process.reconciler.collect()
         assert {row.record.name: row.state for row in await process.rows()} == {"now": ClaimState.PREPARED}
         assert process.driver.calls == ["prepare now"]
@@ -120,13 +120,13 @@ async def test_a_record_that_outlived_its_claim_takes_no_device_from_the_claim_t
 async def test_a_record_whose_end_was_lost_is_taken_back(world: World) -> None:
     async with losing_the_newest(world) as (process, cut_here):
         before = world.api.add(allocated("before", "lamp-0"))
-        await process.preparation.prepare(before)
+        await process.prepare(before)
         cut_here()
         world.api.delete(before)
-        await process.preparation.unprepare(ref(before))
-        await process.preparation.prepare(world.api.add(allocated("now", "lamp-1")))
+        await process.unprepare(ref(before))
+        await process.prepare(world.api.add(allocated("now", "lamp-1")))
     async with world.running(complete=False) as process:
-        await process.reconciler.complete()
+        await process.rebuilder.ensure_complete()
         assert [row.record.name for row in await process.rows()] == ["now"]
         assert process.driver.calls == ["unprepare before", "prepare now"]
 
@@ -138,55 +138,55 @@ async def test_what_is_recorded_of_a_claim_that_is_still_allocated_stays(world: 
     allocation = msgspec.structs.replace(kept.status.allocation, node_selector=None)
     kept = msgspec.structs.replace(kept, status=msgspec.structs.replace(kept.status, allocation=allocation))
     async with losing_the_newest(world) as (process, cut_here):
-        await process.preparation.prepare(world.api.add(kept))
+        await process.prepare(world.api.add(kept))
         cut_here()
-        await process.preparation.prepare(world.api.add(allocated("first", "lamp-1")))
+        await process.prepare(world.api.add(allocated("first", "lamp-1")))
     del world.hardware[uid(world, "kept")]
     (world.cdi_dir / CdiNames(DRIVER).file(uid(world, "kept"))).unlink()
     async with world.running(complete=False) as process:
-        await process.reconciler.complete()
+        await process.rebuilder.ensure_complete()
         with pytest.raises(DeviceInUseError, match="lamp-0 is prepared for claim default/kept"):
-            await process.preparation.prepare(allocated("second", "lamp-0"))
+            await process.prepare(allocated("second", "lamp-0"))
 
 
 async def test_a_state_that_lost_nothing_asks_the_api_server_for_nothing(world: World) -> None:
     async with world.running() as process:
-        await process.preparation.prepare(world.api.add(allocated("claim", "lamp-0")))
+        await process.prepare(world.api.add(allocated("claim", "lamp-0")))
     world.api.failure = Unavailable("connection refused")
     async with world.running(complete=False) as process:
-        await process.reconciler.complete()
-        assert process.preparation.complete.is_set()
+        await process.rebuilder.ensure_complete()
+        assert process.claims.state_complete.is_set()
 
 
 async def test_a_claim_that_another_instance_unprepares_meanwhile_is_not_lost(world: World) -> None:
     claim = world.api.add(allocated("claim", "lamp-0"))
     async with world.running() as one, world.running(complete=False) as two:
-        await one.preparation.prepare(claim)
+        await one.prepare(claim)
         known = two.driver.prepared_claims
 
         async def unprepared_right_after() -> Collection[str]:
             found = known()
-            await one.preparation.unprepare(ref(claim))
+            await one.unprepare(ref(claim))
             return found
 
         two.driver.prepared_claims = unprepared_right_after  # type: ignore[method-assign, assignment]
         world.api.failure = Unavailable("connection refused")
-        await two.reconciler.complete()
+        await two.rebuilder.ensure_complete()
 
 
 async def test_a_file_that_is_opened_again_is_compared_again(world: World) -> None:
     async with world.running() as process:
         claim = world.api.add(allocated("claim", "lamp-0"))
-        await process.preparation.prepare(claim)
+        await process.prepare(claim)
         old = world.root / "old.db"
         with closing(sqlite3.connect(world.state_file)) as source, closing(sqlite3.connect(old)) as target:
             source.backup(target)
-        await process.preparation.prepare(world.api.add(allocated("first", "lamp-1")))
+        await process.prepare(world.api.add(allocated("first", "lamp-1")))
         old.replace(world.state_file)  # an admin puts a backup back
         for part in ("-wal", "-shm"):
             Path(f"{world.state_file}{part}").unlink()
         with pytest.raises(IncompleteStateError, match="is checked or rebuilt first"):
-            await process.preparation.prepare(allocated("second", "lamp-1"))
-        await process.reconciler.complete()
+            await process.prepare(allocated("second", "lamp-1"))
+        await process.rebuilder.ensure_complete()
         with pytest.raises(DeviceInUseError, match="lamp-1 is prepared for claim default/first"):
-            await process.preparation.prepare(allocated("second", "lamp-1"))
+            await process.prepare(allocated("second", "lamp-1"))

@@ -60,14 +60,14 @@ async def test_a_burst_of_rediscover_is_answered_by_one_discover(tmp_path: Path)
 async def test_an_error_keeps_what_is_published(tmp_path: Path) -> None:
     driver = Counting()
     async with Node(tmp_path).running(driver, rediscover_delay=0.0) as plugin:
-        assert isinstance(plugin._publisher, FakePublisher)
-        await plugin._publisher.told.wait()
+        assert isinstance(plugin.parts.publisher, FakePublisher)
+        await plugin.parts.publisher.told.wait()
         driver.broken = True
-        plugin._publisher.told.clear()
+        plugin.parts.publisher.told.clear()
         driver.rediscover()
         await until_asked(driver, 2)
-        assert not plugin._publisher.told.is_set()
-        assert plugin._publisher.wanted
+        assert not plugin.parts.publisher.told.is_set()
+        assert plugin.parts.publisher.wanted
 
 
 async def test_a_discover_that_does_not_return_is_told_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,13 +105,13 @@ async def test_a_discover_that_does_not_return_is_told_again_and_again(monkeypat
 async def test_the_fallback_gets_json_names_and_its_devices_get_the_nodes_pool(tmp_path: Path) -> None:
     dropped = frozenset({DroppedField("devices[].consumesCounters", "G"), DroppedField("sharedCounters", "G")})
     async with Node(tmp_path).running(Counting()) as plugin:
-        assert isinstance(plugin._publisher, FakePublisher)
-        pools = await plugin._publisher.on_dropped("node-1", dropped)
+        assert isinstance(plugin.parts.publisher, FakePublisher)
+        pools = await plugin.parts.publisher.on_dropped("node-1", dropped)
         assert pools is not None
         assert [(pool.name, [device.name for device in pool.devices]) for pool in pools] == [
             ("node-1", ["whole"])
         ]
-        assert await plugin._publisher.on_dropped("node-1", frozenset()) is None
+        assert await plugin.parts.publisher.on_dropped("node-1", frozenset()) is None
 
 
 def test_devices_become_the_pool_of_the_node() -> None:

@@ -77,7 +77,7 @@ def world(tmp_path: Path) -> World:
 async def test_the_driver_sees_the_device_as_it_is_published(world: World) -> None:
     driver = ArrayDriver()
     async with world.running(driver=driver) as process:
-        await process.preparation.prepare(of_array("claim", "wide"))
+        await process.prepare(of_array("claim", "wide"))
     (asked,) = driver.asked
     assert asked.device is not None
     assert asked.device.attribute("length") == 2
@@ -85,35 +85,35 @@ async def test_the_driver_sees_the_device_as_it_is_published(world: World) -> No
 
 async def test_a_device_is_prepared_for_one_claim_only(world: World) -> None:
     async with world.running(driver=ArrayDriver()) as process:
-        await process.preparation.prepare(of_array("one", "wide"))
+        await process.prepare(of_array("one", "wide"))
         with pytest.raises(DeviceInUseError, match="prepared for claim default/one"):
-            await process.preparation.prepare(of_array("other", "wide"))
+            await process.prepare(of_array("other", "wide"))
 
 
 async def test_counters_of_the_pool_are_kept_among_the_claims_of_this_node(world: World) -> None:
     async with world.running(driver=ArrayDriver()) as process:
-        await process.preparation.prepare(of_array("narrow", "narrow"))
+        await process.prepare(of_array("narrow", "narrow"))
         with pytest.raises(DeviceInUseError, match="would be overdrawn"):
-            await process.preparation.prepare(of_array("wide", "wide"))
+            await process.prepare(of_array("wide", "wide"))
 
 
 async def test_counters_are_kept_after_the_pool_is_withdrawn(world: World) -> None:
     async with world.running(driver=ArrayDriver()) as process:
-        await process.preparation.prepare(of_array("narrow", "narrow"))
+        await process.prepare(of_array("narrow", "narrow"))
     world.api.slices = []
     async with world.running(driver=ArrayDriver()) as process:
         with pytest.raises(DeviceInUseError, match="would be overdrawn"):
-            await process.preparation.prepare(of_array("wide", "wide"))
+            await process.prepare(of_array("wide", "wide"))
 
 
 async def test_a_change_of_the_pool_is_seen_by_the_next_claim(world: World) -> None:
     driver = ArrayDriver()
     async with world.running(driver=driver) as process:
-        await process.preparation.prepare(claim := of_array("before", "narrow"))
-        await process.preparation.unprepare(ref(claim))
+        await process.prepare(claim := of_array("before", "narrow"))
+        await process.unprepare(ref(claim))
         longer = replace(ARRAY.devices[0], attributes={"length": 4})
         world.api.slices = published(replace(ARRAY, devices=(longer, *ARRAY.devices[1:])), generation=2)
-        await process.preparation.prepare(of_array("after", "wide"))
+        await process.prepare(of_array("after", "wide"))
     assert driver.asked[-1].device is not None
     assert driver.asked[-1].device.attribute("length") == 4
 
@@ -122,18 +122,18 @@ async def test_a_pool_that_can_not_be_looked_up_fails_the_prepare_with_its_name(
     async with world.running(driver=ArrayDriver()) as process:
         world.api.failure = Forbidden("resourceslices is forbidden", status=403)
         with pytest.raises(DraError, match=r"pool array of driver .* can't be looked up: .*forbidden"):
-            await process.preparation.prepare(of_array("claim", "wide"))
+            await process.prepare(of_array("claim", "wide"))
         assert await process.rows() == []
 
 
 async def test_a_prepared_claim_is_answered_and_taken_back_without_looking_anything_up(world: World) -> None:
     claim = of_array("claim", "wide")
     async with world.running(driver=ArrayDriver()) as process:
-        answered = await process.preparation.prepare(claim)
+        answered = await process.prepare(claim)
     world.api.failure = Forbidden("resourceslices is forbidden", status=403)
     async with world.running(driver=ArrayDriver()) as process:
-        assert await process.preparation.prepare(claim) == answered
-        await process.preparation.unprepare(ref(claim))
+        assert await process.prepare(claim) == answered
+        await process.unprepare(ref(claim))
         assert await process.rows() == []
 
 
@@ -141,14 +141,14 @@ async def test_a_device_that_nobody_publishes_any_more_is_prepared_without_being
     world.api.slices = []
     driver = ArrayDriver()
     async with world.running(driver=driver) as process:
-        await process.preparation.prepare(of_array("claim", "wide"))
+        await process.prepare(of_array("claim", "wide"))
     assert [device.device for device in driver.asked] == [None]
 
 
 async def test_claims_of_the_nodes_own_pool_look_nothing_up(world: World) -> None:
     async with world.running() as process:
         world.api.failure = Forbidden("resourceslices is forbidden", status=403)
-        assert await process.preparation.prepare(allocated("claim", "lamp-0"))
+        assert await process.prepare(allocated("claim", "lamp-0"))
 
 
 def test_of_two_generations_the_newer_one_is_taken_device_by_device() -> None:

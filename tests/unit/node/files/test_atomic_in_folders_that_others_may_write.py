@@ -91,7 +91,7 @@ async def test_the_files_of_a_claim_take_the_place_of_what_was_planted(
     path.parent.mkdir(parents=True, exist_ok=True)
     PLANTS[plant](path, victim)
     async with world.running(driver=driver_of(world)) as process:
-        await within_seconds(asyncio.create_task(process.preparation.prepare(CLAIM)))
+        await within_seconds(asyncio.create_task(process.prepare(CLAIM)))
         expected = {"lamp.example.com-claim_uid-1.json"}
         assert {each.name for each in world.cdi_dir.iterdir()} == expected
         assert world.spec(CLAIM)["kind"] == "lamp.example.com/claim"
@@ -99,7 +99,7 @@ async def test_the_files_of_a_claim_take_the_place_of_what_was_planted(
         for written in (world.root / SPEC, world.root / METADATA):
             assert written.lstat().st_mode & 0o777777 == 0o100644
         assert_untouched(victim)
-        await within_seconds(asyncio.create_task(process.preparation.unprepare(ref(CLAIM))))
+        await within_seconds(asyncio.create_task(process.unprepare(ref(CLAIM))))
         assert not list(world.cdi_dir.iterdir())
         assert not (world.root / "metadata/uid-1").exists()
     assert_untouched(victim)
@@ -125,7 +125,7 @@ async def test_nothing_is_removed_where_a_planted_symlink_leads(world: World, tm
     (world.root / "metadata").symlink_to(elsewhere)
     async with world.running() as process:
         await process.reconciler.sweep()
-        await process.preparation.unprepare(ref(CLAIM))
+        await process.unprepare(ref(CLAIM))
     assert (elsewhere / "uid-1").is_dir()
 
 
@@ -135,7 +135,7 @@ async def test_a_directory_that_holds_something_is_an_error_that_names_it(world:
     kept.mkdir(parents=True)
     async with world.running(driver=driver_of(world)) as process:
         with pytest.raises(StateError, match=r"uid-1.* can't be written: .*not empty: .*json"):
-            await process.preparation.prepare(CLAIM)
+            await process.prepare(CLAIM)
     assert kept.exists()
 
 
@@ -144,7 +144,7 @@ async def test_a_file_that_claims_to_be_a_spec_is_not_read_beyond_its_length(wor
     with (world.root / SPEC).open("wb") as file:
         file.truncate(2**40)
     async with world.running() as process:
-        await process.preparation.prepare(CLAIM)
+        await process.prepare(CLAIM)
     assert world.spec(CLAIM)
 
 

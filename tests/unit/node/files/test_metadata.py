@@ -23,7 +23,7 @@ async def test_a_request_is_mounted_once_whatever_the_number_of_its_devices(worl
     results = [DeviceResult(request="lamp", driver=DRIVER, pool=NODE, device=f"lamp-{n}") for n in range(2)]
     claim = allocated("claim", *results)
     async with world.running(driver=described(world)) as process:
-        first, second = await process.preparation.prepare(claim)
+        first, second = await process.prepare(claim)
     assert first.cdi_ids == (f"{DRIVER}/claim={claim.metadata.uid}_lamp",)
     assert second.cdi_ids == ()
 
@@ -31,7 +31,7 @@ async def test_a_request_is_mounted_once_whatever_the_number_of_its_devices(worl
 async def test_the_file_that_is_mounted_holds_all_devices_of_the_request(world: World) -> None:
     claim = allocated("claim", "lamp-0", pod_claim="my-lamp")
     async with world.running(driver=described(world)) as process:
-        await process.preparation.prepare(claim)
+        await process.prepare(claim)
     ((mount,),) = [device["containerEdits"]["mounts"] for device in world.spec(claim)["devices"]]
     assert mount["containerPath"] == (
         "/var/run/kubernetes.io/dra-device-attributes/resourceclaimtemplates/my-lamp/request-0/"
@@ -62,7 +62,7 @@ async def test_the_file_that_is_mounted_holds_all_devices_of_the_request(world: 
 async def test_nothing_is_written_for_devices_of_which_nothing_is_told(world: World) -> None:
     claim = allocated("claim", "lamp-0")
     async with world.running() as process:
-        await process.preparation.prepare(claim)
+        await process.prepare(claim)
         (row,) = await process.rows()
     assert metadata_files(DRIVER, row.record) == {}
     assert not (world.root / "metadata").exists()
@@ -71,20 +71,20 @@ async def test_nothing_is_written_for_devices_of_which_nothing_is_told(world: Wo
 async def test_unprepare_takes_the_files_away(world: World) -> None:
     claim = allocated("claim", "lamp-0")
     async with world.running(driver=described(world)) as process:
-        await process.preparation.prepare(claim)
+        await process.prepare(claim)
         assert list((world.root / "metadata").iterdir())
-        await process.preparation.unprepare(ref(claim))
+        await process.unprepare(ref(claim))
     assert not list((world.root / "metadata").iterdir())
 
 
 async def test_lost_files_are_written_again_by_the_next_prepare(world: World) -> None:
     claim = allocated("claim", "lamp-0")
     async with world.running(driver=described(world)) as process:
-        await process.preparation.prepare(claim)
+        await process.prepare(claim)
         (path,) = (world.root / "metadata").glob("*/*")
         before = path.read_bytes()
         path.unlink()
-        await process.preparation.prepare(claim)
+        await process.prepare(claim)
         assert path.read_bytes() == before
 
 
@@ -93,4 +93,4 @@ async def test_metadata_that_is_no_attribute_is_the_drivers_error(world: World) 
     driver.answer = lambda device: PreparedDevice(ContainerEdits(), metadata={"color": object()})  # type: ignore[dict-item]
     async with world.running(driver=driver) as process:
         with pytest.raises(DriverError, match=r"metadata\[.color.\]: .* is no attribute"):
-            await process.preparation.prepare(allocated("claim", "lamp-0"))
+            await process.prepare(allocated("claim", "lamp-0"))

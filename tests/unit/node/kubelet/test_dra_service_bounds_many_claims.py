@@ -43,7 +43,7 @@ def api() -> CountingApi:
 @pytest.fixture
 async def service(node: Node) -> AsyncIterator[dra_v1_grpc.DRAPluginStub]:
     async with node.running() as plugin, dial(plugin.sockets.service) as channel:
-        await plugin.preparation.complete.wait()
+        await plugin.parts.claims.state_complete.wait()
         yield dra_v1_grpc.DRAPluginStub(channel)
 
 
@@ -105,7 +105,7 @@ async def test_a_collection_looks_at_most_32_claims_up_at_once(tmp_path: Path, a
     driver = LampDriver(world.hardware, [Device(f"lamp-{n}") for n in range(50)])
     async with world.running(driver=driver) as process:
         claims = [api.add(allocated(f"claim-{n}", f"lamp-{n}")) for n in range(50)]
-        await asyncio.gather(*map(process.preparation.prepare, claims))
+        await asyncio.gather(*map(process.prepare, claims))
         await process.reconciler.collect()
         assert len(await process.rows()) == api.lookups == 50
     assert api.most == 32

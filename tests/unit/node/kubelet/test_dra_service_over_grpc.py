@@ -28,8 +28,8 @@ def node(tmp_path: Path) -> Node:
 
 
 def publisher(plugin: Plugin) -> FakePublisher:
-    assert isinstance(plugin._publisher, FakePublisher)
-    return plugin._publisher
+    assert isinstance(plugin.parts.publisher, FakePublisher)
+    return plugin.parts.publisher
 
 
 async def test_get_info_names_type_driver_endpoint_and_versions_in_order(node: Node) -> None:

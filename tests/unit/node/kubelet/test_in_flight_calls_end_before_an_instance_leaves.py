@@ -54,7 +54,7 @@ async def test_it_serves_until_the_kubelet_has_turned_to_its_successor(
     async with node.running(pod_uid="old") as old, node.running(pod_uid="new") as new:
         await notify(old)
         await notify(new)
-        while not old._turns.succeeded:
+        while not old.parts.election.succeeded:
             await asyncio.sleep(0)
         stopping = asyncio.create_task(old.stop(2))
         answers = await prepare(old, node.api.add(allocated("claim", "lamp-0")))

@@ -47,7 +47,7 @@ async def test_a_mistake_in_the_configuration_names_field_and_rule(node: Node) -
     wrong = b'{"apiVersion":"lamp.example.com/v1","kind":"LampConfig","colour":"red"}'
     async with node.running() as running:
         await (
-            running.preparation.complete.wait()
+            running.parts.claims.state_complete.wait()
         )  # what is there before may have been prepared by another version
         await prepare(running, node.api.add(allocated("claim", "lamp-0", parameters=wrong)))
         event = await node.api.event("InvalidConfig")

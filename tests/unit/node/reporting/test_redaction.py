@@ -119,7 +119,7 @@ async def test_a_canary_in(case: str, node: Node, log: io.StringIO) -> None:
     node.api.patch_failures = [Invalid(f"data {CANARY} is odd"), Invalid(f"data {CANARY} is odd")]
     async with node.running(driver) as plugin:
         await notify(plugin)
-        await plugin.preparation.complete.wait()
+        await plugin.parts.claims.state_complete.wait()
         claim = node.api.add(allocated("claim", "lamp-0", parameters=config))
         answers = [str((await prepare(plugin, claim))[claim.metadata.uid].error) for _ in range(2)]
         async with dial(plugin.sockets.service) as channel:
@@ -135,7 +135,7 @@ async def test_a_canary_in(case: str, node: Node, log: io.StringIO) -> None:
 
 async def test_the_field_and_the_rule_are_named_all_the_same(node: Node) -> None:
     async with node.running(Told(node.hardware)) as plugin:
-        await plugin.preparation.complete.wait()
+        await plugin.parts.claims.state_complete.wait()
         wrong = node.api.add(allocated("wrong", "lamp-0", parameters=parameters(mode=CANARY)))
         broken = node.api.add(allocated("broken", "lamp-1", parameters=parameters(token=CANARY)))
         answers = await prepare(plugin, wrong, broken)

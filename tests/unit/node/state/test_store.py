@@ -89,12 +89,12 @@ DAMAGES = ["garbage", "torn", "header that forbids writing", "index that lacks a
 async def test_an_unreadable_file_is_set_aside_and_rebuilt(world: World, how: str) -> None:
     claim = world.api.add(allocated("claim", "lamp-0"))
     async with world.running() as process:
-        await process.preparation.prepare(claim)
+        await process.prepare(claim)
     before = world.state_file.read_bytes()
     damaged(world.state_file, how)
     broken = world.state_file.read_bytes()
     async with world.running(complete=False) as process:
-        await process.reconciler.complete()
+        await process.rebuilder.ensure_complete()
         assert [(row.uid, row.state) for row in await process.rows()] == [
             (claim.metadata.uid, ClaimState.PREPARED)
         ]
@@ -129,30 +129,30 @@ async def test_nothing_is_prepared_until_the_state_is_rebuilt(world: World) -> N
     claim = world.api.add(allocated("claim", "lamp-0"))
     world.api.failure = StateError("the API server is away")
     async with world.running(complete=False, deadline=0.05) as process:
-        completing = asyncio.create_task(process.reconciler.complete())
+        completing = asyncio.create_task(process.rebuilder.ensure_complete())
         with pytest.raises(Exception, match="rebuilding the prepared state"):
-            await process.preparation.prepare(claim)
+            await process.prepare(claim)
         world.api.failure = None
         await completing
-        assert await process.preparation.prepare(claim, 30)
+        assert await process.prepare(claim, 30)
 
 
 async def test_a_rebuilt_state_keeps_reserved_devices_from_others(world: World) -> None:
     world.api.add(allocated("claim", "lamp-0"))
     async with world.running(complete=False) as process:
-        await process.reconciler.complete()
+        await process.rebuilder.ensure_complete()
         assert [row.state for row in await process.rows()] == [ClaimState.PREPARING]
         assert process.driver.calls == []
         with pytest.raises(Exception, match="is prepared for claim default/claim"):
-            await process.preparation.prepare(allocated("rival", "lamp-0"))
+            await process.prepare(allocated("rival", "lamp-0"))
 
 
 async def test_a_complete_state_is_not_rebuilt_at_the_next_start(world: World) -> None:
     async with world.running(complete=False) as process:
-        await process.reconciler.complete()
+        await process.rebuilder.ensure_complete()
     world.api.add(allocated("claim", "lamp-0"))
     async with world.running(complete=False) as process:
-        await process.reconciler.complete()
+        await process.rebuilder.ensure_complete()
         assert await process.rows() == []
 
 
@@ -227,7 +227,7 @@ def test_a_status_without_a_state_file_says_so(tmp_path: Path) -> None:
 
 async def test_another_process_reads_the_status_while_the_plugin_runs(world: World) -> None:
     async with world.running() as process:
-        await process.preparation.prepare(allocated("claim", "lamp-0"))
+        await process.prepare(allocated("claim", "lamp-0"))
         (row,) = node_status(world.root).claims
         assert (row.record.name, row.state, row.boot_id) == ("claim", ClaimState.PREPARED, "boot-1")
 
@@ -250,11 +250,11 @@ async def test_a_full_disk_fails_the_prepare_and_leaves_no_row_and_no_spec(world
     async with world.running() as process:
         with no_file_may_grow():
             with pytest.raises(StateError, match="prepared state"):
-                await process.preparation.prepare(claim)
+                await process.prepare(claim)
             assert await process.rows() == []
         assert process.driver.calls == []
         assert world.specs() == set()
-        await process.preparation.prepare(claim)
+        await process.prepare(claim)
 
 
 async def test_a_full_disk_at_the_spec_gives_the_device_back(
@@ -269,10 +269,10 @@ async def test_a_full_disk_at_the_spec_gives_the_device_back(
         with monkeypatch.context() as disk:
             disk.setattr(atomic, "write_atomically", full)
             with pytest.raises(StateError, match=f"claim {claim.ref} .*can't be written.*No space left"):
-                await process.preparation.prepare(claim)
+                await process.prepare(claim)
         assert await process.rows() == []
         assert (world.hardware, world.specs()) == ({}, set())
-        await process.preparation.prepare(claim)
+        await process.prepare(claim)
 
 
 def test_a_file_that_does_not_fit_leaves_the_old_one_and_no_half(tmp_path: Path) -> None:

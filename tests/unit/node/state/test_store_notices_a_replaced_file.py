@@ -125,7 +125,7 @@ async def test_a_file_that_cannot_be_opened_again_is_an_error_until_it_can(tmp_p
 
 
 async def prepared_then_replaced(world: World, process: Process) -> None:
-    await process.preparation.prepare(world.api.add(allocated("claim", "lamp-0")))
+    await process.prepare(world.api.add(allocated("claim", "lamp-0")))
     set_aside(world.state_file)
 
 
@@ -134,11 +134,11 @@ async def test_nothing_is_prepared_on_a_replaced_file_until_it_is_rebuilt(world:
         await prepared_then_replaced(world, process)
         rival = allocated("rival", "lamp-0")
         with pytest.raises(IncompleteStateError, match=r"was replaced .* call again"):
-            await process.preparation.prepare(rival)
-        assert not process.preparation.complete.is_set()
-        await process.reconciler.complete()
+            await process.prepare(rival)
+        assert not process.claims.state_complete.is_set()
+        await process.rebuilder.ensure_complete()
         with pytest.raises(Exception, match="is prepared for claim default/claim"):
-            await process.preparation.prepare(rival)
+            await process.prepare(rival)
         assert [row.state for row in await process.rows()] == [ClaimState.PREPARED]
 
 
@@ -165,11 +165,11 @@ async def test_a_kubelet_that_waits_for_the_rebuilding_does_not_hold_it_up(world
     async with world.running() as process:
         await prepared_then_replaced(world, process)
         with pytest.raises(IncompleteStateError):
-            await process.preparation.prepare(allocated("rival", "lamp-1"))
+            await process.prepare(allocated("rival", "lamp-1"))
         (claim,) = world.api.claims.values()
-        waiting = asyncio.create_task(process.preparation.prepare(claim, 3600))
-        leaving = asyncio.create_task(process.preparation.unprepare(ref(claim), 3600))
+        waiting = asyncio.create_task(process.prepare(claim, 3600))
+        leaving = asyncio.create_task(process.unprepare(ref(claim), 3600))
         await asyncio.sleep(0)
-        await asyncio.wait_for(process.reconciler.complete(), 20)
+        await asyncio.wait_for(process.rebuilder.ensure_complete(), 20)
         assert await waiting
         await leaving

@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from dradriver.model.quantity import Quantity
 from dradriver.model.resource.claim import DeviceId
-from dradriver.model.resource.counters import CounterConsumption
+from dradriver.model.resource.counters import CounterConsumption, CounterSet
 
-__all__ = ["Hold", "Holder"]
+__all__ = ["CounterSets", "Hold", "Holder"]
+
+CounterSets: TypeAlias = Mapping[tuple[str, str], CounterSet]
+"""Counter sets by pool and name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,305 @@
+"""One function builds the parts of a driver's node in order: stores, claims, devices, services.
+
+Each part gets what it needs when it is built. Parts that are built later are reached through functions: what
+they are used for happens after all of them exist.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from dradriver.driver.base import Driver
+from dradriver.model.resource.pool import Pool
+from dradriver.node.api import Api
+from dradriver.node.claims.claim_status import StatusWriter
+from dradriver.node.claims.context import ClaimContext, Stores
+from dradriver.node.claims.lookup import NodeClaims
+from dradriver.node.claims.metadata_updates import MetadataUpdates
+from dradriver.node.claims.rebuild import Rebuilder
+from dradriver.node.claims.reconcile import Reconciler
+from dradriver.node.config import DRIVER_DIR, PluginConfig
+from dradriver.node.config_maps import read_config_map
+from dradriver.node.crash_points import Observer, Step
+from dradriver.node.devices.discovery import Discovery
+from dradriver.node.devices.inventory import Inventory
+from dradriver.node.devices.publish_election import FILE_NAME as ELECTION_FILE
+from dradriver.node.devices.publish_election import PublishElection
+from dradriver.node.devices.publishing import NodePublisher, PublisherMaker
+from dradriver.node.devices.shared_pools import look_up_pools
+from dradriver.node.driver_calls import DriverCalls
+from dradriver.node.driver_context import ContextRequests, ProcessContext
+from dradriver.node.files.cdi import CdiDirectory, CdiNames
+from dradriver.node.files.claim_files import ClaimFiles
+from dradriver.node.files.metadata import MetadataDirectory
+from dradriver.node.kubelet.dra_service import ClaimService, claim_methods
+from dradriver.node.kubelet.health_service import HealthMonitor, health_methods
+from dradriver.node.kubelet.in_flight import Traffic
+from dradriver.node.kubelet.probe_service import Probe
+from dradriver.node.kubelet.registration import HEALTH_VERSIONS, PLUGIN_VERSIONS, Registration
+from dradriver.node.kubelet.server import Method, SocketServer
+from dradriver.node.kubelet.sockets import Sockets
+from dradriver.node.reporting.background_failures import BackgroundFailures
+from dradriver.node.reporting.claim_outcomes import Outcomes
+from dradriver.node.reporting.events import Announcements
+from dradriver.node.reporting.instance_file import InstanceFile
+from dradriver.node.reporting.metrics import Metrics
+from dradriver.node.reporting.pool_reports import PoolNews
+from dradriver.node.reporting.readiness import Readiness
+from dradriver.node.state.boot import current_boot_id
+from dradriver.node.state.database import FILE_NAME
+from dradriver.node.state.locks import ClaimLocks
+from dradriver.node.state.store import State
+
+__all__ = ["Environment", "Hooks", "NodeParts", "compose"]
+
+_METADATA_DIR: Final = "dra-device-metadata"
+_LOCK_FILE: Final = "claims.lock"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """What a node is built from.
+
+    Attributes:
+        driver: the author's driver.
+        client: the API server.
+        config: where and how.
+        sockets: the paths of the sockets.
+        metrics: counts.
+        announcements: writes events.
+        make_publisher: makes the publisher.
+    """
+
+    driver: Driver
+    client: Api
+    config: PluginConfig
+    sockets: Sockets
+    metrics: Metrics
+    announcements: Announcements
+    make_publisher: PublisherMaker
+
+    @property
+    def data_dir(self) -> Path:
+        """The plugin's data directory."""
+        return self.config.data_dir(self.driver.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hooks:
+    """What the owner of the parts wants to be called for.
+
+    Attributes:
+        observe: after each side effect on a claim.
+        unprepared: with the UID of each claim that has just been unprepared.
+        discovered: with the pools of each answer of `discover()`; decides what is published of them.
+        readiness: why the instance is not ready; empty when it is.
+    """
+
+    observe: Observer
+    unprepared: Callable[[str], None]
+    discovered: Callable[[Sequence[Pool]], None]
+    readiness: Callable[[], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeParts:
+    """The parts of a driver's node; nothing of it runs yet.
+
+    Attributes:
+        calls: calls the driver.
+        inventory: what the driver has discovered.
+        stores: the prepared state, the claims' files and locks.
+        election: whose turn it is to publish.
+        status: writes `status.devices` of claims.
+        claims: what operations on claims work with.
+        reconciler: rebuilds, collects and sweeps.
+        discovery: asks the driver for its devices.
+        publisher: publishes them while it is this instance's turn.
+        news: reports what becomes of the pools.
+        context: what the driver got.
+        restarts: the reasons for which the driver asked for another process.
+        health: watches the driver's health.
+        traffic: counts the kubelet's calls.
+        probe: answers liveness probes.
+        registration: answers the kubelet's watcher.
+        service_server, registrar_server: serve the two sockets.
+        readiness: what keeps the instance from being ready.
+        instance_file: shows the readiness to `dradriver node status`.
+    """
+
+    calls: DriverCalls
+    inventory: Inventory
+    stores: Stores
+    election: PublishElection
+    status: StatusWriter
+    claims: ClaimContext
+    reconciler: Reconciler
+    discovery: Discovery
+    publisher: NodePublisher
+    news: PoolNews
+    context: ProcessContext
+    restarts: "asyncio.Queue[str]"
+    health: HealthMonitor
+    traffic: Traffic
+    probe: Probe
+    registration: Registration
+    service_server: SocketServer
+    registrar_server: SocketServer
+    readiness: Readiness
+    instance_file: InstanceFile
+
+
+async def compose(environment: Environment, hooks: Hooks) -> NodeParts:
+    """Opens the stores and builds the parts, in order; the driver has its context afterwards.
+
+    Args:
+        environment: what the node is built from; its directories exist.
+        hooks: what the owner wants to be called for.
+
+    Raises:
+        StateError: the prepared state or a lock file can't be opened or made.
+    """
+    driver, client, config = environment.driver, environment.client, environment.config
+    metrics, announcements, data_dir = environment.metrics, environment.announcements, environment.data_dir
+    node = config.node_name
+
+    calls, inventory = DriverCalls(driver), Inventory()
+    stores, election = await _open_stores(environment, hooks.observe)
+
+    def status_refused(message: str) -> None:
+        announcements.of_node("DeviceStatusRefused", message)
+
+    status = StatusWriter(client, driver.name, metrics, node, status_refused)
+    claims = ClaimContext(
+        calls=calls,
+        node=node,
+        inventory=inventory,
+        stores=stores,
+        deadline=config.prepare_deadline,
+        observe=partial(_observe, hooks, status),
+        on_prepared=status.want,
+        look_up_pools=look_up_pools(client, driver.name),
+    )
+    reconciler = _reconciler(environment, claims)
+
+    discovery = Discovery(calls, node, inventory, hooks.discovered, metrics, config.rediscover_delay)
+    restarts: asyncio.Queue[str] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+
+    def restart(reason: str) -> None:
+        loop.call_soon_threadsafe(restarts.put_nowait, reason)
+
+    context = ProcessContext(
+        ContextRequests(
+            rediscover=discovery.rediscover,
+            restart=restart,
+            read_config_map=partial(read_config_map, client),
+            update_metadata=MetadataUpdates(driver.name, stores, status.want).update,
+        ),
+        node,
+        data_dir / DRIVER_DIR,
+    )
+    driver.set_context(context)
+
+    health, traffic, probe = HealthMonitor(driver, node, metrics), Traffic(), Probe()
+    registration = _registration(environment, election, health)
+    readiness = Readiness(lambda: registration.missing, lambda: inventory.failure, lambda: election.waiting)
+    news = PoolNews(data_dir, metrics, readiness, announcements)
+    publisher = environment.make_publisher(discovery.fallback, news)
+
+    service = ClaimService(
+        client,
+        claims,
+        metrics,
+        Outcomes(announcements),
+        config.prepare_deadline,
+        reconciler.nudge,
+        traffic,
+    )
+    services = _services(service, health, probe, node)
+    return NodeParts(
+        calls=calls,
+        inventory=inventory,
+        stores=stores,
+        election=election,
+        status=status,
+        claims=claims,
+        reconciler=reconciler,
+        discovery=discovery,
+        publisher=publisher,
+        news=news,
+        context=context,
+        restarts=restarts,
+        health=health,
+        traffic=traffic,
+        probe=probe,
+        registration=registration,
+        service_server=SocketServer(environment.sockets.service, services),
+        registrar_server=SocketServer(environment.sockets.registrar, registration.methods()),
+        readiness=readiness,
+        instance_file=InstanceFile(data_dir, environment.sockets.service, hooks.readiness, metrics),
+    )
+
+
+async def _open_stores(environment: Environment, observe: Observer) -> tuple[Stores, PublishElection]:
+    config, driver, data_dir = environment.config, environment.driver, environment.data_dir
+    loop = asyncio.get_running_loop()
+
+    def set_aside(path: Path) -> None:
+        """From the state's thread."""
+        told = f"the prepared state was unreadable, set aside as {path}, and is rebuilt"
+        with suppress(RuntimeError):  # the loop may be gone
+            loop.call_soon_threadsafe(environment.announcements.of_node, "StateSetAside", told)
+
+    state = State(data_dir / FILE_NAME, config.boot_id or current_boot_id(), set_aside)
+    await state.open()
+    locks = ClaimLocks(data_dir / _LOCK_FILE)
+    files = ClaimFiles(
+        CdiDirectory(config.cdi_dir, CdiNames(driver.name)),
+        MetadataDirectory(data_dir / _METADATA_DIR, driver.name),
+        observe,
+    )
+    return Stores(state, files, locks), PublishElection(data_dir / ELECTION_FILE)
+
+
+def _observe(hooks: Hooks, status: StatusWriter, step: Step, uid: str) -> None:
+    hooks.observe(step, uid)
+    if step is Step.UNPREPARE_FINISHED:
+        status.forget(uid)
+        hooks.unprepared(uid)
+
+
+def _reconciler(environment: Environment, claims: ClaimContext) -> Reconciler:
+    def state_lost_claims(told: str) -> None:
+        environment.announcements.of_node("StateLostClaims", told)
+
+    failures = BackgroundFailures(environment.metrics)
+    known = NodeClaims(environment.client, claims.calls, claims.node, failures)
+    return Reconciler(claims, known, Rebuilder(claims, known, failures, state_lost_claims), failures)
+
+
+def _registration(environment: Environment, election: PublishElection, health: HealthMonitor) -> Registration:
+    def answered(accepted: bool) -> None:  # noqa: FBT001 - a callback
+        environment.metrics.set_registered(registered=accepted)
+        if accepted:
+            election.join()
+        else:
+            election.leave()
+            environment.announcements.of_node("RegistrationRefused", registration.missing)
+
+    registration = Registration(
+        environment.driver.name,
+        environment.sockets.service,
+        environment.config.registry_dir,
+        PLUGIN_VERSIONS + (HEALTH_VERSIONS if health.supported else ()),
+        answered,
+    )
+    return registration
+
+
+def _services(service: ClaimService, health: HealthMonitor, probe: Probe, node: str) -> Mapping[str, Method]:
+    return {**claim_methods(service), **health_methods(health, node), **probe.methods()}
