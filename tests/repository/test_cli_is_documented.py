@@ -18,8 +18,11 @@ SECTIONS = {
 
 def commands(command: click.Command = main, name: str = "dradriver") -> Iterator[tuple[str, click.Command]]:
     if isinstance(command, click.Group):
-        for sub in command.commands.values():
-            yield from commands(sub, f"{name} {sub.name}")
+        context = click.Context(command)
+        for sub in command.list_commands(context):
+            found = command.get_command(context, sub)
+            assert found is not None
+            yield from commands(found, f"{name} {sub}")
     else:
         yield name, command
 

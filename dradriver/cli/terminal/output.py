@@ -5,13 +5,15 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 import yaml
-from rich.console import Console
 
 from dradriver.cli.terminal.layout import table_lines, wrapped
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 __all__ = [
     "age",
@@ -59,13 +61,17 @@ def terminal_width() -> int:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else _PIPE_WIDTH
 
 
-def console() -> Console:
-    """What is answered, on stdout. Into a pipe nothing is wrapped or cut."""
+def console() -> "Console":
+    """Makes a console on stdout, for commands of the extra `cluster`. Into a pipe nothing is wrapped or cut."""
+    from rich.console import Console  # noqa: PLC0415 - an extra
+
     return Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, soft_wrap=not sys.stdout.isatty())
 
 
-def progress_console() -> Console:
-    """Progress and remarks, on stderr."""
+def progress_console() -> "Console":
+    """Makes a console on stderr for progress and remarks, for commands of the extra `cluster`."""
+    from rich.console import Console  # noqa: PLC0415 - an extra
+
     return Console(stderr=True)
 
 
