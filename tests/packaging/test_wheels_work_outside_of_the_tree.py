@@ -17,7 +17,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from dradriver.cluster import Cluster
+from dradriver.cluster import EmbeddedCluster
 from dradriver.kube import SLICES
 from dradriver.model.resource.slices import ResourceSlice
 
@@ -110,7 +110,7 @@ def test_a_demo_shows_simulated_gpus(home: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["fpga", "gpu-mig"])
-async def test_a_driver_runs_beside_a_kubelet(home: Path, cluster: Cluster, name: str) -> None:
+async def test_a_driver_runs_beside_a_kubelet(home: Path, cluster: EmbeddedCluster, name: str) -> None:
     node = cluster.node_dir("node-1")
     process = await asyncio.create_subprocess_exec(
         home / "venv" / "bin" / "dradriver", "run", name, "--node-name=node-1",

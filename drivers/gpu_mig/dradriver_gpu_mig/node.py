@@ -30,7 +30,7 @@ from dradriver_gpu_mig.health import (
 from dradriver_gpu_mig.instances import InstanceReconciler, Place, Record, RecordStore, State
 from dradriver_gpu_mig.offer import Marks, Offer, ambiguous, named, offers, pool
 from dradriver_gpu_mig.settings import Mode, Settings
-from dradriver_gpu_mig.survey import Card, Instance, Survey, look, look_at
+from dradriver_gpu_mig.snapshot import Card, Instance, Survey, look, look_at
 
 __all__ = ["Node"]
 

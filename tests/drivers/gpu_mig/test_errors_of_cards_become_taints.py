@@ -26,7 +26,7 @@ from dradriver_gpu_mig.health import (
 )
 from dradriver_gpu_mig.offer import offers
 from dradriver_gpu_mig.settings import Mode, Settings, Switching, read_settings
-from dradriver_gpu_mig.survey import Card, look
+from dradriver_gpu_mig.snapshot import Card, look
 from tests.drivers.gpu_mig.nodes import Cards
 
 DEVICE = "gpu-0000-07-00-0-mig-3g-20gb-4"

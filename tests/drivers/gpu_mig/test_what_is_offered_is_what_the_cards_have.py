@@ -15,7 +15,7 @@ from dradriver_gpu_mig.card import Placement, Profile
 from dradriver_gpu_mig.card.simulator import CATALOG, SimulatedHardware
 from dradriver_gpu_mig.offer import offers
 from dradriver_gpu_mig.settings import Mode, Switching
-from dradriver_gpu_mig.survey import look
+from dradriver_gpu_mig.snapshot import look
 from tests.drivers.gpu_mig.nodes import DRIVER, Cards
 
 # Memory, memory slices, multiprocessors, copy engines, decoders, encoders, JPEG and OFA engines.

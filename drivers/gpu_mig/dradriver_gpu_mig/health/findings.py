@@ -10,7 +10,7 @@ from dradriver_gpu_mig.card import CardError, Event, EventKind
 from dradriver_gpu_mig.instances import Place
 from dradriver_gpu_mig.offer import DRIVER, Offer
 from dradriver_gpu_mig.settings import Effect, Settings
-from dradriver_gpu_mig.survey import Card
+from dradriver_gpu_mig.snapshot import Card
 
 __all__ = [
     "Finding",

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from dradriver_gpu_mig.card import CardError, GpuLostError, GpuNotFoundError
-from dradriver_gpu_mig.survey import Survey
+from dradriver_gpu_mig.snapshot import Survey
 
 __all__ = ["LOOKS", "count_losses", "says_lost"]
 

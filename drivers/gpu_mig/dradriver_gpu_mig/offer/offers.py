@@ -9,7 +9,7 @@ from typing import Final
 
 from dradriver_gpu_mig.card import Gpu, MigDevice, Placement, Profile
 from dradriver_gpu_mig.settings import Mode, Switching
-from dradriver_gpu_mig.survey import Card
+from dradriver_gpu_mig.snapshot import Card
 
 __all__ = ["Kind", "Offer", "ambiguous", "gpu_name", "named", "offers", "switchable"]
 

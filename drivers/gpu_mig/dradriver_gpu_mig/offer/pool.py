@@ -8,7 +8,7 @@ from typing import Final
 import dradriver as dra
 from dradriver_gpu_mig.card import Engines, GpuInstance, System
 from dradriver_gpu_mig.offer.offers import Kind, Offer, gpu_name
-from dradriver_gpu_mig.survey import Card
+from dradriver_gpu_mig.snapshot import Card
 
 __all__ = ["DRIVER", "Marks", "non_overlapping", "pool"]
 
