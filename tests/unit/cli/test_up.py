@@ -48,7 +48,7 @@ def test_the_order_that_is_asked_for_is_the_schedulers(
         orders.append(order)
         raise UsageError("no cluster here")
 
-    monkeypatch.setattr("dradriver.cluster.Cluster", cluster)
+    monkeypatch.setattr("dradriver.cluster.EmbeddedCluster", cluster)
     for words in ((), ("--order", "ordered"), ("--order", "packed")):
         assert "no cluster here" in dradriver("up", "--data", str(tmp_path / "data"), *words).stderr
     assert orders == [ORDERED, ORDERED, PACKED]
