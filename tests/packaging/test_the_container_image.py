@@ -65,6 +65,13 @@ def test_image_chart_and_projects_are_of_one_version() -> None:
     assert chart["appVersion"] == version
 
 
+def test_projects_have_the_same_license() -> None:
+    """Each has a copy: a link out of the project is broken in its source distribution."""
+    for driver in DRIVERS:
+        assert not (ROOT / driver / "LICENSE").is_symlink()
+        assert (ROOT / driver / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+
+
 def test_every_dependency_is_pinned() -> None:
     lines = (ROOT / "constraints.txt").read_text().split()
     pinned = {line.partition("==")[0].lower().replace("_", "-") for line in lines}
