@@ -3,6 +3,9 @@
 
 PYTHON ?= python3
 VENV := .venv
+# The SDK with all of its extras, and the drivers: each is a distribution of its own.
+PROJECTS := drivers/fpga drivers/gpu_mig examples/loop
+EDITABLE := --editable '.[cluster,kubeconfig]' $(PROJECTS:%=--editable ./%)
 BIN := $(VENV)/bin
 # A Python that was asked for makes a virtual environment of another one out of date.
 ifneq ($(origin PYTHON),file)
@@ -65,13 +68,13 @@ clean: ## remove what the other commands made
 another-python:
 	@rm -rf $(VENV)
 
-$(VENV)/.installed: pyproject.toml constraints.txt $(ANOTHER)
+$(VENV)/.installed: pyproject.toml $(PROJECTS:%=%/pyproject.toml) constraints.txt $(ANOTHER)
 	@PYTHON='$(PYTHON)' sh packaging/venv.sh $(VENV)
-	@echo "installing dradriver into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+	@echo "installing dradriver and its drivers into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt $(EDITABLE)
 	@touch $@
 
 $(VENV)/.developer: $(VENV)/.installed
 	@echo "installing the test tools into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[fpga,gpu-mig]' --group dev
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group dev
 	@touch $@

@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from drivers.fpga.card import Cards
-from drivers.fpga.card.real import Host, RealHardware
+from dradriver_fpga.card import Cards
+from dradriver_fpga.card.real import Host, RealHardware
 from tests.drivers.fpga.kernel.fake import FakeKernel
 from tests.drivers.fpga.kernel.uevents import Uevents
 

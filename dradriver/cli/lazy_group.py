@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import click
 
+from dradriver.extras import require
+
 __all__ = ["CommandPlace", "LazyGroup"]
 
 
@@ -15,10 +17,12 @@ class CommandPlace(NamedTuple):
     Attributes:
         home: the module and the name of the command in it, as `module:name`.
         summary: the command's own short help.
+        extra: the extra of the distribution that the command needs; empty if it needs none.
     """
 
     home: str
     summary: str
+    extra: str = ""
 
 
 class LazyGroup(click.Group):
@@ -38,10 +42,16 @@ class LazyGroup(click.Group):
         return sorted(self._places)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """The command of this name, imported now; None if there is none."""
+        """Import the command of this name; return None if there is none.
+
+        Raises:
+            MissingExtraError: the extra that the command needs is not installed.
+        """
         place = self._places.get(cmd_name)
         if place is None:
             return None
+        if place.extra:
+            require(place.extra, f"dradriver {cmd_name}")
         module, _, attribute = place.home.partition(":")
         command = getattr(import_module(module), attribute)
         if not isinstance(command, click.Command):

@@ -9,26 +9,34 @@ from dradriver.cli.lazy_group import CommandPlace, LazyGroup
 from dradriver.cli.terminal.errors import ErrorGroup
 from dradriver.version import VERSION
 
-__all__ = ["main"]
+__all__ = ["COMMANDS", "main"]
 
-_COMMANDS: Final[Mapping[str, CommandPlace]] = {
-    "cel": CommandPlace("dradriver.cli.selector:cel", "Show which devices a CEL expression selects."),
-    "demo": CommandPlace("dradriver.cli.demonstration:demo", "Show devices all the way into a container."),
-    "explain": CommandPlace(
-        "dradriver.cli.explanation:explain", "Explain why a pod or a claim waits, node by node."
+COMMANDS: Final[Mapping[str, CommandPlace]] = {
+    "cel": CommandPlace(
+        "dradriver.cli.selector:cel", "Show which devices a CEL expression selects.", "scheduler"
     ),
-    "get": CommandPlace("dradriver.cli.get:get", "Show pools, slices, devices, partitions, claims or pods."),
+    "demo": CommandPlace(
+        "dradriver.cli.demonstration:demo", "Show devices all the way into a container.", "cluster"
+    ),
+    "explain": CommandPlace(
+        "dradriver.cli.explanation:explain", "Explain why a pod or a claim waits, node by node.", "scheduler"
+    ),
+    "get": CommandPlace(
+        "dradriver.cli.get:get", "Show pools, slices, devices, partitions, claims or pods.", "scheduler"
+    ),
     "new": CommandPlace("dradriver.cli.new:new", "Write a project for a new driver."),
     "node": CommandPlace("dradriver.cli.node:node", "Look at one node from within."),
     "run": CommandPlace(
         "dradriver.cli.run:run", "Run a driver beside the kubelet of this node, or a pool driver."
     ),
     "simulate": CommandPlace(
-        "dradriver.cli.simulation:simulate", "Show where pods would go and with which devices, or why not."
+        "dradriver.cli.simulation:simulate",
+        "Show where pods would go and with which devices, or why not.",
+        "scheduler",
     ),
-    "up": CommandPlace("dradriver.cli.up:up", "Run a small cluster for your own kubectl."),
+    "up": CommandPlace("dradriver.cli.up:up", "Run a small cluster for your own kubectl.", "cluster"),
     "validate": CommandPlace(
-        "dradriver.cli.validation:validate", "Check slices, classes, claims and CDI specs offline."
+        "dradriver.cli.validation:validate", "Check slices, classes, claims and CDI specs offline.", "cluster"
     ),
     "webhook": CommandPlace(
         "dradriver.cli.webhook:webhook", "Serve the admission webhook for drivers' opaque configuration."
@@ -43,7 +51,7 @@ class _Root(ErrorGroup, LazyGroup):
 
 @click.group(
     cls=_Root,
-    places=_COMMANDS,
+    places=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 112},
 )
 @click.version_option(VERSION)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dradriver.cli.node_folders import NodeFolders, folders_of_up, kubelets_folders
+from dradriver.cli.node_folders import NodeFolders, default_data, folders_of_up, kubelets_folders
 from dradriver.cli.terminal.output import age, document, output_option, table
-from dradriver.cli.up import default_data
 from dradriver.errors import DraError, NotFoundError, UsageError
 from dradriver.model.encoding.codec import rfc3339
 

@@ -1,14 +1,20 @@
 """Where a node's drivers keep their files: under a kubelet, and under the nodes of `dradriver up`."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["CDI_DIR", "PLUGINS_DIR", "NodeFolders", "folders_of_up", "kubelets_folders"]
+__all__ = ["CDI_DIR", "PLUGINS_DIR", "NodeFolders", "default_data", "folders_of_up", "kubelets_folders"]
 
 PLUGINS_DIR: Final = Path("/var/lib/kubelet/plugins")
 CDI_DIR: Final = Path("/var/run/cdi")
+
+
+def default_data() -> Path:
+    """The data folder of `dradriver up` unless the user names another."""
+    return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "dradriver"
 
 
 @dataclass(frozen=True, slots=True)

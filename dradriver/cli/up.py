@@ -1,7 +1,6 @@
 """`dradriver up`: the embedded cluster, until Ctrl-C."""
 
 import asyncio
-import os
 import signal
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
@@ -13,6 +12,7 @@ import click
 import yaml
 
 from dradriver.allocator import MAX_STEPS, ORDERED, ORDERS
+from dradriver.cli.node_folders import default_data
 from dradriver.cli.supervisor import DriverProcess, Supervisor
 from dradriver.cli.terminal.output import progress_console
 from dradriver.control.extended import ScoringStrategy
@@ -47,11 +47,6 @@ class _Wanted:
     max_steps: int
     order: str
     scoring: ScoringStrategy | None
-
-
-def default_data() -> Path:
-    """The data folder of `dradriver up` unless the user names another."""
-    return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "dradriver"
 
 
 @click.command(short_help="Run a small cluster for your own kubectl.")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from dradriver.errors import DraError
+from dradriver.extras import require
 from dradriver.kube.kubeconfig import KubeconfigContext
 
 __all__ = ["FileToken", "FixedHeader", "HeaderSource", "PluginToken", "basic", "bearer"]
@@ -102,12 +103,13 @@ class PluginToken:
         """The plugin's token; asked again once a minute, which costs nothing before the token expires."""
         if time.monotonic() - self._read_at < _REREAD_SECONDS:
             return self._value
+        where = f"kubeconfig {self._context.source}, context {self._context.name}"
+        require("kubeconfig", f"{where}: users[].user.{self._kind}")
         # Costs a quarter of a second and 20 MiB, so only those who have such a plugin pay for it.
         from kubernetes.aio.client import Configuration  # noqa: PLC0415
         from kubernetes.aio.config.kube_config import KubeConfigLoader  # noqa: PLC0415
 
         configuration = Configuration()
-        where = f"kubeconfig {self._context.source}, context {self._context.name}"
         try:
             if self._loader is None:
                 self._loader = KubeConfigLoader(self._as_config(), config_base_path="")

@@ -2,12 +2,15 @@
 
 Law of this package: it is for tests and never runs in production. It drives the real node side (state file,
 exclusivity, CDI specs) and the real allocator; only gRPC, the kubelet and the API server are left out, or,
-with the fixture `cluster`, embedded. Loading the pytest plugin imports nothing heavy, which is why the names
+with the fixture `cluster`, embedded. Only the storage of simulated hardware (`SimulatedState`) is for drivers
+themselves: their simulators use it. Loading the pytest plugin imports nothing heavy, which is why the names
 below are found on first use.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
+
+from dradriver.extras import require
 
 if TYPE_CHECKING:
     from dradriver.node.crash_points import Step
@@ -26,12 +29,16 @@ if TYPE_CHECKING:
     from dradriver.testing.contract import DriverContract
     from dradriver.testing.harness import Harness, PreparedClaim
     from dradriver.testing.process import ProcessDiedError
+    from dradriver.testing.simulated_state import SimulatedState, StateInFile, StateInMemory
 
 __all__ = [
     "DriverContract",
     "Harness",
     "PreparedClaim",
     "ProcessDiedError",
+    "SimulatedState",
+    "StateInFile",
+    "StateInMemory",
     "Step",
     "allocated",
     "claim",
@@ -45,11 +52,16 @@ __all__ = [
     "slice_",
 ]
 
+_ALLOCATING = {"dradriver.testing.contract", "dradriver.testing.harness"}
+"""Modules that need the allocator."""
 _HOMES = {
     "DriverContract": "dradriver.testing.contract",
     "Harness": "dradriver.testing.harness",
     "PreparedClaim": "dradriver.testing.harness",
     "ProcessDiedError": "dradriver.testing.process",
+    "SimulatedState": "dradriver.testing.simulated_state",
+    "StateInFile": "dradriver.testing.simulated_state",
+    "StateInMemory": "dradriver.testing.simulated_state",
     "Step": "dradriver.node.crash_points",
     "config_mistakes": "dradriver.testing.configs",
 }
@@ -58,4 +70,7 @@ _HOMES = {
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES.get(name, "dradriver.testing.builders")), name)
+    home = _HOMES.get(name, "dradriver.testing.builders")
+    if home in _ALLOCATING:
+        require("scheduler", f"dradriver.testing.{name}")
+    return getattr(import_module(home), name)

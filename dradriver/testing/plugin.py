@@ -25,7 +25,7 @@ pytest.register_assert_rewrite("dradriver.testing.contract")
 @pytest.fixture
 def driver_harness(tmp_path: Path) -> "Iterator[Callable[[Callable[[], Driver]], Harness]]":
     """Makes a `Harness` for a driver (a class, or a function that makes one), and ends it after the test."""
-    from dradriver.testing.harness import Harness  # noqa: PLC0415
+    from dradriver.testing import Harness  # noqa: PLC0415
 
     with ExitStack() as stack:
         made = 0
@@ -40,6 +40,9 @@ def driver_harness(tmp_path: Path) -> "Iterator[Callable[[Callable[[], Driver]],
 
 async def _cluster() -> "AsyncIterator[EmbeddedCluster]":
     """An embedded cluster of one node, empty; its containers are plain processes."""
+    from dradriver.extras import require  # noqa: PLC0415
+
+    require("cluster", "the fixture `cluster`")
     from dradriver.cluster import EmbeddedCluster  # noqa: PLC0415
 
     # Not `tmp_path`: its names are too long for the sockets below.

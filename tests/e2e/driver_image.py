@@ -1,4 +1,4 @@
-"""An image of the driver without a registry: this Python, what dradriver depends on, and this tree.
+"""An image of a node without a registry: this Python, what dradriver and its drivers need, and this tree.
 
 It stands for the image of `packaging/Containerfile`, whose base can't be fetched where there is no network:
 the command is the same, the paths in it are not.
@@ -27,8 +27,7 @@ _NOT_NEEDED: Final = {
     "__pycache__", "config", "distutils", "ensurepip", "idlelib", "lib2to3", "pydoc_data", "site-packages",
     "test", "tests", "tkinter", "turtledemo",
 }  # fmt: skip
-_CLIENTS: Final = re.compile(r"kubernetes/(client|test|e2e_test)/")
-"""Models of every API: most of the size of the client, and only needed for its plugins of credentials."""
+_DRIVERS: Final = ("drivers/fpga", "drivers/gpu_mig", "examples/loop")
 
 
 def archive() -> Path:
@@ -83,8 +82,8 @@ def _standard_library() -> Iterator[tuple[str, Path]]:
 
 
 def _dependencies() -> Iterator[tuple[str, Path]]:
-    """The files of every distribution that dradriver and its drivers need at run time."""
-    names, seen = ["dradriver", "nvidia-ml-py"], set[str]()
+    """The files of every distribution that dradriver without extras, and its drivers, need at run time."""
+    names, seen = ["dradriver", *(f"dradriver-{_name(driver)}" for driver in _DRIVERS)], set[str]()
     while names:
         name = names.pop()
         if name in seen:
@@ -98,16 +97,22 @@ def _dependencies() -> Iterator[tuple[str, Path]]:
         names += [re.split(r"[\s<>=!~;\[(]", each)[0] for each in required]
         for file in distribution.files or ():
             inside = file.parts[0] != ".." and "__pycache__" not in file.parts
-            if inside and file.suffix != ".pth" and not _CLIENTS.match(file.as_posix()):
+            if inside and file.suffix != ".pth":
                 yield f"{_SITE_PACKAGES}/{file.as_posix()}", Path(str(file.locate()))
 
 
 def _project() -> Iterator[tuple[str, Path]]:
-    """This tree, as its wheel has it."""
-    for folder in (ROOT / "dradriver", ROOT / "drivers", ROOT / "examples" / "loop" / "dradriver_loop"):
+    """The packages of this tree, as their wheels have them."""
+    drivers = (ROOT / driver / f"dradriver_{_name(driver).replace('-', '_')}" for driver in _DRIVERS)
+    for folder in (ROOT / "dradriver", *drivers):
         for source in folder.rglob("*"):
             if source.is_file() and "__pycache__" not in source.parts:
                 yield f"{_SITE_PACKAGES}/{source.relative_to(folder.parent)}", source
+
+
+def _name(driver: str) -> str:
+    """The name of the driver in a folder, as its entry point has it."""
+    return Path(driver).name.replace("_", "-")
 
 
 def _shared_libraries(binaries: list[Path]) -> Iterator[tuple[str, Path]]:

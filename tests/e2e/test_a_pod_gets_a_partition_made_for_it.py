@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from dradriver.kube import CLAIMS, CLASSES, SLICES, TEMPLATES, Client, Resource
-from drivers.gpu_mig.card.nvml import NvmlHardware
+from dradriver_gpu_mig.card.nvml import NvmlHardware
 from tests.drivers.gpu_mig.shim.build import build_shim
 from tests.drivers.gpu_mig.shim.hand import environment
 from tests.drivers.gpu_mig.shim.node import CAPS_MAJOR, GPU_MAJOR, UVM_MAJOR, NodeFiles, capability_minor
@@ -68,7 +68,7 @@ async def driver(site: Site, node: NodeFiles, library: Path, shim: Mapping[str, 
     }  # fmt: skip
     settings = yaml.safe_dump({"mode": "dynamic", "host": host})
     command = [
-        sys.executable, "-m", "dradriver.cli", "run", "drivers.gpu_mig:GpuDriver", "--log-level=debug",
+        sys.executable, "-m", "dradriver.cli", "run", "dradriver_gpu_mig:GpuDriver", "--log-level=debug",
         f"--node-name={site.node.name}", f"--kubeconfig={site.kubeconfig}",
         f"--plugins-dir={site.node.plugins}", f"--registry-dir={site.node.registry}",
         f"--cdi-dir={site.node.cdi}",

@@ -13,8 +13,8 @@ from dradriver.kube import Client
 from dradriver.kube.transport import Transport
 from dradriver.node import PluginConfig
 from dradriver.runner.binding_node import BindingPlugin
-from drivers.fpga.card import ManagerState
-from drivers.fpga.offer import DRIVER, FAILED, PROGRAMMED
+from dradriver_fpga.card import ManagerState
+from dradriver_fpga.offer import DRIVER, FAILED, PROGRAMMED
 from tests.conformance.apiserver_suite import MERGE, Api, Json
 from tests.drivers.fpga.nodes import REGION_1, Node, wants
 from tests.e2e.bed import Bed

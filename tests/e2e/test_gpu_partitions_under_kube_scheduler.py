@@ -32,8 +32,8 @@ from dradriver.model.resource.claim import ResourceClaim
 from dradriver.model.resource.deviceclass import DeviceClass
 from dradriver.model.resource.slices import ResourceSlice
 from dradriver.testing import Harness, builders, device_request
-from drivers.gpu_mig import GpuDriver
-from drivers.gpu_mig.card.nvml import NvmlHardware
+from dradriver_gpu_mig import GpuDriver
+from dradriver_gpu_mig.card.nvml import NvmlHardware
 from tests.drivers.gpu_mig.shim.build import build_shim
 from tests.drivers.gpu_mig.shim.hand import environment
 from tests.e2e import control_plane

@@ -283,7 +283,7 @@ def test_every_image_names_a_version(manifests: Manifests) -> None:
 
 
 def test_settings_of_a_driver_reach_it_whole_and_as_it_reads_them(helm: Helm) -> None:
-    from drivers.gpu_mig.settings import Mode, read_settings
+    from dradriver_gpu_mig.settings import Mode, read_settings
 
     manifests = helm.template("-f", str(CHART / "ci" / "gpu-mig-values.yaml"))
     env = driver_pod(named(manifests, "DaemonSet"))["containers"][0]["env"]
@@ -305,8 +305,8 @@ def test_the_classes_of_gpus_select_what_they_say(helm: Helm, tmp_path: Path) ->
     from dradriver.model.encoding.codec import decode
     from dradriver.model.resource.deviceclass import DeviceClass
     from dradriver.testing import Harness, device_request
-    from drivers.gpu_mig import GpuDriver
-    from drivers.gpu_mig.card.simulator import SimulatedHardware
+    from dradriver_gpu_mig import GpuDriver
+    from dradriver_gpu_mig.card.simulator import SimulatedHardware
 
     manifests = helm.template("-f", str(CHART / "ci" / "gpu-mig-values.yaml"))
     classes = [
@@ -365,8 +365,8 @@ def test_the_classes_of_fpgas_select_what_they_say(helm: Helm, tmp_path: Path) -
     from dradriver.model.encoding.codec import decode
     from dradriver.model.resource.deviceclass import DeviceClass
     from dradriver.testing import Harness, device_request
-    from drivers.fpga import FpgaDriver
-    from drivers.fpga.card.simulator import SimulatedHardware
+    from dradriver_fpga import FpgaDriver
+    from dradriver_fpga.card.simulator import SimulatedHardware
 
     manifests = helm.template("-f", str(CHART / "ci" / "fpga-values.yaml"))
     env = driver_pod(named(manifests, "DaemonSet"))["containers"][0]["env"]

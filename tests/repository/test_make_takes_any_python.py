@@ -41,8 +41,9 @@ def python(path: Path, version: str) -> Path:
 def checkout(tmp_path: Path) -> Path:
     """A checkout behind a symbolic link, with a space in its path; its environment is of 3.11."""
     there = tmp_path / "a checkout"
-    (there / "packaging").mkdir(parents=True)
-    for name in ("Makefile", "packaging/venv.sh", "pyproject.toml", "constraints.txt"):
+    projects = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("*/*/pyproject.toml"))
+    for name in ("Makefile", "packaging/venv.sh", "pyproject.toml", "constraints.txt", *projects):
+        (there / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, there / name)
     python(there / ".venv/bin/python", "3.11")
     for stamp in (".installed", ".developer"):

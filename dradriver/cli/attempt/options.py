@@ -8,6 +8,7 @@ from typing import TypeVar, cast
 import click
 
 from dradriver.allocator import MAX_STEPS, ORDERED, ORDERS, Features, Order
+from dradriver.extras import require
 
 __all__ = ["Settings", "settings_options"]
 
@@ -36,9 +37,11 @@ class Settings:
 
         Raises:
             UsageError: a feature gate is unknown, needs another one that is off, or is always on.
+            MissingExtraError: the embedded control plane, which knows the gates, is not installed.
         """
         if not feature_gates:
             return cls(ORDERS[order], Features(), max_steps)
+        require("cluster", "--feature-gates")
         from dradriver.cluster.apiserver.kinds.gates import FeatureGates  # noqa: PLC0415 - slow to import
 
         gates = FeatureGates.parse(feature_gates)

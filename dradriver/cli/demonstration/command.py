@@ -12,11 +12,13 @@ from pathlib import Path
 import click
 from rich.text import Text
 
+from dradriver.cli.demonstration.packages import installed_shows
 from dradriver.cli.demonstration.shows import SHOWS
 from dradriver.cli.demonstration.story import Story
 from dradriver.cli.supervisor import Supervisor
 from dradriver.cli.terminal.output import console
 from dradriver.cli.up import RUNTIMES, driver_processes
+from dradriver.runner import load_any
 
 __all__ = ["demo"]
 
@@ -27,7 +29,7 @@ __all__ = ["demo"]
     "drivers",
     multiple=True,
     type=click.Choice(tuple(SHOWS)),
-    help="Driver to show; may be repeated.  [default: all of them]",
+    help="Driver to show; may be repeated.  [default: those that are installed]",
 )
 @click.option("--keep", is_flag=True, help="Leave cluster and pods running for kubectl, until Ctrl-C.")
 @click.option(
@@ -41,9 +43,12 @@ def demo(drivers: tuple[str, ...], keep: bool, runtime: str | None) -> None:
     FPGAs, which are programmed while the pods wait. Each line is printed after it happened. Exits with 1, and
     the reason, when something did not happen.
     """
+    shown = drivers or installed_shows()
+    for name in shown:
+        load_any(name)  # a driver that is not installed is reported before anything starts
     with tempfile.TemporaryDirectory(prefix="dradriver-demo-") as folder:
         try:
-            asyncio.run(_demo(Path(folder), drivers or tuple(SHOWS), runtime, keep=keep))
+            asyncio.run(_demo(Path(folder), shown, runtime, keep=keep))
         except asyncio.CancelledError:
             raise click.Abort from None
 

@@ -17,17 +17,16 @@ class Show:
     Attributes:
         entry: the name by which `dradriver run` finds the driver.
         driver: its name in the cluster.
-        package: where the manifests are.
-        manifests: their file names; two pods are among them, each with one claim.
+        manifests: the file names of its manifests; two pods are among them, each with one claim.
         missing: what keeps the devices from being enough; empty if nothing does.
         seen: whether a container's output shows what the claim's edits give to it.
         simulate: whether the driver's simulator is used, whatever this machine has.
-        hand: `module:Class` of what plugs in and pulls simulated cards (`hotplug.Hand`); empty if nothing does.
+        hand: `module:Class`, in the driver's package, of what plugs in and pulls simulated cards
+            (`hotplug.Hand`); empty if nothing does.
     """
 
     entry: str
     driver: str
-    package: str
     manifests: Sequence[str]
     missing: Callable[[Sequence[Device]], str]
     seen: Callable[[str, ContainerEdits], bool]
@@ -63,7 +62,6 @@ SHOWS: Final = {
         Show(
             "loop",
             "loop.example.com",
-            "dradriver_loop",
             ("class.yaml", "pods.yaml"),
             _too_few_loops,
             _loop_is_seen,
@@ -71,7 +69,6 @@ SHOWS: Final = {
         Show(
             "gpu-mig",
             "gpu.nvidia.com",
-            "drivers.gpu_mig",
             ("classes.yaml", "pods.yaml"),
             _no_partitions,
             _variables_are_seen,
@@ -80,12 +77,11 @@ SHOWS: Final = {
         Show(
             "fpga",
             "fpga.example.com",
-            "drivers.fpga",
             ("classes.yaml", "pods.yaml"),
             _no_partitions,
             _variables_are_seen,
             simulate="always",
-            hand="drivers.fpga.hand:Hand",
+            hand="hotplug:CardHotplug",
         ),
     )
 }

@@ -1,7 +1,6 @@
 """The story: each step makes something happen, waits until the cluster shows it, and then tells it."""
 
 from collections.abc import Callable
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,6 +9,7 @@ import yaml
 
 from dradriver.allocator import Inventory
 from dradriver.cli.demonstration.hotplug import Hotplug, hand_of
+from dradriver.cli.demonstration.packages import manifest_folder, package_of
 from dradriver.cli.demonstration.shows import Show
 from dradriver.cli.demonstration.waiting import deadline, object_gone, object_with, text_of
 from dradriver.cli.partitions import counter_set_uses, drawing
@@ -59,7 +59,9 @@ class Story:
             from dradriver.node.config import DRIVER_DIR  # noqa: PLC0415 - slow to import (gRPC)
 
             folder = process.directory / "plugins" / show.driver / DRIVER_DIR
-            self._hotplug = Hotplug(client, show.driver, hand_of(show.hand, folder), say)
+            self._hotplug = Hotplug(
+                client, show.driver, hand_of(f"{package_of(show.entry)}.{show.hand}", folder), say
+            )
 
     async def node_is_there(self) -> None:
         """Tells of the node."""
@@ -229,7 +231,7 @@ def _is_ready(node: Node) -> bool:
 
 
 def _manifests(show: Show) -> list[dict[str, Any]]:
-    folder = files(show.package) / "manifests"
+    folder = manifest_folder(package_of(show.entry))
     texts = [(folder / name).read_text(encoding="utf-8") for name in show.manifests]
     return [body for text in texts for body in yaml.safe_load_all(text)]
 

@@ -61,15 +61,15 @@ def terminal_width() -> int:
 
 
 def console() -> "Console":
-    """What is answered, on stdout. Into a pipe nothing is wrapped or cut."""
-    from rich.console import Console  # noqa: PLC0415 - few commands draw
+    """Makes a console on stdout, for commands of the extra `cluster`. Into a pipe nothing is wrapped or cut."""
+    from rich.console import Console  # noqa: PLC0415 - an extra
 
     return Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, soft_wrap=not sys.stdout.isatty())
 
 
 def progress_console() -> "Console":
-    """Progress and remarks, on stderr."""
-    from rich.console import Console  # noqa: PLC0415 - see above
+    """Makes a console on stderr for progress and remarks, for commands of the extra `cluster`."""
+    from rich.console import Console  # noqa: PLC0415 - an extra
 
     return Console(stderr=True)
 

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
+
+from dradriver.testing import DriverContract, Harness, device_request
 from dradriver_loop import LoopConfig, LoopDriver, hardware
 from dradriver_loop import driver as loop_driver
 from dradriver_loop.hardware import Loop, find_loops, make_loops
-
-from dradriver.testing import DriverContract, Harness, device_request
 
 LOOPS = [Loop(0, "/dev/loop0", backed=True, size=4096), Loop(3, "/dev/loop3", backed=False, size=0)]
 

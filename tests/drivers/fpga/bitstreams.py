@@ -4,8 +4,8 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from drivers.fpga.card import Bitstream, make_gbs
-from drivers.fpga.card.simulator import CATALOG
+from dradriver_fpga.card import Bitstream, make_gbs
+from dradriver_fpga.card.simulator import CATALOG
 
 AFU = "0123456789abcdef0123456789abcdef"
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import pytest
 
-from drivers.fpga.card import (
+from dradriver_fpga.card import (
     BLANK_ID,
     Bitstream,
     BusyError,
@@ -31,7 +31,7 @@ from drivers.fpga.card import (
     faults,
     make_gbs,
 )
-from drivers.fpga.card.simulator import CATALOG
+from dradriver_fpga.card.simulator import CATALOG
 from tests.drivers.fpga.bitstreams import AFU, Bitstreams
 
 ERRORS = [state for state in ManagerState if state.is_error]

@@ -14,10 +14,10 @@ from dradriver.kube import CLAIMS, PODS, Client
 from dradriver.node import PluginConfig
 from dradriver.runner.binding_node import BindingPlugin
 from dradriver.testing import builders
-from drivers.fpga import FpgaDriver
-from drivers.fpga.card import Bitstream
-from drivers.fpga.card.simulator import CATALOG, MemoryStore, SimulatedHardware
-from drivers.fpga.offer import DRIVER
+from dradriver_fpga import FpgaDriver
+from dradriver_fpga.card import Bitstream
+from dradriver_fpga.card.simulator import CATALOG, MemoryStore, SimulatedHardware
+from dradriver_fpga.offer import DRIVER
 from tests.drivers.fpga.bitstreams import Bitstreams
 from tests.unit.conditions.fabric import Lab
 from tests.unit.node.plugin_world import notify

@@ -21,12 +21,12 @@ from typing import IO
 from dradriver.model.resource.claim import DeviceResult, ResourceClaim
 from dradriver.testing import Harness, builders
 from dradriver.testing.process import NodeProcess
-from drivers.fpga import FpgaConfig, FpgaDriver
-from drivers.fpga.bitstreams import Cache
-from drivers.fpga.card import Bitstream as Image
-from drivers.fpga.card.simulator import FileStore, SimulatedHardware
-from drivers.fpga.card.simulator.hardware import Moment
-from drivers.fpga.configs import Bitstream
+from dradriver_fpga import FpgaConfig, FpgaDriver
+from dradriver_fpga.bitstreams import Cache
+from dradriver_fpga.card import Bitstream as Image
+from dradriver_fpga.card.simulator import FileStore, SimulatedHardware
+from dradriver_fpga.card.simulator.hardware import Moment
+from dradriver_fpga.configs import Bitstream
 from tests.drivers.fpga.bitstreams import Bitstreams
 from tests.drivers.fpga.nodes import QuickHardware
 from tests.drivers.lives import in_a_process

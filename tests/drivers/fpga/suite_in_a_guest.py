@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from drivers.fpga.card import Bitstream, Hardware, ManagerState
-from drivers.fpga.card.real import Host, RealHardware
+from dradriver_fpga.card import Bitstream, Hardware, ManagerState
+from dradriver_fpga.card.real import Host, RealHardware
 from tests.drivers.fpga.bitstreams import Bitstreams
 from tests.drivers.fpga.card_suite import (
     LONG,

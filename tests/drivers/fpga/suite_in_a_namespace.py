@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from drivers.fpga.card import Cards, Hardware
-from drivers.fpga.card.real import RealHardware
-from drivers.fpga.card.real.uevents import Uevents as Listener
+from dradriver_fpga.card import Cards, Hardware
+from dradriver_fpga.card.real import RealHardware
+from dradriver_fpga.card.real.uevents import Uevents as Listener
 from tests.drivers.fpga.card_suite import Benches, ChangeSuite
 from tests.drivers.fpga.kernel.bench import KernelBench, kernel_bench
 from tests.drivers.fpga.kernel.fake import FakeKernel

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drivers.fpga.card.real import Host
+from dradriver_fpga.card.real import Host
 from tests.drivers.fpga.card_suite import Benches, ChangeSuite, DiscoverySuite
 from tests.drivers.fpga.kernel.bench import KernelBench, kernel_bench
 from tests.drivers.fpga.kernel.fake import FakeKernel, silent

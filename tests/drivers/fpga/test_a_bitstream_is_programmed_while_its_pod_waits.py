@@ -2,7 +2,7 @@
 
 import pytest
 
-from drivers.fpga.card import ManagerState
+from dradriver_fpga.card import ManagerState
 from tests.drivers.fpga.nodes import INTERFACES, REGION_0, REGION_1, BriefDriver, Node, kind, pod, told
 from tests.unit.conditions.fabric import Lab
 

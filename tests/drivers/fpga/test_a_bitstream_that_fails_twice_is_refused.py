@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dradriver import DriverContext
-from drivers.fpga.bitstreams import FailedBitstreams
-from drivers.fpga.card import Bitstream, ManagerFailedError, ManagerState
+from dradriver_fpga.bitstreams import FailedBitstreams
+from dradriver_fpga.card import Bitstream, ManagerFailedError, ManagerState
 from tests.drivers.fpga.nodes import INTERFACES, Node, pod, told
 from tests.unit.conditions.fabric import Lab
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivers.fpga.card import Bitstream, IncompatibleError, UnreadableBitstreamError, make_gbs, normal_id
-from drivers.fpga.card.images import Format, Image, load_image, require_interface
+from dradriver_fpga.card import Bitstream, IncompatibleError, UnreadableBitstreamError, make_gbs, normal_id
+from dradriver_fpga.card.images import Format, Image, load_image, require_interface
 from tests.drivers.fpga.bitstreams import AFU, Bitstreams, xclbin
 
 LIMIT = 1 << 20

@@ -26,11 +26,11 @@ from hypothesis import strategies as st
 import dradriver as dra
 from dradriver.kube.resources import CONFIG_MAPS
 from dradriver.testing import config_mistakes
-from drivers.fpga import FpgaConfig, FpgaDriver
-from drivers.fpga.bitstreams import BitstreamError, Cache, Sources, require_signature
-from drivers.fpga.bitstreams.download import is_allowed
-from drivers.fpga.configs import Bitstream, ConfigMapKey
-from drivers.fpga.settings import BitstreamRules, read_settings
+from dradriver_fpga import FpgaConfig, FpgaDriver
+from dradriver_fpga.bitstreams import BitstreamError, Cache, Sources, require_signature
+from dradriver_fpga.bitstreams.download import is_allowed
+from dradriver_fpga.configs import Bitstream, ConfigMapKey
+from dradriver_fpga.settings import BitstreamRules, read_settings
 from tests.drivers.fpga.nodes import Node, pod
 from tests.unit.conditions.fabric import Lab
 
@@ -235,7 +235,7 @@ async def test_what_was_not_used_for_longest_makes_room_and_what_is_used_stays(
 
 async def test_what_a_killed_process_left_is_taken_away(tmp_path: Path, images: Path) -> None:
     program = (
-        "import os, signal, sys; from pathlib import Path; from drivers.fpga.bitstreams.cache import Cache;"
+        "import os, signal, sys; from pathlib import Path; from dradriver_fpga.bitstreams.cache import Cache;"
         "cache = Cache(Path(sys.argv[1]), None, None); cache._begin().write(b'half');"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )

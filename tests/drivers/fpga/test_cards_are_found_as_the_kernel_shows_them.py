@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from drivers.fpga.card import Card, CardKind, ManagerState, NotSupportedError
-from drivers.fpga.card.real import Host, RealHardware
-from drivers.fpga.card.simulator import CATALOG, SimulatedHardware
+from dradriver_fpga.card import Card, CardKind, ManagerState, NotSupportedError
+from dradriver_fpga.card.real import Host, RealHardware
+from dradriver_fpga.card.simulator import CATALOG, SimulatedHardware
 from tests.drivers.fpga.bitstreams import Bitstreams
 from tests.drivers.fpga.kernel.cards import add_card, add_fpga_manager, node
 from tests.drivers.fpga.kernel.fake import FakeKernel

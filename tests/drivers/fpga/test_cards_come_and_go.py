@@ -1,8 +1,8 @@
 """Hot-plug: a card that is plugged in is published; a pulled one is tainted, then gone, then back."""
 
 import dradriver as dra
-from drivers.fpga.node import Inventory
-from drivers.fpga.settings import Settings
+from dradriver_fpga.node import Inventory
+from dradriver_fpga.settings import Settings
 from tests.drivers.fpga.nodes import PAC, REGION_0, Node, pod, told
 from tests.unit.conditions.fabric import Lab
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drivers.fpga.card import (
+from dradriver_fpga.card import (
     BusyError,
     Card,
     CardError,
@@ -16,7 +16,7 @@ from drivers.fpga.card import (
     ManagerState,
     NotSupportedError,
 )
-from drivers.fpga.card.simulator import MemoryStore, SimulatedHardware
+from dradriver_fpga.card.simulator import MemoryStore, SimulatedHardware
 from tests.drivers.fpga.bitstreams import AFU, Bitstreams
 from tests.drivers.fpga.card_suite import LONG, OTHER_AFU
 
@@ -155,7 +155,7 @@ async def test_without_uevents_cards_are_looked_at_now_and_then(caplog: pytest.L
 
 
 async def test_cards_that_cannot_be_read_are_read_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("drivers.fpga.card.cards._PAUSE", 0.01)
+    monkeypatch.setattr("dradriver_fpga.card.cards._PAUSE", 0.01)
     answers = iter([CardError("not now")])
 
     def hook(call: str, moment: str) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from drivers.fpga.card import Hardware
-from drivers.fpga.card.real import RealHardware
-from drivers.fpga.card.simulator import FileStore, SimulatedHardware
+from dradriver_fpga.card import Hardware
+from dradriver_fpga.card.real import RealHardware
+from dradriver_fpga.card.simulator import FileStore, SimulatedHardware
 from tests.drivers.fpga.bitstreams import AFU, Bitstreams
 from tests.drivers.fpga.card_suite import LONG, until
 from tests.drivers.fpga.kernel.fake import FakeKernel
@@ -19,8 +19,8 @@ REGION = "0000:3b:00.0/0"
 PROGRAM = """
 import os, signal, sys
 from pathlib import Path
-from drivers.fpga.card import Bitstream
-from drivers.fpga.card.simulator import FileStore, SimulatedHardware
+from dradriver_fpga.card import Bitstream
+from dradriver_fpga.card.simulator import FileStore, SimulatedHardware
 def hook(call, moment):
     if (call, moment) == (sys.argv[2], sys.argv[3]):
         os.kill(os.getpid(), signal.SIGKILL)

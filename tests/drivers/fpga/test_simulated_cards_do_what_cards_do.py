@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from drivers.fpga.card import Hardware
-from drivers.fpga.card.simulator import FileStore, SimulatedHardware
+from dradriver_fpga.card import Hardware
+from dradriver_fpga.card.simulator import FileStore, SimulatedHardware
 from tests.drivers.fpga.card_suite import Bench, Benches, ChangeSuite, DiscoverySuite, ProgrammingSuite
 
 FAST = 1000.0

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dradriver.testing import DriverContract
-from drivers.fpga import FpgaConfig, FpgaDriver
+from dradriver_fpga import FpgaConfig, FpgaDriver
 from tests.drivers.fpga.nodes import Node
 
 

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from drivers.fpga.card.real import Host
-from drivers.fpga.card.values import CardKind
-from drivers.fpga.opening import node_of
-from drivers.fpga.settings import read_settings
+from dradriver_fpga.card.real import Host
+from dradriver_fpga.card.values import CardKind
+from dradriver_fpga.factory import node_of
+from dradriver_fpga.settings import read_settings
 
 SETTINGS = """
 host:

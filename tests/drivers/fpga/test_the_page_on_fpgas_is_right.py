@@ -7,9 +7,9 @@ import yaml
 from click.testing import CliRunner
 
 from dradriver.cli import main
-from drivers.fpga.card.simulator import CATALOG
-from drivers.fpga.offer import offers, pool
-from drivers.fpga.settings import BitstreamRules, Settings, read_settings
+from dradriver_fpga.card.simulator import CATALOG
+from dradriver_fpga.offer import offers, pool
+from dradriver_fpga.settings import BitstreamRules, Settings, read_settings
 from tests.drivers.fpga.nodes import Node
 
 ROOT = Path(__file__).parents[3]
@@ -20,7 +20,7 @@ MANIFESTS = sorted((ROOT / "drivers/fpga/manifests").glob("*.yaml"))
 
 def validate(*paths: Path) -> tuple[int, str]:
     files = [argument for path in paths for argument in ("-f", str(path))]
-    done = CliRunner().invoke(main, ["validate", "--driver", "drivers.fpga:FpgaDriver", *files])
+    done = CliRunner().invoke(main, ["validate", "--driver", "dradriver_fpga:FpgaDriver", *files])
     return done.exit_code, done.output
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from drivers.fpga.card import (
+from dradriver_fpga.card import (
     CardError,
     CardGoneError,
     CardKind,
@@ -18,9 +18,9 @@ from drivers.fpga.card import (
     NotSupportedError,
     ToolFailedError,
 )
-from drivers.fpga.card.real import RealHardware
-from drivers.fpga.card.real.kernel import Kernel
-from drivers.fpga.card.real.mechanisms import reconfigure_port, run_tool, write_firmware
+from dradriver_fpga.card.real import RealHardware
+from dradriver_fpga.card.real.kernel import Kernel
+from dradriver_fpga.card.real.mechanisms import reconfigure_port, run_tool, write_firmware
 from tests.drivers.fpga.bitstreams import Bitstreams
 from tests.drivers.fpga.card_suite import LONG
 from tests.drivers.fpga.kernel.fake import FakeKernel

@@ -7,13 +7,13 @@ import pytest
 import dradriver as dra
 from dradriver.allocator import Refusal
 from dradriver.testing import Harness, device_request
-from drivers.fpga import FpgaConfig
-from drivers.fpga.card import Card, Hardware
-from drivers.fpga.card.real import Host, RealHardware
-from drivers.fpga.card.simulator import CATALOG, SimulatedHardware
-from drivers.fpga.configs import Bitstream
-from drivers.fpga.containers import prepared
-from drivers.fpga.offer import DRIVER, Kind, Offer, offers, pool, safe_without
+from dradriver_fpga import FpgaConfig
+from dradriver_fpga.card import Card, Hardware
+from dradriver_fpga.card.real import Host, RealHardware
+from dradriver_fpga.card.simulator import CATALOG, SimulatedHardware
+from dradriver_fpga.configs import Bitstream
+from dradriver_fpga.containers import prepared
+from dradriver_fpga.offer import DRIVER, Kind, Offer, offers, pool, safe_without
 from tests.drivers.fpga.kernel.cards import add_card
 from tests.drivers.fpga.kernel.tree import Tree
 from tests.drivers.fpga.nodes import REGION_0, Node, kind

@@ -1,23 +1,23 @@
-"""`Rhythm`: laws of looking, with a clock of the test's own."""
+"""`PollSchedule`: laws of looking, with a clock of the test's own."""
 
 from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivers.fpga.card.rhythm import Rhythm
+from dradriver_fpga.card.poll_schedule import PollSchedule
 
 PERIOD = 30.0
 
 
-def looked(at: float) -> Rhythm:
-    rhythm = Rhythm(PERIOD)
-    rhythm.looked(at)
-    return rhythm
+def looked(at: float) -> PollSchedule:
+    schedule = PollSchedule(PERIOD)
+    schedule.looked(at)
+    return schedule
 
 
 def test_at_first_cards_are_looked_at_at_once() -> None:
-    assert Rhythm(PERIOD).due == 0.0
+    assert PollSchedule(PERIOD).due == 0.0
 
 
 def test_without_changes_the_next_look_is_a_period_later() -> None:
@@ -25,34 +25,34 @@ def test_without_changes_the_next_look_is_a_period_later() -> None:
 
 
 def test_a_change_is_looked_at_soon() -> None:
-    rhythm = looked(100.0)
-    rhythm.told(110.0)
-    assert 110.0 < rhythm.due <= 110.25
+    schedule = looked(100.0)
+    schedule.told(110.0)
+    assert 110.0 < schedule.due <= 110.25
 
 
 def test_after_a_change_there_is_one_more_look() -> None:
     """The kernel tells of a device that goes before it is gone."""
-    rhythm = looked(100.0)
-    rhythm.told(110.0)
-    rhythm.looked(rhythm.due)
-    assert rhythm.due < 111.0
-    rhythm.looked(rhythm.due)
-    assert rhythm.due > 140.0
+    schedule = looked(100.0)
+    schedule.told(110.0)
+    schedule.looked(schedule.due)
+    assert schedule.due < 111.0
+    schedule.looked(schedule.due)
+    assert schedule.due > 140.0
 
 
 def test_a_look_that_failed_is_tried_again() -> None:
-    rhythm = looked(100.0)
-    rhythm.failed(130.0, 5.0)
-    assert rhythm.due == 135.0
+    schedule = looked(100.0)
+    schedule.failed(130.0, 5.0)
+    assert schedule.due == 135.0
 
 
 @given(st.lists(st.floats(0.0, 60.0), min_size=1).map(sorted))
 def test_every_change_is_looked_at_within_half_a_second_and_looks_are_apart(changes: list[float]) -> None:
-    rhythm, looks = looked(0.0), [0.0]
+    schedule, looks = looked(0.0), [0.0]
     for change in changes:
-        while rhythm.due <= change:
-            looks.append(rhythm.due)
-            rhythm.looked(rhythm.due)
-        rhythm.told(change)
-        assert rhythm.due - change <= 0.5
+        while schedule.due <= change:
+            looks.append(schedule.due)
+            schedule.looked(schedule.due)
+        schedule.told(change)
+        assert schedule.due - change <= 0.5
     assert all(later - earlier >= 0.249 for earlier, later in pairwise(looks))

@@ -3,12 +3,12 @@
 import asyncio
 
 from dradriver.testing import Harness, device_request
-from drivers.fpga import FpgaConfig
-from drivers.fpga.configs import Bitstream
-from drivers.fpga.offer import DRIVER, safe_without
-from drivers.fpga.offer.offers import offers
-from drivers.fpga.offer.pool import pool as pool_of
-from drivers.fpga.settings import read_settings
+from dradriver_fpga import FpgaConfig
+from dradriver_fpga.configs import Bitstream
+from dradriver_fpga.offer import DRIVER, safe_without
+from dradriver_fpga.offer.offers import offers
+from dradriver_fpga.offer.pool import pool as pool_of
+from dradriver_fpga.settings import read_settings
 from tests.drivers.fpga.nodes import REGION_0, Node, kind, pod
 from tests.unit.conditions.fabric import Lab
 from tests.unit.node.plugin_world import prepare

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import pytest
 
-from drivers.gpu_mig.card import (
+from dradriver_gpu_mig.card import (
     CardError,
     ComputeMode,
     Event,

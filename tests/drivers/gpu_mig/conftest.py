@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from drivers.gpu_mig.card.nvml import NvmlHardware
+from dradriver_gpu_mig.card.nvml import NvmlHardware
 from tests.drivers.gpu_mig.shim.build import build_shim
 from tests.drivers.gpu_mig.shim.hand import Hand, environment
 from tests.e2e.programs import COMPILER

@@ -6,10 +6,10 @@ from typing import cast
 from dradriver import Device, Pool
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.testing import Harness, device_request
-from drivers.gpu_mig import GpuDriver
-from drivers.gpu_mig.card import GpuInstance, Placement
-from drivers.gpu_mig.card.simulator import MemoryStore, SimulatedHardware
-from drivers.gpu_mig.instances import Ledger, Record
+from dradriver_gpu_mig import GpuDriver
+from dradriver_gpu_mig.card import GpuInstance, Placement
+from dradriver_gpu_mig.card.simulator import MemoryStore, SimulatedHardware
+from dradriver_gpu_mig.instances import Record, RecordStore
 
 DRIVER = "gpu.nvidia.com"
 
@@ -87,13 +87,13 @@ class Cards(Harness):
         self.cards.create_compute_instance(self.gpu, made.id)
 
     @property
-    def ledger(self) -> Ledger:
+    def record_store(self) -> RecordStore:
         node = cast(GpuDriver, self.driver)._node
         assert node is not None
-        return node.ledger
+        return node.record_store
 
     def records(self) -> list[Record]:
-        return self.ledger.all()
+        return self.record_store.all()
 
     def ask(self, profile: str = "") -> ResourceClaim:
         """A claim that the allocator gave a device of a profile."""

@@ -8,8 +8,8 @@ import sys
 
 import msgspec
 
-from drivers.gpu_mig.card import DriverNotLoadedError, LibraryNotFoundError, NoPermissionError
-from drivers.gpu_mig.card.nvml import NvmlHardware
+from dradriver_gpu_mig.card import DriverNotLoadedError, LibraryNotFoundError, NoPermissionError
+from dradriver_gpu_mig.card.nvml import NvmlHardware
 from tests.drivers.gpu_mig.card_suite import read
 
 NOTHING_TO_READ = 3

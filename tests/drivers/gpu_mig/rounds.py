@@ -20,11 +20,11 @@ from typing import Final, cast
 from dradriver.model.resource.claim import DeviceResult, ResourceClaim
 from dradriver.testing import Harness, builders
 from dradriver.testing.process import NodeProcess
-from drivers.gpu_mig import GpuDriver
-from drivers.gpu_mig.card import Hardware
-from drivers.gpu_mig.card.nvml import NvmlHardware
-from drivers.gpu_mig.card.simulator import FileStore, SimulatedHardware
-from drivers.gpu_mig.instances import Ledger
+from dradriver_gpu_mig import GpuDriver
+from dradriver_gpu_mig.card import Hardware
+from dradriver_gpu_mig.card.nvml import NvmlHardware
+from dradriver_gpu_mig.card.simulator import FileStore, SimulatedHardware
+from dradriver_gpu_mig.instances import RecordStore
 from tests.drivers.lives import in_a_process
 
 GPU: Final = "gpu-0000-07-00-0-mig-"
@@ -73,7 +73,7 @@ class Death:
     def watch(self) -> None:
         """Steps before and after each write of a record, and at each step of the SDK."""
         for name in ("put", "drop"):
-            setattr(Ledger, name, self._around(getattr(Ledger, name)))
+            setattr(RecordStore, name, self._around(getattr(RecordStore, name)))
         NodeProcess._observe = lambda *_: self.step(changes=True)  # type: ignore[method-assign]
 
     def _around(self, write: Callable[..., None]) -> Callable[..., None]:

@@ -7,7 +7,7 @@ from decimal import Decimal
 import msgspec
 import pytest
 
-from drivers.gpu_mig.card.simulator import CATALOG
+from dradriver_gpu_mig.card.simulator import CATALOG
 from tests.drivers.gpu_mig import nvidia_smi
 from tests.drivers.gpu_mig.card_suite import Reading, ReadingSuite
 from tests.drivers.gpu_mig.read_cards import NOTHING_TO_READ

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from drivers.gpu_mig.card import Cards, DriverNotLoadedError, Event, EventKind
-from drivers.gpu_mig.card.simulator import SimulatedHardware
+from dradriver_gpu_mig.card import Cards, DriverNotLoadedError, Event, EventKind
+from dradriver_gpu_mig.card.simulator import SimulatedHardware
 
 
 async def test_every_call_is_made_by_one_thread() -> None:

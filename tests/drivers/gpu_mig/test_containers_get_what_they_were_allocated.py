@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import dradriver as dra
-from drivers.gpu_mig.card import (
+from dradriver_gpu_mig.card import (
     DriverNotLoadedError,
     Gpu,
     InstanceNotFoundError,
@@ -17,8 +17,8 @@ from drivers.gpu_mig.card import (
     NotSupportedError,
     System,
 )
-from drivers.gpu_mig.card.simulator import SimulatedHardware
-from drivers.gpu_mig.container import GpuContainers
+from dradriver_gpu_mig.card.simulator import SimulatedHardware
+from dradriver_gpu_mig.container import GpuContainers
 from tests.drivers.gpu_mig.shim.build import DRIVER_VERSION
 from tests.drivers.gpu_mig.shim.node import CAPS_MAJOR, GPU_MAJOR, UVM_MAJOR, NodeFiles, capability_minor
 

@@ -10,16 +10,25 @@ from typing import cast
 import pytest
 
 import dradriver as dra
-import drivers.gpu_mig.driver
+import dradriver_gpu_mig.driver
 from dradriver import DriverContext
 from dradriver.node.driver_context import ContextRequests, ProcessContext
-from drivers.gpu_mig import GpuDriver
-from drivers.gpu_mig.card import Event, EventKind, NotSupportedError, Placement
-from drivers.gpu_mig.card.simulator import MemoryStore, SimulatedHardware
-from drivers.gpu_mig.health import Finding, Where, found_in, read_notes, reports, still_true, taints, with_news
-from drivers.gpu_mig.offer import offers
-from drivers.gpu_mig.settings import Mode, Settings, Switching, read_settings
-from drivers.gpu_mig.survey import Card, look
+from dradriver_gpu_mig import GpuDriver
+from dradriver_gpu_mig.card import Event, EventKind, NotSupportedError, Placement
+from dradriver_gpu_mig.card.simulator import MemoryStore, SimulatedHardware
+from dradriver_gpu_mig.health import (
+    Finding,
+    Where,
+    found_in,
+    read_notes,
+    reports,
+    still_true,
+    taints,
+    with_news,
+)
+from dradriver_gpu_mig.offer import offers
+from dradriver_gpu_mig.settings import Mode, Settings, Switching, read_settings
+from dradriver_gpu_mig.snapshot import Card, look
 from tests.drivers.gpu_mig.nodes import Cards
 
 DEVICE = "gpu-0000-07-00-0-mig-3g-20gb-4"
@@ -266,14 +275,14 @@ async def test_errors_that_come_at_once_are_all_remembered(tmp_path: Path) -> No
         node = driver._node
         assert node is not None
         await asyncio.gather(*(node.hear(Event(EventKind.XID, gpu, number)) for number in numbers))
-        boot = node.ledger.boot
+        boot = node.record_store.boot
     assert [int(each.value) for each in read_notes(tmp_path / "findings.json", boot)] == list(numbers)
 
 
 async def test_a_gpu_that_comes_after_those_that_tell_no_events_is_heard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drivers.gpu_mig.driver, "_REPORT_SECONDS", 0.01)
+    monkeypatch.setattr(dradriver_gpu_mig.driver, "_REPORT_SECONDS", 0.01)
     refusals = 2
 
     class Late(SimulatedHardware):

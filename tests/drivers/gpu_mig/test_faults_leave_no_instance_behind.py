@@ -7,10 +7,10 @@ from msgspec.structs import replace
 
 from dradriver import DraError
 from dradriver.testing import ProcessDiedError
-from drivers.gpu_mig.card import CardError, InUseError, Placement, Process
-from drivers.gpu_mig.card import Cards as CardsOnTheLoop
-from drivers.gpu_mig.card.simulator import SimulatedHardware
-from drivers.gpu_mig.instances import Ledger, Maker, Place, Record, State
+from dradriver_gpu_mig.card import CardError, InUseError, Placement, Process
+from dradriver_gpu_mig.card import Cards as CardsOnTheLoop
+from dradriver_gpu_mig.card.simulator import SimulatedHardware
+from dradriver_gpu_mig.instances import InstanceReconciler, Place, Record, RecordStore, State
 from tests.drivers.gpu_mig.nodes import Cards
 
 WHOLE = "gpu-0000-07-00-0"
@@ -107,11 +107,11 @@ async def test_a_device_that_got_a_new_claim_meanwhile_is_not_destroyed_for_the_
     """In a rolling update the last process may still wait for an instance that the next one has dealt with."""
     hardware = SimulatedHardware()
     async with CardsOnTheLoop(hardware) as cards:
-        maker = Maker(cards, Ledger(tmp_path, "boot"))
+        reconciler = InstanceReconciler(cards, RecordStore(tmp_path, "boot"))
         (gpu,) = hardware.gpus()
         new = Record(device=DEVICE, claim="new", gpu=gpu.uuid, place=Place(9, Placement(4, 4)))
-        await maker.make(new)
-        await maker.remove(replace(new, claim="old"), 0)
+        await reconciler.make(new)
+        await reconciler.remove(replace(new, claim="old"), 0)
         assert len(hardware.mig_devices(gpu.uuid)) == 1
 
 
@@ -157,12 +157,16 @@ def test_a_folder_that_cant_be_written_is_named_and_nothing_is_made(tmp_path: Pa
 
 def test_a_device_that_another_process_works_on_is_left_to_it(tmp_path: Path) -> None:
     with Cards(tmp_path) as node:
-        ledger = node.ledger
+        record_store = node.record_store
         half = Record(
-            device=DEVICE, claim="another", gpu=node.gpu, place=Place(9, Placement(4, 4)), boot=ledger.boot
+            device=DEVICE,
+            claim="another",
+            gpu=node.gpu,
+            place=Place(9, Placement(4, 4)),
+            boot=record_store.boot,
         )
-        ledger.put(half)
-        held = ledger.hold(DEVICE)
+        record_store.put(half)
+        held = record_store.hold(DEVICE)
         assert held is not None
         node.discover()
         assert [record.claim for record in node.records()] == ["another"]
@@ -219,7 +223,9 @@ def test_a_lost_gpu_keeps_no_pod_from_ending_and_is_cleaned_when_it_is_back(tmp_
 def test_a_device_that_is_recorded_for_another_claim_is_refused(tmp_path: Path) -> None:
     with Cards(tmp_path, mig=False) as node:
         claim = node.take(WHOLE)
-        ledger = node.ledger
-        ledger.put(Record(device=WHOLE, claim="another", gpu=node.gpu, state=State.READY, boot=ledger.boot))
+        record_store = node.record_store
+        record_store.put(
+            Record(device=WHOLE, claim="another", gpu=node.gpu, state=State.READY, boot=record_store.boot)
+        )
         with pytest.raises(DraError, match="in use by the claim with UID another"):
             node.prepare(claim)

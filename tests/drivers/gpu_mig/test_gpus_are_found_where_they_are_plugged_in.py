@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from drivers.gpu_mig.card.nvml import NvmlHardware
+from dradriver_gpu_mig.card.nvml import NvmlHardware
 from tests.drivers.gpu_mig.shim.node import NodeFiles
 
 Shim = Callable[..., tuple[NvmlHardware, object]]

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from drivers.gpu_mig.card import Event, EventKind, Placement
-from drivers.gpu_mig.card.nvml import NvmlHardware
-from drivers.gpu_mig.card.simulator import FileStore, SimulatedHardware
+from dradriver_gpu_mig.card import Event, EventKind, Placement
+from dradriver_gpu_mig.card.nvml import NvmlHardware
+from dradriver_gpu_mig.card.simulator import FileStore, SimulatedHardware
 from tests.drivers.gpu_mig.shim.hand import SIGKILL, Hand, environment
 
 CREATE = """
 import sys
 from pathlib import Path
-from drivers.gpu_mig.card import Placement
-from drivers.gpu_mig.card.nvml import NvmlHardware
+from dradriver_gpu_mig.card import Placement
+from dradriver_gpu_mig.card.nvml import NvmlHardware
 hardware = NvmlHardware(Path(sys.argv[1]))
 hardware.open()
 (gpu,) = hardware.gpus()
@@ -27,7 +27,7 @@ hardware.create_compute_instance(gpu.uuid, made.id)
 EVENT = """
 import sys
 from pathlib import Path
-from drivers.gpu_mig.card import EventKind
+from dradriver_gpu_mig.card import EventKind
 from tests.drivers.gpu_mig.shim.hand import Hand
 Hand(Path(sys.argv[1])).fail(0, EventKind.XID, xid=79)
 """

@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import force_setattr
 
 from dradriver import DraError
-from drivers.gpu_mig import MigDeviceConfig
-from drivers.gpu_mig.instances import State
-from drivers.gpu_mig.instances.steps import STEPS, Found, Step, Wanted
+from dradriver_gpu_mig import MigDeviceConfig
+from dradriver_gpu_mig.instances import State
+from dradriver_gpu_mig.instances.steps import STEPS, Found, Step, Wanted
 from tests.drivers.gpu_mig.nodes import Cards
 
 WHOLE = "gpu-0000-07-00-0"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from drivers.gpu_mig.host.ldcache import find_libraries
-from drivers.gpu_mig.host.programs import find_program
-from drivers.gpu_mig.host.root import resolve
+from dradriver_gpu_mig.host.ldcache import find_libraries
+from dradriver_gpu_mig.host.programs import find_program
+from dradriver_gpu_mig.host.root import resolve
 from tests.e2e.programs import COMPILER
 
 LDCONFIG = shutil.which("ldconfig", path=f"{os.environ.get('PATH', '')}:/sbin:/usr/sbin")

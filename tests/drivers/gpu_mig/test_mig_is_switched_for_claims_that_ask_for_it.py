@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from dradriver import DraError
-from drivers.gpu_mig.card import Process
-from drivers.gpu_mig.instances import Record
+from dradriver_gpu_mig.card import Process
+from dradriver_gpu_mig.instances import Record
 from tests.drivers.gpu_mig.nodes import Cards
 
 WHOLE = "gpu-0000-07-00-0"
@@ -54,12 +54,12 @@ def test_a_whole_gpu_with_an_instance_of_somebody_else_shows_as_used(tmp_path: P
 def test_a_claim_goes_on_where_another_one_has_just_switched_mig(tmp_path: Path) -> None:
     with Cards(tmp_path, "h100-80", settings=ON_DEMAND, mig=False) as node:
         claim = node.take(f"{WHOLE}-mig-1g-10gb-0")
-        ledger, hand, gpu = node.ledger, node.cards, node.gpu
-        other = Record(device=f"{WHOLE}-mig-3g-40gb-4", claim="another", gpu=gpu, boot=ledger.boot)
+        record_store, hand, gpu = node.record_store, node.cards, node.gpu
+        other = Record(device=f"{WHOLE}-mig-3g-40gb-4", claim="another", gpu=gpu, boot=record_store.boot)
 
         def hook(called: str, when: str) -> None:
             if (called, when) == ("needs_reset", "after"):  # the end of a look
-                ledger.put(other)
+                record_store.put(other)
                 hand.set_mig_mode(gpu, enabled=True)
 
         node.live.hook = hook

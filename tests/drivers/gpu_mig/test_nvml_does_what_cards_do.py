@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from drivers.gpu_mig.card import Event, EventKind, InvalidArgumentError, Process
-from drivers.gpu_mig.card.nvml import NvmlHardware
-from drivers.gpu_mig.card.simulator import CATALOG
+from dradriver_gpu_mig.card import Event, EventKind, InvalidArgumentError, Process
+from dradriver_gpu_mig.card.nvml import NvmlHardware
+from dradriver_gpu_mig.card.simulator import CATALOG
 from tests.drivers.gpu_mig.card_suite import Benches, CardSuite, Reading, ReadingSuite, read
 from tests.drivers.gpu_mig.shim.hand import Hand
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from drivers.gpu_mig.card import LibraryNotFoundError
-from drivers.gpu_mig.card.nvml import NvmlHardware, find_library
-from drivers.gpu_mig.card.simulator import CATALOG
+from dradriver_gpu_mig.card import LibraryNotFoundError
+from dradriver_gpu_mig.card.nvml import NvmlHardware, find_library
+from dradriver_gpu_mig.card.simulator import CATALOG
 from tests.drivers.gpu_mig.shim.build import build_shim
 from tests.drivers.gpu_mig.shim.hand import environment
 from tests.e2e.programs import COMPILER
@@ -19,7 +19,7 @@ READ = """
 import sys
 from pathlib import Path
 import msgspec
-from drivers.gpu_mig.card.nvml import NvmlHardware
+from dradriver_gpu_mig.card.nvml import NvmlHardware
 hardware = NvmlHardware(Path(sys.argv[1]))
 hardware.open()
 gpus = hardware.gpus()

@@ -12,11 +12,11 @@ import pytest
 
 import dradriver as dra
 from dradriver import DriverContext
-from drivers.gpu_mig import GpuDriver
-from drivers.gpu_mig.card import CardError, Hardware, Placement
-from drivers.gpu_mig.card.nvml import NvmlHardware
-from drivers.gpu_mig.card.simulator import MemoryStore, SimulatedHardware
-from drivers.gpu_mig.instances import Place, Record, State
+from dradriver_gpu_mig import GpuDriver
+from dradriver_gpu_mig.card import CardError, Hardware, Placement
+from dradriver_gpu_mig.card.nvml import NvmlHardware
+from dradriver_gpu_mig.card.simulator import MemoryStore, SimulatedHardware
+from dradriver_gpu_mig.instances import Place, Record, State
 from tests.drivers.gpu_mig.shim.hand import Hand
 
 DEVICE = "gpu-0000-07-00-0-mig-3g-20gb-4"
@@ -128,7 +128,7 @@ async def site(
     assert node is not None
     gpu = next(device for device in pool.devices if device.name == DEVICE).attribute("parentUUID")
     place = Place(9, Placement(4, 4))
-    await node.maker.make(Record(device=DEVICE, claim="claim-1", gpu=str(gpu), place=place))
+    await node.reconciler.make(Record(device=DEVICE, claim="claim-1", gpu=str(gpu), place=place))
     made = Site(driver, hand, pool)
     await made.look()
     yield made
@@ -218,9 +218,9 @@ async def test_one_call_of_a_look_that_fails_takes_no_device_away_and_evicts_nob
     await driver.discover()
     node = driver._node
     assert node is not None
-    place, boot = Place(9, Placement(4, 4)), node.ledger.boot
+    place, boot = Place(9, Placement(4, 4)), node.record_store.boot
     ready = Record(device=DEVICE, claim="claim-1", gpu=gpu.uuid, place=place, state=State.READY, boot=boot)
-    await asyncio.to_thread(node.ledger.put, ready)
+    await asyncio.to_thread(node.record_store.put, ready)
     (before,) = await driver.discover()
     wrong = []
     for call in CALLS:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from drivers.gpu_mig.card import CardError, Placement
-from drivers.gpu_mig.card.simulator import SimulatedHardware
+from dradriver_gpu_mig.card import CardError, Placement
+from dradriver_gpu_mig.card.simulator import SimulatedHardware
 
 
 class FailingOnce:

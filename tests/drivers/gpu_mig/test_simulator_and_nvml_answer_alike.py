@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from drivers.gpu_mig.card import CardError, Hardware, Placement
-from drivers.gpu_mig.card.nvml import NvmlHardware
-from drivers.gpu_mig.card.simulator import CATALOG, SimulatedHardware
+from dradriver_gpu_mig.card import CardError, Hardware, Placement
+from dradriver_gpu_mig.card.nvml import NvmlHardware
+from dradriver_gpu_mig.card.simulator import CATALOG, SimulatedHardware
 
 STEPS = 300
 

@@ -6,15 +6,15 @@ from typing import Literal
 
 import pytest
 
-import drivers.gpu_mig.driver
+import dradriver_gpu_mig.driver
 from dradriver import DriverContext
 from dradriver.node.driver_context import ContextRequests, ProcessContext
-from drivers.gpu_mig import GpuDriver
-from drivers.gpu_mig.card import DriverNotLoadedError, LibraryNotFoundError, VersionMismatchError
-from drivers.gpu_mig.card.nvml import NvmlHardware
-from drivers.gpu_mig.card.simulator import SimulatedHardware
-from drivers.gpu_mig.real import real_cards
-from drivers.gpu_mig.settings import Host
+from dradriver_gpu_mig import GpuDriver
+from dradriver_gpu_mig.card import DriverNotLoadedError, LibraryNotFoundError, VersionMismatchError
+from dradriver_gpu_mig.card.nvml import NvmlHardware
+from dradriver_gpu_mig.card.simulator import SimulatedHardware
+from dradriver_gpu_mig.factory import real_cards
+from dradriver_gpu_mig.settings import Host
 from tests.drivers.gpu_mig.shim.hand import environment
 from tests.drivers.gpu_mig.shim.node import NodeFiles
 
@@ -40,7 +40,7 @@ async def test_a_node_without_nvidias_driver_says_so_until_it_is_there(tmp_path:
 async def test_health_waits_for_cards_and_leaves_it_to_discovery_to_say_that_there_are_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drivers.gpu_mig.driver, "_REPORT_SECONDS", 0.01)
+    monkeypatch.setattr(dradriver_gpu_mig.driver, "_REPORT_SECONDS", 0.01)
     asked = 0
 
     def hook(call: str, moment: str) -> None:

@@ -3,8 +3,8 @@
 import pytest
 
 from dradriver.testing import DriverContract
-from drivers.gpu_mig import GpuConfig, GpuDriver
-from drivers.gpu_mig.card.simulator import MemoryStore, SimulatedHardware
+from dradriver_gpu_mig import GpuConfig, GpuDriver
+from dradriver_gpu_mig.card.simulator import MemoryStore, SimulatedHardware
 
 
 class OnCards(DriverContract):

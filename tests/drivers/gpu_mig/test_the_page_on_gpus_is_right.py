@@ -7,9 +7,9 @@ import yaml
 from click.testing import CliRunner
 
 from dradriver.cli import main
-from drivers.gpu_mig.card.simulator import CATALOG
-from drivers.gpu_mig.health import findings
-from drivers.gpu_mig.settings import Settings, read_settings
+from dradriver_gpu_mig.card.simulator import CATALOG
+from dradriver_gpu_mig.health import findings
+from dradriver_gpu_mig.settings import Settings, read_settings
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/drivers/gpu-mig.md").read_text()
@@ -30,7 +30,7 @@ def test_the_claim_and_the_manifests_are_valid(tmp_path: Path) -> None:
     (tmp_path / "claim.yaml").write_text(CLAIM)
     manifests = sorted((ROOT / "drivers/gpu_mig/manifests").glob("*.yaml"))
     files = [argument for path in [tmp_path / "claim.yaml", *manifests] for argument in ("-f", str(path))]
-    done = CliRunner().invoke(main, ["validate", "--driver", "drivers.gpu_mig:GpuDriver", *files])
+    done = CliRunner().invoke(main, ["validate", "--driver", "dradriver_gpu_mig:GpuDriver", *files])
     assert done.exit_code == 0, done.output
 
 
@@ -39,7 +39,7 @@ def test_a_wrong_parameter_is_found_by_validate(tmp_path: Path) -> None:
     claim["spec"]["devices"]["config"][0]["opaque"]["parameters"]["sharing"]["strategy"] = "Turns"
     (tmp_path / "claim.yaml").write_text(yaml.safe_dump(claim))
     done = CliRunner().invoke(
-        main, ["validate", "--driver", "drivers.gpu_mig:GpuDriver", "-f", str(tmp_path / "claim.yaml")]
+        main, ["validate", "--driver", "dradriver_gpu_mig:GpuDriver", "-f", str(tmp_path / "claim.yaml")]
     )
     assert done.exit_code == 1
     assert "sharing.strategy" in done.output

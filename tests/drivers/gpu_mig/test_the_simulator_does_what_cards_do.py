@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from drivers.gpu_mig.card import EventKind, Process
-from drivers.gpu_mig.card.simulator import CATALOG, SimulatedHardware
+from dradriver_gpu_mig.card import EventKind, Process
+from dradriver_gpu_mig.card.simulator import CATALOG, SimulatedHardware
 from tests.drivers.gpu_mig.card_suite import CardSuite, Reading, ReadingSuite, read
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from drivers.gpu_mig.card import NotSupportedError, TimeSlice
-from drivers.gpu_mig.card.nvml import NvmlHardware
-from drivers.gpu_mig.card.simulator import SimulatedHardware
+from dradriver_gpu_mig.card import NotSupportedError, TimeSlice
+from dradriver_gpu_mig.card.nvml import NvmlHardware
+from dradriver_gpu_mig.card.simulator import SimulatedHardware
 
 
 def write_program(root: Path, script: str) -> None:

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from dradriver import Device, DriverContext, Quantity
 from dradriver.testing import device_request
-from drivers.gpu_mig import GpuDriver
-from drivers.gpu_mig.card import Placement, Profile
-from drivers.gpu_mig.card.simulator import CATALOG, SimulatedHardware
-from drivers.gpu_mig.offer import offers
-from drivers.gpu_mig.settings import Mode, Switching
-from drivers.gpu_mig.survey import look
+from dradriver_gpu_mig import GpuDriver
+from dradriver_gpu_mig.card import Placement, Profile
+from dradriver_gpu_mig.card.simulator import CATALOG, SimulatedHardware
+from dradriver_gpu_mig.offer import offers
+from dradriver_gpu_mig.settings import Mode, Switching
+from dradriver_gpu_mig.snapshot import look
 from tests.drivers.gpu_mig.nodes import DRIVER, Cards
 
 # Memory, memory slices, multiprocessors, copy engines, decoders, encoders, JPEG and OFA engines.

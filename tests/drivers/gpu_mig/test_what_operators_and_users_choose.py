@@ -6,10 +6,10 @@ import pytest
 
 from dradriver import DraError, UsageError
 from dradriver.testing import config_mistakes
-from drivers.gpu_mig import GpuConfig, GpuDriver, MigDeviceConfig
-from drivers.gpu_mig.card import ComputeMode, NotSupportedError, TimeSlice
-from drivers.gpu_mig.configs import GpuSharing, MigSharing, MpsConfig, TimeSlicingConfig
-from drivers.gpu_mig.settings import Mode, read_settings
+from dradriver_gpu_mig import GpuConfig, GpuDriver, MigDeviceConfig
+from dradriver_gpu_mig.card import ComputeMode, NotSupportedError, TimeSlice
+from dradriver_gpu_mig.configs import GpuSharing, MigSharing, MpsConfig, TimeSlicingConfig
+from dradriver_gpu_mig.settings import Mode, read_settings
 from tests.drivers.gpu_mig.nodes import Cards
 
 WHOLE = "gpu-0000-07-00-0"

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 import dradriver as dra
-from drivers.gpu_mig.card import Gpu, MigDevice, Placement, System
-from drivers.gpu_mig.card.nvml import NvmlHardware
-from drivers.gpu_mig.container import GpuContainers
+from dradriver_gpu_mig.card import Gpu, MigDevice, Placement, System
+from dradriver_gpu_mig.card.nvml import NvmlHardware
+from dradriver_gpu_mig.container import GpuContainers
 from tests.drivers.gpu_mig.shim.build import DRIVER_VERSION, build_shim
 from tests.drivers.gpu_mig.shim.hand import Hand, environment
 from tests.drivers.gpu_mig.shim.node import NodeFiles

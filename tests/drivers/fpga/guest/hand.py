@@ -5,8 +5,8 @@ from typing import Final
 
 import pytest
 
-from drivers.fpga.card import ManagerState
-from drivers.fpga.card.simulator import CATALOG
+from dradriver_fpga.card import ManagerState
+from dradriver_fpga.card.simulator import CATALOG
 from tests.drivers.fpga.kernel.cards import place_of
 
 _MODULE: Final = Path("/sys/kernel/debug/testfpga")

@@ -7,7 +7,6 @@ Nothing is installed: apt works in that folder, with the machine's own sources, 
 import ctypes.util
 import fcntl
 import hashlib
-import importlib.util
 import os
 import platform
 import re
@@ -66,8 +65,8 @@ def missing() -> str:
     if absent := [name for name in _PROGRAMS if shutil.which(name) is None]:
         packages = "util-linux xz-utils build-essential"
         return f"not installed: {', '.join(absent)} (Debian: apt-get install {packages})"
-    if importlib.util.find_spec("pyudev") is None or ctypes.util.find_library("udev") is None:
-        return "not installed: libudev (Debian: libudev1), or pyudev (pip install 'dradriver[fpga]')"
+    if ctypes.util.find_library("udev") is None:
+        return "not installed: libudev (Debian: libudev1)"
     return ""
 
 

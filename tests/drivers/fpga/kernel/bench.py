@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from drivers.fpga.card import Hardware
-from drivers.fpga.card.real import RealHardware
+from dradriver_fpga.card import Hardware
+from dradriver_fpga.card.real import RealHardware
 from tests.drivers.fpga.kernel.fake import FakeKernel
 
 

@@ -1,6 +1,6 @@
 """The simulator's cards as the kernel would show them: the same facts, in sysfs' words."""
 
-from drivers.fpga.card.simulator import CardModel
+from dradriver_fpga.card.simulator import CardModel
 from tests.drivers.fpga.kernel.tree import Tree
 
 MAJOR = 242

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from drivers.fpga.card import BLANK_ID, CardKind, ManagerState
-from drivers.fpga.card.real import Host
-from drivers.fpga.card.real.kernel import Kernel
-from drivers.fpga.card.real.mechanisms import PortReconfiguration
-from drivers.fpga.card.simulator import CATALOG, CardModel
+from dradriver_fpga.card import BLANK_ID, CardKind, ManagerState
+from dradriver_fpga.card.real import Host
+from dradriver_fpga.card.real.kernel import Kernel
+from dradriver_fpga.card.real.mechanisms import PortReconfiguration
+from dradriver_fpga.card.simulator import CATALOG, CardModel
 from tests.drivers.fpga.kernel.cards import add_card, home_of, place_of
 from tests.drivers.fpga.kernel.tree import Tree
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import pynvml
 
-from drivers.gpu_mig.card.simulator import CATALOG, CardModel
+from dradriver_gpu_mig.card.simulator import CATALOG, CardModel
 from tests.e2e.programs import COMPILER
 
 __all__ = ["DRIVER_VERSION", "build_shim"]

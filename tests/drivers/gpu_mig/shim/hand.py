@@ -4,7 +4,7 @@ import ctypes
 from collections.abc import Sequence
 from pathlib import Path
 
-from drivers.gpu_mig.card import EventKind, Process
+from dradriver_gpu_mig.card import EventKind, Process
 
 __all__ = ["SIGKILL", "Hand", "environment"]
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from drivers.gpu_mig.card import MigDevice
-from drivers.gpu_mig.host.paths import HostPaths
+from dradriver_gpu_mig.card import MigDevice
+from dradriver_gpu_mig.host.paths import HostPaths
 from tests.drivers.gpu_mig.shim.build import DRIVER_VERSION
 from tests.e2e.programs import COMPILER
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dradriver_loop.hardware import find_loops, make_loops
 
 from dradriver.cli.demonstration import story as stories
 from dradriver.cli.demonstration.shows import SHOWS
@@ -18,6 +17,7 @@ from dradriver.cluster import EmbeddedCluster
 from dradriver.errors import DraError
 from dradriver.kube import Client, Listing, WatchEvent
 from dradriver.model.encoding.codec import builtins
+from dradriver_loop.hardware import find_loops, make_loops
 
 make_loops(free=2)
 FREE_LOOPS = [loop for loop in find_loops() if not loop.backed]

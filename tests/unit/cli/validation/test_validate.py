@@ -360,7 +360,7 @@ def test_a_file_that_is_not_there_is_one_line(dradriver: Command) -> None:
 
 
 def test_the_manifests_of_the_example_are_valid(dradriver: Command) -> None:
-    folder = Path(__file__).parents[4] / "examples/loop/dradriver_loop/manifests"
+    folder = Path(__file__).parents[4] / "examples/loop/manifests"
     result = dradriver("validate", "-f", str(folder))
     assert result.exit_code == 0, result.output
 

@@ -1,0 +1,81 @@
+"""Storage for the state of simulated hardware: in the memory of a process, or in a file that outlives it.
+
+A driver's simulator keeps the state of its cards here. Several processes can then share one set of cards.
+"""
+
+import contextlib
+import fcntl
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+
+__all__ = ["SimulatedState", "StateInFile", "StateInMemory"]
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class SimulatedState(Protocol[T_co]):
+    """The state of simulated hardware, wherever it is stored."""
+
+    def change(self) -> AbstractContextManager[T_co]:
+        """Locks the state, returns it, and stores it at the end of the `with` block.
+
+        Returns:
+            A context manager with the state. Changes are dropped when the block raises.
+        """
+
+
+class StateInMemory(Generic[T]):
+    """Simulated hardware that ends with its process.
+
+    Args:
+        kind: the type of the state, a `msgspec.Struct` with defaults for all fields.
+    """
+
+    def __init__(self, kind: type[T]) -> None:
+        self._kind = kind
+        self._state = kind()
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def change(self) -> Iterator[T]:
+        """See `SimulatedState.change`."""
+        with self._lock:
+            state = msgspec.json.decode(msgspec.json.encode(self._state), type=self._kind)
+            yield state
+            self._state = state
+
+
+class StateInFile(Generic[T]):
+    """Simulated hardware that outlives processes, and that several processes share.
+
+    A process that is killed within a change leaves the old state: the file is replaced in one step.
+
+    Args:
+        kind: the type of the state, a `msgspec.Struct` with defaults for all fields.
+        path: the file. Its folder is created if it is missing.
+    """
+
+    def __init__(self, kind: type[T], path: Path) -> None:
+        self._kind = kind
+        self._path = path
+
+    @contextlib.contextmanager
+    def change(self) -> Iterator[T]:
+        """See `SimulatedState.change`."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            before = self._path.read_bytes() if self._path.exists() else b"{}"
+            state = msgspec.json.decode(before, type=self._kind)
+            yield state
+            after = msgspec.json.encode(state)
+            if after != before:
+                unfinished = self._path.with_suffix(".new")
+                unfinished.write_bytes(after)
+                unfinished.replace(self._path)

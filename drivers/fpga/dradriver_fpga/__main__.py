@@ -1,0 +1,6 @@
+"""`python -m dradriver_fpga`."""
+
+import dradriver as dra
+from dradriver_fpga import FpgaDriver
+
+dra.run(FpgaDriver)

@@ -1,0 +1,57 @@
+"""What a failure is called in a claim's status, and whether the card is at fault."""
+
+from typing import Final
+
+import dradriver as dra
+from dradriver_fpga.bitstreams import BitstreamError
+from dradriver_fpga.card import (
+    BusyError,
+    CardError,
+    CardGoneError,
+    IncompatibleError,
+    ManagerFailedError,
+    NoPermissionError,
+    NotSupportedError,
+    ProgrammingTimedOutError,
+    TargetNotFoundError,
+    TooLargeError,
+    ToolFailedError,
+    UnreadableBitstreamError,
+    WrongDigestError,
+)
+from dradriver_fpga.offer import FAILED
+
+__all__ = ["attach_error"]
+
+_OF_THE_CLAIM: Final = {
+    IncompatibleError: "Incompatible",
+    NotSupportedError: "NotSupported",
+    TooLargeError: "TooLarge",
+    UnreadableBitstreamError: "Unreadable",
+    WrongDigestError: "WrongDigest",
+}
+_OF_THE_CARD: Final = {
+    BusyError: "Busy",
+    CardGoneError: "CardGone",
+    NoPermissionError: "NoPermission",
+    ProgrammingTimedOutError: "TimedOut",
+    TargetNotFoundError: "CardGone",
+    ToolFailedError: "ToolFailed",
+}
+
+
+def attach_error(error: CardError | BitstreamError) -> dra.AttachError:
+    """The failure as the SDK takes it.
+
+    A device is tainted for what the card did. What was wrong with the claim's bitstream takes no device from
+    others: the scheduler's backoff is what keeps its pod from trying at once.
+    """
+    if isinstance(error, BitstreamError):
+        return dra.AttachError(str(error), reason=error.reason, condition=FAILED, device_is_bad=False)
+    if isinstance(error, ManagerFailedError):
+        state = "".join(word.capitalize() for word in error.state.value.split())
+        return dra.AttachError(str(error), reason=state, condition=FAILED)
+    if reason := _OF_THE_CLAIM.get(type(error)):
+        return dra.AttachError(str(error), reason=reason, condition=FAILED, device_is_bad=False)
+    reason = _OF_THE_CARD.get(type(error), "ProgrammingFailed")
+    return dra.AttachError(str(error), reason=reason, condition=FAILED)

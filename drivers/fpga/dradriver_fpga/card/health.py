@@ -1,0 +1,53 @@
+"""What is wrong with a card, by what it says of itself. Pure."""
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dradriver_fpga.card.values import BLANK_ID, Card, Region
+
+__all__ = ["Fault", "FaultKind", "faults"]
+
+
+class FaultKind(enum.Enum):
+    """What may be wrong."""
+
+    NO_ANSWER = "the logic of a region does not answer"
+    PROGRAMMING_FAILED = "the manager stands in an error state"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that is wrong, until the region is programmed again.
+
+    Attributes:
+        kind: what.
+        region: its ID; "" when regions share the manager: it does not tell which of them it failed on.
+        message: for people.
+    """
+
+    kind: FaultKind
+    region: str
+    message: str
+
+
+def faults(card: Card) -> tuple[Fault, ...]:
+    """All that is wrong with a card, region by region."""
+    return tuple(_faults(card))
+
+
+def _faults(card: Card) -> Iterator[Fault]:
+    alone = card.regions[0].id if len(card.regions) == 1 else ""
+    for manager in card.managers:
+        if manager.state.is_error:
+            message = (
+                f"{card.id}: the FPGA manager is in state {manager.state.value!r} {manager.status}".rstrip()
+            )
+            yield Fault(FaultKind.PROGRAMMING_FAILED, alone, message)
+    for region in card.regions:
+        if _is_silent(region):
+            yield Fault(FaultKind.NO_ANSWER, region.id, f"{region.id} does not answer: its AFU ID is all f")
+
+
+def _is_silent(region: Region) -> bool:
+    return BLANK_ID in {region.afu_id, *(slot.afu_id for slot in region.slots)}

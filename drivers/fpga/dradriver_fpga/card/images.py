@@ -1,0 +1,148 @@
+"""Bitstream files: what they say of themselves, and whether they may be written."""
+
+import enum
+import hashlib
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from dradriver_fpga.card.errors import (
+    IncompatibleError,
+    TooLargeError,
+    UnreadableBitstreamError,
+    WrongDigestError,
+)
+from dradriver_fpga.card.values import Bitstream, normal_id
+
+__all__ = ["Format", "Image", "load_image", "make_gbs", "require_interface"]
+
+_GBS_MAGIC: Final = b"XeonFPGA\xb7GBSv001"
+_XCLBIN_MAGIC: Final = b"xclbin2\0"
+_XCLBIN_INTERFACE: Final = slice(336, 352)
+_XCLBIN_UUID: Final = slice(416, 432)
+_XCLBIN_HEADER: Final = 456
+
+
+class Format(enum.Enum):
+    """How a bitstream file is written."""
+
+    GBS = "Intel's: a header with JSON, then the bits"
+    XCLBIN = "AMD's: a header with UUIDs, then sections"
+    RAW = "the bits alone"
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A bitstream file that was read.
+
+    Attributes:
+        format: how it is written.
+        interface_id: what it was made for; "" where the file does not say.
+        afu_id: what a region holds after it; "" where the file does not say.
+        data: the whole file.
+        start: where the bits begin that a manager takes.
+    """
+
+    format: Format
+    interface_id: str
+    afu_id: str
+    data: bytes
+    start: int = 0
+
+    @property
+    def bits(self) -> bytes:
+        """The file without its header."""
+        return self.data[self.start :]
+
+
+class _Cluster(msgspec.Struct, rename="kebab"):
+    accelerator_type_uuid: str = ""
+
+
+class _AfuImage(msgspec.Struct, rename="kebab"):
+    interface_uuid: str = ""
+    accelerator_clusters: list[_Cluster] = []
+
+
+class _Metadata(msgspec.Struct, rename="kebab"):
+    afu_image: _AfuImage
+
+
+def load_image(bitstream: Bitstream, limit: int) -> Image:
+    """Reads the file, at most `limit` bytes of it, and checks its digest. Blocking.
+
+    Raises:
+        UnreadableBitstreamError: it can't be read, or its header is broken.
+        TooLargeError: it is larger than `limit`.
+        WrongDigestError: its content is not what was asked for.
+    """
+    path = bitstream.path
+    try:
+        with path.open("rb") as file:
+            data = file.read(limit + 1)
+    except OSError as error:
+        raise UnreadableBitstreamError(f"bitstream {path} can't be read: {error.strerror}") from error
+    if len(data) > limit:
+        raise TooLargeError(f"bitstream {path} is larger than the {limit} bytes that may be programmed")
+    digest = hashlib.sha256(data).hexdigest()
+    if digest != bitstream.sha256.lower():
+        raise WrongDigestError(f"bitstream {path} has the sha256 {digest}, not {bitstream.sha256}")
+    return _read_image(data, path)
+
+
+def _read_image(data: bytes, path: Path) -> Image:
+    """What a bitstream file says of itself.
+
+    Raises:
+        UnreadableBitstreamError: it begins like a known format and does not go on like it.
+    """
+    if data.startswith(_GBS_MAGIC):
+        return _read_gbs(data, path)
+    if data.startswith(_XCLBIN_MAGIC):
+        if len(data) < _XCLBIN_HEADER:
+            raise UnreadableBitstreamError(f"bitstream {path} ends within the header of an xclbin")
+        return Image(Format.XCLBIN, data[_XCLBIN_INTERFACE].hex(), data[_XCLBIN_UUID].hex(), data)
+    return Image(Format.RAW, "", "", data)
+
+
+def require_interface(image: Image, bitstream: Bitstream, interface_id: str, target: str) -> None:
+    """Lets only a bitstream pass that was made for `interface_id`; what nobody told is not compared.
+
+    Raises:
+        IncompatibleError: it was made for another one.
+    """
+    asked = normal_id(bitstream.interface_id)
+    if asked and image.interface_id and asked != image.interface_id:
+        raise IncompatibleError(
+            f"bitstream {bitstream.path} is for interface {image.interface_id}, not for {asked} as was said"
+        )
+    made_for = image.interface_id or asked
+    if made_for and interface_id and made_for != interface_id:
+        raise IncompatibleError(
+            f"bitstream {bitstream.path} is for interface {made_for}, {target} has {interface_id}"
+        )
+
+
+def make_gbs(interface_id: str, afu_id: str, bits: bytes) -> bytes:
+    """A file of Intel's format: what `load_image` reads."""
+    metadata = msgspec.json.encode(_Metadata(_AfuImage(interface_id, [_Cluster(afu_id)])))
+    return _GBS_MAGIC + struct.pack("<I", len(metadata)) + metadata + bits
+
+
+def _read_gbs(data: bytes, path: Path) -> Image:
+    begin = len(_GBS_MAGIC) + 4
+    try:
+        (size,) = struct.unpack_from("<I", data, len(_GBS_MAGIC))
+        if begin + size > len(data):
+            raise UnreadableBitstreamError(f"bitstream {path} ends within the header of a GBS")
+        metadata = msgspec.json.decode(data[begin : begin + size], type=_Metadata)
+    except (struct.error, msgspec.DecodeError) as error:
+        raise UnreadableBitstreamError(
+            f"bitstream {path}: the header of the GBS can't be read: {error}"
+        ) from error
+    clusters = metadata.afu_image.accelerator_clusters
+    afu = normal_id(clusters[0].accelerator_type_uuid) if clusters else ""
+    return Image(Format.GBS, normal_id(metadata.afu_image.interface_uuid), afu, data, begin + size)

@@ -1,0 +1,93 @@
+"""What users ask of a device: opaque parameters of claims and device classes."""
+
+import re
+from pathlib import PurePosixPath
+from typing import Final
+
+import msgspec
+
+import dradriver as dra
+from dradriver_fpga.card import normal_id
+from dradriver_fpga.urls import parse_url
+
+__all__ = ["Bitstream", "ConfigMapKey", "FpgaConfig"]
+
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+_ID: Final = re.compile(r"[0-9a-f]{32}")
+
+
+class ConfigMapKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A key of a ConfigMap in the claim's namespace; Kubernetes lets all of it be 1 MiB."""
+
+    name: str
+    key: str
+
+
+class Bitstream(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """A bitstream: where it is, and what it must be.
+
+    Attributes:
+        sha256: of the file, 64 hex digits.
+        file: its name in the node's folder of bitstreams; or
+        config_map: a ConfigMap that has it; or
+        url: http or https; the node's settings say which may be asked.
+        interface_id: what it was made for; none: what the file itself says.
+        signature: Ed25519, of the file's digest (32 bytes), in base64; needed where the node's settings have
+            keys.
+    """
+
+    sha256: str
+    file: str | None = None
+    config_map: ConfigMapKey | None = None
+    url: str | None = None
+    interface_id: str = msgspec.field(default="", name="interfaceID")
+    signature: str = ""
+
+    def __post_init__(self) -> None:
+        if not _SHA256.fullmatch(self.sha256.lower()):
+            raise ValueError("sha256 must be 64 hex digits")
+        if sum(each is not None for each in (self.file, self.config_map, self.url)) != 1:
+            raise ValueError("exactly one of file, configMap and url says where the bitstream is")
+        if self.file is not None and not _is_plain(self.file):
+            raise ValueError("file must be a relative path without `..`")
+        if self.url is not None and (problem := _url_problem(self.url)):
+            raise ValueError(f"url {problem}")
+        if self.interface_id and not _ID.fullmatch(normal_id(self.interface_id)):
+            raise ValueError("interfaceID must be 32 hex digits, with or without dashes")
+
+    @property
+    def digest(self) -> str:
+        """The sha256 in small letters."""
+        return self.sha256.lower()
+
+    @property
+    def where(self) -> str:
+        """Where it is, for messages."""
+        if self.config_map is not None:
+            return f"key {self.config_map.key} of ConfigMap {self.config_map.name}"
+        return self.url or self.file or ""
+
+
+class FpgaConfig(dra.Config):
+    """For every kind of device; the default is what the device holds.
+
+    Attributes:
+        bitstream: what it is to hold.
+    """
+
+    api_version = "fpga.example.com/v1"
+    kind = "FpgaConfig"
+    bitstream: Bitstream | None = None
+
+
+def _is_plain(name: str) -> bool:
+    path = PurePosixPath(name)
+    return bool(name) and "\0" not in name and not path.is_absolute() and ".." not in path.parts
+
+
+def _url_problem(url: str) -> str:
+    try:
+        parse_url(url)
+    except ValueError as error:
+        return str(error)
+    return ""

@@ -1,0 +1,184 @@
+"""Which devices a card offers, what they are called, and what is missing until one holds what it should."""
+
+import enum
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from dradriver_fpga.card import BLANK_ID, Card, DeviceNode, Region, Slot, normal_id
+from dradriver_fpga.settings import Shell
+
+__all__ = ["Kind", "Offer", "Step", "next_step", "offers"]
+
+
+class Kind(enum.Enum):
+    """What a device is."""
+
+    SLOT = "slot"
+    REGION = "region"
+    CARD = "card"
+    MANAGEMENT = "management"
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One device.
+
+    Attributes:
+        name: the device's name.
+        kind: what it is.
+        card: the card that it is, or is a part of.
+        region: its region; None of a whole card and of its management.
+        slot: its port; None of regions, and where a region has no ports.
+        interface_id: what bitstreams for it must be made for, once the card has its shell; "" if unknown.
+        shell: what the card must be programmed to first; None where it is already what it must be.
+        group: the compatibility group of its shell; "" where the card has one shell only.
+    """
+
+    name: str
+    kind: Kind
+    card: Card
+    region: Region | None = None
+    slot: Slot | None = None
+    interface_id: str = ""
+    shell: Shell | None = None
+    group: str = ""
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """The parts of the card that it takes, as counters are called."""
+        if self.region is None:
+            return tuple(unit for region in self.card.regions for unit in _units(region)) or ("card",)
+        if self.slot is not None:
+            return (_unit(self.region, self.slot.number),)
+        return _units(self.region)
+
+    @property
+    def bitstream(self) -> str:
+        """The sha256 of what it holds; "" when that is not known, or not what it would hold."""
+        if self.shell is not None:
+            return ""
+        return self.region.bitstream if self.region else self.card.bitstream
+
+    @property
+    def afu_id(self) -> str:
+        """What it holds, in the card's own words."""
+        if self.shell is not None or self.region is None:
+            return ""
+        return self.slot.afu_id if self.slot is not None else self.region.afu_id
+
+    @property
+    def programmable(self) -> bool:
+        """Whether this node can program it. The holder of a card's management programs it by itself."""
+        return self.kind is not Kind.MANAGEMENT and (self.region or self.card).mechanism is not None
+
+    @property
+    def nodes(self) -> tuple[DeviceNode, ...]:
+        """What a container gets. What programs the card is in none but its management."""
+        card, region = self.card, self.region
+        if region is None:
+            parts = tuple(node for each in card.regions for node in _nodes(each))
+            return (*card.management, *parts) if self.kind is Kind.MANAGEMENT else parts
+        if self.slot is not None and self.slot.nodes:
+            return self.slot.nodes
+        return _nodes(region)
+
+
+class Step(enum.Enum):
+    """What is to be done next for a device to hold what it should."""
+
+    NOTHING = "it holds what it should"
+    SHELL = "write the shell into the card"
+    REGION = "write the bitstream into the region"
+    CARD = "write the bitstream into the card"
+
+
+def next_step(offer: Offer, digest: str) -> Step:
+    """What is missing.
+
+    Args:
+        offer: the device as it is now.
+        digest: the sha256 of what it should hold; "" for whatever it holds.
+    """
+    if offer.shell is not None:
+        return Step.SHELL
+    if not digest or (offer.bitstream == digest and offer.afu_id != BLANK_ID):
+        return Step.NOTHING
+    return Step.CARD if offer.kind is Kind.CARD else Step.REGION
+
+
+def offers(
+    card: Card, shells: Sequence[Shell], *, management: bool = False, unknown_too: bool = False
+) -> list[Offer]:
+    """The devices of one card, smallest first.
+
+    Slots are what they hold now, of the present shell; regions are there once a shell that the card may have.
+    What has no device node and can't be programmed is of no use and left out: a region whose ports a virtual
+    function has, or a manager that the kernel lets nobody write to.
+
+    Args:
+        card: the card.
+        shells: what the operator lets be written into whole cards.
+        management: also the device that gives the card's management engine away.
+        unknown_too: also slots that are not offered now because nobody knows what they hold.
+    """
+    other = [
+        shell
+        for shell in shells
+        if (shell.vendor, shell.device) == (card.vendor, card.device)
+        and normal_id(shell.interface_id) != card.interface_id
+    ]
+    several = bool(other and card.interface_id and card.mechanism is not None)
+    group = _group(card.interface_id) if several else ""
+    found = [*_slots(card, group, unknown_too=unknown_too), *_regions(card, None, group)]
+    for shell in other if several else ():
+        found += _regions(card, shell, _group(normal_id(shell.interface_id)))
+    found.append(Offer(card.name, Kind.CARD, card, interface_id=card.interface_id))
+    if management and card.management:
+        name = f"{card.name}-management"
+        found.append(Offer(name, Kind.MANAGEMENT, card, interface_id=card.interface_id))
+    return [offer for offer in found if offer.nodes or offer.programmable]
+
+
+def _slots(card: Card, group: str, *, unknown_too: bool) -> Iterator[Offer]:
+    for region in card.regions:
+        interface = region.interface_id or card.interface_id
+        for slot in region.slots:
+            name = f"{card.name}-slot-{region.number}-{slot.number}"
+            yield Offer(name, Kind.SLOT, card, region, slot, interface, None, group)
+        if not region.slots and (region.bitstream or unknown_too):
+            # A region without ports is its own only slot, while it is known what that holds.
+            name = f"{card.name}-slot-{region.number}-0"
+            yield Offer(name, Kind.SLOT, card, region, None, interface, None, group)
+
+
+def _regions(card: Card, shell: Shell | None, group: str) -> Iterator[Offer]:
+    for region in card.regions:
+        present = region.interface_id or card.interface_id
+        interface = normal_id(shell.interface_id) if shell else present
+        suffix = f"-{interface[:12]}" if group else ""
+        yield Offer(
+            f"{card.name}-region-{region.number}{suffix}",
+            Kind.REGION,
+            card,
+            region,
+            None,
+            interface,
+            shell,
+            group,
+        )
+
+
+def _group(interface: str) -> str:
+    return f"shell-{interface}"
+
+
+def _nodes(region: Region) -> tuple[DeviceNode, ...]:
+    return (*region.nodes, *(node for slot in region.slots for node in slot.nodes))
+
+
+def _units(region: Region) -> tuple[str, ...]:
+    return tuple(_unit(region, slot.number) for slot in region.slots) or (_unit(region, 0),)
+
+
+def _unit(region: Region, slot: int) -> str:
+    return f"region-{region.number}-slot-{slot}"

@@ -1,0 +1,6 @@
+"""`python -m dradriver_gpu_mig`."""
+
+import dradriver as dra
+from dradriver_gpu_mig import GpuDriver
+
+dra.run(GpuDriver)

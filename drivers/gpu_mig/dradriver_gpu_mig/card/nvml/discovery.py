@@ -1,0 +1,199 @@
+"""Questions about a GPU, and the words for the answers."""
+
+from collections.abc import Iterator, Mapping
+from ctypes import byref, c_uint
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import pynvml
+
+import dradriver as dra
+from dradriver_gpu_mig.card.nvml.return_codes import known
+from dradriver_gpu_mig.card.values import Engines, Gpu, MigMode, Placement, Profile
+
+__all__ = ["Handle", "instance_ids", "read_gpu", "read_mig_mode", "read_profiles", "text"]
+
+Handle: TypeAlias = pynvml.c_nvmlDevice_t
+"""What NVML names a GPU by, while it is initialized."""
+
+_MIB: Final = 1 << 20
+_GIB: Final = 1 << 30
+_ANY: Final = 0xFFFFFFFF
+_MOST_SLOTS: Final = 64
+"""Where asking for profiles ends on a card that has none and calls no slot invalid."""
+
+_OF_THE_WHOLE_GPU: Final = frozenset(
+    {
+        pynvml.NVML_ERROR_UNINITIALIZED,
+        pynvml.NVML_ERROR_DRIVER_NOT_LOADED,
+        pynvml.NVML_ERROR_GPU_IS_LOST,
+        pynvml.NVML_ERROR_RESET_REQUIRED,
+        pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH,
+    }
+)
+"""Answers that say nothing about the profile that was asked about."""
+
+_BRANDS: Final[Mapping[int, str]] = {
+    pynvml.NVML_BRAND_QUADRO: "Quadro",
+    pynvml.NVML_BRAND_TESLA: "Tesla",
+    pynvml.NVML_BRAND_NVS: "NVS",
+    pynvml.NVML_BRAND_GRID: "Grid",
+    pynvml.NVML_BRAND_GEFORCE: "GeForce",
+    pynvml.NVML_BRAND_TITAN: "Titan",
+    pynvml.NVML_BRAND_NVIDIA_VAPPS: "NvidiaVApps",
+    pynvml.NVML_BRAND_NVIDIA_VPC: "NvidiaVPC",
+    pynvml.NVML_BRAND_NVIDIA_VCS: "NvidiaVCS",
+    pynvml.NVML_BRAND_NVIDIA_VWS: "NvidiaVWS",
+    pynvml.NVML_BRAND_NVIDIA_CLOUD_GAMING: "NvidiaCloudGaming",
+    pynvml.NVML_BRAND_QUADRO_RTX: "QuadroRTX",
+    pynvml.NVML_BRAND_NVIDIA_RTX: "NvidiaRTX",
+    pynvml.NVML_BRAND_NVIDIA: "Nvidia",
+    pynvml.NVML_BRAND_GEFORCE_RTX: "GeForceRTX",
+    pynvml.NVML_BRAND_TITAN_RTX: "TitanRTX",
+}
+_ARCHITECTURES: Final[Mapping[int, str]] = {
+    pynvml.NVML_DEVICE_ARCH_KEPLER: "Kepler",
+    pynvml.NVML_DEVICE_ARCH_MAXWELL: "Maxwell",
+    pynvml.NVML_DEVICE_ARCH_PASCAL: "Pascal",
+    pynvml.NVML_DEVICE_ARCH_VOLTA: "Volta",
+    pynvml.NVML_DEVICE_ARCH_TURING: "Turing",
+    pynvml.NVML_DEVICE_ARCH_AMPERE: "Ampere",
+    pynvml.NVML_DEVICE_ARCH_ADA: "Ada Lovelace",
+    pynvml.NVML_DEVICE_ARCH_HOPPER: "Hopper",
+    pynvml.NVML_DEVICE_ARCH_BLACKWELL: "Blackwell",
+    pynvml.NVML_DEVICE_ARCH_RUBIN: "Rubin",
+}
+_EXTRAS: Final[Mapping[int, str]] = {
+    pynvml.NVML_GPU_INSTANCE_PROFILE_1_SLICE_REV1: "+me",
+    pynvml.NVML_GPU_INSTANCE_PROFILE_2_SLICE_REV1: "+me",
+    pynvml.NVML_GPU_INSTANCE_PROFILE_1_SLICE_GFX: "+gfx",
+    pynvml.NVML_GPU_INSTANCE_PROFILE_2_SLICE_GFX: "+gfx",
+    pynvml.NVML_GPU_INSTANCE_PROFILE_3_SLICE_GFX: "+gfx",
+    pynvml.NVML_GPU_INSTANCE_PROFILE_4_SLICE_GFX: "+gfx",
+    pynvml.NVML_GPU_INSTANCE_PROFILE_1_SLICE_NO_ME: "-me",
+    pynvml.NVML_GPU_INSTANCE_PROFILE_2_SLICE_NO_ME: "-me",
+    pynvml.NVML_GPU_INSTANCE_PROFILE_1_SLICE_ALL_ME: "+me.all",
+    pynvml.NVML_GPU_INSTANCE_PROFILE_2_SLICE_ALL_ME: "+me.all",
+}
+"""What a profile's name ends in, for drivers that don't tell names."""
+
+
+def text(value: str | bytes) -> str:
+    """NVML's text: structures hold bytes, functions return strings."""
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def instance_ids(gpu_instance: int, compute_instance: int) -> tuple[int | None, int | None]:
+    """IDs of instances, None for NVML's number for all of them."""
+    return (
+        None if gpu_instance == _ANY else gpu_instance,
+        None if compute_instance == _ANY else compute_instance,
+    )
+
+
+def read_gpu(index: int, handle: Handle, sysfs: Path) -> Gpu:
+    """All of a GPU that doesn't change while nobody changes it."""
+    # 00000000:07:00.0: sysfs writes four digits of the domain, and small letters.
+    address = text(pynvml.nvmlDeviceGetPciInfo(handle).busId).lower()[-12:]
+    root, node = _place(address, sysfs)
+    return Gpu(
+        index=index,
+        uuid=text(pynvml.nvmlDeviceGetUUID(handle)),
+        minor=known(lambda: pynvml.nvmlDeviceGetMinorNumber(handle), None),
+        pci_address=address,
+        name=text(pynvml.nvmlDeviceGetName(handle)),
+        brand=_BRANDS.get(known(lambda: pynvml.nvmlDeviceGetBrand(handle), 0), ""),
+        architecture=_ARCHITECTURES.get(known(lambda: pynvml.nvmlDeviceGetArchitecture(handle), 0), ""),
+        compute_capability=pynvml.nvmlDeviceGetCudaComputeCapability(handle),
+        memory=known(lambda: pynvml.nvmlDeviceGetMemoryInfo(handle).total, 0),
+        mig=read_mig_mode(handle),
+        pcie_root=root,
+        numa_node=node,
+    )
+
+
+def read_mig_mode(handle: Handle) -> MigMode | None:
+    """Whether the GPU is divided; None where it can't be."""
+    modes: list[int] | None = known(lambda: pynvml.nvmlDeviceGetMigMode(handle), None)
+    return None if modes is None else MigMode(*(mode == pynvml.NVML_DEVICE_MIG_ENABLE for mode in modes))
+
+
+def read_profiles(handle: Handle) -> tuple[tuple[Profile, ...], Mapping[int, int]]:
+    """What the GPU offers, smallest first, and by ID the answers for profiles whose placements it refuses.
+
+    Such a profile has no placements: it hides no other. The answers are `nvmlReturn_t`.
+    """
+    refused: dict[int, int] = {}
+    found = {profile.id: profile for profile in _profiles(handle, refused)}
+    ordered = sorted(found.values(), key=lambda each: (each.memory_slices, each.slices, -each.max_instances))
+    return tuple(ordered), refused
+
+
+def _place(address: str, sysfs: Path) -> tuple[str, int | None]:
+    try:
+        found = dra.pci_attributes(address, sysfs=sysfs)
+    except dra.DraError:  # sysfs of another machine, or none
+        return "", None
+    root, node = found.get("resource.kubernetes.io/pcieRoot"), found.get("resource.kubernetes.io/numaNode")
+    return root if isinstance(root, str) else "", node if isinstance(node, int) else None
+
+
+def _profiles(handle: Handle, refused: dict[int, int]) -> Iterator[Profile]:
+    for slot in range(_MOST_SLOTS):
+        try:
+            info = _profile_info(handle, slot)
+        except pynvml.NVMLError_NotSupported:
+            continue
+        except pynvml.NVMLError_InvalidArgument:
+            # The last one. Drivers older than this table of pynvml end before it does.
+            if slot >= pynvml.NVML_GPU_INSTANCE_PROFILE_COUNT:
+                return
+            continue
+        except pynvml.NVMLError_FunctionNotFound:
+            return
+        yield Profile(
+            id=info.id,
+            name=_name(info, slot, handle),
+            memory=info.memorySizeMB * _MIB,
+            slices=info.sliceCount,
+            engines=Engines(
+                info.multiprocessorCount,
+                info.copyEngineCount,
+                info.decoderCount,
+                info.encoderCount,
+                info.jpegCount,
+                info.ofaCount,
+            ),
+            max_instances=info.instanceCount,
+            placements=_placements(handle, info.id, refused),
+        )
+
+
+def _profile_info(handle: Handle, slot: int) -> pynvml.c_nvmlGpuInstanceProfileInfo_v2_t:
+    try:
+        return pynvml.nvmlDeviceGetGpuInstanceProfileInfo(handle, slot)
+    except (pynvml.NVMLError_FunctionNotFound, pynvml.NVMLError_ArgumentVersionMismatch):
+        return pynvml.nvmlDeviceGetGpuInstanceProfileInfo(handle, slot, version=1)
+
+
+def _name(info: pynvml.c_nvmlGpuInstanceProfileInfo_v2_t, slot: int, handle: Handle) -> str:
+    if name := text(getattr(info, "name", b"")).removeprefix("MIG "):
+        return name
+    # It has eighths of the GPU's memory, rounded up to whole ones: 4864 MiB of 40 GiB is 5gb; halves go up.
+    total = known(lambda: pynvml.nvmlDeviceGetMemoryInfo(handle).total, 0)
+    eighths = -(-info.memorySizeMB * _MIB * 8 // total) if total else 0
+    return f"{info.sliceCount}g.{(eighths * -(-total // _GIB) + 4) // 8}gb{_EXTRAS.get(slot, '')}"
+
+
+def _placements(handle: Handle, profile: int, refused: dict[int, int]) -> tuple[Placement, ...]:
+    count = c_uint()
+    try:
+        pynvml.nvmlDeviceGetGpuInstancePossiblePlacements(handle, profile, None, byref(count))
+        found = (pynvml.c_nvmlGpuInstancePlacement_t * count.value)()
+        pynvml.nvmlDeviceGetGpuInstancePossiblePlacements(handle, profile, found, byref(count))
+    except pynvml.NVMLError as error:
+        if error.value in _OF_THE_WHOLE_GPU:
+            raise
+        refused[profile] = error.value
+        return ()
+    return tuple(sorted(Placement(each.start, each.size) for each in found[: count.value]))

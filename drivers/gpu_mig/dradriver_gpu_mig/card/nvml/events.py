@@ -1,0 +1,121 @@
+"""Events of GPUs: one set of NVML for all of them, and who among them is lost."""
+
+import ctypes
+import logging
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import Final
+
+import pynvml
+
+from dradriver_gpu_mig.card.errors import NotSupportedError
+from dradriver_gpu_mig.card.nvml.discovery import Handle, instance_ids
+from dradriver_gpu_mig.card.values import Event, EventKind
+
+__all__ = ["Watch"]
+
+_log: Final = logging.getLogger(__name__)
+
+_KINDS: Final[Mapping[int, EventKind]] = {
+    pynvml.nvmlEventTypeXidCriticalError: EventKind.XID,
+    pynvml.nvmlEventTypeDoubleBitEccError: EventKind.DOUBLE_BIT_ECC,
+    pynvml.nvmlEventTypeSingleBitEccError: EventKind.SINGLE_BIT_ECC,
+    pynvml.nvmlEventMigConfigChange: EventKind.MIG_CHANGED,
+}
+
+
+class Watch:
+    """Events of some GPUs from now on. Used by one thread.
+
+    Args:
+        gpus: the handles by UUID.
+
+    Raises:
+        NVMLError: no set can be made.
+    """
+
+    def __init__(self, gpus: Mapping[str, Handle]) -> None:
+        self.gpus = dict(gpus)
+        self._set = pynvml.nvmlEventSetCreate()
+        self._lost: set[str] = set()
+        self._told: deque[Event] = deque()
+        self._uuids = {_address(handle): uuid for uuid, handle in gpus.items()}
+        self._count = sum(self._register(uuid, handle) for uuid, handle in gpus.items())
+
+    def close(self) -> None:
+        """Events are forgotten."""
+        pynvml.nvmlEventSetFree(self._set)
+
+    def renewed(self, gpus: Mapping[str, Handle]) -> "Watch":
+        """Another one for other GPUs, in place of this one; what this one heard is told by it.
+
+        Both listen for a moment, because an event that is told twice does less harm than one that nobody tells.
+        """
+        new = Watch(gpus)
+        while self._count and (event := self.wait(0)) is not None:
+            new._told.append(event)
+        self.close()
+        return new
+
+    def wait(self, timeout: float) -> Event | None:
+        """The next event, or None after `timeout` seconds.
+
+        Raises:
+            NotSupportedError: no GPU tells any.
+        """
+        if self._told:
+            return self._told.popleft()
+        if not self._count:
+            raise NotSupportedError("no GPU of this node tells events", "nvmlDeviceRegisterEvents", 3)
+        try:
+            data = pynvml.nvmlEventSetWait(self._set, int(timeout * 1000))
+        except pynvml.NVMLError_Timeout:
+            return None
+        except pynvml.NVMLError_GpuIsLost:
+            return self._who_is_lost(timeout)
+        gpu_instance, compute_instance = instance_ids(data.gpuInstanceId, data.computeInstanceId)
+        kind, gpu = _KINDS.get(data.eventType), self._uuids.get(_address(data.device))
+        if kind is None or gpu is None:
+            return None
+        return Event(
+            kind, gpu, data.eventData if kind is EventKind.XID else None, gpu_instance, compute_instance
+        )
+
+    def _register(self, uuid: str, handle: Handle) -> bool:
+        """Whether the GPU tells events; one that can't be asked keeps nobody from hearing the others."""
+        try:
+            types = pynvml.nvmlDeviceGetSupportedEventTypes(handle) & sum(_KINDS)
+            if types:
+                pynvml.nvmlDeviceRegisterEvents(handle, types, self._set)
+        except pynvml.NVMLError_NotSupported:
+            return False
+        except pynvml.NVMLError as error:
+            _log.warning("events of %s are not heard: NVML answers %s", uuid, error)
+            return False
+        return bool(types)
+
+    def _who_is_lost(self, timeout: float) -> Event | None:
+        """NVML says that a GPU is lost, not which one."""
+        new = {uuid for uuid, handle in self.gpus.items() if _is_lost(handle)} - self._lost
+        self._lost |= new
+        self._told += (Event(EventKind.GPU_LOST, uuid) for uuid in sorted(new))
+        if self._told:
+            return self._told.popleft()
+        # It says so again at once for as long as the GPU is in the set.
+        time.sleep(timeout)
+        return None
+
+
+def _address(handle: Handle) -> int:
+    return ctypes.cast(handle, ctypes.c_void_p).value or 0
+
+
+def _is_lost(handle: Handle) -> bool:
+    try:
+        pynvml.nvmlDeviceGetMemoryInfo(handle)
+    except pynvml.NVMLError_GpuIsLost:
+        return True
+    except pynvml.NVMLError:
+        return False
+    return False

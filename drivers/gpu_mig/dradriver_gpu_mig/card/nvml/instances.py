@@ -1,0 +1,113 @@
+"""Instances of a GPU: finding, making and destroying them."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from ctypes import byref, c_uint
+from typing import TypeAlias
+
+import pynvml
+
+from dradriver_gpu_mig.card.nvml.discovery import Handle, text
+from dradriver_gpu_mig.card.nvml.return_codes import known
+from dradriver_gpu_mig.card.values import ComputeInstance, GpuInstance, MigDevice, Placement, Profile
+
+__all__ = [
+    "InstanceHandle",
+    "create_compute_instance",
+    "create_gpu_instance",
+    "read_compute_instances",
+    "read_gpu_instances",
+    "read_mig_devices",
+]
+
+InstanceHandle: TypeAlias = pynvml.c_nvmlGpuInstance_t
+
+
+def read_gpu_instances(handle: Handle, profiles: tuple[Profile, ...]) -> tuple[GpuInstance, ...]:
+    """The GPU instances that are there, by ID. NVML lists them by profile only."""
+    found: list[GpuInstance] = []
+    for profile in profiles:
+        buffer, count = (pynvml.c_nvmlGpuInstance_t * profile.max_instances)(), c_uint(profile.max_instances)
+        try:
+            pynvml.nvmlDeviceGetGpuInstances(handle, profile.id, buffer, byref(count))
+        except pynvml.NVMLError_NotSupported:
+            if _is_divided(handle):
+                raise  # it is not because MIG is off
+            return ()
+        found += map(_gpu_instance, buffer[: count.value])
+    return tuple(sorted(found, key=lambda each: each.id))
+
+
+def read_compute_instances(instance: InstanceHandle) -> tuple[ComputeInstance, ...]:
+    """What lives in a GPU instance, by ID."""
+    found: list[ComputeInstance] = []
+    for profile, slices, most in _compute_profiles(instance):
+        buffer, count = (pynvml.c_nvmlComputeInstance_t * most)(), c_uint(most)
+        pynvml.nvmlGpuInstanceGetComputeInstances(instance, profile, buffer, byref(count))
+        infos = map(pynvml.nvmlComputeInstanceGetInfo, buffer[: count.value])
+        found += (ComputeInstance(info.id, slices) for info in infos)
+    return tuple(sorted(set(found), key=lambda each: each.id))
+
+
+def read_mig_devices(handle: Handle) -> tuple[MigDevice, ...]:
+    """The MIG devices of a GPU, by instance."""
+    found: list[MigDevice] = []
+    for index in range(known(lambda: pynvml.nvmlDeviceGetMaxMigDeviceCount(handle), 0)):
+        # Indices have gaps, and what is there may go while it is asked about.
+        with suppress(pynvml.NVMLError_NotFound, pynvml.NVMLError_InvalidArgument):
+            found.append(_mig_device(pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)))
+    return tuple(sorted(found, key=lambda each: (each.gpu_instance, each.compute_instance)))
+
+
+def create_gpu_instance(handle: Handle, profile: int, placement: Placement) -> GpuInstance:
+    """Makes a GPU instance at a place."""
+    place = pynvml.c_nvmlGpuInstancePlacement_t(placement.start, placement.size)
+    return _gpu_instance(pynvml.nvmlDeviceCreateGpuInstanceWithPlacement(handle, profile, byref(place)))
+
+
+def create_compute_instance(instance: InstanceHandle, slices: int) -> MigDevice:
+    """Makes the compute instance that has all `slices` of a GPU instance."""
+    profile = next((profile for profile, count, _ in _compute_profiles(instance) if count == slices), None)
+    if profile is None:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+    info = pynvml.nvmlComputeInstanceGetInfo(pynvml.nvmlGpuInstanceCreateComputeInstance(instance, profile))
+    # Its own handle tells the UUID at once; a walk over all MIG devices takes seconds on a busy node.
+    gpu_instance = pynvml.nvmlGpuInstanceGetInfo(info.gpuInstance).id
+    return MigDevice(text(pynvml.nvmlDeviceGetUUID(info.device)), gpu_instance, info.id)
+
+
+def _is_divided(handle: Handle) -> bool:
+    """Whether MIG is on; a GPU that can't be asked about it can't be divided."""
+    modes: list[int] | None = known(lambda: pynvml.nvmlDeviceGetMigMode(handle), None)
+    return modes is not None and modes[0] == pynvml.NVML_DEVICE_MIG_ENABLE
+
+
+def _gpu_instance(instance: InstanceHandle) -> GpuInstance:
+    info = pynvml.nvmlGpuInstanceGetInfo(instance)
+    return GpuInstance(info.id, info.profileId, Placement(info.placement.start, info.placement.size))
+
+
+def _mig_device(handle: Handle) -> MigDevice:
+    return MigDevice(
+        text(pynvml.nvmlDeviceGetUUID(handle)),
+        pynvml.nvmlDeviceGetGpuInstanceId(handle),
+        pynvml.nvmlDeviceGetComputeInstanceId(handle),
+    )
+
+
+def _compute_profiles(instance: InstanceHandle) -> Iterator[tuple[int, int, int]]:
+    """ID, slices and greatest number of each profile of compute instances in a GPU instance."""
+    for slot in range(pynvml.NVML_COMPUTE_INSTANCE_PROFILE_COUNT):
+        with suppress(pynvml.NVMLError_NotSupported, pynvml.NVMLError_InvalidArgument):
+            info = _compute_profile(instance, slot)
+            yield info.id, info.sliceCount, info.instanceCount
+
+
+def _compute_profile(
+    instance: InstanceHandle, slot: int
+) -> pynvml.c_nvmlComputeInstanceProfileInfo_v2_t | pynvml.c_nvmlComputeInstanceProfileInfo_t:
+    engines = pynvml.NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED
+    try:
+        return pynvml.nvmlGpuInstanceGetComputeInstanceProfileInfo(instance, slot, engines)
+    except (pynvml.NVMLError_FunctionNotFound, pynvml.NVMLError_ArgumentVersionMismatch):
+        return pynvml.nvmlGpuInstanceGetComputeInstanceProfileInfo(instance, slot, engines, version=1)

@@ -1,0 +1,112 @@
+"""Numbers of device nodes, from procfs: they are right before the nodes themselves are there."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from dradriver_gpu_mig.card.errors import DriverNotLoadedError, InstanceNotFoundError
+
+__all__ = ["Numbers", "Owner", "capability", "gpu_major", "node_owner", "read_majors"]
+
+_WORLD: Final = 0o666
+_CAPABILITY_MODE: Final = 0o444
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """What makes a character device what it is.
+
+    Attributes:
+        major, minor: its numbers.
+        mode: permission bits.
+        uid, gid: whose it is; 0 is root.
+    """
+
+    major: int
+    minor: int
+    mode: int = _WORLD
+    uid: int = 0
+    gid: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who may use the driver's device nodes, as the node's administrator told the kernel module."""
+
+    mode: int = _WORLD
+    uid: int = 0
+    gid: int = 0
+
+
+def read_majors(proc: Path) -> Mapping[str, int]:
+    """Majors of character devices by the name that a kernel module gave them (`/proc/devices`). Blocking."""
+    majors: dict[str, int] = {}
+    for line in (proc / "devices").read_text().splitlines():
+        match line.split():
+            case [major, name] if major.isdigit():
+                majors.setdefault(name, int(major))
+            case ["Block", *_]:
+                break
+            case _:
+                continue
+    return majors
+
+
+def gpu_major(majors: Mapping[str, int]) -> int:
+    """The major of /dev/nvidia0 and /dev/nvidiactl.
+
+    Raises:
+        DriverNotLoadedError: the kernel module is not loaded.
+    """
+    # Old drivers name the first; both are 195 on every kernel so far.
+    for name in ("nvidia-frontend", "nvidia"):
+        if name in majors:
+            return majors[name]
+    raise DriverNotLoadedError("the kernel module nvidia is not loaded: it is not in /proc/devices")
+
+
+def node_owner(proc: Path) -> Owner:
+    """Who may use the nodes (`/proc/driver/nvidia/params`, options NVreg_DeviceFile*). Blocking."""
+    found = _pairs(proc / "driver/nvidia/params")
+    return Owner(
+        found.get("DeviceFileMode", _WORLD), found.get("DeviceFileUID", 0), found.get("DeviceFileGID", 0)
+    )
+
+
+def capability(
+    proc: Path,
+    majors: Mapping[str, int],
+    gpu_minor: int,
+    gpu_instance: int,
+    compute_instance: int | None = None,
+) -> Numbers:
+    """The device node that allows the use of a GPU instance, or of a compute instance in it. Blocking.
+
+    Raises:
+        DriverNotLoadedError: the kernel module has no such nodes.
+        InstanceNotFoundError: the kernel knows no such instance.
+    """
+    if "nvidia-caps" not in majors:
+        raise DriverNotLoadedError("the kernel module has no MIG devices: nvidia-caps is not in /proc/devices")
+    path = f"gi{gpu_instance}" if compute_instance is None else f"gi{gpu_instance}/ci{compute_instance}"
+    own = _pairs(proc / f"driver/nvidia/capabilities/gpu{gpu_minor}/mig/{path}/access")
+    if "DeviceFileMinor" in own:
+        mode = own.get("DeviceFileMode", _CAPABILITY_MODE)
+        return Numbers(majors["nvidia-caps"], own["DeviceFileMinor"], mode)
+    # Instances have no file of their own where only the table is mounted.
+    minors = _pairs(proc / "driver/nvidia-caps/mig-minors")
+    minor = minors.get(f"gpu{gpu_minor}/{path}/access")
+    if minor is None:
+        raise InstanceNotFoundError(f"the kernel has no device node for gpu{gpu_minor}/{path}")
+    return Numbers(majors["nvidia-caps"], minor, _CAPABILITY_MODE)
+
+
+def _pairs(path: Path) -> dict[str, int]:
+    """Lines of a name and a number."""
+    try:
+        lines = path.read_text().splitlines()
+    except OSError:
+        return {}
+    parts = (line.replace(":", " ").split() for line in lines)
+    return {part[0]: int(part[1]) for part in parts if len(part) == 2 and part[1].isdigit()}

@@ -1,0 +1,197 @@
+"""Prepares and unprepares claims, device by device.
+
+What a claim changes on a card is recorded before and undone by the record, so both can be called again after
+a crash anywhere: instances by the table of `instances.steps`; settings of a GPU because setting and restoring
+them twice is the same as once.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+import dradriver as dra
+from dradriver_gpu_mig.card import (
+    CardError,
+    GpuLostError,
+    Hardware,
+    InvalidArgumentError,
+    MigDevice,
+    NotSupportedError,
+)
+from dradriver_gpu_mig.configs import GpuConfig, MigDeviceConfig
+from dradriver_gpu_mig.containers import Containers
+from dradriver_gpu_mig.instances import Place, Record, State
+from dradriver_gpu_mig.node import Node
+from dradriver_gpu_mig.offer import Kind, Offer
+from dradriver_gpu_mig.sharing import apply, checked, mps_edits, restore, wishes
+
+__all__ = ["Preparing"]
+
+_log: Final = logging.getLogger(__name__)
+
+_Config = GpuConfig | MigDeviceConfig | None
+
+
+class Preparing:
+    """Prepares claims on a node.
+
+    Args:
+        node: the cards and the records.
+        containers: what containers get.
+    """
+
+    def __init__(self, node: Node, containers: Containers) -> None:
+        self._node = node
+        self._containers = containers
+
+    async def prepare(self, claim: dra.Claim) -> Mapping[dra.AllocatedDevice, dra.PreparedDevice]:
+        """Makes every device of the claim ready.
+
+        Raises:
+            DraError: a device is not there, not free, or refuses; what was made of others is kept for the next
+                try, or for unprepare.
+        """
+        return {device: await self._prepare(claim, device) for device in claim.devices}
+
+    async def unprepare(self, claim: dra.Claim) -> None:
+        """Takes back everything that is recorded for the claim.
+
+        All at once, so that instances in use are waited for together.
+
+        Raises:
+            DraError: the disk is full, or the card refuses something, because a process still uses it
+                (InUseError), for example; everything else is taken back all the same.
+        """
+        records = await asyncio.to_thread(self._node.record_store.all)
+        ours = (self._take_back(record) for record in records if record.claim == claim.uid)
+        for answer in await asyncio.gather(*ours, return_exceptions=True):
+            if answer is not None:
+                raise answer
+
+    async def _prepare(self, claim: dra.Claim, device: dra.AllocatedDevice) -> dra.PreparedDevice:
+        offer = await self._node.find(device.name)
+        if device.admin_access:
+            return await self._only_shown(offer)
+        if offer is None:
+            raise dra.DraError(f"{device.name} is not there any more, or not in the node's present mode")
+        whole = offer.kind is Kind.WHOLE
+        config = checked(device, whole=whole)
+        settings = self._node.settings
+        shared = await asyncio.to_thread(mps_edits, config, settings.mps, Path(settings.host.root))
+        record = Record(device=device.name, claim=claim.uid, gpu=offer.card.gpu.uuid, place=_place(offer))
+        await self._switch(record, offer, divided=not whole)
+        if offer.kind is Kind.PLACE:
+            mig: MigDevice | None = await self._node.reconciler.make(record)
+        else:
+            mig = offer.mig
+            await self._set(record, config)
+        return await self._answer(offer, mig, shared)
+
+    async def _only_shown(self, offer: Offer | None) -> dra.PreparedDevice:
+        """Whoever may only look gets what is there, and nothing is made for it."""
+        if offer is None:
+            return dra.PreparedDevice()
+        place = _place(offer)
+        there = offer.card.at(place.profile, place.placement) if place else None
+        mig = offer.mig or (there.whole if there else None)
+        if mig is None and offer.kind is not Kind.WHOLE:
+            return dra.PreparedDevice()
+        return await self._answer(offer, mig, dra.ContainerEdits())
+
+    async def _answer(
+        self, offer: Offer, mig: MigDevice | None, shared: dra.ContainerEdits
+    ) -> dra.PreparedDevice:
+        uuid = offer.card.gpu.uuid
+        # As it is now: its minor number may change when MIG is switched.
+        system, gpu = await self._node.cards.call(lambda hardware: (hardware.system(), hardware.gpu(uuid)))
+
+        def edits() -> dra.ContainerEdits:
+            own = self._containers.mig(gpu, mig) if mig else self._containers.gpu(gpu)
+            return self._containers.common(system) | own | shared
+
+        told = {"uuid": mig.uuid, "parentUUID": uuid} if mig else {"uuid": uuid}
+        if offer.profile is not None:
+            told["profile"] = offer.profile.name
+        return dra.PreparedDevice(await asyncio.to_thread(edits), metadata=told, data=told)
+
+    # --- MIG mode -------------------------------------------------------------------------------
+
+    async def _switch(self, record: Record, offer: Offer, *, divided: bool) -> None:
+        if offer.card.divided is divided:
+            return
+        records = await asyncio.to_thread(self._node.record_store.all)
+        others = sorted(
+            {each.device for each in records if each.gpu == record.gpu and each.claim != record.claim}
+        )
+        await self._node.cards.call(lambda hardware: _switch(hardware, record.gpu, others, divided=divided))
+
+    # --- settings of a GPU ----------------------------------------------------------------------
+
+    async def _set(self, record: Record, config: _Config) -> None:
+        mode, time_slice = wishes(config)
+        record_store, gpu = self._node.record_store, record.gpu
+        kept = await asyncio.to_thread(record_store.get, record.device)
+        if kept is not None and kept.claim != record.claim:
+            raise dra.DraError(f"{record.device} is in use by the claim with UID {kept.claim}")
+        if kept is None:
+            before = await self._node.cards.call(lambda hardware: hardware.compute_mode(gpu)) if mode else None
+            ready = msgspec.structs.replace(
+                record,
+                state=State.READY,
+                boot=record_store.boot,
+                compute_mode=before,
+                time_slice=time_slice is not None,
+            )
+            await asyncio.to_thread(record_store.put, ready)
+        await self._node.cards.call(lambda hardware: apply(hardware, gpu, mode, time_slice))
+
+    async def _take_back(self, record: Record) -> None:
+        if record.place is not None:
+            await self._node.reconciler.remove(record, self._node.settings.destroy_seconds)
+            return
+        try:
+            await self._node.cards.call(lambda hardware: restore(hardware, record))
+        except (GpuLostError, InvalidArgumentError, NotSupportedError) as error:
+            # It is gone, or it could not be set either: no reason to keep a pod from ending.
+            _log.warning("the settings of %s are not restored: %s", record.gpu, error)
+        await asyncio.to_thread(self._node.record_store.drop, record.device)
+
+
+def _place(offer: Offer) -> Place | None:
+    if offer.kind is not Kind.PLACE or offer.profile is None or offer.placement is None:
+        return None
+    return Place(offer.profile.id, offer.placement)
+
+
+# On the thread of the hardware.
+
+
+def _switch(hardware: Hardware, uuid: str, others: Sequence[str], *, divided: bool) -> None:
+    """Switches MIG on a GPU that nobody uses; asked in one go, so that nothing comes between.
+
+    Args:
+        hardware: the cards.
+        uuid: the GPU.
+        others: its devices that other claims have.
+        divided: whether MIG is to be on.
+    """
+    word = "on" if divided else "off"
+    mig = hardware.gpu(uuid).mig
+    if mig is not None and mig.current is divided:
+        return  # another claim has switched it since the look
+    if others:
+        used = ", ".join(others)
+        raise dra.DraError(f"MIG can't be switched {word} on {uuid}: other claims have {used}")
+    if hardware.gpu_instances(uuid):
+        raise dra.DraError(f"MIG can't be switched {word} on {uuid}: it has instances that others made")
+    if users := hardware.processes(uuid):
+        pids = ", ".join(str(user.pid) for user in users)
+        raise dra.DraError(f"MIG can't be switched {word} on {uuid}: processes {pids} use it")
+    mode = hardware.set_mig_mode(uuid, enabled=divided)
+    if mode.current is not divided:
+        hardware.set_mig_mode(uuid, enabled=not divided)  # or the next reset would switch it
+        raise CardError(f"MIG can't be switched {word} on {uuid} without a reset of the GPU")

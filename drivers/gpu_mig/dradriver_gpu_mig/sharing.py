@@ -1,0 +1,100 @@
+"""How the processes of a claim share a device: settings of the GPU, and what their containers are told."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import dradriver as dra
+from dradriver_gpu_mig.card import ComputeMode, Hardware, TimeSlice
+from dradriver_gpu_mig.configs import GpuConfig, MigDeviceConfig, MpsConfig
+from dradriver_gpu_mig.instances import Record
+from dradriver_gpu_mig.settings import Mps
+
+__all__ = ["apply", "checked", "mps_edits", "restore", "wishes"]
+
+_MODES: Final = {
+    "Default": ComputeMode.DEFAULT,
+    "ExclusiveProcess": ComputeMode.EXCLUSIVE_PROCESS,
+    "Prohibited": ComputeMode.PROHIBITED,
+}
+_SLICES: Final = {
+    "Default": TimeSlice.DEFAULT,
+    "Short": TimeSlice.SHORT,
+    "Medium": TimeSlice.MEDIUM,
+    "Long": TimeSlice.LONG,
+}
+
+
+def checked(device: dra.AllocatedDevice, *, whole: bool) -> GpuConfig | MigDeviceConfig | None:
+    """The configuration of a device, which is of its own kind.
+
+    Raises:
+        DraError: there is only one of the other kind.
+    """
+    gpu, mig = device.config(GpuConfig), device.config(MigDeviceConfig)
+    if whole:
+        if gpu is None and mig is not None:
+            raise dra.DraError(f"{device.name} is a whole GPU: it takes GpuConfig, not MigDeviceConfig")
+        return gpu
+    if mig is None and gpu is not None:
+        raise dra.DraError(f"{device.name} is a MIG device: it takes MigDeviceConfig, not GpuConfig")
+    return mig
+
+
+def wishes(config: GpuConfig | MigDeviceConfig | None) -> tuple[ComputeMode | None, TimeSlice | None]:
+    """The settings of the GPU that a configuration asks for; None: as they are."""
+    if not isinstance(config, GpuConfig):
+        return None, None
+    slicing = config.sharing.time_slicing_config if config.sharing else None
+    mode = _MODES[config.compute_mode] if config.compute_mode else None
+    return mode, _SLICES[slicing.interval] if slicing else None
+
+
+def apply(hardware: Hardware, gpu: str, mode: ComputeMode | None, time_slice: TimeSlice | None) -> None:
+    """Sets what a claim asks for; setting it again changes nothing. Blocking."""
+    if mode is not None:
+        hardware.set_compute_mode(gpu, mode)
+    if time_slice is not None:
+        hardware.set_time_slice(gpu, time_slice)
+
+
+def restore(hardware: Hardware, record: Record) -> None:
+    """Takes back what a claim set. Time slices can't be asked: they become the driver's default. Blocking."""
+    if record.compute_mode is not None:
+        hardware.set_compute_mode(record.gpu, record.compute_mode)
+    if record.time_slice:
+        hardware.set_time_slice(record.gpu, TimeSlice.DEFAULT)
+
+
+def mps_edits(config: GpuConfig | MigDeviceConfig | None, mps: Mps | None, root: Path) -> dra.ContainerEdits:
+    """What makes the programs of a container clients of MPS; nothing if that is not asked for. Blocking.
+
+    Args:
+        config: what the claim asks for.
+        mps: the node's control daemon, if it has one.
+        root: the node's, as this process sees it.
+
+    Raises:
+        DraError: MPS is asked for and no control daemon runs.
+    """
+    sharing = config.sharing if config else None
+    if sharing is None or sharing.strategy != "MPS":
+        return dra.ContainerEdits()
+    if mps is None:
+        raise dra.DraError("the claim asks for MPS, and the settings of this node name no MPS control daemon")
+    pipes = Path(mps.pipe_directory)
+    if not (root / pipes.relative_to("/") / "control").exists():
+        raise dra.DraError(f"the claim asks for MPS, and no control daemon listens in {pipes} of this node")
+    return dra.ContainerEdits(
+        env=dict(_variables(sharing.mps_config or MpsConfig(), mps)),
+        mounts=[dra.Mount(str(pipes), str(pipes), ["rw"]), dra.Mount("/dev/shm", "/dev/shm", ["rw"])],  # noqa: S108 - where MPS has its shared memory
+    )
+
+
+def _variables(config: MpsConfig, mps: Mps) -> Iterator[tuple[str, str]]:
+    yield "CUDA_MPS_PIPE_DIRECTORY", mps.pipe_directory
+    if config.default_active_thread_percentage is not None:
+        yield "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", str(config.default_active_thread_percentage)
+    if config.default_pinned_device_memory_limit is not None:
+        mebibytes = int(dra.Quantity(config.default_pinned_device_memory_limit)) >> 20
+        yield "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", f"0={mebibytes}M"
