@@ -16,7 +16,7 @@ from dradriver.cluster.kubelet import Kubelet
 from dradriver.cluster.runtime import Runtime, choose_runtime
 from dradriver.control.controllers import Controllers
 from dradriver.control.extended import ScoringStrategy
-from dradriver.control.runtime.metrics import Metrics
+from dradriver.control.runtime.metrics import ControlMetrics
 from dradriver.errors import NotFoundError, UsageError
 from dradriver.kube import Client
 
@@ -131,7 +131,7 @@ class EmbeddedCluster:
         return ""
 
     @property
-    def metrics(self) -> Metrics:
+    def metrics(self) -> ControlMetrics:
         """What scheduler and controllers count.
 
         Raises:

@@ -25,8 +25,9 @@ from dradriver.model.encoding.codec import rfc3339
 from dradriver.model.resource.claim import CLAIM_FINALIZER, DeviceResult, ResourceClaim
 
 __all__ = [
-    "Todo",
+    "AttachmentDiff",
     "allocated_node",
+    "attachment_diff",
     "attachments_of",
     "finalizer",
     "given_up",
@@ -36,7 +37,6 @@ __all__ = [
     "record_key",
     "recorded",
     "to_admit",
-    "todo",
     "written",
 ]
 
@@ -46,7 +46,7 @@ _CLASSIC_FINALIZER: Final = "/deletion-protection"
 
 
 @dataclass(frozen=True, slots=True)
-class Todo:
+class AttachmentDiff:
     """What there is to do; empty when there is nothing.
 
     Attributes:
@@ -154,7 +154,9 @@ def given_up(claim: ResourceClaim) -> bool:
     )
 
 
-def todo(claim: ResourceClaim, driver: str, own: Collection[str] = (), *, unused: bool = False) -> Todo:
+def attachment_diff(
+    claim: ResourceClaim, driver: str, own: Collection[str] = (), *, unused: bool = False
+) -> AttachmentDiff:
     """What there is to do for the claim.
 
     Args:
@@ -169,13 +171,13 @@ def todo(claim: ResourceClaim, driver: str, own: Collection[str] = (), *, unused
     detach = tuple(each for each in record if each not in wanted)
     if abandoned:
         look_up = not unused and bool(wanted) and (protected or bool(record))
-        return Todo(detach=detach, let_go=protected and not record and not wanted, look_up=look_up)
+        return AttachmentDiff(detach=detach, let_go=protected and not record and not wanted, look_up=look_up)
     known = {each: result for each, result in wanted.items() if protected and each in record}
     # A device is detached before it is recorded again. A claim that is being deleted takes no finalizer: what
     # was not begun is not begun any more.
     held = set(map(place_of, detach))
     missing = [each for each in wanted if each not in known and place_of(each) not in held]
-    return Todo(
+    return AttachmentDiff(
         admit=to_admit(claim, driver, own),
         detach=detach,
         record=() if claim.metadata.deletion_timestamp is not None else tuple(missing),

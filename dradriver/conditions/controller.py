@@ -1,4 +1,4 @@
-"""The loop of a `BindingDriver`: for each claim, what `todo` says, until nothing is left.
+"""The loop of a `BindingDriver`: for each claim, what `attachment_diff` says, until nothing is left.
 
 A claim has two tasks of its own while there is something to do for it, one that attaches and one that detaches:
 a claim that takes minutes holds up no other, and a device that can't be detached holds up no device that can be
@@ -13,12 +13,18 @@ from typing import Final
 
 from dradriver.conditions.answers import listed_attachments
 from dradriver.conditions.attaching import Attacher, Keeper
-from dradriver.conditions.attachment_diff import Todo, attachments_of, place_of, recorded, todo
+from dradriver.conditions.attachment_diff import (
+    AttachmentDiff,
+    attachment_diff,
+    attachments_of,
+    place_of,
+    recorded,
+)
 from dradriver.conditions.claim_tasks import RETRY_SECONDS, ClaimTasks, pause
 from dradriver.conditions.pods import a_pod_runs
 from dradriver.conditions.reports import AttachmentReports
 from dradriver.conditions.time_limits import OverdueError, call_within
-from dradriver.conditions.writes.record import Records
+from dradriver.conditions.writes.record import AttachmentRecords
 from dradriver.driver import Attachment, BindingDriver
 from dradriver.driver.code_places import defined_at
 from dradriver.errors import DraError
@@ -65,7 +71,9 @@ class BindingController:
         self._reports = reports
         self._calls = calls
         self._claims = Cache(client, CLAIMS, ResourceClaim)
-        self._records = Records(client, driver.name, self._claims.apply_written, self._claims.apply_deleted)
+        self._records = AttachmentRecords(
+            client, driver.name, self._claims.apply_written, self._claims.apply_deleted
+        )
         self._attacher = Attacher(
             *(driver, client, self._claims),
             calls=calls,
@@ -133,8 +141,8 @@ class BindingController:
                 del self._holders[place_of(each)]
         return attachments
 
-    def _todo(self, claim: ResourceClaim, *, unused: bool = False) -> Todo:
-        return todo(claim, self._driver.name, self._driver.own_conditions, unused=unused)
+    def _todo(self, claim: ResourceClaim, *, unused: bool = False) -> AttachmentDiff:
+        return attachment_diff(claim, self._driver.name, self._driver.own_conditions, unused=unused)
 
     def _has_to_attach(self, claim: ResourceClaim) -> bool:
         due = self._todo(claim)

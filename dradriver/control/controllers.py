@@ -10,10 +10,10 @@ from dradriver.control.claims.controller import ClaimController
 from dradriver.control.extended import ScoringStrategy
 from dradriver.control.pools.controller import NAME as POOLS
 from dradriver.control.pools.controller import PoolController
-from dradriver.control.pools.pool_index import Pools
+from dradriver.control.pools.pool_index import PoolIndex
 from dradriver.control.runtime.caches import Caches
 from dradriver.control.runtime.executor import Executor
-from dradriver.control.runtime.metrics import Metrics
+from dradriver.control.runtime.metrics import ControlMetrics
 from dradriver.control.scheduler.binding_conditions import BINDING_TIMEOUT
 from dradriver.control.scheduler.scheduler import Scheduler
 from dradriver.control.settings import SchedulerSettings
@@ -62,7 +62,7 @@ class Controllers:
             scoring: which nodes are better for pods with extended resources; by default all are equally good.
         """
         features = features or Features()
-        self.metrics = Metrics()
+        self.metrics = ControlMetrics()
         self.caches = Caches(client, taint_rules=taint_rules and features.device_taints)
         self.metrics.show_claims(self.caches.claims.items.values)
         self._recorders: list[EventRecorder] = []
@@ -72,7 +72,7 @@ class Controllers:
             if features.device_taints
             else None
         )
-        pools = Pools(self.caches)
+        pools = PoolIndex(self.caches)
         self._pools = PoolController(
             self.caches, pools, self._executor(client, POOLS), self.metrics, features, order
         )

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from dradriver.aio.tasks import Background
 from dradriver.conditions.controller import BindingController
-from dradriver.conditions.quarantine.quarantine import HoldOff
+from dradriver.conditions.quarantine.quarantine import Quarantine
 from dradriver.conditions.reports import AttachmentReports
 from dradriver.driver import BindingDriver
 from dradriver.kube import Client, EventRecorder
@@ -31,7 +31,7 @@ class BindingProcess(PoolProcess):
         super().__init__(driver, client, owner, guard)
         self._binding = driver
         self._discovered: Sequence[Pool] = ()
-        self._hold_off = HoldOff(driver, client, self._publish_again, self.metrics.background_error)
+        self._hold_off = Quarantine(driver, client, self._publish_again, self.metrics.background_error)
         self._recorder = EventRecorder(client, driver.name, burst=BURST)
         self._reports = AttachmentReports(self._recorder, self.metrics.background_error)
         self.metrics.show_stuck(self._reports.stuck_counts)

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Sequence
 
 from dradriver.conditions.on_node import NodeBinding
-from dradriver.conditions.quarantine.quarantine import HoldOff
+from dradriver.conditions.quarantine.quarantine import Quarantine
 from dradriver.conditions.reports import AttachmentReports
 from dradriver.driver import NodeBindingDriver
 from dradriver.kube import Client
@@ -39,7 +39,7 @@ class BindingPlugin(Plugin):
         self._binding_driver = driver
         self._api = client
         self._discovered: Sequence[Pool] | None = None
-        self._hold_off = HoldOff(driver, client, self._publish_again, self.metrics.background_error)
+        self._hold_off = Quarantine(driver, client, self._publish_again, self.metrics.background_error)
         self._reports = AttachmentReports(self.announcements.recorder, self.metrics.background_error)
         self.metrics.show_stuck(self._reports.stuck_counts)
         self._binding: NodeBinding | None = None

@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import yaml
 
+from dradriver.version import VERSION
+
 ROOT: Final = Path(__file__).parents[2]
 CONTAINERFILE: Final = (ROOT / "packaging" / "Containerfile").read_text()
 DRIVERS: Final = ("drivers/fpga", "drivers/gpu_mig", "examples/loop")
@@ -58,7 +60,7 @@ def test_it_does_not_run_as_root_and_needs_no_shell() -> None:
 
 
 def test_image_chart_and_projects_are_of_one_version() -> None:
-    version = project(ROOT)["version"]
+    version = VERSION
     assert {project(ROOT / driver)["version"] for driver in DRIVERS} == {version}
     chart = yaml.safe_load((ROOT / "packaging" / "chart" / "Chart.yaml").read_text())
     assert f"ARG VERSION={version}" in LINES

@@ -13,21 +13,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dradriver.allocator import ORDERED, Features, Inventory
-from dradriver.cli.attempt import Settings
+from dradriver.cli.attempt import AttemptSettings
 from dradriver.cli.explanation.answers import Question, explain_claim, explain_pod
 from dradriver.cli.files import read_files
 from dradriver.cli.partitions import counter_set_uses, drawing
 from dradriver.cli.simulation.run import Simulation
 from dradriver.cli.validation.command import findings
 from dradriver.cli.world import needs, read_world
-from dradriver.control.scheduler.binding_conditions import Patience
+from dradriver.control.scheduler.binding_conditions import BindingDeadline
 from dradriver.errors import DraError
 from dradriver.model.encoding.codec import builtins
 from dradriver.model.resource.counters import CounterConsumption, CounterSet
 from dradriver.model.resource.device import Device
 from dradriver.testing.builders import allocated, claim, device_class, pod, slice_
 
-SETTINGS = Settings(ORDERED, Features(), 1000)
+SETTINGS = AttemptSettings(ORDERED, Features(), 1000)
 OBJECTS: list[Any] = [
     builtins(slice_(Device("a", {"x": 1}, {"m": "1Gi"}, [CounterConsumption("s", {"c": 1})]))),
     builtins(slice_(counter_sets=[CounterSet("s", {"c": 1})])),
@@ -88,7 +88,7 @@ def test_a_damaged_object_is_found_wrong_or_right_but_never_fails(objects: list[
         simulation = Simulation(world, SETTINGS)
         for need in needs(world):
             simulation.meet(need)
-        question = Question(world, SETTINGS, Patience())
+        question = Question(world, SETTINGS, BindingDeadline())
         for ref in world.pods:
             assert list(explain_pod(question, ref).lines())
         for ref in world.claims:

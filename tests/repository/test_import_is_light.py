@@ -63,6 +63,7 @@ def test_no_command_is_imported_before_it_is_called() -> None:
         "dradriver.cli.terminal",
         "dradriver.cli.terminal.errors",
         "dradriver.errors",
+        "dradriver.extras",
         "dradriver.version",
     }
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from dradriver.allocator.search.plan import SubrequestPlan
 from dradriver.allocator.search.state import SearchState, SubrequestUse
 
-__all__ = ["culprits"]
+__all__ = ["conflicting_devices"]
 
 
-def culprits(
+def conflicting_devices(
     state: SearchState, picks: Sequence[tuple[SubrequestPlan, int]], device: int, use: SubrequestUse
 ) -> tuple[int, ...]:
     """The chosen devices with which a device breaks the first constraint that it breaks.

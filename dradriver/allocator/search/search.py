@@ -18,7 +18,7 @@ from typing import Final
 from dradriver.allocator.explain.refusal import Reason, Refusal, Reporter
 from dradriver.allocator.search.backtracking import Branches, Pick, different, walk
 from dradriver.allocator.search.bounds import Bounds
-from dradriver.allocator.search.conflicting_devices import culprits
+from dradriver.allocator.search.conflicting_devices import conflicting_devices
 from dradriver.allocator.search.plan import Planner, RequestPlan, SubrequestPlan, pool_reason
 from dradriver.allocator.search.prover import Prover
 from dradriver.allocator.search.state import Obstacle, UndoRecord
@@ -202,7 +202,9 @@ class Search:
         for device in plan.devices:
             if obstacle := self._state.obstacle(device, plan.use):
                 chosen = (
-                    culprits(self._state, self._picks, device, plan.use) if obstacle[0] == "constraint" else ()
+                    conflicting_devices(self._state, self._picks, device, plan.use)
+                    if obstacle[0] == "constraint"
+                    else ()
                 )
                 found.setdefault((obstacle, chosen), []).append(device)
         names = self._state.supply.devices

@@ -6,13 +6,13 @@ Law of this package: it asks, with the scheduler's own filters and the allocator
 from dradriver.cli.attempt.extended import ExtendedResources, serving_classes, special_claims
 from dradriver.cli.attempt.filters import Filters
 from dradriver.cli.attempt.nodes import anonymous, named_nodes
-from dradriver.cli.attempt.options import Settings, settings_options
+from dradriver.cli.attempt.options import AttemptSettings, settings_options
 from dradriver.cli.attempt.placing import placer_of
 
 __all__ = [
+    "AttemptSettings",
     "ExtendedResources",
     "Filters",
-    "Settings",
     "anonymous",
     "named_nodes",
     "placer_of",

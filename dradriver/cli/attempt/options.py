@@ -10,13 +10,13 @@ import click
 from dradriver.allocator import MAX_STEPS, ORDERED, ORDERS, Features, Order
 from dradriver.extras import require
 
-__all__ = ["Settings", "settings_options"]
+__all__ = ["AttemptSettings", "settings_options"]
 
 F = TypeVar("F", bound=Callable[..., object])
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class AttemptSettings:
     """What a user chose.
 
     Attributes:
@@ -32,7 +32,7 @@ class Settings:
     taint_rules: bool = True
 
     @classmethod
-    def of(cls, order: str, feature_gates: str, max_steps: int) -> "Settings":
+    def of(cls, order: str, feature_gates: str, max_steps: int) -> "AttemptSettings":
         """From the options' values.
 
         Raises:
@@ -58,7 +58,7 @@ def settings_options(command: F) -> F:
 
     @wraps(command)
     def gather(*args: object, order: str, feature_gates: str, max_steps: int, **rest: object) -> object:
-        return command(*args, settings=Settings.of(order, feature_gates, max_steps), **rest)
+        return command(*args, settings=AttemptSettings.of(order, feature_gates, max_steps), **rest)
 
     order = click.option(
         "--order",

@@ -1,14 +1,14 @@
 """A world as the allocator wants it."""
 
 from dradriver.allocator.placement import Placer
-from dradriver.cli.attempt.options import Settings
+from dradriver.cli.attempt.options import AttemptSettings
 from dradriver.cli.world import World, allocation_node
 from dradriver.model.resource.taint_rule import with_rules
 
 __all__ = ["placer_of"]
 
 
-def placer_of(world: World, settings: Settings) -> Placer:
+def placer_of(world: World, settings: AttemptSettings) -> Placer:
     """A placer that knows the world."""
     placer = Placer(order=settings.order, features=settings.features, max_steps=settings.max_steps)
     rules = world.taint_rules if settings.taint_rules else []

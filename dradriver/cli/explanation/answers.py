@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dradriver.allocator import Features
-from dradriver.cli.attempt import ExtendedResources, Filters, Settings, placer_of, special_claims
-from dradriver.cli.explanation.claims import ClaimState, SaidConditions, claim_state, said_conditions
+from dradriver.cli.attempt import AttemptSettings, ExtendedResources, Filters, placer_of, special_claims
+from dradriver.cli.explanation.claims import ClaimStage, SaidConditions, claim_state, said_conditions
 from dradriver.cli.explanation.extended import extended_remarks
 from dradriver.cli.explanation.nodes import Asked, NodeGroup, node_groups
 from dradriver.cli.explanation.prepares import prepare_failure, with_failure
@@ -14,7 +14,7 @@ from dradriver.cli.get.why import why_pending
 from dradriver.cli.terminal.progress import Progress
 from dradriver.cli.world import Need, World, pod_need
 from dradriver.control.extended import amounts_of, completed
-from dradriver.control.scheduler.binding_conditions import Patience
+from dradriver.control.scheduler.binding_conditions import BindingDeadline
 from dradriver.errors import NotFoundError
 from dradriver.model.core.workload import Pod
 from dradriver.model.resource.claim import ResourceClaim
@@ -34,8 +34,8 @@ class Question:
     """
 
     world: World
-    settings: Settings
-    patience: Patience
+    settings: AttemptSettings
+    patience: BindingDeadline
     node: str = ""
 
     @property
@@ -122,7 +122,7 @@ def _unknown(kind: str, ref: str) -> NotFoundError:
     return NotFoundError(f"there is no {kind} {name} in the namespace {namespace}")
 
 
-def _states(question: Question, pod: Pod) -> tuple[ClaimState, ...]:
+def _states(question: Question, pod: Pod) -> tuple[ClaimStage, ...]:
     world, patience = question.world, question.patience
     said: SaidConditions = said_conditions(world.claims.values())
     made = {claim.ref: claim for claim in pod_need(world, pod).claims}

@@ -6,21 +6,26 @@ from datetime import datetime
 from typing import Final, Literal, TypeAlias
 
 from dradriver.cli.terminal.output import age
-from dradriver.control.scheduler.binding_conditions import Patience, Readiness, Unready, readiness
+from dradriver.control.scheduler.binding_conditions import (
+    BindingDeadline,
+    ConditionReadiness,
+    Unready,
+    readiness,
+)
 from dradriver.model.encoding.codec import rfc3339
 from dradriver.model.resource.claim import DeviceId, ResourceClaim
 
-__all__ = ["ClaimState", "DeviceState", "SaidConditions", "State", "claim_state", "said_conditions"]
+__all__ = ["ClaimStage", "DeviceState", "SaidConditions", "State", "claim_state", "said_conditions"]
 
 State: TypeAlias = Literal["missing", "pending", "ready", "waiting", "failed", "timed-out", "not-prepared"]
 SaidConditions: TypeAlias = frozenset[tuple[str, str]]
 """Driver and type of each condition that somebody has set on some claim of the cluster."""
 
-_STATES: Final[Mapping[Readiness, State]] = {
-    Readiness.READY: "ready",
-    Readiness.PENDING: "waiting",
-    Readiness.FAILED: "failed",
-    Readiness.TIMED_OUT: "timed-out",
+_STATES: Final[Mapping[ConditionReadiness, State]] = {
+    ConditionReadiness.READY: "ready",
+    ConditionReadiness.PENDING: "waiting",
+    ConditionReadiness.FAILED: "failed",
+    ConditionReadiness.TIMED_OUT: "timed-out",
 }
 _WORDS: Final[Mapping[State, str]] = {
     "missing": "does not exist",
@@ -53,7 +58,7 @@ class DeviceState:
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimState:
+class ClaimStage:
     """One claim.
 
     Attributes:
@@ -136,8 +141,8 @@ def said_conditions(claims: Iterable[ResourceClaim]) -> SaidConditions:
 
 
 def claim_state(
-    name: str, ref: str, claim: ResourceClaim | None, said: SaidConditions, patience: Patience
-) -> ClaimState:
+    name: str, ref: str, claim: ResourceClaim | None, said: SaidConditions, patience: BindingDeadline
+) -> ClaimStage:
     """How far a claim is.
 
     Args:
@@ -148,15 +153,15 @@ def claim_state(
         patience: how long conditions are waited for.
     """
     if claim is None:
-        return ClaimState(name, ref, "missing")
+        return ClaimStage(name, ref, "missing")
     if claim.allocation is None:
-        return ClaimState(name, ref, "pending")
+        return ClaimStage(name, ref, "pending")
     found, unready = readiness(claim, patience)
     results = tuple(result.id for result in claim.results)
-    if found is Readiness.READY:
-        return ClaimState(name, ref, "ready", results)
+    if found is ConditionReadiness.READY:
+        return ClaimStage(name, ref, "ready", results)
     state = _STATES[found]
-    return ClaimState(
+    return ClaimStage(
         name,
         ref,
         state,

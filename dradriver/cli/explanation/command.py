@@ -7,12 +7,12 @@ from typing import TypeVar, cast
 
 import click
 
-from dradriver.cli.attempt import Settings, settings_options
+from dradriver.cli.attempt import AttemptSettings, settings_options
 from dradriver.cli.explanation.answers import Question, explain_claim, explain_pod
 from dradriver.cli.explanation.report import Explanation
 from dradriver.cli.terminal.output import document, output_option, prose
 from dradriver.cli.world import WorldSource, world_options
-from dradriver.control.scheduler.binding_conditions import BINDING_TIMEOUT, Patience
+from dradriver.control.scheduler.binding_conditions import BINDING_TIMEOUT, BindingDeadline
 
 __all__ = ["explain"]
 
@@ -33,11 +33,11 @@ def _options(command: F) -> F:
         *args: object,
         binding_timeout: float,
         node: str,
-        settings: Settings,
+        settings: AttemptSettings,
         source: WorldSource,
         **rest: object,
     ) -> object:
-        patience = Patience(
+        patience = BindingDeadline(
             datetime.now(UTC),
             timedelta(seconds=binding_timeout),
             enabled=settings.features.binding_conditions,

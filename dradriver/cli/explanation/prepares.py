@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from dradriver.cli.explanation.claims import ClaimState
+from dradriver.cli.explanation.claims import ClaimStage
 from dradriver.cli.world import PREPARE_FAILED, PodEvent, World
 from dradriver.model.core.workload import Pod
 
@@ -24,7 +24,7 @@ def prepare_failure(world: World, pod: Pod) -> PodEvent | None:
     return max(about, key=lambda event: event.when, default=None)
 
 
-def with_failure(states: Sequence[ClaimState], event: PodEvent, now: datetime | None) -> tuple[ClaimState, ...]:
+def with_failure(states: Sequence[ClaimStage], event: PodEvent, now: datetime | None) -> tuple[ClaimStage, ...]:
     """The states of a pod's claims, with the kubelet's words at those that it fails to prepare.
 
     Args:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dradriver.cli.explanation.claims import ClaimState
+from dradriver.cli.explanation.claims import ClaimStage
 from dradriver.cli.explanation.nodes import NodeGroup
 
 __all__ = ["Explanation"]
@@ -24,7 +24,7 @@ class Explanation:
     kind: str
     ref: str
     message: str
-    claims: tuple[ClaimState, ...] = ()
+    claims: tuple[ClaimStage, ...] = ()
     remarks: tuple[str, ...] = ()
     nodes: tuple[NodeGroup, ...] = ()
 

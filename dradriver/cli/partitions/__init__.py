@@ -5,6 +5,6 @@ products. `counter_set_uses` and `drawing` are pure: a demonstration shows with 
 """
 
 from dradriver.cli.partitions.drawing import drawing
-from dradriver.cli.partitions.use import CounterSetUse, CounterUse, Holder, counter_set_uses
+from dradriver.cli.partitions.use import CounterSetUse, CounterUse, HoldingPod, counter_set_uses
 
-__all__ = ["CounterSetUse", "CounterUse", "Holder", "counter_set_uses", "drawing"]
+__all__ = ["CounterSetUse", "CounterUse", "HoldingPod", "counter_set_uses", "drawing"]

@@ -18,7 +18,7 @@ from itertools import chain, repeat
 from string import ascii_lowercase, ascii_uppercase
 from typing import Final, TypeAlias
 
-from dradriver.cli.partitions.use import CounterSetUse, CounterUse, Holder
+from dradriver.cli.partitions.use import CounterSetUse, CounterUse, HoldingPod
 from dradriver.model.quantity import Quantity
 
 __all__ = ["drawing"]
@@ -34,7 +34,7 @@ _TWICE: Final = "!"
 _CROWD: Final = "#"
 """The mark of all devices for which there is no letter left."""
 
-_Marked: TypeAlias = Sequence[tuple[str, Holder]]
+_Marked: TypeAlias = Sequence[tuple[str, HoldingPod]]
 
 
 def drawing(uses: Iterable[CounterSetUse]) -> Iterator[str]:
@@ -65,7 +65,7 @@ def _counter_set(use: CounterSetUse) -> Iterator[str]:
     yield f"  {len(use.fitting)} of {use.devices} devices still fit" + _named(use.fitting)
 
 
-def _from_left(holders: Sequence[Holder], rows: Mapping[str, Sequence[CounterUse]]) -> Sequence[Holder]:
+def _from_left(holders: Sequence[HoldingPod], rows: Mapping[str, Sequence[CounterUse]]) -> Sequence[HoldingPod]:
     """The holders in the order of their first places."""
     places = {cell.name: at for at, cell in enumerate(chain.from_iterable(rows.values()))}
     last = len(places)

@@ -9,7 +9,7 @@ from dradriver.allocator.supply.node_supply import taken_of
 from dradriver.model.quantity import Quantity
 from dradriver.model.resource.claim import ResourceClaim
 
-__all__ = ["CounterSetUse", "CounterUse", "Holder", "counter_set_uses"]
+__all__ = ["CounterSetUse", "CounterUse", "HoldingPod", "counter_set_uses"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class CounterUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class HoldingPod:
     """A device in use.
 
     Attributes:
@@ -61,7 +61,7 @@ class CounterSetUse:
     pool: str
     name: str
     counters: tuple[CounterUse, ...]
-    holders: tuple[Holder, ...]
+    holders: tuple[HoldingPod, ...]
     fitting: tuple[str, ...]
     devices: int
 
@@ -131,7 +131,7 @@ def _of_pool(pool: PoolView, use: PoolUse, pods: Mapping[str, tuple[str, ...]]) 
 
 def _holder(
     counter_set: str, device: PooledDevice, claims: tuple[str, ...], pods: Mapping[str, tuple[str, ...]]
-) -> Holder:
+) -> HoldingPod:
     takes = {
         name: counter.value
         for taken in device.device.consumes_counters
@@ -139,10 +139,10 @@ def _holder(
         for name, counter in taken.counters.items()
     }
     users = dict.fromkeys(pod for claim in claims for pod in pods.get(claim, ()))
-    return Holder(device.id.device, claims, tuple(users), takes)
+    return HoldingPod(device.id.device, claims, tuple(users), takes)
 
 
-def _sum(holders: Iterable[Holder], counter: str) -> Quantity:
+def _sum(holders: Iterable[HoldingPod], counter: str) -> Quantity:
     taken = [holder.takes[counter] for holder in holders if counter in holder.takes]
     return sum(taken[1:], start=taken[0]) if taken else Quantity("0")
 

@@ -6,10 +6,10 @@ from time import perf_counter
 import click
 
 from dradriver.allocator import Inventory
-from dradriver.cli.attempt import Settings, settings_options
+from dradriver.cli.attempt import AttemptSettings, settings_options
 from dradriver.cli.files import file_options, read_sound_files
 from dradriver.cli.partitions import counter_set_uses, drawing
-from dradriver.cli.simulation.report import Report
+from dradriver.cli.simulation.report import SimulationReport
 from dradriver.cli.simulation.run import Simulation
 from dradriver.cli.terminal.errors import FAILED
 from dradriver.cli.terminal.output import document, output_option, prose
@@ -28,7 +28,9 @@ __all__ = ["simulate"]
 @settings_options
 @output_option
 @click.pass_context
-def simulate(ctx: click.Context, files: Sequence[str], settings: Settings, draw: bool, output: str) -> None:
+def simulate(
+    ctx: click.Context, files: Sequence[str], settings: AttemptSettings, draw: bool, output: str
+) -> None:
     """Show on which nodes pods would be placed and with which devices, or why not, without a cluster.
 
     The files hold Nodes, DeviceClasses, ResourceSlices, ResourceClaims and their templates, DeviceTaintRules
@@ -51,7 +53,7 @@ def simulate(ctx: click.Context, files: Sequence[str], settings: Settings, draw:
         for need in wanted:
             outcomes.append(simulation.meet(need))
             progress.step()
-    report = Report(outcomes, loaded)
+    report = SimulationReport(outcomes, loaded)
     if output == "table":
         prose(report.lines())
         prose(_drawn(world, simulation) if draw else ())

@@ -3,17 +3,17 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dradriver.cli.simulation.run import Outcome
+from dradriver.cli.simulation.run import SimulationOutcome
 from dradriver.cli.world import DEFAULT_NAMESPACE
 from dradriver.model.core.meta import ObjectMeta
 from dradriver.model.encoding.codec import builtins
 from dradriver.model.resource.claim import ResourceClaim
 
-__all__ = ["Report"]
+__all__ = ["SimulationReport"]
 
 
 @dataclass(frozen=True)
-class Report:
+class SimulationReport:
     """What became of all needs.
 
     Attributes:
@@ -21,7 +21,7 @@ class Report:
         loading: seconds that it took to have the world ready.
     """
 
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[SimulationOutcome]
     loading: float
 
     @property
@@ -35,7 +35,7 @@ class Report:
         return sum(outcome.seconds for outcome in self._pods)
 
     @property
-    def _pods(self) -> list[Outcome]:
+    def _pods(self) -> list[SimulationOutcome]:
         return [outcome for outcome in self.outcomes if outcome.need.pod is not None]
 
     def document(self) -> dict[str, object]:
@@ -103,7 +103,7 @@ def _percentile(times: Sequence[float], percent: int) -> float:
     return round(times[max(0, -(-len(times) * percent // 100) - 1)] * 1000, 3)
 
 
-def _name(outcome: Outcome) -> str:
+def _name(outcome: SimulationOutcome) -> str:
     """A pod's or claim's name, with its namespace unless that is `default`: names have no slash."""
     need = outcome.need
     meta: ObjectMeta = (need.pod or need.claims[0]).metadata

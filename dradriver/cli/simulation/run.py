@@ -9,14 +9,14 @@ from msgspec.structs import replace
 
 from dradriver.allocator import AllocationNode, Refusal
 from dradriver.allocator.placement import NoNodeFits, Placement
-from dradriver.cli.attempt import ExtendedResources, Filters, Settings, named_nodes, placer_of
+from dradriver.cli.attempt import AttemptSettings, ExtendedResources, Filters, named_nodes, placer_of
 from dradriver.cli.world import Need, World
 from dradriver.control.claims.pod_claims import consumer_of
 from dradriver.control.scheduler.binding_conditions import requires
 from dradriver.model.core.workload import Pod
 from dradriver.model.resource.claim import ResourceClaim
 
-__all__ = ["Outcome", "Simulation"]
+__all__ = ["Simulation", "SimulationOutcome"]
 
 _TOLD = 8
 
@@ -30,7 +30,7 @@ class _NowhereError(Exception):
 
 
 @dataclass
-class Outcome:
+class SimulationOutcome:
     """What became of one need.
 
     Attributes:
@@ -53,7 +53,7 @@ class Outcome:
 class Simulation:
     """A world in which needs are met in their order."""
 
-    def __init__(self, world: World, settings: Settings) -> None:
+    def __init__(self, world: World, settings: AttemptSettings) -> None:
         self._nodes = world.places()
         self._filters = Filters(self._nodes, list(world.pods.values()))
         self._extended = ExtendedResources(world, settings.features)
@@ -62,10 +62,10 @@ class Simulation:
         with suppress(NoNodeFits):
             self._placer.place([])  # whatever it prepares when it is asked first belongs to loading
 
-    def meet(self, need: Need) -> Outcome:
+    def meet(self, need: Need) -> SimulationOutcome:
         """Gives the need what it gets; what it gets is in use from now on."""
         claims = [self.claims.get(claim.ref, claim) for claim in need.claims]
-        outcome = Outcome(need, claims=claims, reasons=_hopeless(need, claims))
+        outcome = SimulationOutcome(need, claims=claims, reasons=_hopeless(need, claims))
         if outcome.reasons:
             return outcome
         began = perf_counter()

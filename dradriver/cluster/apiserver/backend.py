@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from dradriver.cluster.apiserver.access.identity import User
+from dradriver.cluster.apiserver.access.identity import Identity
 from dradriver.cluster.apiserver.kinds.gates import FeatureGates
 from dradriver.cluster.apiserver.kinds.resources import NAMESPACES, Registry
 from dradriver.cluster.apiserver.requests.parse import ApiRequest
@@ -30,7 +30,7 @@ class ServerParts:
         """Now, as metadata has it."""
         return self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
 
-    def context(self, user: User, verb: str) -> Context:
+    def context(self, user: Identity, verb: str) -> Context:
         """What a strategy may know."""
         return Context(self.time(), self.gates, user, verb, self._namespace_labels, self.cel_check)
 

@@ -16,12 +16,12 @@ from dradriver.kube.backoff import Backoff
 from dradriver.model.resource.pool import Pool
 from dradriver.model.resource.slices import ResourceSlice
 
-__all__ = ["HoldOff"]
+__all__ = ["Quarantine"]
 
 _RETRY_SECONDS: Final = (0.02, 5.0)
 
 
-class HoldOff:
+class Quarantine:
     """The `Keeper` of a driver's process: `await adopt()`, then `await run()` until cancelled.
 
     Args:

@@ -13,10 +13,10 @@ from dradriver.driver import Attachment
 from dradriver.kube import CLAIMS, Client, Conflict, NotFound, PatchKind
 from dradriver.model.resource.claim import ResourceClaim
 
-__all__ = ["Records"]
+__all__ = ["AttachmentRecords"]
 
 
-class Records:
+class AttachmentRecords:
     """The records of one driver.
 
     Args:

@@ -6,11 +6,11 @@ from typing import Literal, NamedTuple
 
 from dradriver.control.claims.ownership import Objects, claim_step, pod_step
 from dradriver.control.claims.pod_claims import is_done, used_names
-from dradriver.control.runtime.actions import Action, CreateClaim, Step, Then
+from dradriver.control.runtime.actions import Action, CreateClaim, NextAction, Step
 from dradriver.control.runtime.caches import Caches, Index
 from dradriver.control.runtime.executor import Executor
 from dradriver.control.runtime.loop import Loop, Looping
-from dradriver.control.runtime.metrics import Metrics, asks_for_admin_access
+from dradriver.control.runtime.metrics import ControlMetrics, asks_for_admin_access
 from dradriver.control.runtime.work_queue import WorkQueue
 from dradriver.errors import DraError
 from dradriver.kube import ChangeKind
@@ -38,7 +38,7 @@ class ClaimController(Looping[_Key]):
     """
 
     def __init__(
-        self, caches: Caches, executor: Executor, metrics: Metrics | None = None, *, workers: int = 8
+        self, caches: Caches, executor: Executor, metrics: ControlMetrics | None = None, *, workers: int = 8
     ) -> None:
         self._caches = caches
         self._owned = Index(caches.claims, _owner)
@@ -51,7 +51,7 @@ class ClaimController(Looping[_Key]):
         # client-go's rate limiter for controllers starts at 5 ms.
         queue = WorkQueue[_Key](0.005, 30.0)
         self._execute = executor.execute
-        self._metrics = metrics or Metrics()
+        self._metrics = metrics or ControlMetrics()
         queue.count(self._metrics.queues, "resource_claim")
         self._loop = Loop("claim controller", self, self._carry_out, workers=workers, queue=queue)
         caches.pods.subscribe(self._pod_changed)
@@ -62,9 +62,9 @@ class ClaimController(Looping[_Key]):
         """The next step for a pod or a claim; nothing for one that is gone."""
         if key.kind == "pod":
             pod = self._caches.pods.items.get(key.name)
-            return pod_step(pod, self._objects) if pod is not None else Step(Then.DONE)
+            return pod_step(pod, self._objects) if pod is not None else Step(NextAction.DONE)
         claim = self._caches.claims.items.get(key.name)
-        return claim_step(claim, self._objects) if claim is not None else Step(Then.DONE)
+        return claim_step(claim, self._objects) if claim is not None else Step(NextAction.DONE)
 
     async def _carry_out(self, action: Action) -> bool:
         if not isinstance(action, CreateClaim):

@@ -17,14 +17,14 @@ from dradriver.control.claims.pod_claims import consumer_of, is_done, made_for, 
 from dradriver.control.runtime.actions import (
     CreateClaim,
     DeleteClaim,
+    EmitEvent,
     LookUpPod,
+    NextAction,
     RecordClaims,
     Release,
     RemoveFinalizer,
     Reserve,
-    Say,
     Step,
-    Then,
 )
 from dradriver.model.core.meta import ObjectMeta, OwnerReference
 from dradriver.model.core.workload import Pod, PodClaim
@@ -40,7 +40,7 @@ __all__ = ["Objects", "claim_step", "generated_claim", "pod_step"]
 
 _LONGEST_BASE: Final = 57
 """A generated name has at most 63 characters, a hyphen and five letters among them."""
-_DONE: Final = Step(Then.DONE)
+_DONE: Final = Step(NextAction.DONE)
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def pod_step(pod: Pod, objects: Objects) -> Step:
         names[wanted.name] = claim.metadata.name
     recorded = {s.name: s.resource_claim_name for s in pod.status.resource_claim_statuses}
     if any(recorded.get(name) != claim_name for name, claim_name in names.items()):
-        return Step(Then.AGAIN, RecordClaims(pod, names))
+        return Step(NextAction.AGAIN, RecordClaims(pod, names))
     return _reserve(pod, objects) if pod.spec.node_name else _DONE
 
 
@@ -104,11 +104,13 @@ def _make(pod: Pod, wanted: PodClaim, objects: Objects) -> Step:
     if template is None:
         problem = f'resource claim template "{wanted.resource_claim_template_name}" not found'
         message = f"PodResourceClaim {wanted.name}: {problem}"
-        return Step(Then.WAIT, Say(pod_reference(pod), "Warning", "FailedResourceClaimCreation", message))
+        return Step(
+            NextAction.WAIT, EmitEvent(pod_reference(pod), "Warning", "FailedResourceClaimCreation", message)
+        )
     for attempt in count():
         claim = generated_claim(pod, wanted, template, attempt)
         if claim.ref not in objects.claims:
-            return Step(Then.AGAIN, CreateClaim(claim))
+            return Step(NextAction.AGAIN, CreateClaim(claim))
         # The name is taken by a claim that is not the pod's: try the next one.
     raise AssertionError("unreachable: there are only so many claims")
 
@@ -144,7 +146,7 @@ def _reserve(pod: Pod, objects: Objects) -> Step:
         if claim is None or claim.allocation is None or reserved_for(claim, pod):
             continue
         if wanted.resource_claim_name or made_for(claim, pod):
-            return Step(Then.AGAIN, Reserve(claim, consumer_of(pod)))
+            return Step(NextAction.AGAIN, Reserve(claim, consumer_of(pod)))
     return _DONE
 
 
@@ -154,19 +156,19 @@ def claim_step(claim: ResourceClaim, objects: Objects) -> Step:
     for consumer in claim.status.reserved_for:
         needs = _needs(claim, consumer, objects)
         if needs is None:
-            return Step(Then.AGAIN, LookUpPod(claim.metadata.namespace, consumer.name, consumer.uid))
+            return Step(NextAction.AGAIN, LookUpPod(claim.metadata.namespace, consumer.name, consumer.uid))
         if needs:
             remaining.append(consumer)
     protected = CLAIM_FINALIZER in claim.metadata.finalizers
     if len(remaining) < len(claim.status.reserved_for):
         # The allocation goes with its last consumer, so that the next one is not tied to the same node.
         release = Release(claim, tuple(remaining), deallocate=not remaining and protected)
-        return Step(Then.AGAIN, release)
+        return Step(NextAction.AGAIN, release)
     if remaining:
         return _DONE
     if claim.metadata.deletion_timestamp is not None:
         return _let_go(claim) if protected else _DONE
-    return Step(Then.AGAIN, DeleteClaim(claim)) if _outlived_its_pod(claim, objects) else _DONE
+    return Step(NextAction.AGAIN, DeleteClaim(claim)) if _outlived_its_pod(claim, objects) else _DONE
 
 
 def _needs(claim: ResourceClaim, consumer: ConsumerReference, objects: Objects) -> bool | None:
@@ -183,7 +185,7 @@ def _needs(claim: ResourceClaim, consumer: ConsumerReference, objects: Objects) 
 
 def _let_go(claim: ResourceClaim) -> Step:
     action = Release(claim, deallocate=True) if claim.allocation is not None else RemoveFinalizer(claim)
-    return Step(Then.AGAIN, action)
+    return Step(NextAction.AGAIN, action)
 
 
 def _outlived_its_pod(claim: ResourceClaim, objects: Objects) -> bool:

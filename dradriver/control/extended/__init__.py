@@ -13,7 +13,7 @@ what devices have to serve; its *mappings* say which container gets which reques
 from dradriver.control.extended.classes import ClassesByResource
 from dradriver.control.extended.names import IMPLICIT_PREFIX, implicit_name, is_extended
 from dradriver.control.extended.requests import amounts_of, completed
-from dradriver.control.extended.scoring import ScoringStrategy, Use
+from dradriver.control.extended.scoring import ResourceUse, ScoringStrategy
 from dradriver.control.extended.share import Share, Unservable, allocatable, share_of
 from dradriver.control.extended.special import (
     Special,
@@ -28,11 +28,11 @@ from dradriver.control.extended.special import (
 __all__ = [
     "IMPLICIT_PREFIX",
     "ClassesByResource",
+    "ResourceUse",
     "ScoringStrategy",
     "Share",
     "Special",
     "Unservable",
-    "Use",
     "allocatable",
     "amounts_of",
     "completed",

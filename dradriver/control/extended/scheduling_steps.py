@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dradriver.control.extended import (
+    ResourceUse,
     Special,
     Unservable,
-    Use,
     allocatable,
     amounts_of,
     is_left,
@@ -132,11 +132,11 @@ def filling(cycle: Cycle, node: Node) -> int:
     return cycle.snapshot.scoring.score({name: _use(cycle, node, name) for name in cycle.amounts})
 
 
-def _use(cycle: Cycle, node: Node, resource: str) -> Use:
+def _use(cycle: Cycle, node: Node, resource: str) -> ResourceUse:
     capacity = allocatable(node, resource)
     taken = cycle.snapshot.taken.get(node.metadata.name, {}).get(resource, 0)
     found = cycle.snapshot.classes_by_resource.by_name.get(resource)
     if capacity == 0 and found is not None:
         snapshot = cycle.snapshot
         capacity, taken = devices_of(found, node, snapshot.inventory, snapshot.in_use, snapshot.features)
-    return Use(capacity, taken + cycle.amounts[resource])
+    return ResourceUse(capacity, taken + cycle.amounts[resource])

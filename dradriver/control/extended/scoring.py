@@ -11,14 +11,14 @@ from typing import Final, Literal, Self
 from dradriver.control.extended.names import is_extended
 from dradriver.errors import UsageError
 
-__all__ = ["ScoringStrategy", "Use"]
+__all__ = ["ResourceUse", "ScoringStrategy"]
 
 _BEST: Final = 100
 _EXAMPLE: Final = "LeastAllocated:example.com/gpu=2,example.com/nic"
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class ResourceUse:
     """Of one resource on one node.
 
     Attributes:
@@ -68,7 +68,7 @@ class ScoringStrategy:
         """Whether it matters where a pod that asks for these amounts goes."""
         return any(name in self.resources for name in amounts)
 
-    def score(self, uses: Mapping[str, Use]) -> int:
+    def score(self, uses: Mapping[str, ResourceUse]) -> int:
         """A node's score for a pod, from the resources that the pod asks for."""
         counted = {n: use for n, use in uses.items() if n in self.resources and use.capacity > 0}
         weights = sum(self.resources[name] for name in counted)
@@ -77,12 +77,12 @@ class ScoringStrategy:
         return total // weights if weights else 0
 
 
-def _least(use: Use) -> int:
+def _least(use: ResourceUse) -> int:
     return 0 if use.wanted > use.capacity else (use.capacity - use.wanted) * _BEST // use.capacity
 
 
-def _most(use: Use) -> int:
+def _most(use: ResourceUse) -> int:
     return min(use.wanted, use.capacity) * _BEST // use.capacity
 
 
-_RATES: Final[Mapping[str, Callable[[Use], int]]] = {"LeastAllocated": _least, "MostAllocated": _most}
+_RATES: Final[Mapping[str, Callable[[ResourceUse], int]]] = {"LeastAllocated": _least, "MostAllocated": _most}

@@ -15,12 +15,12 @@ from typing import Final, NamedTuple, Self
 
 from dradriver.allocator import ORDERED, Features, Order
 from dradriver.allocator.supply.pools import PoolView
-from dradriver.control.pools.pool_index import Pools
-from dradriver.control.runtime.actions import Say, Step, Then
+from dradriver.control.pools.pool_index import PoolIndex
+from dradriver.control.runtime.actions import EmitEvent, NextAction, Step
 from dradriver.control.runtime.caches import Caches
 from dradriver.control.runtime.executor import Executor
 from dradriver.control.runtime.loop import Loop, Looping
-from dradriver.control.runtime.metrics import Metrics
+from dradriver.control.runtime.metrics import ControlMetrics
 from dradriver.control.runtime.work_queue import WorkQueue
 from dradriver.errors import DraError
 from dradriver.kube import SLICES, ChangeKind
@@ -58,9 +58,9 @@ class PoolController(Looping[_Key]):
     def __init__(
         self,
         caches: Caches,
-        pools: Pools,
+        pools: PoolIndex,
         executor: Executor,
-        metrics: Metrics,
+        metrics: ControlMetrics,
         features: Features,
         order: Order = ORDERED,
         *,
@@ -103,17 +103,17 @@ class PoolController(Looping[_Key]):
         if pool is None or problem is None:
             self._since.pop(key, None)
             if self._told.pop(key, None) is None or pool is None:
-                return Step(Then.DONE)
-            return Step(Then.DONE, _say(pool, _USABLE, "claims can use it again"))
+                return Step(NextAction.DONE)
+            return Step(NextAction.DONE, _say(pool, _USABLE, "claims can use it again"))
         now = time.monotonic()
         rest = self._since.setdefault(key, now) + self._lasting - now
         if rest > 0:
             self._queue.add_after(key, rest)
-            return Step(Then.WAIT)
+            return Step(NextAction.WAIT)
         if self._told.get(key) == problem:
-            return Step(Then.DONE)
+            return Step(NextAction.DONE)
         self._told[key] = problem
-        return Step(Then.DONE, _say(pool, _STATES[_state(problem)], problem))
+        return Step(NextAction.DONE, _say(pool, _STATES[_state(problem)], problem))
 
     async def failed(self, key: _Key, error: DraError) -> None:
         """Nothing is written but events, and these are never refused."""
@@ -136,10 +136,10 @@ def _state(problem: str) -> str:
     return problem.partition(":")[0]
 
 
-def _say(pool: PoolView, reason: str, message: str) -> Say:
+def _say(pool: PoolView, reason: str, message: str) -> EmitEvent:
     first = pool.slices[0].metadata
     regarding = ObjectReference(
         api_version=SLICES.api_version, kind=SLICES.kind, name=first.name, uid=first.uid
     )
     text = f"pool {pool.name} of driver {pool.driver}: {message}"
-    return Say(regarding, "Normal" if reason == _USABLE else "Warning", reason, text)
+    return EmitEvent(regarding, "Normal" if reason == _USABLE else "Warning", reason, text)

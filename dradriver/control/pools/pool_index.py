@@ -9,10 +9,10 @@ from dradriver.control.taints.tainted_slices import TaintedSlices
 from dradriver.kube import ChangeKind
 from dradriver.model.resource.taint_rule import DeviceTaintRule
 
-__all__ = ["Pools"]
+__all__ = ["PoolIndex"]
 
 
-class Pools:
+class PoolIndex:
     """Slices with the taints of rules, and what is kept of them between two calls.
 
     Built before the caches are entered. Whoever asks first after a change has it computed, in a thread; pools

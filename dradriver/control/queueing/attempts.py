@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from dradriver.kube.backoff import Backoff
 
-__all__ = ["Tries"]
+__all__ = ["Attempts"]
 
 
 @dataclass(slots=True)
@@ -16,7 +16,7 @@ class _Tried:
     not_before: float = 0.0
 
 
-class Tries:
+class Attempts:
     """Attempts by pod; in memory only, a restarted scheduler counts from the beginning.
 
     Args:

@@ -10,13 +10,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from dradriver.control.claims.pod_claims import pod_reference
-from dradriver.control.runtime.actions import Say, Step, Then
-from dradriver.control.scheduler.binding_conditions import BINDING_TIMEOUT, Patience, readiness
+from dradriver.control.runtime.actions import EmitEvent, NextAction, Step
+from dradriver.control.scheduler.binding_conditions import BINDING_TIMEOUT, BindingDeadline, readiness
 from dradriver.kube import Cache, ChangeKind
 from dradriver.model.core.workload import Pod
 from dradriver.model.resource.claim import ResourceClaim
 
-__all__ = ["SeenConditions", "Waits"]
+__all__ = ["SeenConditions", "WaitingPods"]
 
 _UNSERVED_AFTER: Final = timedelta(seconds=30)
 
@@ -33,7 +33,7 @@ class SeenConditions:
         missing = {
             (unready.device.driver, kind)
             for claim in claims
-            for unready in readiness(claim, Patience())[1]
+            for unready in readiness(claim, BindingDeadline())[1]
             for kind in unready.pending
         }
         return [f"{kind} of driver {driver}" for driver, kind in sorted(missing - self._seen)]
@@ -49,7 +49,7 @@ class _Wait:
     warned: bool = False
 
 
-class Waits:
+class WaitingPods:
     """Who waits, and what was told about it.
 
     Args:
@@ -76,9 +76,9 @@ class Waits:
     def __len__(self) -> int:
         return len(self._waits)
 
-    def patience(self) -> Patience:
+    def patience(self) -> BindingDeadline:
         """Until when claims are waited for, as of now."""
-        return Patience(datetime.now(UTC), self.timeout, dict(self._since), self._enabled)
+        return BindingDeadline(datetime.now(UTC), self.timeout, dict(self._since), self._enabled)
 
     def forget(self, key: str) -> None:
         """The pod does not wait any more."""
@@ -98,17 +98,17 @@ class Waits:
         if wait is None:
             wait = self._waits[key] = _Wait(now)
             # What came while nobody counted the pod as waiting is looked at once more.
-            return Step(Then.AGAIN, step.action)
+            return Step(NextAction.AGAIN, step.action)
         deadline = step.deadline or wait.since + self.timeout
         look_at = wait.since + min(_UNSERVED_AFTER, self.timeout / 4)
         if wait.warned:
-            return Step(Then.WAIT, deadline=deadline)
+            return Step(NextAction.WAIT, deadline=deadline)
         if now < look_at:
-            return Step(Then.WAIT, deadline=min(deadline, look_at))
+            return Step(NextAction.WAIT, deadline=min(deadline, look_at))
         wait.warned = True
         missing = self._seen.never_set(claims)
         if not missing:
-            return Step(Then.WAIT, deadline=deadline)
+            return Step(NextAction.WAIT, deadline=deadline)
         message = f"nobody has ever set {', '.join(missing)} on this cluster: does its controller run?"
-        said = Say(pod_reference(pod), "Warning", "BindingConditionsUnserved", message)
-        return Step(Then.WAIT, said, deadline)
+        said = EmitEvent(pod_reference(pod), "Warning", "BindingConditionsUnserved", message)
+        return Step(NextAction.WAIT, said, deadline)

@@ -21,20 +21,20 @@ __all__ = [
     "Bind",
     "CreateClaim",
     "DeleteClaim",
+    "EmitEvent",
     "Evict",
     "LookUpPlan",
     "LookUpPod",
+    "NextAction",
     "Nominate",
     "RecordClaims",
     "RecordSpecialClaim",
     "Release",
     "RemoveFinalizer",
-    "Report",
+    "ReportUnschedulable",
     "Reserve",
-    "Say",
     "SetRuleCondition",
     "Step",
-    "Then",
 ]
 
 
@@ -188,7 +188,7 @@ class Bind:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ReportUnschedulable:
     """Says in the pod's PodScheduled condition and in an event why it has no node, and nominates none.
 
     Dies after: nothing is left to do (between the two: the event is lost).
@@ -218,7 +218,7 @@ class SetRuleCondition:
 
 
 @dataclass(frozen=True, slots=True)
-class Say:
+class EmitEvent:
     """Writes an event. Dies after: nothing is left to do."""
 
     regarding: ObjectReference
@@ -241,14 +241,14 @@ Action: TypeAlias = (
     | RemoveFinalizer
     | Nominate
     | Bind
-    | Report
+    | ReportUnschedulable
     | Evict
     | SetRuleCondition
-    | Say
+    | EmitEvent
 )
 
 
-class Then(Enum):
+class NextAction(Enum):
     """What to do with a key after the step."""
 
     AGAIN = auto()
@@ -271,6 +271,6 @@ class Step:
         deadline: when to ask again even if nothing changes.
     """
 
-    then: Then
+    then: NextAction
     action: Action | None = None
     deadline: datetime | None = None

@@ -2,12 +2,12 @@
 
 from collections.abc import Collection, Iterator
 
-__all__ = ["Remembered"]
+__all__ = ["BoundedSet"]
 
 _MOST = 2048
 
 
-class Remembered(Collection[str]):
+class BoundedSet(Collection[str]):
     """The last few thousand texts that were added."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from dradriver.control.claims.pod_claims import pod_reference
 from dradriver.control.runtime import actions
-from dradriver.control.runtime.bounded_set import Remembered
+from dradriver.control.runtime.bounded_set import BoundedSet
 from dradriver.control.runtime.caches import Caches
 from dradriver.errors import DraError
 from dradriver.kube import (
@@ -46,7 +46,7 @@ class Executor:
     """
 
     def __init__(self, client: Client, caches: Caches, recorder: EventRecorder) -> None:
-        self.gone = Remembered()
+        self.gone = BoundedSet()
         self._client = client
         self._caches = caches
         self._recorder = recorder
@@ -64,10 +64,10 @@ class Executor:
             actions.RemoveFinalizer: self._remove_finalizer,
             actions.Nominate: self._nominate,
             actions.Bind: self._bind,
-            actions.Report: self._report,
+            actions.ReportUnschedulable: self._report,
             actions.Evict: self._evict,
             actions.SetRuleCondition: self._set_rule_condition,
-            actions.Say: self._say,
+            actions.EmitEvent: self._say,
         }
 
     async def execute(self, action: actions.Action) -> bool:
@@ -228,7 +228,7 @@ class Executor:
         message = f"Successfully assigned {action.pod.ref} to {action.node}"
         await self._recorder.emit(pod_reference(action.pod), "Normal", "Scheduled", message)
 
-    async def _report(self, action: actions.Report) -> None:
+    async def _report(self, action: actions.ReportUnschedulable) -> None:
         condition = {
             "type": "PodScheduled",
             "status": "False",
@@ -276,7 +276,7 @@ class Executor:
         )
         self._caches.rules.apply_written(written)
 
-    async def _say(self, action: actions.Say) -> None:
+    async def _say(self, action: actions.EmitEvent) -> None:
         await self._recorder.emit(action.regarding, action.type, action.reason, action.message)
 
     async def _patch_pod(self, pod: Pod, status: Mapping[str, object]) -> Pod:

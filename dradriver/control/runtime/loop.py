@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from types import TracebackType
 from typing import Final, Generic, Protocol, Self, TypeVar
 
-from dradriver.control.runtime.actions import Action, Step, Then
+from dradriver.control.runtime.actions import Action, NextAction, Step
 from dradriver.control.runtime.work_queue import WorkQueue
 from dradriver.errors import DraError
 
@@ -88,18 +88,18 @@ class Loop(Generic[K]):
             except DraError as error:
                 _log.warning("%s: %s: %s", self._name, key, error)
                 await self._decider.failed(key, error)
-                then = Then.LATER
+                then = NextAction.LATER
             except Exception:
                 _log.exception("%s: %s: a defect, trying again later", self._name, key)
-                then = Then.LATER
+                then = NextAction.LATER
             finally:
                 self.queue.done(key)
-            if then is Then.DONE:
+            if then is NextAction.DONE:
                 self.queue.forget(key)
-            elif then is Then.LATER:
+            elif then is NextAction.LATER:
                 self.queue.add_later(key)
 
-    async def _steps(self, key: K) -> Then:
+    async def _steps(self, key: K) -> NextAction:
         conflicts = 0
         for _ in range(_MAX_STEPS):
             step = await self._decider.decide(key)
@@ -107,9 +107,9 @@ class Loop(Generic[K]):
             conflicts = 0 if settled else conflicts + 1
             if conflicts == _MAX_CONFLICTS:
                 break
-            if settled and step.then is not Then.AGAIN:
+            if settled and step.then is not NextAction.AGAIN:
                 return step.then
-        return Then.LATER
+        return NextAction.LATER
 
 
 class Looping(Generic[K]):

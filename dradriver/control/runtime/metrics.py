@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from dradriver.control.queueing.metrics import Gauges, QueueMetrics
 from dradriver.model.resource.claim import EXTENDED_CLAIM_ANNOTATION, POD_CLAIM_ANNOTATION, ResourceClaim
 
-__all__ = ["Metrics", "asks_for_admin_access"]
+__all__ = ["ControlMetrics", "asks_for_admin_access"]
 
 _WAITS: Final = tuple(0.1 * 2**power for power in range(14))
 """As kube-scheduler's (`ExponentialBuckets(0.1, 2, 14)`)."""
@@ -22,7 +22,7 @@ _EVICTIONS: Final = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
 _STEPS: Final = tuple(0.0001 * 2**power for power in range(12))
 
 
-class Metrics:
+class ControlMetrics:
     """The metrics of scheduler and controllers.
 
     Attributes:

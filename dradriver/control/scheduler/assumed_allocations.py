@@ -7,10 +7,10 @@ from msgspec.structs import replace
 from dradriver.control.scheduler.snapshot import Plan
 from dradriver.model.resource.claim import Allocation, ResourceClaim
 
-__all__ = ["with_promises"]
+__all__ = ["with_assumed"]
 
 
-def with_promises(claims: Iterable[ResourceClaim], plans: Sequence[Plan]) -> Iterator[ResourceClaim]:
+def with_assumed(claims: Iterable[ResourceClaim], plans: Sequence[Plan]) -> Iterator[ResourceClaim]:
     """The claims as they will be once all plans are written, special claims that do not exist yet included."""
     promised = {uid: allocation for plan in plans for uid, allocation in plan.allocations.items()}
     for claim in claims:

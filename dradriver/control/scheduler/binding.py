@@ -22,16 +22,22 @@ from dradriver.control.runtime.actions import (
     Bind,
     CreateClaim,
     DeleteClaim,
+    EmitEvent,
+    NextAction,
     Nominate,
     RecordSpecialClaim,
     Release,
     RemoveFinalizer,
     Reserve,
-    Say,
     Step,
-    Then,
 )
-from dradriver.control.scheduler.binding_conditions import Patience, Readiness, Unready, readiness, requires
+from dradriver.control.scheduler.binding_conditions import (
+    BindingDeadline,
+    ConditionReadiness,
+    Unready,
+    readiness,
+    requires,
+)
 from dradriver.control.scheduler.snapshot import Plan
 from dradriver.model.core.workload import Pod
 from dradriver.model.resource.claim import CLAIM_FINALIZER, ResourceClaim
@@ -51,7 +57,7 @@ Claims: TypeAlias = Mapping[str, ResourceClaim]
 """All claims by `namespace/name`."""
 
 
-_ENDLESS: Final = Patience()
+_ENDLESS: Final = BindingDeadline()
 
 
 class PlanFailed(Exception):  # noqa: N818 - a finding
@@ -69,14 +75,14 @@ class BindingFailed(PlanFailed):
         state: whether a failure condition is True, or it took too long.
     """
 
-    def __init__(self, state: Readiness, claim: ResourceClaim, unready: tuple[Unready, ...]) -> None:
+    def __init__(self, state: ConditionReadiness, claim: ResourceClaim, unready: tuple[Unready, ...]) -> None:
         self.state = state
-        what = "timeout" if state is Readiness.TIMED_OUT else "failed"
+        what = "timeout" if state is ConditionReadiness.TIMED_OUT else "failed"
         devices = "; ".join(map(str, unready))
         super().__init__(f"device binding {what}: claim {claim.ref}, {devices}")
 
 
-def next_step(plan: Plan, pod: Pod, claims: Claims, patience: Patience = _ENDLESS) -> Step:
+def next_step(plan: Plan, pod: Pod, claims: Claims, patience: BindingDeadline = _ENDLESS) -> Step:
     """The next write.
 
     Raises:
@@ -113,34 +119,34 @@ def _is_as_planned(claim: ResourceClaim, special: Special, pod: Pod) -> bool:
     return same and is_special_for(claim, pod) and claim.metadata.deletion_timestamp is None
 
 
-def nominate(plan: Plan, pod: Pod, claims: Claims, patience: Patience) -> Step | None:
+def nominate(plan: Plan, pod: Pod, claims: Claims, patience: BindingDeadline) -> Step | None:
     """PreBind: a pod that will wait for conditions names its node first.
 
     First, because after a crash the claims may not tell: a device on a network is good for many nodes.
     """
     if pod.status.nominated_node_name == plan.node or not _will_wait(plan, claims, patience):
         return None
-    return Step(Then.AGAIN, Nominate(pod, plan.node))
+    return Step(NextAction.AGAIN, Nominate(pod, plan.node))
 
 
-def _will_wait(plan: Plan, claims: Claims, patience: Patience) -> bool:
+def _will_wait(plan: Plan, claims: Claims, patience: BindingDeadline) -> bool:
     if any(map(requires, plan.allocations.values())) or (plan.special and requires(plan.special.allocation)):
         return True
     known = (claims[ref] for ref, _ in plan.claims if ref in claims)
-    return any(readiness(claim, patience)[0] is not Readiness.READY for claim in known)
+    return any(readiness(claim, patience)[0] is not ConditionReadiness.READY for claim in known)
 
 
-def create_special(plan: Plan, _pod: Pod, claims: Claims, _patience: Patience) -> Step | None:
+def create_special(plan: Plan, _pod: Pod, claims: Claims, _patience: BindingDeadline) -> Step | None:
     """PreBind: the special claim exists; `settled` has made it one of the claims then."""
     if plan.special is None or plan.special.allocation is None:
         return None
     claim = plan.special.claim
     if claim.ref in claims:
         raise PlanFailed(f"claim {claim.ref} is not what was planned")
-    return Step(Then.AGAIN, CreateClaim(claim))
+    return Step(NextAction.AGAIN, CreateClaim(claim))
 
 
-def reserve_claims(plan: Plan, pod: Pod, claims: Claims, patience: Patience) -> Step | None:
+def reserve_claims(plan: Plan, pod: Pod, claims: Claims, patience: BindingDeadline) -> Step | None:
     """PreBind: every claim is allocated and reserved for the pod."""
     for ref, uid in plan.claims:
         claim = claims.get(ref)
@@ -148,12 +154,12 @@ def reserve_claims(plan: Plan, pod: Pod, claims: Claims, patience: Patience) -> 
             raise PlanFailed(f"claim {ref} got deleted in the meantime")
         if claim.allocation is not None and reserved_for(claim, pod):
             continue
-        return Step(Then.AGAIN, _reservation(plan, pod, claim, patience))
+        return Step(NextAction.AGAIN, _reservation(plan, pod, claim, patience))
     return None
 
 
 def _reservation(
-    plan: Plan, pod: Pod, claim: ResourceClaim, patience: Patience
+    plan: Plan, pod: Pod, claim: ResourceClaim, patience: BindingDeadline
 ) -> AddFinalizer | Allocate | Reserve:
     allocation = plan.allocations.get(claim.metadata.uid)
     if allocation is None:
@@ -170,42 +176,42 @@ def _reservation(
     return Allocate(claim, allocation, consumer_of(pod))
 
 
-def await_conditions(plan: Plan, pod: Pod, claims: Claims, patience: Patience) -> Step | None:
+def await_conditions(plan: Plan, pod: Pod, claims: Claims, patience: BindingDeadline) -> Step | None:
     """PreBind: every binding condition of every device of every claim is True, all at the same time.
 
     Raises:
         BindingFailed: a failure condition is True, or a claim took too long.
     """
     found = [(claims[ref], *readiness(claims[ref], patience)) for ref, _ in plan.claims]
-    for given_up in (Readiness.FAILED, Readiness.TIMED_OUT):
+    for given_up in (ConditionReadiness.FAILED, ConditionReadiness.TIMED_OUT):
         for claim, state, unready in found:
             if state is given_up:
                 raise BindingFailed(state, claim, unready)
-    waited_for = [claim for claim, state, _ in found if state is Readiness.PENDING]
+    waited_for = [claim for claim, state, _ in found if state is ConditionReadiness.PENDING]
     if not waited_for:
         return None
     message = f"waiting for binding conditions for device on node {plan.node}"
     deadlines = [deadline for claim in waited_for if (deadline := patience.deadline(claim)) is not None]
     return Step(
-        Then.WAIT,
-        Say(pod_reference(pod), "Normal", "BindingConditionsPending", message),
+        NextAction.WAIT,
+        EmitEvent(pod_reference(pod), "Normal", "BindingConditionsPending", message),
         deadline=min(deadlines, default=None),
     )
 
 
-def record_special(plan: Plan, pod: Pod, _claims: Claims, _patience: Patience) -> Step | None:
+def record_special(plan: Plan, pod: Pod, _claims: Claims, _patience: BindingDeadline) -> Step | None:
     """PreBind: the pod's status names the special claim and says which container gets which request."""
     if plan.special is None or pod.status.extended_resource_claim_status == plan.special.status:
         return None
-    return Step(Then.AGAIN, RecordSpecialClaim(pod, plan.special.status))
+    return Step(NextAction.AGAIN, RecordSpecialClaim(pod, plan.special.status))
 
 
-def bind(plan: Plan, pod: Pod, _claims: Claims, _patience: Patience) -> Step:
+def bind(plan: Plan, pod: Pod, _claims: Claims, _patience: BindingDeadline) -> Step:
     """Bind: the pod gets its node."""
-    return Step(Then.DONE, Bind(pod, plan.node))
+    return Step(NextAction.DONE, Bind(pod, plan.node))
 
 
-_Stage: TypeAlias = Callable[[Plan, Pod, Claims, Patience], Step | None]
+_Stage: TypeAlias = Callable[[Plan, Pod, Claims, BindingDeadline], Step | None]
 
 STAGES: Final[tuple[_Stage, ...]] = (
     nominate,
@@ -224,7 +230,7 @@ def is_bound(plan: Plan, pod: Pod | None) -> bool:
 
 
 def unreserve(
-    plan: Plan, pod: Pod, claims: Claims, patience: Patience = _ENDLESS, left: Collection[str] = ()
+    plan: Plan, pod: Pod, claims: Claims, patience: BindingDeadline = _ENDLESS, left: Collection[str] = ()
 ) -> Release | RemoveFinalizer | DeleteClaim | None:
     """Takes back what a failed plan has written so far, one claim at a time; None when nothing is left.
 
@@ -255,7 +261,7 @@ def unreserve(
         if claim is None or claim.metadata.uid != uid or not reserved_for(claim, pod) or ref in left:
             continue
         others = tuple(user for user in claim.status.reserved_for if user.uid != pod.metadata.uid)
-        failed = readiness(claim, patience)[0] in {Readiness.FAILED, Readiness.TIMED_OUT}
+        failed = readiness(claim, patience)[0] in {ConditionReadiness.FAILED, ConditionReadiness.TIMED_OUT}
         if others or failed or uid in plan.allocations:
             return Release(claim, others, deallocate=not others)
     return None

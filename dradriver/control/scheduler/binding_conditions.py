@@ -16,14 +16,14 @@ from typing import Final
 from dradriver.model.core.meta import Condition
 from dradriver.model.resource.claim import Allocation, DeviceId, DeviceResult, ResourceClaim
 
-__all__ = ["BINDING_TIMEOUT", "Patience", "Readiness", "Unready", "readiness", "requires"]
+__all__ = ["BINDING_TIMEOUT", "BindingDeadline", "ConditionReadiness", "Unready", "readiness", "requires"]
 
 BINDING_TIMEOUT: Final = timedelta(seconds=600)
 """How long conditions are waited for by default (`DynamicResourcesBindingTimeoutDefault`)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class BindingDeadline:
     """Until when conditions are waited for.
 
     Attributes:
@@ -50,7 +50,7 @@ class Patience:
         return self.now is not None and deadline is not None and self.now >= deadline
 
 
-class Readiness(Enum):
+class ConditionReadiness(Enum):
     """Whether a pod may be bound as far as one claim goes."""
 
     READY = "success"
@@ -85,7 +85,9 @@ def requires(allocation: Allocation | None) -> bool:
     return allocation is not None and any(result.binding_conditions for result in allocation.devices.results)
 
 
-def readiness(claim: ResourceClaim, patience: Patience) -> tuple[Readiness, tuple[Unready, ...]]:
+def readiness(
+    claim: ResourceClaim, patience: BindingDeadline
+) -> tuple[ConditionReadiness, tuple[Unready, ...]]:
     """Whether the claim lets its pods be bound, and the devices that keep it from that.
 
     One failure condition that is True outweighs all conditions that are, also on another device: what failed
@@ -93,10 +95,10 @@ def readiness(claim: ResourceClaim, patience: Patience) -> tuple[Readiness, tupl
     """
     found = tuple(_unready(claim)) if patience.enabled else ()
     if failed := tuple(each for each in found if each.failed):
-        return Readiness.FAILED, failed
+        return ConditionReadiness.FAILED, failed
     if not found:
-        return Readiness.READY, ()
-    return (Readiness.TIMED_OUT if patience.is_over(claim) else Readiness.PENDING), found
+        return ConditionReadiness.READY, ()
+    return (ConditionReadiness.TIMED_OUT if patience.is_over(claim) else ConditionReadiness.PENDING), found
 
 
 def _unready(claim: ResourceClaim) -> Iterator[Unready]:

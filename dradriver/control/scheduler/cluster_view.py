@@ -7,9 +7,9 @@ from typing import Final
 
 from dradriver.control.extended import ClassesByResource, amounts_of, owners_of
 from dradriver.control.extended.node_usage import NodeUsage
-from dradriver.control.pools.pool_index import Pools
+from dradriver.control.pools.pool_index import PoolIndex
 from dradriver.control.runtime.caches import Caches, Index
-from dradriver.control.scheduler.binding_conditions import Patience
+from dradriver.control.scheduler.binding_conditions import BindingDeadline
 from dradriver.control.scheduler.snapshot import Plan, Snapshot, holds
 from dradriver.control.settings import SchedulerSettings
 from dradriver.model.core.workload import Node, Pod
@@ -27,7 +27,7 @@ class ClusterView:
         keeps_distance: whether some pod must not be near others.
     """
 
-    def __init__(self, caches: Caches, pools: Pools, settings: SchedulerSettings) -> None:
+    def __init__(self, caches: Caches, pools: PoolIndex, settings: SchedulerSettings) -> None:
         """A view of caches that have not been entered yet."""
         self._caches = caches
         self._pools = pools
@@ -44,7 +44,9 @@ class ClusterView:
         """See the class."""
         return bool(self._apart.of(_DISTANCE))
 
-    def of(self, pod: Pod, plans: Mapping[str, Plan], patience: Patience) -> tuple[Snapshot, Sequence[Plan]]:
+    def of(
+        self, pod: Pod, plans: Mapping[str, Plan], patience: BindingDeadline
+    ) -> tuple[Snapshot, Sequence[Plan]]:
         """The cluster as it is for a pod, without what is in use, and the plans.
 
         Args:

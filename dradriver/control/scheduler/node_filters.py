@@ -5,11 +5,11 @@ not counted; pods are kept apart by `pod_anti_affinity`, and never kept together
 """
 
 from dradriver.model.core.node_selector import NodeSelector
-from dradriver.model.core.workload import Node, Pod, Taint
+from dradriver.model.core.workload import Node, NodeTaint, Pod
 
 __all__ = ["affinity", "ready", "taints", "unschedulable"]
 
-_UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+_UNSCHEDULABLE = NodeTaint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
 def ready(_pod: Pod, node: Node) -> str | None:
@@ -48,5 +48,5 @@ def taints(pod: Pod, node: Node) -> str | None:
     return None
 
 
-def _tolerated(taint: Taint, pod: Pod) -> bool:
+def _tolerated(taint: NodeTaint, pod: Pod) -> bool:
     return any(toleration.tolerates(taint) for toleration in pod.spec.tolerations)

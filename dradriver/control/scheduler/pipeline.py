@@ -25,7 +25,7 @@ from dradriver.control.extended import discard_step, scheduling_steps
 from dradriver.control.queueing.attempt_times import FilterTimes
 from dradriver.control.runtime.actions import DeleteClaim, Release, RemoveFinalizer
 from dradriver.control.scheduler import node_filters, pod_anti_affinity, ready_nodes
-from dradriver.control.scheduler.binding_conditions import Readiness, readiness
+from dradriver.control.scheduler.binding_conditions import ConditionReadiness, readiness
 from dradriver.control.scheduler.cycle import Cycle, NoNode, everywhere
 from dradriver.control.scheduler.snapshot import UNDECIDED, Plan, Snapshot, Unschedulable
 from dradriver.model.core.workload import Node, Pod
@@ -168,9 +168,9 @@ def claims_can_get_ready(cycle: Cycle) -> None:
     """No claim was allocated devices that failed to get ready, or took too long (KEP-5007)."""
     for claim in cycle.claims:
         state, unready = readiness(claim, cycle.snapshot.patience)
-        if state in {Readiness.FAILED, Readiness.TIMED_OUT}:
+        if state in {ConditionReadiness.FAILED, ConditionReadiness.TIMED_OUT}:
             cycle.unavailable.add(claim.metadata.uid)
-            what = "failed" if state is Readiness.FAILED else "took too long"
+            what = "failed" if state is ConditionReadiness.FAILED else "took too long"
             devices = "; ".join(map(str, unready))
             raise NoNode(everywhere(cycle, f"binding of resourceclaim {claim.ref} {what}: {devices}"))
 

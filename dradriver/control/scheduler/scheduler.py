@@ -25,18 +25,26 @@ from typing import Final
 from dradriver.allocator import InUse
 from dradriver.control.claims.pod_claims import used_names
 from dradriver.control.extended import amounts_of, owners_of
-from dradriver.control.pools.pool_index import Pools
+from dradriver.control.pools.pool_index import PoolIndex
 from dradriver.control.queueing.attempt_times import FilterTimes, PreBindTimes
-from dradriver.control.queueing.attempts import Tries
+from dradriver.control.queueing.attempts import Attempts
 from dradriver.control.queueing.queueing_hints import asked_by, offered_by
-from dradriver.control.queueing.waiting import SeenConditions, Waits
-from dradriver.control.runtime.actions import Action, Bind, CreateClaim, LookUpPlan, Report, Step, Then
+from dradriver.control.queueing.waiting import SeenConditions, WaitingPods
+from dradriver.control.runtime.actions import (
+    Action,
+    Bind,
+    CreateClaim,
+    LookUpPlan,
+    NextAction,
+    ReportUnschedulable,
+    Step,
+)
 from dradriver.control.runtime.caches import Caches, Index
 from dradriver.control.runtime.executor import Executor
 from dradriver.control.runtime.loop import Loop, Looping
-from dradriver.control.runtime.metrics import Metrics
+from dradriver.control.runtime.metrics import ControlMetrics
 from dradriver.control.runtime.work_queue import WorkQueue
-from dradriver.control.scheduler.assumed_allocations import with_promises
+from dradriver.control.scheduler.assumed_allocations import with_assumed
 from dradriver.control.scheduler.binding import (
     BindingFailed,
     PlanFailed,
@@ -49,7 +57,7 @@ from dradriver.control.scheduler.binding import (
 from dradriver.control.scheduler.cluster_view import ClusterView
 from dradriver.control.scheduler.pipeline import schedule
 from dradriver.control.scheduler.snapshot import UNDECIDED, Plan, Snapshot, Unschedulable, holds
-from dradriver.control.scheduler.unconfirmed_writes import Doubts
+from dradriver.control.scheduler.unconfirmed_writes import UnconfirmedWrites
 from dradriver.control.settings import SchedulerSettings
 from dradriver.errors import DraError
 from dradriver.kube import ChangeKind
@@ -95,10 +103,10 @@ class Scheduler(Looping[str]):
     def __init__(
         self,
         caches: Caches,
-        pools: Pools,
+        pools: PoolIndex,
         executor: Executor,
         settings: SchedulerSettings | None = None,
-        metrics: Metrics | None = None,
+        metrics: ControlMetrics | None = None,
     ) -> None:
         """A scheduler that does not run yet.
 
@@ -117,14 +125,14 @@ class Scheduler(Looping[str]):
         self._times: dict[str, PreBindTimes] = {}
         self._releasing: dict[str, Unschedulable] = {}
         self._unreleased: dict[str, Unschedulable] = {}
-        self._doubts = Doubts()
-        self._waits = Waits(
+        self._doubts = UnconfirmedWrites()
+        self._waits = WaitingPods(
             SeenConditions(caches.claims),
             settings.binding_timeout,
             enabled=settings.features.binding_conditions,
         )
-        self._tries = Tries(settings.setback)
-        self._metrics = metrics or Metrics()
+        self._tries = Attempts(settings.setback)
+        self._metrics = metrics or ControlMetrics()
         self._metrics.show_pending(self._pending)
         self._waiting: set[str] = set()
         self._turn = asyncio.Lock()
@@ -145,24 +153,26 @@ class Scheduler(Looping[str]):
         plan, pod = self._plans.get(key), self._caches.pods.items.get(key)
         self._releasing.pop(key, None)
         if plan is not None and self._in_doubt(key):
-            return Step(Then.AGAIN, LookUpPlan(key, tuple(self._claims_of(plan)), pod))
+            return Step(NextAction.AGAIN, LookUpPlan(key, tuple(self._claims_of(plan)), pod))
         if pod is None or not self._mine(pod):
             self._forget(key)
             self._tries.forget(key)
-            return Step(Then.DONE)
+            return Step(NextAction.DONE)
         if plan is not None and plan.pod_uid == pod.metadata.uid:
             return self._timed(self._write(key, pod, plan), key)
         unreleased = self._unreleased.get(key)
         self._forget(key)
         if unreleased is not None and (report := _news(pod, unreleased)) is not None:
-            return Step(Then.AGAIN, report)
+            return Step(NextAction.AGAIN, report)
         if (rest := self._tries.rest(key)) > 0:
             self._loop.queue.add_after(key, rest)
-            return Step(Then.WAIT)
+            return Step(NextAction.WAIT)
         verdict = await self._schedule(key, pod)
         # Planning took a while: the writes are decided on with the pod as it is then.
         return (
-            self._unschedulable(key, pod, verdict) if isinstance(verdict, Unschedulable) else Step(Then.AGAIN)
+            self._unschedulable(key, pod, verdict)
+            if isinstance(verdict, Unschedulable)
+            else Step(NextAction.AGAIN)
         )
 
     async def failed(self, key: str, error: DraError) -> None:
@@ -267,7 +277,7 @@ class Scheduler(Looping[str]):
             except PlanFailed as problem:
                 self._give_up(key, plan, problem)
             else:
-                if step.then is Then.WAIT:
+                if step.then is NextAction.WAIT:
                     return self._wait(key, pod, plan, step)
                 self._times[key].go_on(self._tries.now(), bind=isinstance(step.action, Bind))
                 return step
@@ -275,13 +285,13 @@ class Scheduler(Looping[str]):
         release = unreserve(plan, pod, claims, patience, failure.left)
         if release is not None:
             failure.claim = release.claim.ref
-            return Step(Then.AGAIN, release)
+            return Step(NextAction.AGAIN, release)
         self._forget(key)
-        report = Report(pod, "SchedulerError", str(failure))
+        report = ReportUnschedulable(pod, "SchedulerError", str(failure))
         if not isinstance(failure.problem, (BindingFailed, WriteFailed)) and not failure.left:
-            return Step(Then.LATER, report)
+            return Step(NextAction.LATER, report)
         self._loop.queue.add_after(key, self._tries.set_back(key))
-        return Step(Then.WAIT, report)
+        return Step(NextAction.WAIT, report)
 
     def _check_node(self, key: str, plan: Plan) -> None:
         if key in self._waits and plan.node not in self._caches.nodes.items:
@@ -345,8 +355,8 @@ class Scheduler(Looping[str]):
     def _unschedulable(self, key: str, pod: Pod, verdict: Unschedulable) -> Step:
         if verdict.releases:
             self._releasing[key] = verdict
-            return Step(Then.AGAIN, verdict.releases[0])
-        return Step(Then.WAIT, _news(pod, verdict))
+            return Step(NextAction.AGAIN, verdict.releases[0])
+        return Step(NextAction.WAIT, _news(pod, verdict))
 
     def _wake(self) -> None:
         for key in self._waiting:
@@ -403,7 +413,7 @@ class Scheduler(Looping[str]):
 
 def _plan(pod: Pod, view: tuple[Snapshot, Sequence[Plan]], times: FilterTimes) -> Plan | Unschedulable:
     snapshot, plans = view
-    in_use = InUse.of(with_promises(snapshot.claims.values(), plans))
+    in_use = InUse.of(with_assumed(snapshot.claims.values(), plans))
     return schedule(pod, dataclasses.replace(snapshot, in_use=in_use), times)
 
 
@@ -411,10 +421,10 @@ def _status(*, passed: bool) -> str:
     return "Success" if passed else "Unschedulable"
 
 
-def _news(pod: Pod, verdict: Unschedulable) -> Report | None:
+def _news(pod: Pod, verdict: Unschedulable) -> ReportUnschedulable | None:
     """What the pod's condition does not say yet."""
     said = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
     told = said is not None and (said.reason, said.message) == (verdict.reason, verdict.message)
     if verdict.quiet or (told and not pod.status.nominated_node_name):
         return None
-    return Report(pod, verdict.reason, verdict.message)
+    return ReportUnschedulable(pod, verdict.reason, verdict.message)

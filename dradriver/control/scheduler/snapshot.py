@@ -9,7 +9,7 @@ from dradriver.allocator import MAX_STEPS, ORDERED, Features, InUse, Inventory, 
 from dradriver.control.extended import ClassesByResource, ScoringStrategy, Special
 from dradriver.control.pools.ready_pools import ReadyPools
 from dradriver.control.runtime.actions import DeleteClaim, Release, RemoveFinalizer
-from dradriver.control.scheduler.binding_conditions import Patience
+from dradriver.control.scheduler.binding_conditions import BindingDeadline
 from dradriver.model.core.workload import Node, Pod
 from dradriver.model.resource.claim import Allocation, ResourceClaim
 from dradriver.model.resource.deviceclass import DeviceClass
@@ -59,7 +59,7 @@ class Snapshot:
     max_steps: int = MAX_STEPS
     order: Order = ORDERED
     now: datetime | None = None
-    patience: Patience = field(default_factory=Patience)
+    patience: BindingDeadline = field(default_factory=BindingDeadline)
     ready: ReadyPools = field(default_factory=ReadyPools)
     classes_by_resource: ClassesByResource = field(default_factory=ClassesByResource)
     taken: Mapping[str, Mapping[str, int]] = field(default_factory=dict)

@@ -11,13 +11,13 @@ from typing import Final
 from dradriver.errors import DraError
 from dradriver.kube import TooManyRequests, Unavailable
 
-__all__ = ["Doubts"]
+__all__ = ["UnconfirmedWrites"]
 
 _ENOUGH: Final = 6
 """How many writes of a plan may fail before the devices that it promises had better be another pod's."""
 
 
-class Doubts:
+class UnconfirmedWrites:
     """Keys of plans, and how often what they wrote was read."""
 
     def __init__(self) -> None:

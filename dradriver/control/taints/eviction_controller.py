@@ -13,12 +13,12 @@ from typing import Final, Literal, NamedTuple
 from msgspec.structs import replace
 
 from dradriver.control.claims.pod_claims import pod_reference
-from dradriver.control.runtime.actions import Action, Evict, Say, SetRuleCondition, Step, Then
-from dradriver.control.runtime.bounded_set import Remembered
+from dradriver.control.runtime.actions import Action, EmitEvent, Evict, NextAction, SetRuleCondition, Step
+from dradriver.control.runtime.bounded_set import BoundedSet
 from dradriver.control.runtime.caches import Caches, Index
 from dradriver.control.runtime.executor import Executor
 from dradriver.control.runtime.loop import Loop, Looping
-from dradriver.control.runtime.metrics import Metrics
+from dradriver.control.runtime.metrics import ControlMetrics
 from dradriver.control.runtime.work_queue import WorkQueue
 from dradriver.control.taints.eviction import EvictingTaint, Eviction, TaintsOf, pod_eviction
 from dradriver.control.taints.published_taints import PublishedTaints
@@ -51,17 +51,17 @@ class EvictionController(Looping[_Key]):
     """
 
     def __init__(
-        self, caches: Caches, executor: Executor, metrics: Metrics | None = None, *, workers: int = 8
+        self, caches: Caches, executor: Executor, metrics: ControlMetrics | None = None, *, workers: int = 8
     ) -> None:
         self._caches = caches
         self._published = PublishedTaints()
         self._evicting: dict[str, DeviceTaintRule] = {}
         self._holders = Index(caches.claims, _pools_of)
         self._due: dict[str, Eviction] = {}
-        self._evicted = Remembered()
+        self._evicted = BoundedSet()
         self._numbers: Counter[str] = Counter()
         self._execute = executor.execute
-        self._metrics = metrics or Metrics()
+        self._metrics = metrics or ControlMetrics()
         self._queue = WorkQueue[_Key](0.005, 30.0)
         self._queue.count(self._metrics.queues, NAME)
         self._loop = Loop(NAME, self, self._carry_out, workers=workers, queue=self._queue)
@@ -81,21 +81,21 @@ class EvictionController(Looping[_Key]):
         pod = self._caches.pods.items.get(key.name)
         if pod is None or pod.metadata.deletion_timestamp is not None or pod.metadata.uid in self._evicted:
             self._forget(key.name)
-            return Step(Then.DONE)
+            return Step(NextAction.DONE)
         eviction = pod_eviction(pod, self._caches.claims.items, self._taints_of)
         if eviction is None:
             if self._forget(key.name) is None:
-                return Step(Then.DONE)
-            said = Say(pod_reference(pod), "Normal", "DeviceTaintManagerEviction", "Cancelling deletion")
-            return Step(Then.DONE, said)
+                return Step(NextAction.DONE)
+            said = EmitEvent(pod_reference(pod), "Normal", "DeviceTaintManagerEviction", "Cancelling deletion")
+            return Step(NextAction.DONE, said)
         if self._due.get(key.name) != eviction:
             self._due[key.name] = eviction
             self._tell_later(eviction)
         wait = (eviction.when - datetime.now(UTC)).total_seconds()
         if wait > 0:
             self._queue.add_after(key, wait)
-            return Step(Then.WAIT)
-        return Step(Then.AGAIN, Evict(pod))
+            return Step(NextAction.WAIT)
+        return Step(NextAction.AGAIN, Evict(pod))
 
     def _forget(self, ref: str) -> Eviction | None:
         eviction = self._due.pop(ref, None)
@@ -122,14 +122,14 @@ class EvictionController(Looping[_Key]):
     def _of_rule(self, key: _Key) -> Step:
         rule = self._caches.rules.items.get(key.name)
         if rule is None:
-            return Step(Then.DONE)
+            return Step(NextAction.DONE)
         now = datetime.now(UTC)
         earliest = may_be_told_at(rule)
         if earliest is not None and earliest > now:
             self._queue.add_after(key, (earliest - now).total_seconds())
-            return Step(Then.WAIT)
+            return Step(NextAction.WAIT)
         condition = condition_of(rule, self._counts(rule), now.replace(microsecond=0))
-        return Step(Then.DONE, SetRuleCondition(rule, condition) if condition is not None else None)
+        return Step(NextAction.DONE, SetRuleCondition(rule, condition) if condition is not None else None)
 
     def _counts(self, rule: DeviceTaintRule) -> Counts:
         evicted = self._numbers[rule.metadata.uid]

@@ -20,6 +20,7 @@ __all__ = [
     "NodeAffinity",
     "NodeSpec",
     "NodeStatus",
+    "NodeTaint",
     "Pod",
     "PodAffinityTerm",
     "PodAntiAffinity",
@@ -30,7 +31,6 @@ __all__ = [
     "PodStatus",
     "RequestMapping",
     "ResourceClaimUse",
-    "Taint",
     "Toleration",
 ]
 
@@ -130,7 +130,7 @@ class Affinity(Value, frozen=True, kw_only=True):
     pod_anti_affinity: PodAntiAffinity | None = None
 
 
-class Taint(Value, frozen=True, kw_only=True):
+class NodeTaint(Value, frozen=True, kw_only=True):
     """A property of a node that keeps pods away."""
 
     key: str
@@ -146,7 +146,7 @@ class Toleration(Value, frozen=True, kw_only=True):
     value: str = ""
     effect: str = ""
 
-    def tolerates(self, taint: Taint) -> bool:
+    def tolerates(self, taint: NodeTaint) -> bool:
         """Whether the pod puts up with the taint."""
         if self.effect and self.effect != taint.effect:
             return False
@@ -255,7 +255,7 @@ class NodeSpec(Value, frozen=True, kw_only=True):
     """What a node was told."""
 
     unschedulable: bool = False
-    taints: list[Taint] = []
+    taints: list[NodeTaint] = []
 
 
 class NodeStatus(Value, frozen=True, kw_only=True):

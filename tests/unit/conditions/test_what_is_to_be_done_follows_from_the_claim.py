@@ -3,13 +3,13 @@
 from msgspec.structs import replace
 
 from dradriver.conditions.attachment_diff import (
-    Todo,
+    AttachmentDiff,
+    attachment_diff,
     attachments_of,
     finalizer,
     on_node,
     record_key,
     recorded,
-    todo,
     written,
 )
 from dradriver.driver import Attachment
@@ -59,20 +59,20 @@ def test_a_record_reads_as_it_was_written() -> None:
 def test_what_is_allocated_is_recorded_then_attached_then_left_alone() -> None:
     each = claim()
     (wanted,) = attachments_of(each, DRIVER)
-    assert todo(each, DRIVER) == Todo(record=(wanted,))
+    assert attachment_diff(each, DRIVER) == AttachmentDiff(record=(wanted,))
     each = recording(each, wanted)
-    assert todo(each, DRIVER) == Todo(attach=(wanted,))
-    assert todo(told(each, "attached"), DRIVER) == Todo()
-    assert todo(told(each, "failed"), DRIVER) == Todo()
+    assert attachment_diff(each, DRIVER) == AttachmentDiff(attach=(wanted,))
+    assert attachment_diff(told(each, "attached"), DRIVER) == AttachmentDiff()
+    assert attachment_diff(told(each, "failed"), DRIVER) == AttachmentDiff()
 
 
 def test_what_is_gone_is_detached_first_and_the_claim_let_go_last() -> None:
     each = claim()
     (wanted,) = attachments_of(each, DRIVER)
     stale = replace(recording(each, wanted), status=builders.claim().status)
-    assert todo(stale, DRIVER) == Todo(detach=(wanted,))
-    assert todo(recording(builders.claim()), DRIVER) == Todo(let_go=True)
-    assert todo(builders.claim(), DRIVER) == Todo()
+    assert attachment_diff(stale, DRIVER) == AttachmentDiff(detach=(wanted,))
+    assert attachment_diff(recording(builders.claim()), DRIVER) == AttachmentDiff(let_go=True)
+    assert attachment_diff(builders.claim(), DRIVER) == AttachmentDiff()
 
 
 def test_another_allocation_of_the_same_device_is_another_attachment() -> None:
@@ -82,26 +82,26 @@ def test_another_allocation_of_the_same_device_is_another_attachment() -> None:
     again = replace(
         each, status=replace(each.status, allocation=replace(each.allocation, allocation_timestamp=NOW))
     )
-    assert todo(recording(again, before), DRIVER) == Todo(detach=(before,))
+    assert attachment_diff(recording(again, before), DRIVER) == AttachmentDiff(detach=(before,))
 
 
 def test_nothing_is_begun_for_a_claim_that_is_being_deleted() -> None:
     each = claim()
     deleted = replace(each, metadata=replace(each.metadata, deletion_timestamp=NOW))
-    assert todo(deleted, DRIVER) == Todo()
+    assert attachment_diff(deleted, DRIVER) == AttachmentDiff()
 
 
 def test_devices_of_others_and_devices_without_conditions_are_nothing_to_do() -> None:
-    assert todo(claim(driver="other.example.com"), DRIVER) == Todo()
-    assert todo(claim(conditions=()), DRIVER) == Todo()
+    assert attachment_diff(claim(driver="other.example.com"), DRIVER) == AttachmentDiff()
+    assert attachment_diff(claim(conditions=()), DRIVER) == AttachmentDiff()
 
 
 def test_conditions_that_somebody_else_sets_are_not_waited_for() -> None:
     each = claim(conditions=("attached", "ready"))
     (wanted,) = attachments_of(each, DRIVER)
     each = told(recording(each, wanted), "attached")
-    assert todo(each, DRIVER, ("attached",)) == Todo()
-    assert todo(each, DRIVER) == Todo(attach=(wanted,))
+    assert attachment_diff(each, DRIVER, ("attached",)) == AttachmentDiff()
+    assert attachment_diff(each, DRIVER) == AttachmentDiff(attach=(wanted,))
 
 
 def test_a_record_that_is_no_record_says_nothing() -> None:
@@ -134,11 +134,11 @@ def test_a_terminating_claim_without_protection_wants_nothing_once_no_pod_runs_w
     each = claim()
     (wanted,) = attachments_of(each, DRIVER)
     given_up = ending(recording(each, wanted))
-    assert todo(given_up, DRIVER) == Todo(look_up=True)
-    assert todo(given_up, DRIVER, unused=True) == Todo(detach=(wanted,))
+    assert attachment_diff(given_up, DRIVER) == AttachmentDiff(look_up=True)
+    assert attachment_diff(given_up, DRIVER, unused=True) == AttachmentDiff(detach=(wanted,))
     let_go = replace(given_up, metadata=replace(given_up.metadata, annotations={}))
-    assert todo(let_go, DRIVER, unused=True) == Todo(let_go=True)
-    assert todo(ending(each), DRIVER) == Todo(), "nothing of the driver's is on it"
+    assert attachment_diff(let_go, DRIVER, unused=True) == AttachmentDiff(let_go=True)
+    assert attachment_diff(ending(each), DRIVER) == AttachmentDiff(), "nothing of the driver's is on it"
 
 
 def test_a_terminating_claim_that_somebody_will_deallocate_is_waited_for() -> None:
@@ -147,12 +147,18 @@ def test_a_terminating_claim_that_somebody_will_deallocate_is_waited_for() -> No
     (wanted,) = attachments_of(each, DRIVER)
     for finalizers in ([CLAIM_FINALIZER], ["fabric.example.com/deletion-protection"]):
         protected = told(ending(recording(each, wanted), *finalizers), "attached")
-        assert todo(protected, DRIVER) == todo(protected, DRIVER, unused=True) == Todo()
+        assert (
+            attachment_diff(protected, DRIVER)
+            == attachment_diff(protected, DRIVER, unused=True)
+            == AttachmentDiff()
+        )
 
 
 def test_a_device_that_can_not_be_detached_holds_up_no_other_device_of_the_claim() -> None:
     each = claim()
     (wanted,) = attachments_of(each, DRIVER)
     other = Attachment(each.metadata.uid, "fabric", "gpu-9")
-    assert todo(recording(each, other), DRIVER) == Todo(detach=(other,), record=(wanted,))
-    assert todo(recording(each, other, wanted), DRIVER) == Todo(detach=(other,), attach=(wanted,))
+    assert attachment_diff(recording(each, other), DRIVER) == AttachmentDiff(detach=(other,), record=(wanted,))
+    assert attachment_diff(recording(each, other, wanted), DRIVER) == AttachmentDiff(
+        detach=(other,), attach=(wanted,)
+    )

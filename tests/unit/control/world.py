@@ -15,13 +15,13 @@ from dradriver.control.claims.ownership import Objects, claim_step, pod_step
 from dradriver.control.extended import ClassesByResource, ScoringStrategy, amounts_of, is_special_for
 from dradriver.control.pools.ready_pools import ReadyPools
 from dradriver.control.runtime import actions
-from dradriver.control.runtime.actions import Action, Report, Step, Then
-from dradriver.control.scheduler.assumed_allocations import with_promises
+from dradriver.control.runtime.actions import Action, NextAction, ReportUnschedulable, Step
+from dradriver.control.scheduler.assumed_allocations import with_assumed
 from dradriver.control.scheduler.binding import PlanFailed, is_bound, next_step, settled, unreserve
-from dradriver.control.scheduler.binding_conditions import Patience
+from dradriver.control.scheduler.binding_conditions import BindingDeadline
 from dradriver.control.scheduler.pipeline import schedule
 from dradriver.control.scheduler.snapshot import Plan, Snapshot, Unschedulable
-from dradriver.control.scheduler.unconfirmed_writes import Doubts
+from dradriver.control.scheduler.unconfirmed_writes import UnconfirmedWrites
 from dradriver.errors import DraError
 from dradriver.kube import Unavailable
 from dradriver.model.core.meta import Condition, ObjectMeta
@@ -87,7 +87,7 @@ class World:
     plans: dict[str, Plan] = field(default_factory=dict)
     failed: set[str] = field(default_factory=set)
     left: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    doubts: Doubts = field(default_factory=Doubts)
+    doubts: UnconfirmedWrites = field(default_factory=UnconfirmedWrites)
     gone: set[str] = field(default_factory=set)
     late: dict[str, Pod] = field(default_factory=dict)
     watch_is_late: bool = False
@@ -121,8 +121,8 @@ class World:
         return self.pods[f"default/{name}"]
 
     @property
-    def patience(self) -> Patience:
-        return Patience(self.now)
+    def patience(self) -> BindingDeadline:
+        return BindingDeadline(self.now)
 
     def pass_time(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
@@ -197,7 +197,7 @@ class World:
             "claims": dict(self.claims),
             "classes": self.classes,
             "inventory": (inventory := self._pools()),
-            "in_use": InUse.of(with_promises(self.claims.values(), plans)),
+            "in_use": InUse.of(with_assumed(self.claims.values(), plans)),
             "in_flight": {uid for plan in plans for uid in plan.allocations},
             "now": self.now,
             "patience": self.patience,
@@ -242,7 +242,7 @@ class World:
         self.plans.clear()
         self.failed.clear()
         self.left.clear()
-        self.doubts = Doubts()
+        self.doubts = UnconfirmedWrites()
         self.gone.clear()
         self.late.clear()
 
@@ -265,7 +265,7 @@ class World:
 
     def take(self, step: Step) -> bool:
         """Carries out the write of a step, if it has one; whether the next step is due at once."""
-        if step.action is not None and not isinstance(step.action, actions.Say):
+        if step.action is not None and not isinstance(step.action, actions.EmitEvent):
             self.apply(step.action)
         match step.action:
             case actions.Bind(pod):
@@ -275,11 +275,11 @@ class World:
                 self.doubts.settle(ref)
             case _:
                 pass
-        return step.then is Then.AGAIN
+        return step.then is NextAction.AGAIN
 
     def lose(self, ref: str, step: Step, *, stored: bool = True, error: DraError | None = None) -> None:
         """A step for a pod whose answer is lost, after it was carried out or before; or another error."""
-        if step.action is None or isinstance(step.action, actions.Say):
+        if step.action is None or isinstance(step.action, actions.EmitEvent):
             return
         if stored:
             self.apply(step.action)
@@ -294,18 +294,20 @@ class World:
         pod, plan = self.seen[ref], self.plans.get(ref)
         if plan is not None and ref in self.doubts and not is_bound(plan, pod):
             known = tuple(self.claims[claim] for claim, _ in plan.claims if claim in self.claims)
-            return Step(Then.AGAIN, actions.LookUpPlan(ref, known, pod))
+            return Step(NextAction.AGAIN, actions.LookUpPlan(ref, known, pod))
         if pod.spec.node_name or pod.finished or pod.metadata.deletion_timestamp:
             self._forget(ref)
-            return Step(Then.DONE)
+            return Step(NextAction.DONE)
         if ref not in self.plans:
             verdict = schedule(pod, self.snapshot(special=self.special_of(pod)))
             if isinstance(verdict, Unschedulable):
                 if verdict.releases:
-                    return Step(Then.AGAIN, verdict.releases[0])
+                    return Step(NextAction.AGAIN, verdict.releases[0])
                 told = any(c.message == verdict.message for c in pod.status.conditions)
                 said = verdict.quiet or (told and not pod.status.nominated_node_name)
-                return Step(Then.WAIT, None if said else Report(pod, verdict.reason, verdict.message))
+                return Step(
+                    NextAction.WAIT, None if said else ReportUnschedulable(pod, verdict.reason, verdict.message)
+                )
             self.plans[ref] = verdict
         self.plans[ref] = settled(self.plans[ref], pod, self.claims)
         if ref in self.failed:
@@ -316,7 +318,7 @@ class World:
             self.failed.add(ref)
             self.doubts.restart(ref)
             return self._take_back(ref)
-        if step.then is Then.WAIT:
+        if step.then is NextAction.WAIT:
             self.plans[ref] = dataclasses.replace(self.plans[ref], allocations={})
         return step
 
@@ -325,7 +327,7 @@ class World:
         release = unreserve(self.plans[ref], self.seen[ref], self.claims, self.patience, left)
         if release is None:
             self._forget(ref)
-        return Step(Then.AGAIN, release)
+        return Step(NextAction.AGAIN, release)
 
     def _forget(self, ref: str) -> None:
         self.plans.pop(ref, None)
@@ -380,10 +382,10 @@ class World:
                 self.change(pod.metadata.name, nominated_node_name="")
                 if self.watch_is_late:
                     self.late[pod.ref] = pod
-            case actions.Report(pod, reason, message):
+            case actions.ReportUnschedulable(pod, reason, message):
                 condition = PodCondition(type="PodScheduled", status="False", reason=reason, message=message)
                 self.change(pod.metadata.name, conditions=[condition], nominated_node_name="")
-            case actions.LookUpPlan() | actions.Say() | actions.Evict() | actions.SetRuleCondition():
+            case actions.LookUpPlan() | actions.EmitEvent() | actions.Evict() | actions.SetRuleCondition():
                 pass
         self._maybe_crash()
 

@@ -4,7 +4,7 @@ As the real Node authorizer and NodeRestriction have it for ResourceSlices; othe
 every authenticated user but for writes to the cluster's own objects. There is no RBAC here.
 """
 
-from dradriver.cluster.apiserver.access.identity import User
+from dradriver.cluster.apiserver.access.identity import Identity
 from dradriver.cluster.apiserver.formats.values import Object, dig
 from dradriver.cluster.apiserver.kinds.resources import PODS
 from dradriver.cluster.apiserver.requests.parse import Target
@@ -17,7 +17,7 @@ _SLICES = "resourceslices"
 
 
 def authorize(
-    user: User, target: Target, fields: tuple[FieldRequirement, ...], existing: Object | None
+    user: Identity, target: Target, fields: tuple[FieldRequirement, ...], existing: Object | None
 ) -> None:
     """Refuse what a node-bound user may not do.
 
@@ -40,7 +40,9 @@ def authorize(
         raise denied(user, target, "")
 
 
-def _slices(user: User, target: Target, fields: tuple[FieldRequirement, ...], existing: Object | None) -> None:
+def _slices(
+    user: Identity, target: Target, fields: tuple[FieldRequirement, ...], existing: Object | None
+) -> None:
     own_only = any(each.path == "spec.nodeName" and each.equal and each.value == user.node for each in fields)
     if target.verb in _SCOPED:
         # A service account's reading is a matter of RBAC; a kubelet's and every mass deletion are not.
@@ -56,13 +58,13 @@ def _slices(user: User, target: Target, fields: tuple[FieldRequirement, ...], ex
         raise denied(user, target, f"no relationship found between node '{user.node}' and this object")
 
 
-def _foreign(user: User, resource_slice: Object) -> bool:
+def _foreign(user: Identity, resource_slice: Object) -> bool:
     """Whether a slice is not the user's; those that several nodes reach are a driver's, but not a kubelet's."""
     node = dig(resource_slice, "spec", "nodeName")
     return node != user.node and (node is not None or user.is_node)
 
 
-def _node(user: User, target: Target) -> None:
+def _node(user: Identity, target: Target) -> None:
     if target.verb in _READS or target.resource.plural in {"pods", "events", "leases", "serviceaccounts"}:
         return
     if target.resource.plural == "nodes":
@@ -75,7 +77,7 @@ def _node(user: User, target: Target) -> None:
     raise denied(user, target, "")
 
 
-def admit_slice(user: User, target: Target, obj: Object) -> None:
+def admit_slice(user: Identity, target: Target, obj: Object) -> None:
     """Refuse a new slice of another node, and a kubelet's of no node.
 
     Raises:
@@ -90,7 +92,7 @@ def admit_slice(user: User, target: Target, obj: Object) -> None:
         )
 
 
-def admit_pod(user: User, target: Target, old: Object, new: Object | None) -> None:
+def admit_pod(user: Identity, target: Target, old: Object, new: Object | None) -> None:
     """Refuse a kubelet's write to a pod of another node, and to what is not a kubelet's to say.
 
     Args:
@@ -124,7 +126,7 @@ _NOT_A_KUBELETS = {
 }
 
 
-def denied(user: User, target: Target, reason: str) -> StatusError:
+def denied(user: Identity, target: Target, reason: str) -> StatusError:
     """403 in the words of the real server."""
     where = f'in the namespace "{target.namespace}"' if target.namespace else "at the cluster scope"
     why = (

@@ -25,7 +25,7 @@ _YEARS = timedelta(days=3650)
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class Identity:
     """An authenticated user.
 
     Attributes:
@@ -46,10 +46,10 @@ class User:
         return "system:masters" in self.groups
 
 
-SERVER = User("system:apiserver", ("system:masters",))
+SERVER = Identity("system:apiserver", ("system:masters",))
 
 
-def user_of(text: str) -> User | None:
+def user_of(text: str) -> Identity | None:
     """The user that a short name stands for.
 
     `admin`; `node:NAME`, the kubelet of a node; `driver:NAME`, a driver's service account bound to
@@ -58,9 +58,9 @@ def user_of(text: str) -> User | None:
     """
     kind, _, rest = text.partition(":")
     if text == "admin":
-        return User("admin", ("system:masters", "system:authenticated"))
+        return Identity("admin", ("system:masters", "system:authenticated"))
     if kind == "node" and rest:
-        return User(f"system:node:{rest}", ("system:nodes", "system:authenticated"), rest, is_node=True)
+        return Identity(f"system:node:{rest}", ("system:nodes", "system:authenticated"), rest, is_node=True)
     if kind == "driver" and rest:
         return _service_account(DRIVER_NAMESPACE, "dra-driver", rest)
     if kind == "sa" and rest.count(":") in {1, 2}:
@@ -69,9 +69,9 @@ def user_of(text: str) -> User | None:
     return None
 
 
-def _service_account(namespace: str, name: str, node: str) -> User:
+def _service_account(namespace: str, name: str, node: str) -> Identity:
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
-    return User(f"system:serviceaccount:{namespace}:{name}", groups, node)
+    return Identity(f"system:serviceaccount:{namespace}:{name}", groups, node)
 
 
 class Tokens:
@@ -89,7 +89,7 @@ class Tokens:
         digest = hmac.new(self._key, user.encode(), hashlib.sha256).digest()
         return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
-    def user(self, token: str) -> User | None:
+    def user(self, token: str) -> Identity | None:
         """Whose token it is; None for a token that is not ours."""
         name, _, mac = token.partition(".")
         try:

@@ -11,7 +11,7 @@ from datetime import timedelta
 from aiohttp import http_exceptions, web
 
 from dradriver.cluster.apiserver.access.authorization import admit_pod, authorize
-from dradriver.cluster.apiserver.access.identity import Tokens, User
+from dradriver.cluster.apiserver.access.identity import Identity, Tokens
 from dradriver.cluster.apiserver.backend import ServerParts
 from dradriver.cluster.apiserver.faults import Fault, Faults
 from dradriver.cluster.apiserver.formats.values import Object, dig, encode
@@ -85,7 +85,7 @@ class Handler:
             return await self._resource(http, user)
         return self._document(http, path.rstrip("/"))
 
-    def _authenticate(self, http: web.BaseRequest) -> User:
+    def _authenticate(self, http: web.BaseRequest) -> Identity:
         scheme, _, token = _header(http, "Authorization").partition(" ")
         user = self.tokens.user(token.strip()) if scheme.lower() == "bearer" else None
         if user is None:
@@ -107,7 +107,7 @@ class Handler:
             raise no_such_path()
         return _json(encode(found))
 
-    async def _resource(self, http: web.BaseRequest, user: User) -> web.StreamResponse:
+    async def _resource(self, http: web.BaseRequest, user: Identity) -> web.StreamResponse:
         _refuse_streams(http.path)
         query = {key: http.query[key] for key in http.query}
         body, content_type = await _body(http), _header(http, "Content-Type")

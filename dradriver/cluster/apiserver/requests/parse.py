@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dradriver.cluster.apiserver.access.identity import User
+from dradriver.cluster.apiserver.access.identity import Identity
 from dradriver.cluster.apiserver.kinds.resources import Registry, ServedResource
 from dradriver.cluster.apiserver.status import (
     About,
@@ -54,7 +54,7 @@ class ApiRequest:
 
     target: Target
     query: Mapping[str, str]
-    user: User
+    user: Identity
     body: bytes = b""
     content_type: str = "application/json"
     accept: str = "application/json"

@@ -1,6 +1,6 @@
 """What a client may ask about itself: may I, and who am I. Nothing is stored."""
 
-from dradriver.cluster.apiserver.access.identity import User
+from dradriver.cluster.apiserver.access.identity import Identity
 from dradriver.cluster.apiserver.formats.values import Object, dig
 from dradriver.cluster.apiserver.requests.decoding import read_options
 
@@ -9,7 +9,7 @@ _SELF = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 REVIEWS = {_ACCESS: "authorization.SelfSubjectAccessReview", _SELF: "authentication.SelfSubjectReview"}
 
 
-def review(path: str, user: User, body: bytes, content_type: str) -> Object:
+def review(path: str, user: Identity, body: bytes, content_type: str) -> Object:
     """Answer a review.
 
     Raises:
@@ -19,7 +19,7 @@ def review(path: str, user: User, body: bytes, content_type: str) -> Object:
     return _access(user, asked) if path == _ACCESS else _who(user)
 
 
-def _access(user: User, asked: Object) -> Object:
+def _access(user: Identity, asked: Object) -> Object:
     attributes = dig(asked, "spec", "resourceAttributes") or {}
     reads = attributes.get("verb") in {"get", "list", "watch"}
     allowed = (
@@ -29,7 +29,7 @@ def _access(user: User, asked: Object) -> Object:
     return {**kind, "spec": asked.get("spec", {}), "status": {"allowed": allowed}}
 
 
-def _who(user: User) -> Object:
+def _who(user: Identity) -> Object:
     info: Object = {"username": user.name, "groups": list(user.groups)}
     if user.node and not user.is_node:
         info["extra"] = {"authentication.kubernetes.io/node-name": [user.node]}

@@ -4,7 +4,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dradriver.cluster.apiserver.access.identity import User
+from dradriver.cluster.apiserver.access.identity import Identity
 from dradriver.cluster.apiserver.formats.values import Object
 from dradriver.cluster.apiserver.kinds.gates import FeatureGates
 from dradriver.cluster.apiserver.validation.devices import CelCheck
@@ -28,7 +28,7 @@ class Context:
 
     now: str
     gates: FeatureGates
-    user: User
+    user: Identity
     verb: str
     namespace_labels: Callable[[str], dict[str, str]]
     cel_check: CelCheck | None

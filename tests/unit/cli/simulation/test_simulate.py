@@ -9,11 +9,18 @@ from click.testing import Result
 from msgspec.structs import replace
 
 from dradriver.allocator import Features
-from dradriver.cli.attempt import Settings
+from dradriver.cli.attempt import AttemptSettings
 from dradriver.cluster.apiserver.kinds.gates import DEFAULTS, FeatureGates
 from dradriver.model.core.meta import ObjectMeta
-from dradriver.model.core.workload import Container, ContainerResources, NodeSpec, NodeStatus, Pod, PodSpec
-from dradriver.model.core.workload import Taint as NodeTaint
+from dradriver.model.core.workload import (
+    Container,
+    ContainerResources,
+    NodeSpec,
+    NodeStatus,
+    NodeTaint,
+    Pod,
+    PodSpec,
+)
 from dradriver.model.quantity import Quantity
 from dradriver.model.resource.claim import (
     ClaimSpec,
@@ -282,7 +289,7 @@ def test_a_gate_that_is_off_takes_those_that_need_it_with_it(dradriver: Command)
 @pytest.mark.parametrize("gate", sorted({*DEFAULTS} - {"DynamicResourceAllocation"}))
 def test_a_gate_switches_the_same_as_in_the_scheduler_of_up(gate: str) -> None:
     gates = FeatureGates({gate: False})
-    chosen = Settings.of("ordered", f"{gate}=false", 1)
+    chosen = AttemptSettings.of("ordered", f"{gate}=false", 1)
     assert chosen.features == Features.of_gates({each: gates.enabled(each) for each in DEFAULTS})
     assert chosen.taint_rules is gates.enabled("DRADeviceTaintRules")
 

@@ -1,7 +1,7 @@
 from msgspec.structs import replace
 
 from dradriver.control.claims.ownership import generated_claim, pod_step
-from dradriver.control.runtime.actions import CreateClaim, RecordClaims, Reserve, Say, Then
+from dradriver.control.runtime.actions import CreateClaim, EmitEvent, NextAction, RecordClaims, Reserve
 from dradriver.model.resource.claim import POD_CLAIM_ANNOTATION
 from dradriver.testing import builders
 from tests.unit.control.world import NOW, World, template
@@ -33,7 +33,7 @@ def test_the_pod_is_told_its_name_and_then_nothing_is_left_to_do() -> None:
     (claim,) = w.claims_of("pod-1")
     assert w.pod().claim_name(w.pod().spec.resource_claims[0]) == claim.metadata.name
     assert [type(write) for write in w.writes[:2]] == [CreateClaim, RecordClaims]
-    assert pod_step(w.pod(), w.objects()).then is Then.DONE
+    assert pod_step(w.pod(), w.objects()).then is NextAction.DONE
 
 
 def test_a_claim_that_a_crash_left_unnamed_is_adopted() -> None:
@@ -88,8 +88,8 @@ def test_a_missing_template_is_an_event_and_the_pod_waits() -> None:
     w = World()
     w.add(builders.pod(templates=["nowhere"]))
     step = pod_step(w.pod(), w.objects())
-    assert step.then is Then.WAIT
-    assert isinstance(step.action, Say)
+    assert step.then is NextAction.WAIT
+    assert isinstance(step.action, EmitEvent)
     assert step.action.reason == "FailedResourceClaimCreation"
     assert 'resource claim template "nowhere" not found' in step.action.message
 
@@ -101,7 +101,7 @@ def test_pods_that_will_not_run_get_no_claims() -> None:
     for pod in (ended, deleted):
         w = World()
         w.add(template(), pod)
-        assert pod_step(pod, w.objects()).then is Then.DONE
+        assert pod_step(pod, w.objects()).then is NextAction.DONE
 
 
 def test_a_pod_that_was_given_its_node_by_hand_gets_allocated_claims_reserved() -> None:
@@ -111,4 +111,4 @@ def test_a_pod_that_was_given_its_node_by_hand_gets_allocated_claims_reserved() 
     assert isinstance(step.action, Reserve)
     w.apply(step.action)
     assert [c.uid for c in w.claims["default/claim-1"].status.reserved_for] == [w.pod().metadata.uid]
-    assert pod_step(w.pod(), w.objects()).then is Then.DONE
+    assert pod_step(w.pod(), w.objects()).then is NextAction.DONE

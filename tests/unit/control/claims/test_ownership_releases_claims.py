@@ -2,7 +2,7 @@ import pytest
 from msgspec.structs import replace
 
 from dradriver.control.claims.ownership import claim_step
-from dradriver.control.runtime.actions import LookUpPod, Release, Then
+from dradriver.control.runtime.actions import LookUpPod, NextAction, Release
 from dradriver.model.resource.claim import CLAIM_FINALIZER, ConsumerReference
 from dradriver.testing import builders
 from tests.unit.control.world import NOW, World, cluster
@@ -97,7 +97,7 @@ def test_the_claim_that_was_made_for_a_pod_goes_when_the_pod_is_done() -> None:
     w.change("pod-1", phase="Succeeded")
     w.settle()
     assert w.claims == {}
-    assert claim_step(builders.claim(), w.objects()).then is Then.DONE
+    assert claim_step(builders.claim(), w.objects()).then is NextAction.DONE
 
 
 def test_a_deleted_pod_takes_its_claim_along() -> None:

@@ -7,11 +7,11 @@ import pytest
 
 from dradriver.allocator import ORDERED, PACKED, Features, Order
 from dradriver.control.pools.controller import NAME, PoolController, _Key
-from dradriver.control.pools.pool_index import Pools
-from dradriver.control.runtime.actions import Say, Then
+from dradriver.control.pools.pool_index import PoolIndex
+from dradriver.control.runtime.actions import EmitEvent, NextAction
 from dradriver.control.runtime.caches import Caches
 from dradriver.control.runtime.executor import Executor
-from dradriver.control.runtime.metrics import Metrics
+from dradriver.control.runtime.metrics import ControlMetrics
 from dradriver.kube import SLICES, EventRecorder
 from dradriver.model.resource.counters import CounterConsumption, CounterSet
 from dradriver.model.resource.device import Device
@@ -39,11 +39,11 @@ def a_slice(*devices: Device, count: int = 1, generation: int = 1, name: str = "
 @asynccontextmanager
 async def controller(
     lab: Lab, lasting: float, features: Features | None = None, order: Order = ORDERED
-) -> AsyncIterator[tuple[PoolController, Metrics]]:
-    metrics, caches = Metrics(), Caches(lab.client)
+) -> AsyncIterator[tuple[PoolController, ControlMetrics]]:
+    metrics, caches = ControlMetrics(), Caches(lab.client)
     async with AsyncExitStack() as stack:
         recorder = await stack.enter_async_context(EventRecorder(lab.client, NAME))
-        pools = Pools(caches)
+        pools = PoolIndex(caches)
         executor = Executor(lab.client, caches, recorder)
         features = features or Features()
         made = PoolController(caches, pools, executor, metrics, features, order, lasting=lasting)
@@ -52,7 +52,7 @@ async def controller(
         yield made, metrics
 
 
-def broken(metrics: Metrics, problem: str) -> float | None:
+def broken(metrics: ControlMetrics, problem: str) -> float | None:
     return metrics.registry.get_sample_value("dradriver_broken_pools", {"problem": problem})
 
 
@@ -82,12 +82,12 @@ async def test_a_pool_that_is_just_being_written_is_not_told(lab: Lab) -> None:
     await lab.client.create(SLICES, a_slice(count=2), into=dict)
     async with controller(lab, 3600) as (made, _):
         step = await made.decide(KEY)
-        assert (step.then, step.action) == (Then.WAIT, None)
+        assert (step.then, step.action) == (NextAction.WAIT, None)
         second = a_slice(Device("card-2"), count=2, name="cards-2")
         await lab.client.create(SLICES, second, into=dict)
         await until_complete(made)
         step = await made.decide(KEY)
-        assert (step.then, step.action) == (Then.DONE, None)
+        assert (step.then, step.action) == (NextAction.DONE, None)
 
 
 async def until_complete(made: PoolController) -> None:
@@ -102,7 +102,7 @@ async def test_the_same_is_told_once(lab: Lab) -> None:
     async with controller(lab, 3600) as (made, _):
         made._lasting = 0.0
         first, second = await made.decide(KEY), await made.decide(KEY)
-    assert isinstance(first.action, Say)
+    assert isinstance(first.action, EmitEvent)
     assert second.action is None
 
 
@@ -134,5 +134,5 @@ async def test_a_pool_that_is_gone_is_forgotten(lab: Lab) -> None:
     async with controller(lab, 3600) as (made, metrics):
         made._told[KEY] = "invalid: something"
         step = await made.decide(KEY)
-        assert (step.then, step.action) == (Then.DONE, None)
+        assert (step.then, step.action) == (NextAction.DONE, None)
         assert broken(metrics, "invalid") == 0

@@ -8,7 +8,7 @@ from prometheus_client.exposition import generate_latest
 from dradriver.allocator import Features
 from dradriver.cluster.apiserver import Fault
 from dradriver.control.controllers import Controllers
-from dradriver.control.queueing.attempts import Tries
+from dradriver.control.queueing.attempts import Attempts
 from dradriver.control.runtime.actions import Action, Allocate, Bind
 from dradriver.control.runtime.executor import Executor
 from dradriver.control.scheduler import scheduler
@@ -45,7 +45,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
         clock.now += PLAN
         return plan(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Tries, "now", staticmethod(lambda: clock.now))
+    monkeypatch.setattr(Attempts, "now", staticmethod(lambda: clock.now))
     monkeypatch.setattr(Executor, "execute", execute_slowly)
     monkeypatch.setattr(scheduler, "_plan", plan_slowly)
     return clock

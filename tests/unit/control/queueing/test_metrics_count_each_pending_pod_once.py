@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from dradriver.control.runtime.actions import Step, Then
+from dradriver.control.runtime.actions import NextAction, Step
 from tests.unit.control.queueing.test_queueing_hints import WAITING, Cluster
 
 REF = WAITING.ref
@@ -21,7 +21,7 @@ def wait_for_conditions(cluster: Cluster) -> None:
     """With a timer until the claim's deadline."""
     scheduler = cluster.scheduler
     scheduler._waiting.discard(REF)
-    scheduler._waits.go_on(REF, WAITING, [], Step(Then.WAIT))
+    scheduler._waits.go_on(REF, WAITING, [], Step(NextAction.WAIT))
     scheduler._loop.queue.add_after(REF, 600)
 
 

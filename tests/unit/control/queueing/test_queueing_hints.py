@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from dradriver.control.extended import special_for
 from dradriver.control.extended.requests import Requests
-from dradriver.control.pools.pool_index import Pools
+from dradriver.control.pools.pool_index import PoolIndex
 from dradriver.control.runtime.caches import Caches
 from dradriver.control.runtime.executor import Executor
 from dradriver.control.scheduler.scheduler import Scheduler
@@ -53,7 +53,7 @@ class Cluster:
         client = cast(Client, None)
         self.caches = Caches(client)
         executor = Executor(client, self.caches, EventRecorder(client, "test"))
-        self.scheduler = Scheduler(self.caches, Pools(self.caches), executor)
+        self.scheduler = Scheduler(self.caches, PoolIndex(self.caches), executor)
         self._versions: Iterator[int] = itertools.count(1)
         for cache, item in (
             (self.caches.pods, WAITING),

@@ -6,10 +6,19 @@ from typing import cast
 import pytest
 from msgspec.structs import replace
 
-from dradriver.control.queueing.waiting import SeenConditions, Waits
-from dradriver.control.runtime.actions import Allocate, Bind, Nominate, Release, Reserve, Say, Step, Then
+from dradriver.control.queueing.waiting import SeenConditions, WaitingPods
+from dradriver.control.runtime.actions import (
+    Allocate,
+    Bind,
+    EmitEvent,
+    NextAction,
+    Nominate,
+    Release,
+    Reserve,
+    Step,
+)
 from dradriver.control.scheduler.binding import BindingFailed, next_step, unreserve
-from dradriver.control.scheduler.binding_conditions import Patience, Readiness, readiness
+from dradriver.control.scheduler.binding_conditions import BindingDeadline, ConditionReadiness, readiness
 from dradriver.control.scheduler.pipeline import schedule
 from dradriver.control.scheduler.snapshot import Plan, Unschedulable
 from dradriver.kube import CLAIMS, Cache, Client
@@ -117,8 +126,8 @@ def test_conditions_that_flap_have_to_be_true_at_the_same_time() -> None:
 def test_waiting_is_a_step_without_a_write_that_says_until_when() -> None:
     w = waiting("one")
     step = next_step(w.plans["default/pod-1"], w.pod(), w.claims, w.patience)
-    assert step.then is Then.WAIT
-    assert isinstance(step.action, Say)
+    assert step.then is NextAction.WAIT
+    assert isinstance(step.action, EmitEvent)
     assert step.action.reason == "BindingConditionsPending"
     assert step.action.message == "waiting for binding conditions for device on node node-1"
     assert step.deadline == NOW + timedelta(seconds=600)
@@ -130,7 +139,7 @@ def test_a_failure_condition_frees_the_device_and_names_it() -> None:
     w.set_condition("default/one", FAILED)
     with pytest.raises(BindingFailed, match=r"device-0: attach-failed \(Told\): by a test") as caught:
         next_step(plan, w.pod(), w.claims, w.patience)
-    assert caught.value.state is Readiness.FAILED
+    assert caught.value.state is ConditionReadiness.FAILED
     release = unreserve(plan, w.pod(), w.claims, w.patience)
     assert isinstance(release, Release)
     w.apply(release)
@@ -181,11 +190,11 @@ def test_each_claim_has_until_its_own_timeout() -> None:
     w = waiting("one", "two")
     w.set_condition("default/one", ATTACHED)
     w.pass_time(599)
-    assert next_step(w.plans["default/pod-1"], w.pod(), w.claims, w.patience).then is Then.WAIT
+    assert next_step(w.plans["default/pod-1"], w.pod(), w.claims, w.patience).then is NextAction.WAIT
     w.pass_time(1)
     with pytest.raises(BindingFailed, match="device binding timeout: claim default/two") as caught:
         next_step(w.plans["default/pod-1"], w.pod(), w.claims, w.patience)
-    assert caught.value.state is Readiness.TIMED_OUT
+    assert caught.value.state is ConditionReadiness.TIMED_OUT
 
 
 def test_who_is_ready_at_the_last_moment_is_not_timed_out() -> None:
@@ -204,8 +213,8 @@ def test_an_allocation_without_a_time_is_waited_for_since_its_pod_waits() -> Non
     )
     late = NOW + timedelta(seconds=600)
     since = {claim.metadata.uid: NOW}
-    assert readiness(undated, Patience(late))[0] is Readiness.PENDING
-    assert readiness(undated, Patience(late, since=since))[0] is Readiness.TIMED_OUT
+    assert readiness(undated, BindingDeadline(late))[0] is ConditionReadiness.PENDING
+    assert readiness(undated, BindingDeadline(late, since=since))[0] is ConditionReadiness.TIMED_OUT
 
 
 def test_pods_that_share_an_allocation_without_a_time_wait_until_the_same_moment() -> None:
@@ -216,10 +225,10 @@ def test_pods_that_share_an_allocation_without_a_time_wait_until_the_same_moment
     undated = replace(
         claim, status=replace(claim.status, allocation=replace(claim.allocation, allocation_timestamp=None))
     )
-    waits = Waits(SeenConditions(Cache(cast(Client, None), CLAIMS, ResourceClaim)))
+    waits = WaitingPods(SeenConditions(Cache(cast(Client, None), CLAIMS, ResourceClaim)))
     deadlines = set()
     for pod in (builders.pod("one", name=name) for name in ("pod-1", "pod-2")):
-        waits.go_on(pod.ref, pod, [undated], Step(Then.WAIT))
+        waits.go_on(pod.ref, pod, [undated], Step(NextAction.WAIT))
         deadlines.add(waits.patience().deadline(undated))
     assert len(deadlines) == 1
     assert None not in deadlines

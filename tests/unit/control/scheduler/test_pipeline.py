@@ -17,8 +17,8 @@ from dradriver.model.core.workload import (
     NodeAffinity,
     NodeSpec,
     NodeStatus,
+    NodeTaint,
     Pod,
-    Taint,
     Toleration,
 )
 from dradriver.model.resource.claim import ConsumerReference, DeviceSubRequest
@@ -131,8 +131,14 @@ def test_a_claim_that_is_being_allocated_for_another_pod_is_waited_for() -> None
     ("spec", "words"),
     [
         (NodeSpec(unschedulable=True), "node(s) were unschedulable"),
-        (NodeSpec(taints=[Taint(key="k", value="v", effect="NoSchedule")]), "node(s) had untolerated taint(s)"),
-        (NodeSpec(taints=[Taint(key="k", value="v", effect="NoExecute")]), "node(s) had untolerated taint(s)"),
+        (
+            NodeSpec(taints=[NodeTaint(key="k", value="v", effect="NoSchedule")]),
+            "node(s) had untolerated taint(s)",
+        ),
+        (
+            NodeSpec(taints=[NodeTaint(key="k", value="v", effect="NoExecute")]),
+            "node(s) had untolerated taint(s)",
+        ),
     ],
 )
 def test_nodes_that_keep_pods_away(spec: NodeSpec, words: str) -> None:
@@ -143,7 +149,7 @@ def test_nodes_that_keep_pods_away(spec: NodeSpec, words: str) -> None:
 
 
 def test_taints_that_only_advise_keep_nobody_away() -> None:
-    spec = NodeSpec(taints=[Taint(key="k", effect="PreferNoSchedule")])
+    spec = NodeSpec(taints=[NodeTaint(key="k", effect="PreferNoSchedule")])
     assert planned(World(nodes=[replace(builders.node(), spec=spec)]), builders.pod()).node == "node-1"
 
 
