@@ -16,14 +16,14 @@ from dradriver.node.errors import (
     StateError,
 )
 from dradriver.node.plugin import Plugin
-from dradriver.node.reporting.status import NodeStatus, node_status
+from dradriver.node.reporting.status import NodeReport, node_status
 from dradriver.node.state.records import PreparedClaimRecord
 
 __all__ = [
     "ClaimError",
     "DeviceInUseError",
     "InProgressError",
-    "NodeStatus",
+    "NodeReport",
     "Plugin",
     "PluginConfig",
     "PreparedClaimRecord",

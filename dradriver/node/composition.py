@@ -23,9 +23,9 @@ from dradriver.node.claims.rebuild import Rebuilder
 from dradriver.node.claims.reconcile import Reconciler
 from dradriver.node.config import DRIVER_DIR, PluginConfig
 from dradriver.node.config_maps import read_config_map
-from dradriver.node.crash_points import Observer, Step
+from dradriver.node.crash_points import CrashPoint, Observer
 from dradriver.node.devices.discovery import Discovery
-from dradriver.node.devices.inventory import Inventory
+from dradriver.node.devices.inventory import DiscoveredDevices
 from dradriver.node.devices.publish_election import FILE_NAME as ELECTION_FILE
 from dradriver.node.devices.publish_election import PublishElection
 from dradriver.node.devices.publishing import NodePublisher, PublisherMaker
@@ -46,13 +46,13 @@ from dradriver.node.reporting.background_failures import BackgroundFailures
 from dradriver.node.reporting.claim_outcomes import Outcomes
 from dradriver.node.reporting.events import Announcements
 from dradriver.node.reporting.instance_file import InstanceFile
-from dradriver.node.reporting.metrics import Metrics
+from dradriver.node.reporting.metrics import NodeMetrics
 from dradriver.node.reporting.pool_reports import PoolNews
-from dradriver.node.reporting.readiness import Readiness
+from dradriver.node.reporting.readiness import ProcessReadiness
 from dradriver.node.state.boot import current_boot_id
 from dradriver.node.state.database import FILE_NAME
 from dradriver.node.state.locks import ClaimLocks
-from dradriver.node.state.store import State
+from dradriver.node.state.store import StateStore
 
 __all__ = ["Environment", "Hooks", "NodeParts", "compose"]
 
@@ -78,7 +78,7 @@ class Environment:
     client: Api
     config: PluginConfig
     sockets: Sockets
-    metrics: Metrics
+    metrics: NodeMetrics
     announcements: Announcements
     make_publisher: PublisherMaker
 
@@ -132,7 +132,7 @@ class NodeParts:
     """
 
     calls: DriverCalls
-    inventory: Inventory
+    inventory: DiscoveredDevices
     stores: Stores
     election: PublishElection
     status: StatusWriter
@@ -149,7 +149,7 @@ class NodeParts:
     registration: Registration
     service_server: SocketServer
     registrar_server: SocketServer
-    readiness: Readiness
+    readiness: ProcessReadiness
     instance_file: InstanceFile
 
 
@@ -167,7 +167,7 @@ async def compose(environment: Environment, hooks: Hooks) -> NodeParts:
     metrics, announcements, data_dir = environment.metrics, environment.announcements, environment.data_dir
     node = config.node_name
 
-    calls, inventory = DriverCalls(driver), Inventory()
+    calls, inventory = DriverCalls(driver), DiscoveredDevices()
     stores, election = await _open_stores(environment, hooks.observe)
 
     def status_refused(message: str) -> None:
@@ -207,7 +207,9 @@ async def compose(environment: Environment, hooks: Hooks) -> NodeParts:
 
     health, traffic, probe = HealthMonitor(driver, node, metrics), Traffic(), Probe()
     registration = _registration(environment, election, health)
-    readiness = Readiness(lambda: registration.missing, lambda: inventory.failure, lambda: election.waiting)
+    readiness = ProcessReadiness(
+        lambda: registration.missing, lambda: inventory.failure, lambda: election.waiting
+    )
     news = PoolNews(data_dir, metrics, readiness, announcements)
     publisher = environment.make_publisher(discovery.fallback, news)
 
@@ -255,7 +257,7 @@ async def _open_stores(environment: Environment, observe: Observer) -> tuple[Sto
         with suppress(RuntimeError):  # the loop may be gone
             loop.call_soon_threadsafe(environment.announcements.of_node, "StateSetAside", told)
 
-    state = State(data_dir / FILE_NAME, config.boot_id or current_boot_id(), set_aside)
+    state = StateStore(data_dir / FILE_NAME, config.boot_id or current_boot_id(), set_aside)
     await state.open()
     locks = ClaimLocks(data_dir / _LOCK_FILE)
     files = ClaimFiles(
@@ -266,9 +268,9 @@ async def _open_stores(environment: Environment, observe: Observer) -> tuple[Sto
     return Stores(state, files, locks), PublishElection(data_dir / ELECTION_FILE)
 
 
-def _observe(hooks: Hooks, status: StatusWriter, step: Step, uid: str) -> None:
+def _observe(hooks: Hooks, status: StatusWriter, step: CrashPoint, uid: str) -> None:
     hooks.observe(step, uid)
-    if step is Step.UNPREPARE_FINISHED:
+    if step is CrashPoint.UNPREPARE_FINISHED:
         status.forget(uid)
         hooks.unprepared(uid)
 

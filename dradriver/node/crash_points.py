@@ -7,10 +7,10 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import TypeAlias
 
-__all__ = ["Observer", "Step", "unobserved"]
+__all__ = ["CrashPoint", "Observer", "unobserved"]
 
 
-class Step(StrEnum):
+class CrashPoint(StrEnum):
     """What has just been recorded, written, or done to the hardware."""
 
     PREPARE_RECORDED = "prepare: claim recorded as preparing"
@@ -25,9 +25,9 @@ class Step(StrEnum):
     UNPREPARE_FINISHED = "unprepare: claim no longer recorded"
 
 
-Observer: TypeAlias = Callable[[Step, str], None]
+Observer: TypeAlias = Callable[[CrashPoint, str], None]
 """Is called with a step and the claim's UID, on the event loop or in a worker thread."""
 
 
-def unobserved(step: Step, uid: str) -> None:
+def unobserved(step: CrashPoint, uid: str) -> None:
     """The observer of production."""

@@ -26,7 +26,7 @@ from dradriver.node.errors import RegistrationError, StateError
 from dradriver.node.kubelet.sockets import Sockets
 from dradriver.node.reporting.events import Announcements
 from dradriver.node.reporting.instance_file import remove_left_instances
-from dradriver.node.reporting.metrics import Metrics
+from dradriver.node.reporting.metrics import NodeMetrics
 from dradriver.node.state.database import FILE_NAME, read_only
 from dradriver.node.state.records import PreparedClaimRecord
 from dradriver.node.state.rows import Rows
@@ -74,7 +74,7 @@ class Plugin:
             raise UsageError(f"class {type(driver).__name__}: its name is not that of a driver: {rule}")
         self.config = config
         self.sockets = Sockets.of(driver.name, config.registry_dir, config.plugins_dir, config.pod_uid)
-        self.metrics = Metrics(driver.name)
+        self.metrics = NodeMetrics(driver.name)
         self.announcements = Announcements(recorder_of(client, driver.name, config.node_name), config.node_name)
         self._driver = driver
         self._observe = observe

@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from dradriver.aio.tasks import end
 from dradriver.kube.leader import Leader
-from dradriver.node.reporting.metrics import Metrics
+from dradriver.node.reporting.metrics import NodeMetrics
 from dradriver.runner.pools import PoolProcess
 
 __all__ = ["LeadingProcess", "Watchdog", "new_identity"]
@@ -71,7 +71,7 @@ class LeadingProcess:
     """
 
     def __init__(self, process: PoolProcess, leader: Leader) -> None:
-        self.metrics: Metrics = process.metrics
+        self.metrics: NodeMetrics = process.metrics
         self._process = process
         self._leader = leader
         self._leading = False

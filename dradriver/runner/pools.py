@@ -16,11 +16,11 @@ from dradriver.driver.code_places import at, defined_at
 from dradriver.kube import Client
 from dradriver.model.resource.pool import Pool
 from dradriver.node.devices.discovery import Discovery
-from dradriver.node.devices.inventory import Inventory
+from dradriver.node.devices.inventory import DiscoveredDevices
 from dradriver.node.driver_calls import Calls
 from dradriver.node.driver_context import ContextRequests, ProcessContext
-from dradriver.node.reporting.metrics import Metrics
-from dradriver.node.reporting.readiness import Readiness
+from dradriver.node.reporting.metrics import NodeMetrics
+from dradriver.node.reporting.readiness import ProcessReadiness
 from dradriver.publish import OwnerRef, PoolStatus, PublishController
 
 __all__ = ["PoolProcess"]
@@ -50,14 +50,14 @@ class PoolProcess:
         owner: OwnerRef | None = None,
         guard: Callable[[], None] = lambda: None,
     ) -> None:
-        self.metrics = Metrics(driver.name)
+        self.metrics = NodeMetrics(driver.name)
         self._guard = guard
         self._driver = driver
         self._client = client
         self._owner = owner
         self._statuses: dict[str, PoolStatus] = {}
-        self._inventory = Inventory()
-        self._readiness = Readiness(discovery=lambda: self._inventory.failure)
+        self._inventory = DiscoveredDevices()
+        self._readiness = ProcessReadiness(discovery=lambda: self._inventory.failure)
 
     @property
     def readiness(self) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from dradriver.extras import require
 
 if TYPE_CHECKING:
-    from dradriver.node.crash_points import Step
+    from dradriver.node.crash_points import CrashPoint
     from dradriver.testing.builders import (
         allocated,
         claim,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from dradriver.testing.simulated_state import SimulatedState, StateInFile, StateInMemory
 
 __all__ = [
+    "CrashPoint",
     "DriverContract",
     "Harness",
     "PreparedClaim",
@@ -39,7 +40,6 @@ __all__ = [
     "SimulatedState",
     "StateInFile",
     "StateInMemory",
-    "Step",
     "allocated",
     "claim",
     "config_mistakes",
@@ -62,7 +62,7 @@ _HOMES = {
     "SimulatedState": "dradriver.testing.simulated_state",
     "StateInFile": "dradriver.testing.simulated_state",
     "StateInMemory": "dradriver.testing.simulated_state",
-    "Step": "dradriver.node.crash_points",
+    "CrashPoint": "dradriver.node.crash_points",
     "config_mistakes": "dradriver.testing.configs",
 }
 

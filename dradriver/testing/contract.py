@@ -24,7 +24,7 @@ from dradriver.model.encoding.codec import canonical
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.model.resource.device import Device
 from dradriver.model.resource.pool import Pool
-from dradriver.node.crash_points import Step
+from dradriver.node.crash_points import CrashPoint
 from dradriver.testing.harness import Harness
 from dradriver.testing.process import ProcessDiedError
 
@@ -34,8 +34,8 @@ Place: TypeAlias = tuple[str, str]
 """A device: its pool and its name."""
 Found: TypeAlias = tuple[Place, Device, Pool]
 
-PREPARE_STEPS: Final = [step for step in Step if step.name.startswith("PREPARE")]
-UNPREPARE_STEPS: Final = [step for step in Step if step.name.startswith("UNPREPARE")]
+PREPARE_STEPS: Final = [step for step in CrashPoint if step.name.startswith("PREPARE")]
+UNPREPARE_STEPS: Final = [step for step in CrashPoint if step.name.startswith("UNPREPARE")]
 
 
 class DriverContract:
@@ -119,7 +119,7 @@ class DriverContract:
 
     @pytest.mark.parametrize("step", PREPARE_STEPS)
     def test_a_prepare_that_was_killed_is_finished_by_the_next(
-        self, harness: Harness, claim: ResourceClaim, step: Step
+        self, harness: Harness, claim: ResourceClaim, step: CrashPoint
     ) -> None:
         with pytest.raises(ProcessDiedError):
             harness.prepare(claim, die_at=step)
@@ -131,7 +131,7 @@ class DriverContract:
 
     @pytest.mark.parametrize("step", PREPARE_STEPS)
     def test_a_prepare_that_was_killed_can_be_taken_back(
-        self, harness: Harness, claim: ResourceClaim, step: Step
+        self, harness: Harness, claim: ResourceClaim, step: CrashPoint
     ) -> None:
         with pytest.raises(ProcessDiedError):
             harness.prepare(claim, die_at=step)
@@ -140,7 +140,7 @@ class DriverContract:
 
     @pytest.mark.parametrize("step", UNPREPARE_STEPS)
     def test_an_unprepare_that_was_killed_is_finished_by_the_next(
-        self, harness: Harness, claim: ResourceClaim, step: Step
+        self, harness: Harness, claim: ResourceClaim, step: CrashPoint
     ) -> None:
         harness.prepare(claim)
         with pytest.raises(ProcessDiedError):
@@ -150,7 +150,7 @@ class DriverContract:
 
     @pytest.mark.parametrize("step", UNPREPARE_STEPS)
     def test_an_unprepare_that_was_killed_can_be_followed_by_a_prepare(
-        self, harness: Harness, claim: ResourceClaim, step: Step
+        self, harness: Harness, claim: ResourceClaim, step: CrashPoint
     ) -> None:
         harness.prepare(claim)
         with pytest.raises(ProcessDiedError):
@@ -192,7 +192,7 @@ class DriverContract:
         place = _places(harness)[0]
         first, second = self._claim(harness, place), self._claim(harness, place)
         with pytest.raises(ProcessDiedError):
-            harness.prepare(first, die_at=Step.PREPARE_RECORDED)
+            harness.prepare(first, die_at=CrashPoint.PREPARE_RECORDED)
         with pytest.raises(DraError) as refusal:
             harness.prepare(second)
         _names_both(refusal.value, first, second)

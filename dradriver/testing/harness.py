@@ -32,7 +32,7 @@ from dradriver.model.resource.claim import (
 from dradriver.model.resource.deviceclass import DeviceClass
 from dradriver.model.resource.pool import Pool
 from dradriver.model.resource.slices import ResourceSlice
-from dradriver.node.crash_points import Step
+from dradriver.node.crash_points import CrashPoint
 from dradriver.node.files.claim_files import DeviceAnswer
 from dradriver.node.state.records import ClaimRef
 from dradriver.publish.layout import layout
@@ -184,7 +184,7 @@ class Harness:
         ]
         return self._keep(builders.allocated(claim, *results, node_name=self._node.name))
 
-    def prepare(self, claim: ResourceClaim, *, die_at: Step | None = None) -> PreparedClaim:
+    def prepare(self, claim: ResourceClaim, *, die_at: CrashPoint | None = None) -> PreparedClaim:
         """Prepares the claim as the kubelet would.
 
         Args:
@@ -199,7 +199,7 @@ class Harness:
         spec = self.spec(claim)
         return PreparedClaim(tuple(answers), spec, self._edits(claim, spec))
 
-    def unprepare(self, claim: ResourceClaim | str, *, die_at: Step | None = None) -> None:
+    def unprepare(self, claim: ResourceClaim | str, *, die_at: CrashPoint | None = None) -> None:
         """Unprepares a claim, given as an object or as a UID of which nothing else is known.
 
         Raises:
@@ -272,7 +272,9 @@ class Harness:
         own = (by_name.get(names.device(uid, index)) for index in range(len(claim.results)))
         return reduce(or_, (edits for edits in own if edits is not None), ContainerEdits())
 
-    def _lethal(self, work: Callable[[NodeProcess], Coroutine[object, object, T]], die_at: Step | None) -> T:
+    def _lethal(
+        self, work: Callable[[NodeProcess], Coroutine[object, object, T]], die_at: CrashPoint | None
+    ) -> T:
         process = self._running
         process.die_at = die_at
         try:

@@ -15,8 +15,8 @@ from dradriver.node.claims.metadata_updates import MetadataUpdates
 from dradriver.node.claims.prepare import prepare
 from dradriver.node.claims.unprepare import unprepare
 from dradriver.node.config import DRIVER_DIR
-from dradriver.node.crash_points import Observer, Step
-from dradriver.node.devices.inventory import Inventory, as_pools
+from dradriver.node.crash_points import CrashPoint, Observer
+from dradriver.node.devices.inventory import DiscoveredDevices, as_pools
 from dradriver.node.driver_calls import DriverCalls, subject_of
 from dradriver.node.driver_context import ContextRequests, ProcessContext
 from dradriver.node.files.cdi import CdiDirectory, CdiNames
@@ -26,7 +26,7 @@ from dradriver.node.state.database import FILE_NAME
 from dradriver.node.state.locks import ClaimLocks
 from dradriver.node.state.records import ClaimRef, PreparedClaimRecord
 from dradriver.node.state.rows import Rows
-from dradriver.node.state.store import State
+from dradriver.node.state.store import StateStore
 
 __all__ = ["NodeProcess", "Paths", "ProcessDiedError"]
 
@@ -63,12 +63,12 @@ class NodeProcess:
         self.driver = driver
         self.node = node
         self.names = CdiNames(driver.name)
-        self.die_at: Step | None = None
+        self.die_at: CrashPoint | None = None
         self._calls = DriverCalls(driver)
-        self._inventory = Inventory()
+        self._inventory = DiscoveredDevices()
         self._cdi = CdiDirectory(paths.cdi, self.names)
         observe: Observer = self._observe
-        self._state = State(paths.state, boot_id)
+        self._state = StateStore(paths.state, boot_id)
         self._locks = ClaimLocks(paths.data / "claims.lock")
         files = ClaimFiles(self._cdi, MetadataDirectory(paths.data / "metadata", driver.name), observe)
         stores = Stores(self._state, files, self._locks)
@@ -126,6 +126,6 @@ class NodeProcess:
         await self._calls.call(self.driver.shutdown)
         await self.end()
 
-    def _observe(self, step: Step, _uid: str) -> None:
+    def _observe(self, step: CrashPoint, _uid: str) -> None:
         if step is self.die_at:
             raise ProcessDiedError(step)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dradriver.errors import DraError
 from dradriver.model.resource.claim import ResourceClaim
-from dradriver.node.crash_points import Step
+from dradriver.node.crash_points import CrashPoint
 from dradriver.node.state.claim_states import ClaimState
 from tests.unit.node.world import Process, World, allocated, ref
 
@@ -28,9 +28,9 @@ class Killed(BaseException):
 class Killer:
     """Kills at the next occurrence of a step."""
 
-    at: Step | None = None
+    at: CrashPoint | None = None
 
-    def __call__(self, step: Step, uid: str) -> None:
+    def __call__(self, step: CrashPoint, uid: str) -> None:
         if step is self.at:
             self.at = None
             raise Killed
@@ -118,7 +118,7 @@ class Life:
 
 EVENTS = st.one_of(
     st.tuples(st.sampled_from(["prepare", "prepare", "unprepare"]), st.integers(0, CLAIMS - 1)),
-    st.tuples(st.sampled_from(Step), st.just(0)),
+    st.tuples(st.sampled_from(CrashPoint), st.just(0)),
     st.tuples(st.sampled_from(["collect", "sweep", "delete", "create"]), st.integers(0, CLAIMS - 1)),
     st.tuples(st.sampled_from(["die", "reboot", "lose specs", "lose state"]), st.just(0)),
 )
@@ -132,7 +132,7 @@ async def live(root: Path, events: list[tuple[str, int]]) -> None:
     try:
         for event, n in events:
             match event:
-                case Step():
+                case CrashPoint():
                     life.killer.at = event
                 case "die":
                     await life.die()

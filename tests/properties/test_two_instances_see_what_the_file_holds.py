@@ -16,7 +16,7 @@ from dradriver.node.state.claim_states import ClaimEvent, IllegalMoveError
 from dradriver.node.state.database import read_only
 from dradriver.node.state.records import ClaimRecord
 from dradriver.node.state.rows import Rows
-from dradriver.node.state.store import State
+from dradriver.node.state.store import StateStore
 
 EVENTS: Final = (
     ClaimEvent.BEGIN_PREPARE,
@@ -62,14 +62,14 @@ class Instances:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.states = [State(path, "boot"), State(path, "boot")]
+        self.states = [StateStore(path, "boot"), StateStore(path, "boot")]
         self.names: dict[str, str] = {}
         self.works = 0
 
     async def between(self, what: str) -> None:
         if what == "restart":
             await self.states[0].close()
-            self.states[0] = State(self.path, "boot")
+            self.states[0] = StateStore(self.path, "boot")
             await self.states[0].open()
         elif what:
             with closing(sqlite3.connect(self.path)) as connection, connection:

@@ -7,20 +7,20 @@ import pytest
 from dradriver.allocator import ORDERED, PACKED, Order
 from dradriver.model.resource.claim import DeviceId
 from dradriver.node.claims.conflicts import refusals, unknowns
-from dradriver.node.state.device_holds import Hold, Holder
+from dradriver.node.state.device_holds import DeviceHold, HoldingClaim
 from tests.conformance.brute_force import World
 from tests.properties.test_search_agrees_with_brute_force import searched, tight
 
 
 def holders(
     found: list[tuple[str, str, tuple[str, str, str]]], admin: set[tuple[str, str]], world: World
-) -> list[Holder]:
+) -> list[HoldingClaim]:
     consumed = {each.name: each.device.consumes_counters for each in world.offered}
-    by_claim: dict[str, list[Hold]] = {}
+    by_claim: dict[str, list[DeviceHold]] = {}
     for claim, request, name in found:
-        hold = Hold(DeviceId(*name), (claim, request) in admin, consumed[name])
+        hold = DeviceHold(DeviceId(*name), (claim, request) in admin, consumed[name])
         by_claim.setdefault(claim, []).append(hold)
-    return [Holder(claim, holds) for claim, holds in by_claim.items()]
+    return [HoldingClaim(claim, holds) for claim, holds in by_claim.items()]
 
 
 @pytest.mark.parametrize("order", [ORDERED, PACKED], ids=lambda order: order.name)

@@ -11,10 +11,10 @@ from dradriver.model.resource.device import Capacity, Device
 from dradriver.model.resource.recorded_groups import GroupsBySet
 from dradriver.node.claims.conflicts import refusals, unknowns
 from dradriver.node.claims.lookup import AllocatedClaim
-from dradriver.node.devices.inventory import Inventory
+from dradriver.node.devices.inventory import DiscoveredDevices
 from dradriver.node.errors import ClaimError, DeviceInUseError
-from dradriver.node.state.device_holds import CounterSets, Holder
-from dradriver.node.state.recorded_offers import Offer
+from dradriver.node.state.device_holds import CounterSets, HoldingClaim
+from dradriver.node.state.recorded_offers import RecordedOffer
 from dradriver.node.state.records import ClaimRecord, RecordedDevice, encode_record
 from dradriver.node.state.rows import Rows
 
@@ -34,12 +34,12 @@ class Acceptance:
         inventory: what the driver offers.
     """
 
-    def __init__(self, driver: str, inventory: Inventory) -> None:
+    def __init__(self, driver: str, inventory: DiscoveredDevices) -> None:
         self._driver = driver
         self._inventory = inventory
         self._of: Mapping[tuple[str, str], Device] = {}
-        self._offer = Offer({}, {})
-        self._holders: dict[str, tuple[ClaimRecord, Holder]] = {}
+        self._offer = RecordedOffer({}, {})
+        self._holders: dict[str, tuple[ClaimRecord, HoldingClaim]] = {}
 
     def accepted(self, allocated: AllocatedClaim, rows: Rows) -> ClaimRecord:
         """The claim as it is to be recorded, with what its devices consume.
@@ -71,12 +71,14 @@ class Acceptance:
             raise DeviceInUseError("; ".join(reasons))
         return wanted
 
-    def _situation(self, wanted: ClaimRecord, rows: Rows) -> tuple[Holder, list[Holder], CounterSets]:
+    def _situation(
+        self, wanted: ClaimRecord, rows: Rows
+    ) -> tuple[HoldingClaim, list[HoldingClaim], CounterSets]:
         offered: dict[tuple[str, str], CounterSet] = dict(self._inventory.counter_sets)
         counter_sets = ChainMap(offered, rows.offers.counter_sets(wanted.pools))
         return wanted.holder(self._driver), self._held(rows), counter_sets
 
-    def _held(self, rows: Rows) -> list[Holder]:
+    def _held(self, rows: Rows) -> list[HoldingClaim]:
         """What the recorded claims hold; made anew for those that have changed since it was asked last."""
         before, self._holders = self._holders, {}
         for row in rows.each():
@@ -119,5 +121,5 @@ class Acceptance:
     def _keep(self, rows: Rows) -> None:
         devices = self._inventory.devices
         if devices is not self._of:
-            self._of, self._offer = devices, Offer(devices, self._inventory.counter_sets)
+            self._of, self._offer = devices, RecordedOffer(devices, self._inventory.counter_sets)
         rows.offers.keep(self._offer)

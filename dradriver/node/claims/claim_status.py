@@ -27,8 +27,8 @@ from dradriver.model.core.meta import Condition
 from dradriver.model.encoding.codec import builtins, rfc3339
 from dradriver.model.resource.claim import AllocatedDeviceStatus
 from dradriver.node.api import Api
-from dradriver.node.reporting.deduplicate import Repeats
-from dradriver.node.reporting.metrics import Metrics
+from dradriver.node.reporting.deduplicate import Deduplicator
+from dradriver.node.reporting.metrics import NodeMetrics
 from dradriver.node.reporting.redaction import hidden
 from dradriver.node.state.records import ClaimRecord
 
@@ -138,7 +138,7 @@ class StatusWriter:
         self,
         client: Api,
         driver: str,
-        metrics: Metrics,
+        metrics: NodeMetrics,
         node: str,
         on_refused: Callable[[str], None] = lambda _: None,
     ) -> None:
@@ -148,7 +148,7 @@ class StatusWriter:
         self._metrics = metrics
         self._on_refused = on_refused
         self._refused = False
-        self._repeats = Repeats()
+        self._repeats = Deduplicator()
         self._wanted: dict[str, ClaimRecord] = {}
         self._wake = asyncio.Event()
 

@@ -21,7 +21,7 @@ from dradriver.model.quantity import Quantity
 from dradriver.model.resource.claim import DeviceId
 from dradriver.model.resource.counters import CounterConsumption
 from dradriver.model.resource.device import Capacity
-from dradriver.node.state.device_holds import CounterSets, Hold, Holder
+from dradriver.node.state.device_holds import CounterSets, DeviceHold, HoldingClaim
 
 __all__ = ["Capacities", "refusals", "unknowns"]
 
@@ -39,8 +39,8 @@ class _Use:
 
 
 def refusals(
-    wanted: Holder,
-    held: Sequence[Holder],
+    wanted: HoldingClaim,
+    held: Sequence[HoldingClaim],
     counter_sets: CounterSets,
     capacities: Capacities = MappingProxyType({}),
 ) -> list[str]:
@@ -62,7 +62,7 @@ def refusals(
     ]
 
 
-def unknowns(wanted: Holder, held: Sequence[Holder], counter_sets: CounterSets) -> list[str]:
+def unknowns(wanted: HoldingClaim, held: Sequence[HoldingClaim], counter_sets: CounterSets) -> list[str]:
     """What would have to be known to say that nothing is overdrawn or mixed; empty when all of it is.
 
     Not to know is not to consume nothing: such a claim waits until the driver offers the device again.
@@ -93,7 +93,7 @@ def unknowns(wanted: Holder, held: Sequence[Holder], counter_sets: CounterSets) 
     ]
 
 
-def _taken(wanted: Holder, others: Iterable[Holder]) -> Iterator[str]:
+def _taken(wanted: HoldingClaim, others: Iterable[HoldingClaim]) -> Iterator[str]:
     seen: dict[tuple[str, str], list[tuple[str, DeviceId]]] = {_device(hold): [] for hold in wanted.holds}
     for holder in (*others, wanted):
         for hold in holder.holds:
@@ -109,7 +109,7 @@ def _taken(wanted: Holder, others: Iterable[Holder]) -> Iterator[str]:
             users.append((holder.claim, hold.id))
 
 
-def _device(hold: Hold) -> tuple[str, str]:
+def _device(hold: DeviceHold) -> tuple[str, str]:
     return hold.id.pool, hold.id.device
 
 
@@ -117,7 +117,7 @@ def _separate_shares(one: DeviceId, other: DeviceId) -> bool:
     return bool(one.share_id and other.share_id and one.share_id != other.share_id)
 
 
-def _uses(wanted: Holder, others: Iterable[Holder]) -> dict[tuple[str, str], list[_Use]]:
+def _uses(wanted: HoldingClaim, others: Iterable[HoldingClaim]) -> dict[tuple[str, str], list[_Use]]:
     """What is taken of each counter set that the wanted devices take from; a shared device counts once."""
     touched = {
         (hold.id.pool, consumption.counter_set)
@@ -182,7 +182,9 @@ def _groups(groups: set[str]) -> str:
     return ", ".join(sorted(groups)) or "none"
 
 
-def _capacities_overdrawn(wanted: Holder, others: Sequence[Holder], capacities: Capacities) -> Iterator[str]:
+def _capacities_overdrawn(
+    wanted: HoldingClaim, others: Sequence[HoldingClaim], capacities: Capacities
+) -> Iterator[str]:
     """Why the wanted shares can't be prepared beside those of other claims, one sentence a reason.
 
     A capacity that is not known can't be added up to: one share of it is prepared, as it was allocated, and a
@@ -199,11 +201,13 @@ def _capacities_overdrawn(wanted: Holder, others: Sequence[Holder], capacities: 
                 yield from _capacity_overdrawn(wanted.claim, f"{pool}/{device}", name, uses, known.get(name))
 
 
-def _is_share(hold: Hold) -> bool:
+def _is_share(hold: DeviceHold) -> bool:
     return bool(hold.id.share_id) and not hold.admin_access
 
 
-def _capacity_uses(holders: Iterable[Holder], pool: str, device: str) -> dict[str, list[tuple[str, Quantity]]]:
+def _capacity_uses(
+    holders: Iterable[HoldingClaim], pool: str, device: str
+) -> dict[str, list[tuple[str, Quantity]]]:
     """Which claim takes how much of each capacity of the device."""
     uses: dict[str, list[tuple[str, Quantity]]] = {}
     for holder in holders:

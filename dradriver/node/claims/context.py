@@ -11,14 +11,14 @@ from dradriver.driver.base import Driver
 from dradriver.node.claims.acceptance import Acceptance
 from dradriver.node.claims.operations import Operations
 from dradriver.node.crash_points import Observer, unobserved
-from dradriver.node.devices.inventory import Inventory
+from dradriver.node.devices.inventory import DiscoveredDevices
 from dradriver.node.devices.shared_pools import LookUpPools, nowhere
 from dradriver.node.driver_calls import DriverCalls
 from dradriver.node.errors import InProgressError
 from dradriver.node.files.claim_files import ClaimFiles
 from dradriver.node.state.locks import ClaimLocks
 from dradriver.node.state.records import ClaimRecord, ClaimRef
-from dradriver.node.state.store import State
+from dradriver.node.state.store import StateStore
 
 __all__ = ["ClaimContext", "Stores"]
 
@@ -31,7 +31,7 @@ _FILE_THREADS: Final = 8
 class Stores:
     """Where the process keeps what is prepared."""
 
-    state: State
+    state: StateStore
     files: ClaimFiles
     locks: ClaimLocks
 
@@ -65,7 +65,7 @@ class ClaimContext:
 
     calls: DriverCalls
     node: str
-    inventory: Inventory
+    inventory: DiscoveredDevices
     stores: Stores
     deadline: float = 40.0
     observe: Observer = unobserved

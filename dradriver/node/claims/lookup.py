@@ -17,7 +17,7 @@ from dradriver.model.resource.claim import POD_CLAIM_ANNOTATION, AllocationConfi
 from dradriver.model.resource.recorded_groups import GroupsBySet, groups_in_force
 from dradriver.node.api import Api, Getter
 from dradriver.node.claims.driver_results import listed_claims
-from dradriver.node.devices.inventory import Inventory
+from dradriver.node.devices.inventory import DiscoveredDevices
 from dradriver.node.driver_calls import DriverCalls
 from dradriver.node.errors import ClaimError, InvalidConfigError
 from dradriver.node.reporting.background_failures import BackgroundFailures
@@ -234,7 +234,7 @@ def _device(result: DeviceResult, configs: Sequence[AllocationConfig]) -> Record
     )
 
 
-def driver_claim(record: ClaimRecord, driver: Driver, inventory: Inventory, *, strict: bool) -> Claim:
+def driver_claim(record: ClaimRecord, driver: Driver, inventory: DiscoveredDevices, *, strict: bool) -> Claim:
     """The claim as its driver gets it.
 
     Args:

@@ -17,7 +17,7 @@ from dradriver.node.errors import InProgressError
 from dradriver.node.reporting.redaction import where
 from dradriver.node.state.records import ClaimRecord, ClaimRef
 
-__all__ = ["Operations", "Progress", "device_names"]
+__all__ = ["OperationProgress", "Operations", "device_names"]
 
 _log = logging.getLogger(__name__)
 
@@ -25,12 +25,12 @@ T = TypeVar("T")
 
 
 def device_names(record: ClaimRecord) -> str:
-    """The devices of a claim, as `Progress` and messages name them."""
+    """The devices of a claim, as `OperationProgress` and messages name them."""
     names = ", ".join(device.device for device in record.devices)
     return f"{'device' if len(record.devices) == 1 else 'devices'} {names}" if names else "an unknown claim"
 
 
-class Progress:
+class OperationProgress:
     """What a piece of work is doing now."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class _Operation:
     kind: str
     ref: ClaimRef
     subject: object
-    progress: Progress
+    progress: OperationProgress
     task: asyncio.Task[Any]
     listeners: int = 0
     waiting: list[asyncio.Future[None]] = field(default_factory=list)
@@ -87,7 +87,7 @@ class Operations:
         kind: str,
         ref: ClaimRef,
         subject: object,
-        work: Callable[[Progress], Coroutine[Any, Any, T]],
+        work: Callable[[OperationProgress], Coroutine[Any, Any, T]],
         seconds: float,
     ) -> T:
         """The outcome of `work`, or of the same work that runs already.
@@ -122,9 +122,9 @@ class Operations:
         kind: str,
         ref: ClaimRef,
         subject: object,
-        work: Callable[[Progress], Coroutine[Any, Any, Any]],
+        work: Callable[[OperationProgress], Coroutine[Any, Any, Any]],
     ) -> _Operation:
-        progress = Progress()
+        progress = OperationProgress()
         task = asyncio.create_task(work(progress), name=f"{kind} {ref}")
         operation = _Operation(kind, ref, subject, progress, task)
         self._current[ref.uid] = operation

@@ -30,9 +30,9 @@ from dradriver.model.resource.claim import ResourceClaim
 from dradriver.node.claims.context import ClaimContext
 from dradriver.node.claims.driver_results import recorded_answers
 from dradriver.node.claims.lookup import AllocatedClaim, allocated_claim, driver_claim
-from dradriver.node.claims.operations import Progress, device_names
+from dradriver.node.claims.operations import OperationProgress, device_names
 from dradriver.node.claims.unprepare import take_back
-from dradriver.node.crash_points import Step
+from dradriver.node.crash_points import CrashPoint
 from dradriver.node.errors import IncompleteStateError, StateError
 from dradriver.node.files.claim_files import DeviceAnswer
 from dradriver.node.reporting.redaction import redacted
@@ -60,7 +60,7 @@ class RecordedClaim:
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedClaim:
+class PreparedByDriver:
     """A claim that the driver has prepared.
 
     Attributes:
@@ -124,7 +124,7 @@ async def _run(
     context: ClaimContext,
     allocated: AllocatedClaim,
     rebuilding: bool,  # noqa: FBT001 - from a partial
-    progress: Progress,
+    progress: OperationProgress,
 ) -> list[DeviceAnswer]:
     progress.at("waiting for the claim's lock")
     with _redacting(allocated.record):
@@ -136,7 +136,7 @@ async def _run(
                 recorded = await _record(context, allocated, progress, rebuilding=rebuilding)
             if recorded.step is NextStep.ANSWER:
                 return await _answer_again(context, recorded)
-            context.observe(Step.PREPARE_RECORDED, allocated.record.uid)
+            context.observe(CrashPoint.PREPARE_RECORDED, allocated.record.uid)
             prepared = await _call_driver(context, recorded, progress)
             with _redacting(prepared.begun, prepared.returned):
                 return await _finish(context, prepared, progress)
@@ -145,7 +145,7 @@ async def _run(
 # --- looked up ----------------------------------------------------------------------------------
 
 
-async def _know_devices(context: ClaimContext, allocated: AllocatedClaim, progress: Progress) -> None:
+async def _know_devices(context: ClaimContext, allocated: AllocatedClaim, progress: OperationProgress) -> None:
     """Waits until the devices are known, unless the claim is answered from its record."""
     inventory, record = context.inventory, allocated.record
     if inventory.known and not inventory.elsewhere(record.pools):
@@ -176,7 +176,7 @@ async def find_devices(context: ClaimContext, record: ClaimRecord) -> None:
 
 
 async def _record(
-    context: ClaimContext, allocated: AllocatedClaim, progress: Progress, *, rebuilding: bool
+    context: ClaimContext, allocated: AllocatedClaim, progress: OperationProgress, *, rebuilding: bool
 ) -> RecordedClaim:
     progress.at("recording the claim")
     try:
@@ -229,21 +229,25 @@ def _next_step(context: ClaimContext, row: PreparedClaimRecord | None, wanted: C
 # --- prepared -----------------------------------------------------------------------------------
 
 
-async def _call_driver(context: ClaimContext, recorded: RecordedClaim, progress: Progress) -> PreparedClaim:
+async def _call_driver(
+    context: ClaimContext, recorded: RecordedClaim, progress: OperationProgress
+) -> PreparedByDriver:
     driver, record = context.driver, recorded.record
     claim = recorded.claim or driver_claim(record, driver, context.inventory, strict=False)
     progress.at(f"driver.prepare of {device_names(record)}")
     returned = await context.calls.call(driver.prepare, claim, about=f" of claim {record.ref}")
-    context.observe(Step.PREPARE_DRIVER_DONE, record.uid)
+    context.observe(CrashPoint.PREPARE_DRIVER_DONE, record.uid)
     with _redacting(record, returned):
         answers = recorded_answers(driver.name, claim, returned, defined_at(driver.prepare))
-    return PreparedClaim(record, msgspec.structs.replace(record, answers=answers), returned)
+    return PreparedByDriver(record, msgspec.structs.replace(record, answers=answers), returned)
 
 
 # --- answered -----------------------------------------------------------------------------------
 
 
-async def _finish(context: ClaimContext, prepared: PreparedClaim, progress: Progress) -> list[DeviceAnswer]:
+async def _finish(
+    context: ClaimContext, prepared: PreparedByDriver, progress: OperationProgress
+) -> list[DeviceAnswer]:
     """Writes the claim's files, records it as prepared, and answers."""
     files, state, record = context.stores.files, context.stores.state, prepared.record
     try:
@@ -259,7 +263,7 @@ async def _finish(context: ClaimContext, prepared: PreparedClaim, progress: Prog
             await state.write(lambda rows: rows.move(prepared.begun, ClaimEvent.BEGIN_UNPREPARE))
             await take_back(context, prepared.begun, progress)
         raise
-    context.observe(Step.PREPARE_FINISHED, record.uid)
+    context.observe(CrashPoint.PREPARE_FINISHED, record.uid)
     context.on_prepared(record)
     return files.answers(record)
 

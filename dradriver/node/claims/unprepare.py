@@ -18,8 +18,8 @@ from dradriver.driver.claim import Claim
 from dradriver.errors import DraError, InvalidObjectError
 from dradriver.node.claims.context import ClaimContext
 from dradriver.node.claims.lookup import driver_claim
-from dradriver.node.claims.operations import Progress, device_names
-from dradriver.node.crash_points import Step
+from dradriver.node.claims.operations import OperationProgress, device_names
+from dradriver.node.crash_points import CrashPoint
 from dradriver.node.reporting.redaction import redacted
 from dradriver.node.state.claim_states import ClaimEvent
 from dradriver.node.state.records import ClaimRecord, ClaimRef
@@ -61,7 +61,7 @@ async def _run(
     context: ClaimContext,
     ref: ClaimRef,
     unless: Callable[[], Awaitable[bool]] | None,
-    progress: Progress,
+    progress: OperationProgress,
 ) -> None:
     progress.at("waiting for the claim's lock")
     async with context.stores.locks.hold(ref.uid):
@@ -70,12 +70,12 @@ async def _run(
         progress.at("recording the claim")
         record = await context.stores.state.write(partial(_begin, ref))
         if record is not None:
-            context.observe(Step.UNPREPARE_RECORDED, ref.uid)
+            context.observe(CrashPoint.UNPREPARE_RECORDED, ref.uid)
         unknown = ClaimRecord(uid=ref.uid, namespace=ref.namespace, name=ref.name)
         await take_back(context, record or unknown, progress)
 
 
-async def take_back(context: ClaimContext, record: ClaimRecord, progress: Progress) -> None:
+async def take_back(context: ClaimContext, record: ClaimRecord, progress: OperationProgress) -> None:
     """Ends a claim that is recorded as unpreparing, or not recorded; the caller has the claim's lock.
 
     Raises:
@@ -90,12 +90,12 @@ async def take_back(context: ClaimContext, record: ClaimRecord, progress: Progre
     except DraError as error:
         redacted(error, record)
         raise
-    context.observe(Step.UNPREPARE_DRIVER_DONE, record.uid)
+    context.observe(CrashPoint.UNPREPARE_DRIVER_DONE, record.uid)
     progress.at("removing the CDI spec and recording the claim")
     await context.stores.state.write(
         partial(_finish, record), first=partial(context.stores.files.remove, record.ref)
     )
-    context.observe(Step.UNPREPARE_FINISHED, record.uid)
+    context.observe(CrashPoint.UNPREPARE_FINISHED, record.uid)
 
 
 async def forget(context: ClaimContext, ref: ClaimRef) -> None:

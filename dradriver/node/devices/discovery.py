@@ -8,9 +8,9 @@ from typing import Final
 from dradriver.driver.code_places import defined_at
 from dradriver.errors import DraError, DriverError
 from dradriver.model.resource.pool import Pool
-from dradriver.node.devices.inventory import Inventory, as_pools
+from dradriver.node.devices.inventory import DiscoveredDevices, as_pools
 from dradriver.node.driver_calls import Calls, subject_of
-from dradriver.node.reporting.metrics import Metrics
+from dradriver.node.reporting.metrics import NodeMetrics
 from dradriver.publish.features.dropped_fields import DroppedField
 
 __all__ = ["Discovery"]
@@ -38,9 +38,9 @@ class Discovery:
         self,
         calls: Calls,
         node: str | None,
-        inventory: Inventory,
+        inventory: DiscoveredDevices,
         publish: Callable[[Sequence[Pool]], None],
-        metrics: Metrics,
+        metrics: NodeMetrics,
         delay: float,
     ) -> None:
         self._calls = calls

@@ -17,7 +17,7 @@ from dradriver.model.resource.device import Device
 from dradriver.model.resource.pool import Pool
 from dradriver.node.state.device_holds import CounterSets
 
-__all__ = ["Inventory", "as_pools"]
+__all__ = ["DiscoveredDevices", "as_pools"]
 
 _SHORT: Final = 80
 """Characters of a value in a message."""
@@ -111,7 +111,7 @@ def _unencodable(value: object, field: str) -> str:
     return ""
 
 
-class Inventory:
+class DiscoveredDevices:
     """The pools that the driver returned last; empty and not known until it first did."""
 
     def __init__(self, pools: Iterable[Pool] | None = None) -> None:

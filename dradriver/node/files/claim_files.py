@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from dradriver.model.names import base_request
-from dradriver.node.crash_points import Observer, Step
+from dradriver.node.crash_points import CrashPoint, Observer
 from dradriver.node.errors import StateError
 from dradriver.node.files.cdi import CdiDirectory, claim_spec, has_cdi_device, spec_text
 from dradriver.node.files.metadata import MetadataDirectory, described_requests
@@ -83,9 +83,9 @@ class ClaimFiles:
         uid = texts.ref.uid
         with _told(texts.ref, "written"):
             self._metadata.write(uid, texts.metadata)
-            self._observe(Step.PREPARE_METADATA_WRITTEN, uid)
+            self._observe(CrashPoint.PREPARE_METADATA_WRITTEN, uid)
             written = self._cdi.write(uid, texts.spec)
-            self._observe(Step.PREPARE_SPEC_WRITTEN, uid)
+            self._observe(CrashPoint.PREPARE_SPEC_WRITTEN, uid)
         return written
 
     def write_metadata(self, record: ClaimRecord) -> None:
@@ -107,9 +107,9 @@ class ClaimFiles:
         """
         with _told(ref, "removed"):
             self._cdi.remove(ref.uid)
-            self._observe(Step.UNPREPARE_SPEC_REMOVED, ref.uid)
+            self._observe(CrashPoint.UNPREPARE_SPEC_REMOVED, ref.uid)
             self._metadata.remove(ref.uid)
-            self._observe(Step.UNPREPARE_METADATA_REMOVED, ref.uid)
+            self._observe(CrashPoint.UNPREPARE_METADATA_REMOVED, ref.uid)
 
     def uids(self) -> set[str]:
         """The claims of which there are files.

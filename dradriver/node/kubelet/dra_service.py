@@ -27,7 +27,7 @@ from dradriver.node.kubelet.in_flight import Traffic
 from dradriver.node.kubelet.server import CallError, Method, methods_of
 from dradriver.node.reporting.claim_outcomes import Outcomes
 from dradriver.node.reporting.log_context import now_about, now_for
-from dradriver.node.reporting.metrics import Metrics
+from dradriver.node.reporting.metrics import NodeMetrics
 from dradriver.node.state.records import ClaimRef
 from dradriver.wire import dra_v1, dra_v1beta1
 
@@ -66,7 +66,7 @@ class ClaimService:
         self,
         client: Getter,
         context: ClaimContext,
-        metrics: Metrics,
+        metrics: NodeMetrics,
         outcomes: Outcomes,
         deadline: float,
         on_conflict: Callable[[], None],

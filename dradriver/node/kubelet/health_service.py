@@ -22,10 +22,10 @@ from dradriver.driver.health import DeviceHealth, Health
 from dradriver.errors import DraError, DriverError
 from dradriver.node.driver_calls import is_being_cancelled, raised_by, subject_of
 from dradriver.node.kubelet.server import CallError, Method, methods_of
-from dradriver.node.reporting.metrics import Metrics
+from dradriver.node.reporting.metrics import NodeMetrics
 from dradriver.wire import health_v1, health_v1alpha1
 
-__all__ = ["HealthMonitor", "Report", "health_methods"]
+__all__ = ["HealthMonitor", "HealthReport", "health_methods"]
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ _ENDLESS: Final = 2**31
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class HealthReport:
     """The health of one device, and when the driver told it (seconds since the epoch)."""
 
     health: DeviceHealth
@@ -54,7 +54,7 @@ class Report:
 class _Subscription:
     """What one stream has not sent yet."""
 
-    def __init__(self, picture: dict[tuple[str, str], Report]) -> None:
+    def __init__(self, picture: dict[tuple[str, str], HealthReport]) -> None:
         self.news = dict(picture)
         self.wake = asyncio.Event()
         if picture:
@@ -92,7 +92,7 @@ class HealthMonitor:
     """
 
     def __init__(
-        self, driver: Driver, node: str, metrics: Metrics, clock: Callable[[], float] = time.time
+        self, driver: Driver, node: str, metrics: NodeMetrics, clock: Callable[[], float] = time.time
     ) -> None:
         self.supported = type(driver).health is not Driver.health
         """Whether the driver reports health."""
@@ -100,7 +100,7 @@ class HealthMonitor:
         self._node = node
         self._metrics = metrics
         self._clock = clock
-        self._picture: dict[tuple[str, str], Report] = {}
+        self._picture: dict[tuple[str, str], HealthReport] = {}
         self._subscriptions: set[_Subscription] = set()
         self._stale_told = False
         self._closed = False
@@ -126,7 +126,7 @@ class HealthMonitor:
             await asyncio.sleep(wait)
             wait = min(wait * 2, longest)
 
-    async def stream(self) -> AsyncIterator[list[Report]]:
+    async def stream(self) -> AsyncIterator[list[HealthReport]]:
         """The whole picture as far as it is known, then what is new, until `close()`."""
         subscription = _Subscription(self._picture)
         self._subscriptions.add(subscription)
@@ -186,7 +186,7 @@ class HealthMonitor:
             if mistake := _mistake(health):
                 raise self._wrong(f"{mistake} at index {index}")
         now = self._clock()
-        news = {(health.pool or self._node, health.device): Report(health, now) for health in told}
+        news = {(health.pool or self._node, health.device): HealthReport(health, now) for health in told}
         self._picture |= news
         for key in [key for key, report in self._picture.items() if report.stale_at + _FORGOTTEN_SECONDS < now]:
             del self._picture[key]
@@ -241,7 +241,7 @@ class _Servicer:
         if not self._monitor.supported:
             raise CallError(grpc.StatusCode.UNIMPLEMENTED, "the driver reports no health on this machine")
 
-    def _device(self, report: Report) -> Any:  # noqa: ANN401 - a generated message of two versions
+    def _device(self, report: HealthReport) -> Any:  # noqa: ANN401 - a generated message of two versions
         health = report.health
         return self._messages.DeviceHealth(
             device=self._messages.DeviceIdentifier(

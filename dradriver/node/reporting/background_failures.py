@@ -5,8 +5,8 @@ from collections.abc import Awaitable
 from typing import TypeVar
 
 from dradriver.errors import DraError
-from dradriver.node.reporting.deduplicate import Repeats
-from dradriver.node.reporting.metrics import Metrics
+from dradriver.node.reporting.deduplicate import Deduplicator
+from dradriver.node.reporting.metrics import NodeMetrics
 
 __all__ = ["BackgroundFailures"]
 
@@ -22,9 +22,9 @@ class BackgroundFailures:
         metrics: counts failures by source.
     """
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: NodeMetrics) -> None:
         self._metrics = metrics
-        self._repeats = Repeats()
+        self._repeats = Deduplicator()
 
     def report(self, source: str, what: str, error: DraError) -> None:
         """Counts a failure, and logs it unless the same was logged not long ago.

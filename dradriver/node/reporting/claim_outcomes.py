@@ -10,7 +10,7 @@ from typing import Final
 
 from dradriver.errors import DraError
 from dradriver.node.errors import DeviceInUseError, InProgressError, InvalidConfigError
-from dradriver.node.reporting.deduplicate import Repeats
+from dradriver.node.reporting.deduplicate import Deduplicator
 from dradriver.node.reporting.events import Announcements, Reason
 from dradriver.node.reporting.redaction import where
 from dradriver.node.state.records import ClaimRef
@@ -34,7 +34,7 @@ class Outcomes:
 
     def __init__(self, announcements: Announcements) -> None:
         self._announcements = announcements
-        self._repeats = Repeats()
+        self._repeats = Deduplicator()
 
     def succeeded(self, operation: str, ref: ClaimRef, seconds: float) -> None:
         """It did what it should."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["Repeats"]
+__all__ = ["Deduplicator"]
 
 _REMEMBERED: Final = 1000
 _FIRST_SECONDS: Final = 60.0
@@ -22,7 +22,7 @@ class _Said:
     times: int = 0
 
 
-class Repeats:
+class Deduplicator:
     """What was said of each thing last: the same again is said at growing intervals, with a count.
 
     Args:

@@ -19,9 +19,9 @@ from dradriver.aio.tasks import settled
 from dradriver.node.errors import StateError
 from dradriver.node.files import atomic
 from dradriver.node.kubelet.sockets import is_served
-from dradriver.node.reporting.metrics import Metrics
+from dradriver.node.reporting.metrics import NodeMetrics
 
-__all__ = ["Instance", "InstanceFile", "read_instances", "remove_left_instances"]
+__all__ = ["InstanceFile", "InstanceReport", "read_instances", "remove_left_instances"]
 
 _log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ _NUMBERS: Final = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)
-class Instance:
+class InstanceReport:
     """What an instance last said of itself.
 
     Attributes:
@@ -50,7 +50,7 @@ class Instance:
         return is_served(Path(self.service))
 
 
-def read_instances(data_dir: Path) -> list[Instance]:
+def read_instances(data_dir: Path) -> list[InstanceReport]:
     """The instances of the driver of this data directory that run, or were killed; blocks on the disk.
 
     Raises:
@@ -78,9 +78,9 @@ def _paths(data_dir: Path) -> list[Path]:
     return sorted(path for path in data_dir.glob(f"*{_ENDING}") if not path.name.startswith("."))
 
 
-def _read(path: Path) -> Instance:
+def _read(path: Path) -> InstanceReport:
     try:
-        return msgspec.json.decode(atomic.read(path), type=Instance)
+        return msgspec.json.decode(atomic.read(path), type=InstanceReport)
     except (OSError, msgspec.MsgspecError) as error:
         raise StateError(f"status of an instance {path} can't be read: {error}") from error
 
@@ -95,7 +95,7 @@ class InstanceFile:
         metrics: counts failures.
     """
 
-    def __init__(self, data_dir: Path, service: Path, missing: Callable[[], str], metrics: Metrics) -> None:
+    def __init__(self, data_dir: Path, service: Path, missing: Callable[[], str], metrics: NodeMetrics) -> None:
         self._path = data_dir / f"{service.stem}{_ENDING}"
         self._service = service
         self._missing = missing
@@ -110,7 +110,7 @@ class InstanceFile:
             missing = self._missing()
             if (new := _NUMBERS.sub("", missing)) == said:
                 continue
-            told = msgspec.json.encode(Instance(str(self._service), missing, time.time()))
+            told = msgspec.json.encode(InstanceReport(str(self._service), missing, time.time()))
             said = new  # also if it can't be written: one line a change
             try:
                 await settled(loop.run_in_executor(None, atomic.write_atomically, self._path, told))

@@ -25,7 +25,7 @@ from dradriver.node.state.records import PreparedClaimRecord
 from dradriver.publish.status import PoolState, PoolStatus, Writes
 from dradriver.version import VERSION
 
-__all__ = ["Metrics", "reason_of"]
+__all__ = ["NodeMetrics", "reason_of"]
 
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 45)
 """The last is the kubelet's patience."""
@@ -119,7 +119,7 @@ class _Stuck(Collector):
         yield stuck
 
 
-class Metrics:
+class NodeMetrics:
     """The metrics of one plugin.
 
     Attributes:

@@ -14,9 +14,9 @@ from typing import Final
 
 from dradriver.aio.tasks import settled
 from dradriver.node.reporting.events import Announcements, Reason
-from dradriver.node.reporting.metrics import Metrics
+from dradriver.node.reporting.metrics import NodeMetrics
 from dradriver.node.reporting.pool_file import KnownPool, write_pools
-from dradriver.node.reporting.readiness import Readiness
+from dradriver.node.reporting.readiness import ProcessReadiness
 from dradriver.publish.status import PoolState, PoolStatus
 
 __all__ = ["PoolNews"]
@@ -50,7 +50,7 @@ class PoolNews:
     """
 
     def __init__(
-        self, data_dir: Path, metrics: Metrics, readiness: Readiness, announcements: Announcements
+        self, data_dir: Path, metrics: NodeMetrics, readiness: ProcessReadiness, announcements: Announcements
     ) -> None:
         self._data_dir = data_dir
         self._metrics = metrics

@@ -9,7 +9,7 @@ from typing import Final
 
 from dradriver.publish.status import PoolState, PoolStatus
 
-__all__ = ["Readiness"]
+__all__ = ["ProcessReadiness"]
 
 _PUBLISHED: Final = frozenset(
     {PoolState.PUBLISHED, PoolState.HELD, PoolState.FALLBACK, PoolState.UNSAFE_WITHDRAWN}
@@ -21,7 +21,7 @@ def _nothing() -> str:
     return ""
 
 
-class Readiness:
+class ProcessReadiness:
     """Takes note of how far the process has come.
 
     Args:

@@ -6,11 +6,11 @@ from pathlib import Path
 from dradriver.node.state.database import FILE_NAME, read_only
 from dradriver.node.state.records import PreparedClaimRecord
 
-__all__ = ["NodeStatus", "node_status"]
+__all__ = ["NodeReport", "node_status"]
 
 
 @dataclass(frozen=True, slots=True)
-class NodeStatus:
+class NodeReport:
     """What is recorded in a plugin's data directory.
 
     Attributes:
@@ -24,7 +24,7 @@ class NodeStatus:
     set_aside: list[Path]
 
 
-def node_status(data_dir: Path) -> NodeStatus:
+def node_status(data_dir: Path) -> NodeReport:
     """Reads the prepared state of a plugin that may be running or not; blocks on the disk, changes nothing.
 
     Raises:
@@ -32,4 +32,4 @@ def node_status(data_dir: Path) -> NodeStatus:
     """
     found = data_dir.glob(f"{FILE_NAME}.corrupt-*")
     set_aside = sorted(path for path in found if not path.name.endswith(("-wal", "-shm", "-journal")))
-    return NodeStatus(data_dir, read_only(data_dir / FILE_NAME), set_aside)
+    return NodeReport(data_dir, read_only(data_dir / FILE_NAME), set_aside)

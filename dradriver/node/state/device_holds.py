@@ -8,14 +8,14 @@ from dradriver.model.quantity import Quantity
 from dradriver.model.resource.claim import DeviceId
 from dradriver.model.resource.counters import CounterConsumption, CounterSet
 
-__all__ = ["CounterSets", "Hold", "Holder"]
+__all__ = ["CounterSets", "DeviceHold", "HoldingClaim"]
 
 CounterSets: TypeAlias = Mapping[tuple[str, str], CounterSet]
 """Counter sets by pool and name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class DeviceHold:
     """One device that a claim has or wants.
 
     Attributes:
@@ -33,8 +33,8 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class HoldingClaim:
     """A claim and its devices; `claim` is how messages name it."""
 
     claim: str
-    holds: Sequence[Hold]
+    holds: Sequence[DeviceHold]

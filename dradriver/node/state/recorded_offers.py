@@ -20,7 +20,7 @@ from dradriver.model.resource.counters import CounterSet
 from dradriver.model.resource.device import Device
 from dradriver.node.state.tables import DamagedError, rows_of, with_digest, without_digest
 
-__all__ = ["Offer", "Offers"]
+__all__ = ["RecordedOffer", "RecordedOffers"]
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ _SELECT: Final = "SELECT kind, pool, name, value FROM offers"
 _DEVICE, _COUNTER_SET, _WHOLE = "device", "counter set", "digest"
 
 
-class Offer:
+class RecordedOffer:
     """Devices and counter sets as they are stored: made once for each answer of `discover()`."""
 
     def __init__(
@@ -57,7 +57,7 @@ def _needed(device: Device) -> Device:
     return Device(device.name, capacity=device.capacity, consumes_counters=device.consumes_counters)
 
 
-class Offers:
+class RecordedOffers:
     """Access to the rows of what was offered, inside a transaction; what was read is kept until `forget`."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -70,7 +70,7 @@ class Offers:
         self._digest: bytes | None = None
         self._counter_sets: dict[str, dict[tuple[str, str], CounterSet]] = {}
 
-    def keep(self, offer: Offer) -> None:
+    def keep(self, offer: RecordedOffer) -> None:
         """The driver offers this now; what it offered before is kept as gone.
 
         Raises:

@@ -20,7 +20,7 @@ from dradriver.model.resource.claim import DeviceId, NetworkData
 from dradriver.model.resource.counters import CounterConsumption
 from dradriver.model.resource.device import Attribute, Device
 from dradriver.node.state.claim_states import ClaimState
-from dradriver.node.state.device_holds import Hold, Holder
+from dradriver.node.state.device_holds import DeviceHold, HoldingClaim
 
 __all__ = [
     "ClaimRecord",
@@ -83,9 +83,9 @@ class RecordedDevice(Value, frozen=True, kw_only=True):
         )
 
 
-def _hold(device: RecordedDevice, driver: str) -> Hold:
+def _hold(device: RecordedDevice, driver: str) -> DeviceHold:
     consumes = None if device.consumes_unknown else device.consumes
-    return Hold(device.id(driver), device.admin_access, consumes, device.consumed_capacity)
+    return DeviceHold(device.id(driver), device.admin_access, consumes, device.consumed_capacity)
 
 
 class RecordedAnswer(Value, frozen=True, kw_only=True):
@@ -133,9 +133,9 @@ class ClaimRecord(Value, frozen=True, kw_only=True):
         """The devices without what they consumed when they were recorded: equal while the allocation is."""
         return [msgspec.structs.replace(device, consumes=[], consumes_unknown=False) for device in self.devices]
 
-    def holder(self, driver: str) -> Holder:
+    def holder(self, driver: str) -> HoldingClaim:
         """What the claim holds, for `exclusivity`."""
-        return Holder(str(self.ref), [_hold(device, driver) for device in self.devices])
+        return HoldingClaim(str(self.ref), [_hold(device, driver) for device in self.devices])
 
 
 @dataclass(frozen=True, slots=True)

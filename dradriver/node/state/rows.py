@@ -8,7 +8,7 @@ from typing import Final
 
 from dradriver.errors import DraError
 from dradriver.node.state.claim_states import ClaimEvent, ClaimState, move
-from dradriver.node.state.recorded_offers import Offers
+from dradriver.node.state.recorded_offers import RecordedOffers
 from dradriver.node.state.records import ClaimRecord, PreparedClaimRecord, decode_record, encode_record
 from dradriver.node.state.tables import DamagedError, rows_of, with_digest, without_digest
 
@@ -31,7 +31,7 @@ class Rows:
         self._known: dict[str, PreparedClaimRecord] | None = None
         self._marked = False
         self._confirmed = False
-        self.offers = Offers(connection)
+        self.offers = RecordedOffers(connection)
         """What the driver offers, or did."""
 
     def refresh(self) -> None:

@@ -30,7 +30,7 @@ from dradriver.node.state.database import Opened, connect, identity, is_busy, st
 from dradriver.node.state.rows import Rows
 from dradriver.node.state.tables import is_damage
 
-__all__ = ["State"]
+__all__ = ["StateStore"]
 
 _log = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ class _Job:
 _Queue: TypeAlias = "queue.SimpleQueue[_Job | None]"
 
 
-class State:
+class StateStore:
     """The prepared state of one driver on this node: `await open()`, and `await close()` at the end.
 
     Args:

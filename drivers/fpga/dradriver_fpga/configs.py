@@ -10,7 +10,7 @@ import dradriver as dra
 from dradriver_fpga.card import normal_id
 from dradriver_fpga.urls import parse_url
 
-__all__ = ["Bitstream", "ConfigMapKey", "FpgaConfig"]
+__all__ = ["ConfigMapKey", "FpgaConfig", "RequestedBitstream"]
 
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _ID: Final = re.compile(r"[0-9a-f]{32}")
@@ -23,7 +23,7 @@ class ConfigMapKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     key: str
 
 
-class Bitstream(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class RequestedBitstream(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """A bitstream: where it is, and what it must be.
 
     Attributes:
@@ -77,7 +77,7 @@ class FpgaConfig(dra.Config):
 
     api_version = "fpga.example.com/v1"
     kind = "FpgaConfig"
-    bitstream: Bitstream | None = None
+    bitstream: RequestedBitstream | None = None
 
 
 def _is_plain(name: str) -> bool:

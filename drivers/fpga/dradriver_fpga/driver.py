@@ -12,10 +12,10 @@ import dradriver as dra
 from dradriver_fpga.attach_errors import attach_error
 from dradriver_fpga.bitstreams import BitstreamError, Cache, FailedBitstreams, Sources
 from dradriver_fpga.card import CardError, Cards, Hardware
-from dradriver_fpga.configs import Bitstream, FpgaConfig
+from dradriver_fpga.configs import FpgaConfig, RequestedBitstream
 from dradriver_fpga.containers import prepared
 from dradriver_fpga.factory import choose
-from dradriver_fpga.node import Inventory
+from dradriver_fpga.node import CardInventory
 from dradriver_fpga.offer import DRIVER, Kind
 from dradriver_fpga.programming import Programmer
 from dradriver_fpga.settings import VARIABLE, read_settings
@@ -30,7 +30,7 @@ _REPORT_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    inventory: Inventory
+    inventory: CardInventory
     programmer: Programmer
 
 
@@ -118,13 +118,13 @@ class FpgaDriver(dra.NodeBindingDriver):
         failed = FailedBitstreams(self.data_dir / "failed-bitstreams.json")
         programmer = Programmer(cards, cache, failed, settings)
         self._stack.push_async_callback(programmer.close)
-        inventory = Inventory(settings)
+        inventory = CardInventory(settings)
         inventory.learn(await cards.read())
         following = asyncio.create_task(self._follow(cards, inventory), name="changes of the FPGAs")
         self._stack.push_async_callback(_end, following)
         return _Opened(inventory, programmer)
 
-    async def _follow(self, cards: Cards, inventory: Inventory) -> None:
+    async def _follow(self, cards: Cards, inventory: CardInventory) -> None:
         """What is published follows this alone: two who look could each miss what the other one saw."""
         changes = cards.changes()
         look = asyncio.ensure_future(anext(changes))
@@ -152,6 +152,6 @@ async def _end(task: asyncio.Task[None]) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-def _wanted(device: dra.AllocatedDevice) -> Bitstream | None:
+def _wanted(device: dra.AllocatedDevice) -> RequestedBitstream | None:
     config = device.config(FpgaConfig)
     return config.bitstream if config is not None else None

@@ -11,8 +11,7 @@ from dradriver_fpga.card import Hardware
 from dradriver_fpga.card.real import Host, RealHardware
 from dradriver_fpga.card.simulator import FileStore, SimulatedHardware
 from dradriver_fpga.card.values import CardKind
-from dradriver_fpga.settings import Host as HostSettings
-from dradriver_fpga.settings import Settings
+from dradriver_fpga.settings import HostSettings, Settings
 
 __all__ = ["SIMULATED", "choose", "node_of"]
 

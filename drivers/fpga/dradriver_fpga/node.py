@@ -10,11 +10,11 @@ from dradriver_fpga.offer import Offer, offers, pool, removed, safe_without, tai
 from dradriver_fpga.offer.taints import faults_of
 from dradriver_fpga.settings import Settings
 
-__all__ = ["Inventory"]
+__all__ = ["CardInventory"]
 
 
 @dataclass
-class Inventory:
+class CardInventory:
     """What is offered, by what was seen last.
 
     It is in memory: cards that are pulled while no process runs are gone without having been tainted.

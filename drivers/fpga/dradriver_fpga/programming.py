@@ -25,7 +25,7 @@ from dradriver_fpga.card import (
     ToolFailedError,
     normal_id,
 )
-from dradriver_fpga.configs import Bitstream as Wanted
+from dradriver_fpga.configs import RequestedBitstream as Wanted
 from dradriver_fpga.offer import Kind, Offer, Step, next_step, offers
 from dradriver_fpga.settings import Settings
 

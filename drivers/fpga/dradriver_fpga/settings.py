@@ -11,10 +11,19 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 import dradriver as dra
 from dradriver_fpga.card import normal_id
-from dradriver_fpga.configs import Bitstream
+from dradriver_fpga.configs import RequestedBitstream
 from dradriver_fpga.urls import parse_url
 
-__all__ = ["VARIABLE", "BitstreamRules", "Host", "Settings", "Shell", "Simulator", "Tools", "read_settings"]
+__all__ = [
+    "VARIABLE",
+    "BitstreamRules",
+    "HostSettings",
+    "Settings",
+    "ShellSettings",
+    "Simulator",
+    "Tools",
+    "read_settings",
+]
 
 VARIABLE: Final = "FPGA_SETTINGS"
 
@@ -45,7 +54,7 @@ class BitstreamRules(_Strict, frozen=True):
     keys: tuple[str, ...] = ()
 
 
-class Shell(_Strict, frozen=True):
+class ShellSettings(_Strict, frozen=True):
     """A bitstream for whole cards, which the driver may write when a claim needs its interface.
 
     Attributes:
@@ -57,7 +66,7 @@ class Shell(_Strict, frozen=True):
     interface_id: str = msgspec.field(name="interfaceID")
     vendor: str
     device: str
-    bitstream: Bitstream
+    bitstream: RequestedBitstream
 
 
 class Tools(_Strict, frozen=True):
@@ -73,7 +82,7 @@ class Tools(_Strict, frozen=True):
     dfl_shell: tuple[str, ...] = ()
 
 
-class Host(_Strict, frozen=True):
+class HostSettings(_Strict, frozen=True):
     """Where the node's files are, as this process sees them.
 
     Attributes:
@@ -116,12 +125,12 @@ class Settings(_Strict, frozen=True):
     """
 
     bitstreams: BitstreamRules = BitstreamRules()
-    shells: tuple[Shell, ...] = ()
+    shells: tuple[ShellSettings, ...] = ()
     management_devices: bool = False
     program_seconds: _Positive = 600.0
     removed_seconds: Annotated[float, msgspec.Meta(ge=0)] = 5.0
     rescan_seconds: _Positive = 30.0
-    host: Host = Host()
+    host: HostSettings = HostSettings()
     simulator: Simulator = Simulator()
 
     def public_keys(self) -> Sequence[Ed25519PublicKey]:
@@ -162,7 +171,7 @@ def read_settings(text: str) -> Settings:
     return settings
 
 
-def _repeated(shells: Sequence[Shell]) -> str:
+def _repeated(shells: Sequence[ShellSettings]) -> str:
     seen: set[tuple[str, str, str]] = set()
     for shell in shells:
         key = (shell.vendor, shell.device, normal_id(shell.interface_id))

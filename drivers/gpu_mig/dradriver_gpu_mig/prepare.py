@@ -27,7 +27,7 @@ from dradriver_gpu_mig.containers import Containers
 from dradriver_gpu_mig.instances import Place, Record, State
 from dradriver_gpu_mig.node import Node
 from dradriver_gpu_mig.offer import Kind, Offer
-from dradriver_gpu_mig.sharing import apply, checked, mps_edits, restore, wishes
+from dradriver_gpu_mig.sharing import apply, checked, mps_edits, requested_sharing, restore
 
 __all__ = ["Preparing"]
 
@@ -132,7 +132,7 @@ class Preparing:
     # --- settings of a GPU ----------------------------------------------------------------------
 
     async def _set(self, record: Record, config: _Config) -> None:
-        mode, time_slice = wishes(config)
+        mode, time_slice = requested_sharing(config)
         record_store, gpu = self._node.record_store, record.gpu
         kept = await asyncio.to_thread(record_store.get, record.device)
         if kept is not None and kept.claim != record.claim:

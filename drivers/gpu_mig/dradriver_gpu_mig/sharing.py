@@ -10,7 +10,7 @@ from dradriver_gpu_mig.configs import GpuConfig, MigDeviceConfig, MpsConfig
 from dradriver_gpu_mig.instances import Record
 from dradriver_gpu_mig.settings import Mps
 
-__all__ = ["apply", "checked", "mps_edits", "restore", "wishes"]
+__all__ = ["apply", "checked", "mps_edits", "requested_sharing", "restore"]
 
 _MODES: Final = {
     "Default": ComputeMode.DEFAULT,
@@ -41,7 +41,9 @@ def checked(device: dra.AllocatedDevice, *, whole: bool) -> GpuConfig | MigDevic
     return mig
 
 
-def wishes(config: GpuConfig | MigDeviceConfig | None) -> tuple[ComputeMode | None, TimeSlice | None]:
+def requested_sharing(
+    config: GpuConfig | MigDeviceConfig | None,
+) -> tuple[ComputeMode | None, TimeSlice | None]:
     """The settings of the GPU that a configuration asks for; None: as they are."""
     if not isinstance(config, GpuConfig):
         return None, None

@@ -26,7 +26,7 @@ from dradriver_fpga.bitstreams import Cache
 from dradriver_fpga.card import Bitstream as Image
 from dradriver_fpga.card.simulator import FileStore, SimulatedHardware
 from dradriver_fpga.card.simulator.hardware import Moment
-from dradriver_fpga.configs import Bitstream
+from dradriver_fpga.configs import RequestedBitstream
 from tests.drivers.fpga.bitstreams import Bitstreams
 from tests.drivers.fpga.nodes import QuickHardware
 from tests.drivers.lives import in_a_process
@@ -125,7 +125,7 @@ def main(world: World, seed: int, rounds: int) -> None:
 
 
 def claim_for(device: str, image: Image, number: int) -> ResourceClaim:
-    config = FpgaConfig(bitstream=Bitstream(file=image.path.name, sha256=image.sha256))
+    config = FpgaConfig(bitstream=RequestedBitstream(file=image.path.name, sha256=image.sha256))
     name, request = f"claim-{number}-{device[-1]}", builders.device_request(FpgaDriver.name)
     claim = builders.claim(request, name=name, configs=[builders.opaque(FpgaDriver.name, config)])
     result = DeviceResult(request=request.name, driver=FpgaDriver.name, pool=builders.NODE, device=device)

@@ -29,7 +29,7 @@ from dradriver.testing import config_mistakes
 from dradriver_fpga import FpgaConfig, FpgaDriver
 from dradriver_fpga.bitstreams import BitstreamError, Cache, Sources, require_signature
 from dradriver_fpga.bitstreams.download import is_allowed
-from dradriver_fpga.configs import Bitstream, ConfigMapKey
+from dradriver_fpga.configs import ConfigMapKey, RequestedBitstream
 from dradriver_fpga.settings import BitstreamRules, read_settings
 from tests.drivers.fpga.nodes import Node, pod
 from tests.unit.conditions.fabric import Lab
@@ -93,7 +93,7 @@ def images(tmp_path: Path) -> Path:
 
 async def test_a_file_is_kept_and_not_read_again(tmp_path: Path, images: Path) -> None:
     store = cache(tmp_path, BitstreamRules(folder=str(images)))
-    wanted = Bitstream(file="a.gbs", sha256=DIGEST.upper())
+    wanted = RequestedBitstream(file="a.gbs", sha256=DIGEST.upper())
     async with store.file(wanted, "default") as path:
         assert path.read_bytes() == DATA
     (images / "a.gbs").unlink()
@@ -110,7 +110,7 @@ async def test_a_folder_gives_regular_files_of_its_own_only(tmp_path: Path, imag
     os.mkfifo(images / "fifo")
     store = cache(tmp_path, BitstreamRules(folder=str(images)))
     with pytest.raises(BitstreamError, match=r"leads out of|no regular file"):
-        async with store.file(Bitstream(file=name, sha256=DIGEST), "default"):
+        async with store.file(RequestedBitstream(file=name, sha256=DIGEST), "default"):
             pass
     assert kept(tmp_path) == set()
 
@@ -123,18 +123,18 @@ async def test_a_config_map_that_is_mounted_is_a_folder(tmp_path: Path) -> None:
     (mounted / "..data").symlink_to("..2026")
     (mounted / "a.gbs").symlink_to("..data/a.gbs")
     async with cache(tmp_path, BitstreamRules(folder=str(mounted))).file(
-        Bitstream(file="a.gbs", sha256=DIGEST), "default"
+        RequestedBitstream(file="a.gbs", sha256=DIGEST), "default"
     ) as path:
         assert path.read_bytes() == DATA
 
 
 async def test_a_url_is_asked_where_the_settings_allow_it(tmp_path: Path, site: Site) -> None:
     store = cache(tmp_path, BitstreamRules(urls=(f"{site.url}/images/",)))
-    async with store.file(Bitstream(url=f"{site.url}/images/a", sha256=DIGEST), "default") as path:
+    async with store.file(RequestedBitstream(url=f"{site.url}/images/a", sha256=DIGEST), "default") as path:
         assert path.read_bytes() == DATA
     for refused in ("/other/a", "/images"):
         with pytest.raises(BitstreamError, match="don't allow"):
-            async with store.file(Bitstream(url=f"{site.url}{refused}x", sha256="0" * 64), "default"):
+            async with store.file(RequestedBitstream(url=f"{site.url}{refused}x", sha256="0" * 64), "default"):
                 pass
     assert site.asked == ["/images/a"]
 
@@ -155,7 +155,7 @@ async def test_a_redirect_leads_nowhere_else(tmp_path: Path, site: Site, locatio
     site.location = location
     store = cache(tmp_path, BitstreamRules(urls=(f"{site.url}/images/",)))
     with pytest.raises(BitstreamError, match="don't allow"):
-        async with store.file(Bitstream(url=f"{site.url}/images/moved", sha256=DIGEST), "default"):
+        async with store.file(RequestedBitstream(url=f"{site.url}/images/moved", sha256=DIGEST), "default"):
             pass
 
 
@@ -163,25 +163,25 @@ async def test_redirects_without_end_have_one(tmp_path: Path, site: Site) -> Non
     site.location = "/images/moved"
     store = cache(tmp_path, BitstreamRules(urls=(f"{site.url}/images/",)))
     with pytest.raises(BitstreamError, match="redirected more than"):
-        async with store.file(Bitstream(url=f"{site.url}/images/moved", sha256=DIGEST), "default"):
+        async with store.file(RequestedBitstream(url=f"{site.url}/images/moved", sha256=DIGEST), "default"):
             pass
 
 
 async def test_what_a_server_refuses_is_told(tmp_path: Path, site: Site) -> None:
     store = cache(tmp_path, BitstreamRules(urls=(site.url,)))
     with pytest.raises(BitstreamError, match="answers 404"):
-        async with store.file(Bitstream(url=f"{site.url}/absent", sha256=DIGEST), "default"):
+        async with store.file(RequestedBitstream(url=f"{site.url}/absent", sha256=DIGEST), "default"):
             pass
 
 
 async def test_what_is_too_large_or_something_else_leaves_nothing(tmp_path: Path, images: Path) -> None:
-    wanted = Bitstream(file="a.gbs", sha256=DIGEST)
+    wanted = RequestedBitstream(file="a.gbs", sha256=DIGEST)
     with pytest.raises(BitstreamError) as large:
         async with cache(tmp_path, BitstreamRules(folder=str(images), largest_bytes=3999)).file(wanted, "x"):
             pass
     with pytest.raises(BitstreamError) as wrong:
         async with cache(tmp_path, BitstreamRules(folder=str(images))).file(
-            Bitstream(file="a.gbs", sha256="0" * 64), "x"
+            RequestedBitstream(file="a.gbs", sha256="0" * 64), "x"
         ):
             pass
     assert (large.value.reason, wrong.value.reason) == ("TooLarge", "WrongDigest")
@@ -192,20 +192,20 @@ async def test_a_file_that_was_refused_is_not_fetched_again_for_each_try_of_its_
     tmp_path: Path, site: Site
 ) -> None:
     store = cache(tmp_path, BitstreamRules(urls=(site.url,)))
-    wrong = Bitstream(url=f"{site.url}/a", sha256="0" * 64)
+    wrong = RequestedBitstream(url=f"{site.url}/a", sha256="0" * 64)
     for _ in range(3):
         with pytest.raises(BitstreamError) as told:
             async with store.file(wrong, "x"):
                 pass
         assert told.value.reason == "WrongDigest"
     assert site.asked == ["/a"]
-    async with store.file(Bitstream(url=f"{site.url}/a", sha256=DIGEST), "x"):
+    async with store.file(RequestedBitstream(url=f"{site.url}/a", sha256=DIGEST), "x"):
         assert site.asked == ["/a", "/a"]
 
 
 async def test_a_file_that_rots_is_fetched_again(tmp_path: Path, images: Path) -> None:
     store = cache(tmp_path, BitstreamRules(folder=str(images)))
-    wanted = Bitstream(file="a.gbs", sha256=DIGEST)
+    wanted = RequestedBitstream(file="a.gbs", sha256=DIGEST)
     async with store.file(wanted, "x") as path:
         pass
     path.write_bytes(b"rot")
@@ -216,10 +216,10 @@ async def test_a_file_that_rots_is_fetched_again(tmp_path: Path, images: Path) -
 async def test_what_was_not_used_for_longest_makes_room_and_what_is_used_stays(
     tmp_path: Path, images: Path
 ) -> None:
-    def wanted(number: int) -> Bitstream:
+    def wanted(number: int) -> RequestedBitstream:
         data = bytes([number]) * 1000
         (images / str(number)).write_bytes(data)
-        return Bitstream(file=str(number), sha256=hashlib.sha256(data).hexdigest())
+        return RequestedBitstream(file=str(number), sha256=hashlib.sha256(data).hexdigest())
 
     store = cache(tmp_path, BitstreamRules(folder=str(images), cache_bytes=2500))
     first, second, third, fourth = map(wanted, range(4))
@@ -245,7 +245,7 @@ async def test_what_a_killed_process_left_is_taken_away(tmp_path: Path, images: 
     (left,) = kept(tmp_path)
     assert left.endswith(".part")
     async with cache(tmp_path, BitstreamRules(folder=str(images))).file(
-        Bitstream(file="a.gbs", sha256=DIGEST), "x"
+        RequestedBitstream(file="a.gbs", sha256=DIGEST), "x"
     ):
         assert kept(tmp_path) == {DIGEST}
 
@@ -273,18 +273,18 @@ def test_only_who_is_trusted_may_sign() -> None:
     settings = read_settings(json.dumps({"bitstreams": {"keys": [pem]}}))
     digest = bytes.fromhex(DIGEST)
 
-    def signed(by: Ed25519PrivateKey) -> Bitstream:
-        return Bitstream(file="a", sha256=DIGEST, signature=base64.b64encode(by.sign(digest)).decode())
+    def signed(by: Ed25519PrivateKey) -> RequestedBitstream:
+        return RequestedBitstream(file="a", sha256=DIGEST, signature=base64.b64encode(by.sign(digest)).decode())
 
     require_signature(signed(ours), settings.public_keys())
     for bad in (
         signed(other),
-        Bitstream(file="a", sha256=DIGEST),
-        Bitstream(file="a", sha256=DIGEST, signature="!"),
+        RequestedBitstream(file="a", sha256=DIGEST),
+        RequestedBitstream(file="a", sha256=DIGEST, signature="!"),
     ):
         with pytest.raises(BitstreamError):
             require_signature(bad, settings.public_keys())
-    require_signature(Bitstream(file="a", sha256=DIGEST), [])
+    require_signature(RequestedBitstream(file="a", sha256=DIGEST), [])
 
 
 ALLOWED = ["https://images.example.com/approved/", "http://[2001:db8::1]:8080/fpga"]
@@ -425,7 +425,9 @@ def test_however_a_url_is_read_it_is_below_what_is_allowed(origin: str, path: li
 
 async def test_a_url_reaches_the_server_as_it_was_compared(tmp_path: Path, site: Site) -> None:
     store = cache(tmp_path, BitstreamRules(urls=(f"{site.url}/images/",)))
-    async with store.file(Bitstream(url=f"{site.url}/images/a%20b%7E?x=%41", sha256=DIGEST), "default"):
+    async with store.file(
+        RequestedBitstream(url=f"{site.url}/images/a%20b%7E?x=%41", sha256=DIGEST), "default"
+    ):
         assert site.raw == ["/images/a%20b%7E?x=%41"]
 
 
@@ -477,4 +479,7 @@ def test_mistakes_in_settings_are_told_at_the_start(text: str, rule: str) -> Non
 
 
 def test_a_key_of_a_config_map_is_named_in_messages() -> None:
-    assert Bitstream(config_map=ConfigMapKey(name="a", key="b"), sha256=DIGEST).where == "key b of ConfigMap a"
+    assert (
+        RequestedBitstream(config_map=ConfigMapKey(name="a", key="b"), sha256=DIGEST).where
+        == "key b of ConfigMap a"
+    )

@@ -1,7 +1,7 @@
 """Hot-plug: a card that is plugged in is published; a pulled one is tainted, then gone, then back."""
 
 import dradriver as dra
-from dradriver_fpga.node import Inventory
+from dradriver_fpga.node import CardInventory
 from dradriver_fpga.settings import Settings
 from tests.drivers.fpga.nodes import PAC, REGION_0, Node, pod, told
 from tests.unit.conditions.fabric import Lab
@@ -42,7 +42,7 @@ async def test_a_pod_that_waits_for_a_card_that_is_pulled_is_told(lab: Lab, node
 
 def test_a_card_that_is_back_in_time_was_never_gone(node: Node) -> None:
     there = node.hand.cards()
-    inventory = Inventory(Settings(removed_seconds=30))
+    inventory = CardInventory(Settings(removed_seconds=30))
     inventory.learn(there, now=0)
     healthy = inventory.pool()
     inventory.learn((), now=1)
@@ -59,7 +59,7 @@ def test_a_card_that_is_back_in_time_was_never_gone(node: Node) -> None:
 
 def test_logic_that_does_not_answer_keeps_its_slot_from_pods_until_it_is_programmed(node: Node) -> None:
     node.hand.spoil(REGION_0)
-    inventory = Inventory(Settings())
+    inventory = CardInventory(Settings())
     inventory.learn(node.hand.cards())
     assert {device.name for device in inventory.pool().devices if device.taints} == {f"{CARD}-slot-0-0"}
     wrong = {report.device for report in inventory.reports() if report.health is dra.Health.UNHEALTHY}

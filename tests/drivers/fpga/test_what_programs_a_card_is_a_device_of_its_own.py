@@ -11,7 +11,7 @@ from dradriver_fpga import FpgaConfig
 from dradriver_fpga.card import Card, Hardware
 from dradriver_fpga.card.real import Host, RealHardware
 from dradriver_fpga.card.simulator import CATALOG, SimulatedHardware
-from dradriver_fpga.configs import Bitstream
+from dradriver_fpga.configs import RequestedBitstream
 from dradriver_fpga.containers import prepared
 from dradriver_fpga.offer import DRIVER, Kind, Offer, offers, pool, safe_without
 from tests.drivers.fpga.kernel.cards import add_card
@@ -139,7 +139,7 @@ def test_what_its_holder_may_have_changed_is_not_known_any_more(managed: Node, t
 
 def test_it_takes_no_bitstream(managed: Node, tmp_path: Path) -> None:
     image = managed.images.fitting("pac")
-    config = FpgaConfig(bitstream=Bitstream(file=image.path.name, sha256=image.sha256))
+    config = FpgaConfig(bitstream=RequestedBitstream(file=image.path.name, sha256=image.sha256))
     with Harness(managed.driver, tmp_path / "h") as harness:
         claim = harness.allocate_blindly(("node-1", MANAGEMENT), config=config)
         with pytest.raises(dra.DraError, match="takes no bitstream"):

@@ -4,7 +4,7 @@ import asyncio
 
 from dradriver.testing import Harness, device_request
 from dradriver_fpga import FpgaConfig
-from dradriver_fpga.configs import Bitstream
+from dradriver_fpga.configs import RequestedBitstream
 from dradriver_fpga.offer import DRIVER, safe_without
 from dradriver_fpga.offer.offers import offers
 from dradriver_fpga.offer.pool import pool as pool_of
@@ -16,7 +16,7 @@ from tests.unit.node.plugin_world import prepare
 
 def wanting(node: Node) -> FpgaConfig:
     image = node.images.fitting("pac")
-    return FpgaConfig(bitstream=Bitstream(file=image.path.name, sha256=image.sha256))
+    return FpgaConfig(bitstream=RequestedBitstream(file=image.path.name, sha256=image.sha256))
 
 
 async def test_programming_that_takes_longer_than_the_kubelet_waits_goes_on(impatient: Lab, node: Node) -> None:

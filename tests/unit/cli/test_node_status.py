@@ -11,10 +11,10 @@ from click.testing import Result
 
 import dradriver as dra
 from dradriver.cluster.folder import DataFolder
-from dradriver.node.reporting.instance_file import Instance
+from dradriver.node.reporting.instance_file import InstanceReport
 from dradriver.node.reporting.pool_file import FILE_NAME, KnownPool, write_pools
 from dradriver.publish import PoolState, PoolStatus
-from dradriver.testing import Harness, ProcessDiedError, Step
+from dradriver.testing import CrashPoint, Harness, ProcessDiedError
 
 Command = Callable[..., Result]
 
@@ -34,7 +34,7 @@ def test_each_claim_is_shown_with_its_devices_and_its_spec(dradriver: Command, t
         fine, half = (harness.allocate(name=name) for name in ("fine", "half"))
         harness.prepare(fine)
         with pytest.raises(ProcessDiedError):
-            harness.prepare(half, die_at=Step.PREPARE_RECORDED)
+            harness.prepare(half, die_at=CrashPoint.PREPARE_RECORDED)
         where = ("--plugins-dir", str(tmp_path / "plugins"), "--cdi-dir", str(tmp_path / "cdi"))
         answer = dradriver("node", "status", *where, "-o", "json")
         table = dradriver("node", "status", *where)
@@ -74,7 +74,9 @@ def test_each_instance_says_whether_it_is_ready(dradriver: Command, tmp_path: Pa
             sockets.append(socket.socket(socket.AF_UNIX))
             sockets[-1].bind(str(path))
             sockets[-1].listen()
-        (data_dir / f"{name}.instance.json").write_bytes(msgspec.json.encode(Instance(str(path), told, 1.0)))
+        (data_dir / f"{name}.instance.json").write_bytes(
+            msgspec.json.encode(InstanceReport(str(path), told, 1.0))
+        )
     where = ("--plugins-dir", str(tmp_path / "plugins"), "--cdi-dir", str(tmp_path / "cdi"))
     found = json.loads(dradriver("node", "status", *where, "-o", "json").stdout)["instances"]
     for each in sockets:

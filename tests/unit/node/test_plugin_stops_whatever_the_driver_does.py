@@ -11,7 +11,7 @@ import pytest
 from dradriver.aio import tasks
 from dradriver.driver import Claim
 from dradriver.errors import UsageError
-from dradriver.node.crash_points import Step
+from dradriver.node.crash_points import CrashPoint
 from dradriver.node.driver_context import ContextRequests, ProcessContext
 from dradriver.node.errors import StateError
 from dradriver.node.files import atomic
@@ -160,8 +160,8 @@ async def test_a_registry_that_is_a_file_is_said(node: Node) -> None:
 async def test_the_lock_is_kept_while_files_are_being_written(tmp_path: Path) -> None:
     world, writing, may_go_on = World(tmp_path), threading.Event(), threading.Event()
 
-    def observe(step: Step, _uid: str) -> None:
-        if step is Step.PREPARE_METADATA_WRITTEN:
+    def observe(step: CrashPoint, _uid: str) -> None:
+        if step is CrashPoint.PREPARE_METADATA_WRITTEN:
             writing.set()
             may_go_on.wait()
 

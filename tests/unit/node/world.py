@@ -38,18 +38,18 @@ from dradriver.node.claims.rebuild import Rebuilder
 from dradriver.node.claims.reconcile import Reconciler
 from dradriver.node.claims.unprepare import unprepare
 from dradriver.node.crash_points import Observer, unobserved
-from dradriver.node.devices.inventory import Inventory
+from dradriver.node.devices.inventory import DiscoveredDevices
 from dradriver.node.devices.shared_pools import look_up_pools
 from dradriver.node.driver_calls import DriverCalls
 from dradriver.node.files.cdi import CdiDirectory, CdiNames
 from dradriver.node.files.claim_files import ClaimFiles, DeviceAnswer
 from dradriver.node.files.metadata import MetadataDirectory
 from dradriver.node.reporting.background_failures import BackgroundFailures
-from dradriver.node.reporting.metrics import Metrics
+from dradriver.node.reporting.metrics import NodeMetrics
 from dradriver.node.state.locks import ClaimLocks
 from dradriver.node.state.records import ClaimRef, PreparedClaimRecord
 from dradriver.node.state.rows import Rows
-from dradriver.node.state.store import State
+from dradriver.node.state.store import StateStore
 
 T = TypeVar("T")
 
@@ -237,7 +237,7 @@ class Process:
     """One process of the plugin: everything of it that is gone when it dies."""
 
     driver: LampDriver
-    state: State
+    state: StateStore
     files: ClaimFiles
     locks: ClaimLocks
     claims: ClaimContext
@@ -301,8 +301,8 @@ class World:
         driver = driver or LampDriver(self.hardware)
         driver.set_context(DriverContext(NODE))
         calls = DriverCalls(driver)
-        inventory = Inventory(driver.discover())
-        state = State(self.state_file, self.boot_id)
+        inventory = DiscoveredDevices(driver.discover())
+        state = StateStore(self.state_file, self.boot_id)
         await state.open()
         files = ClaimFiles(
             CdiDirectory(self.cdi_dir, CdiNames(DRIVER)),
@@ -319,7 +319,7 @@ class World:
             deadline=deadline,
             look_up_pools=look_up_pools(self.api, DRIVER),
         )
-        failures = BackgroundFailures(Metrics(DRIVER))
+        failures = BackgroundFailures(NodeMetrics(DRIVER))
         known = NodeClaims(self.api, calls, NODE, failures)
         rebuilder = Rebuilder(claims, known, failures)
         reconciler = Reconciler(claims, known, rebuilder, failures)

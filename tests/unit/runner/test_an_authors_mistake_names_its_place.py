@@ -19,7 +19,7 @@ from dradriver.driver.code_places import defined_at
 from dradriver.errors import DraError
 from dradriver.node.driver_calls import Calls
 from dradriver.node.kubelet.health_service import HealthMonitor
-from dradriver.node.reporting.metrics import Metrics
+from dradriver.node.reporting.metrics import NodeMetrics
 from dradriver.runner import entry, launch, load_any
 from dradriver.testing import Harness
 
@@ -418,7 +418,7 @@ async def test_of_health(
     text: str, words: tuple[str, ...], author: Callable[[str], Path], caplog: pytest.LogCaptureFixture
 ) -> None:
     path = author(text)
-    monitor = HealthMonitor(leds()(), "node-1", Metrics("led.example.com"))
+    monitor = HealthMonitor(leds()(), "node-1", NodeMetrics("led.example.com"))
     task = asyncio.create_task(monitor.run())
     while not (said := [each for each in caplog.records if each.levelno >= logging.ERROR]):
         await asyncio.sleep(0.005)

@@ -8,7 +8,7 @@ import pytest
 import dradriver as dra
 from dradriver.allocator import Refusal
 from dradriver.errors import InvalidObjectError
-from dradriver.testing import Harness, ProcessDiedError, Step, device_request
+from dradriver.testing import CrashPoint, Harness, ProcessDiedError, device_request
 from tests.unit.testing.drivers import Misspelt, Partitions, Plain
 
 Make = Callable[[Callable[[], dra.Driver]], Harness]
@@ -51,7 +51,7 @@ def test_a_process_that_dies_leaves_what_it_had_recorded(driver_harness: Make) -
     claim = harness.allocate()
     first = harness.driver
     with pytest.raises(ProcessDiedError):
-        harness.prepare(claim, die_at=Step.PREPARE_SPEC_WRITTEN)
+        harness.prepare(claim, die_at=CrashPoint.PREPARE_SPEC_WRITTEN)
     assert harness.prepared() == {claim.metadata.uid: "preparing"}
     assert len(harness.spec_files()) == 1
     assert harness.driver is not first

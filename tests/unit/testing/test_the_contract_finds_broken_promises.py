@@ -6,7 +6,7 @@ import pytest
 
 import dradriver as dra
 from dradriver.errors import DraError
-from dradriver.testing import DriverContract, Harness, Step
+from dradriver.testing import CrashPoint, DriverContract, Harness
 from dradriver.testing.contract import _apart, _too_much
 from tests.unit.testing.drivers import Forgetful, Misspelt, Once, Partitions, Plain, Strict, Unstable
 
@@ -30,7 +30,7 @@ def test_a_driver_that_prepares_only_once_is_found_by_a_kill_in_between(tmp_path
         claim = harness.allocate_blindly(("node-1", "a"))
         with pytest.raises(DraError, match="prepared already"):
             DriverContract().test_a_prepare_that_was_killed_is_finished_by_the_next(
-                harness, claim, Step.PREPARE_DRIVER_DONE
+                harness, claim, CrashPoint.PREPARE_DRIVER_DONE
             )
 
 

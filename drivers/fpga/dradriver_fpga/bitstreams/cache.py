@@ -20,7 +20,7 @@ from typing import IO, Final
 
 from dradriver_fpga.bitstreams.errors import BitstreamError
 from dradriver_fpga.bitstreams.sources import Sources
-from dradriver_fpga.configs import Bitstream
+from dradriver_fpga.configs import RequestedBitstream
 from dradriver_fpga.settings import BitstreamRules
 
 __all__ = ["Cache"]
@@ -46,10 +46,10 @@ class Cache:
         self._sources = sources
         self._used: Counter[str] = Counter()
         self._fetching: dict[str, asyncio.Lock] = {}
-        self._refused: dict[tuple[str, Bitstream], tuple[float, BitstreamError]] = {}
+        self._refused: dict[tuple[str, RequestedBitstream], tuple[float, BitstreamError]] = {}
 
     @asynccontextmanager
-    async def file(self, bitstream: Bitstream, namespace: str) -> AsyncIterator[Path]:
+    async def file(self, bitstream: RequestedBitstream, namespace: str) -> AsyncIterator[Path]:
         """The file, which nobody changes or takes away meanwhile.
 
         Args:
@@ -73,7 +73,7 @@ class Cache:
                 del self._used[digest]
                 self._fetching.pop(digest, None)
 
-    async def _fetch(self, bitstream: Bitstream, namespace: str, path: Path) -> None:
+    async def _fetch(self, bitstream: RequestedBitstream, namespace: str, path: Path) -> None:
         self._refused = {key: each for key, each in self._refused.items() if each[0] > time.monotonic()}
         if refused := self._refused.get((namespace, bitstream)):
             raise BitstreamError(str(refused[1]), refused[1].reason)
@@ -84,7 +84,7 @@ class Cache:
                 self._refused[namespace, bitstream] = (time.monotonic() + _REMEMBERED_SECONDS, error)
             raise
 
-    async def _fetch_now(self, bitstream: Bitstream, namespace: str, path: Path) -> None:
+    async def _fetch_now(self, bitstream: RequestedBitstream, namespace: str, path: Path) -> None:
         file = await asyncio.to_thread(self._begin)
         try:
             await self._fill(file, bitstream, namespace)
@@ -100,7 +100,7 @@ class Cache:
         finally:
             await asyncio.to_thread(_discard, file)
 
-    async def _fill(self, file: IO[bytes], bitstream: Bitstream, namespace: str) -> None:
+    async def _fill(self, file: IO[bytes], bitstream: RequestedBitstream, namespace: str) -> None:
         size, sha, largest = 0, hashlib.sha256(), self._rules.largest_bytes
         async with (
             asyncio.timeout(self._rules.seconds),

@@ -8,12 +8,12 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from dradriver_fpga.bitstreams.errors import BitstreamError
-from dradriver_fpga.configs import Bitstream
+from dradriver_fpga.configs import RequestedBitstream
 
 __all__ = ["require_signature"]
 
 
-def require_signature(bitstream: Bitstream, keys: Sequence[Ed25519PublicKey]) -> None:
+def require_signature(bitstream: RequestedBitstream, keys: Sequence[Ed25519PublicKey]) -> None:
     """Lets a bitstream pass that one of the keys has signed, or any where there are none.
 
     What is signed is the digest, so this is known before the file is fetched.

@@ -9,7 +9,7 @@ from typing import IO, Final, TypeAlias
 
 from dradriver_fpga.bitstreams.download import download
 from dradriver_fpga.bitstreams.errors import BitstreamError
-from dradriver_fpga.configs import Bitstream, ConfigMapKey
+from dradriver_fpga.configs import ConfigMapKey, RequestedBitstream
 from dradriver_fpga.settings import BitstreamRules
 
 __all__ = ["ConfigMapReader", "Pieces", "Sources"]
@@ -34,7 +34,7 @@ class Sources:
         self._rules = rules
         self._config_map = config_map
 
-    def open(self, bitstream: Bitstream, namespace: str) -> Pieces:
+    def open(self, bitstream: RequestedBitstream, namespace: str) -> Pieces:
         """The file in pieces; errors come with the first of them.
 
         Args:

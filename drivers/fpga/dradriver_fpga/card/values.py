@@ -11,7 +11,7 @@ __all__ = [
     "Bridge",
     "Card",
     "CardKind",
-    "DeviceNode",
+    "CardNode",
     "Manager",
     "ManagerState",
     "Mechanism",
@@ -87,7 +87,7 @@ class Mechanism(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceNode:
+class CardNode:
     """A file in /dev: what a container gets.
 
     Attributes:
@@ -140,7 +140,7 @@ class Slot:
     id: str
     number: int
     afu_id: str
-    nodes: tuple[DeviceNode, ...]
+    nodes: tuple[CardNode, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class Region:
     state: ManagerState
     mechanism: Mechanism | None
     slots: tuple[Slot, ...] = ()
-    nodes: tuple[DeviceNode, ...] = ()
+    nodes: tuple[CardNode, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ class Card:
     regions: tuple[Region, ...]
     managers: tuple[Manager, ...] = ()
     bridges: tuple[Bridge, ...] = ()
-    management: tuple[DeviceNode, ...] = ()
+    management: tuple[CardNode, ...] = ()
 
     def region(self, region: str) -> Region | None:
         """Its region of an ID."""

@@ -4,8 +4,8 @@ import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dradriver_fpga.card import BLANK_ID, Card, DeviceNode, Region, Slot, normal_id
-from dradriver_fpga.settings import Shell
+from dradriver_fpga.card import BLANK_ID, Card, CardNode, Region, Slot, normal_id
+from dradriver_fpga.settings import ShellSettings
 
 __all__ = ["Kind", "Offer", "Step", "next_step", "offers"]
 
@@ -40,7 +40,7 @@ class Offer:
     region: Region | None = None
     slot: Slot | None = None
     interface_id: str = ""
-    shell: Shell | None = None
+    shell: ShellSettings | None = None
     group: str = ""
 
     @property
@@ -72,7 +72,7 @@ class Offer:
         return self.kind is not Kind.MANAGEMENT and (self.region or self.card).mechanism is not None
 
     @property
-    def nodes(self) -> tuple[DeviceNode, ...]:
+    def nodes(self) -> tuple[CardNode, ...]:
         """What a container gets. What programs the card is in none but its management."""
         card, region = self.card, self.region
         if region is None:
@@ -107,7 +107,7 @@ def next_step(offer: Offer, digest: str) -> Step:
 
 
 def offers(
-    card: Card, shells: Sequence[Shell], *, management: bool = False, unknown_too: bool = False
+    card: Card, shells: Sequence[ShellSettings], *, management: bool = False, unknown_too: bool = False
 ) -> list[Offer]:
     """The devices of one card, smallest first.
 
@@ -151,7 +151,7 @@ def _slots(card: Card, group: str, *, unknown_too: bool) -> Iterator[Offer]:
             yield Offer(name, Kind.SLOT, card, region, None, interface, None, group)
 
 
-def _regions(card: Card, shell: Shell | None, group: str) -> Iterator[Offer]:
+def _regions(card: Card, shell: ShellSettings | None, group: str) -> Iterator[Offer]:
     for region in card.regions:
         present = region.interface_id or card.interface_id
         interface = normal_id(shell.interface_id) if shell else present
@@ -172,7 +172,7 @@ def _group(interface: str) -> str:
     return f"shell-{interface}"
 
 
-def _nodes(region: Region) -> tuple[DeviceNode, ...]:
+def _nodes(region: Region) -> tuple[CardNode, ...]:
     return (*region.nodes, *(node for slot in region.slots for node in slot.nodes))
 
 

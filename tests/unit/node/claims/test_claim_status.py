@@ -19,7 +19,7 @@ from dradriver.model.resource.claim import AllocatedDeviceStatus, ClaimStatus, N
 from dradriver.node.claims import claim_status
 from dradriver.node.claims.claim_status import StatusWriter, device_statuses, field_manager, merged
 from dradriver.node.claims.unprepare import unprepare
-from dradriver.node.reporting.metrics import Metrics
+from dradriver.node.reporting.metrics import NodeMetrics
 from dradriver.node.state.records import ClaimRecord, RecordedAnswer, RecordedDevice
 from tests.unit.node.plugin_world import Node, prepare
 from tests.unit.node.world import DRIVER, NODE, FakeApi, LampDriver, World, allocated, ref
@@ -44,8 +44,8 @@ DATA = {"data": msgspec.Raw(b'{"watts":7}')}
 
 
 @asynccontextmanager
-async def writing(api: FakeApi) -> AsyncIterator[tuple[StatusWriter, Metrics]]:
-    metrics = Metrics(DRIVER)
+async def writing(api: FakeApi) -> AsyncIterator[tuple[StatusWriter, NodeMetrics]]:
+    metrics = NodeMetrics(DRIVER)
     writer = StatusWriter(api, DRIVER, metrics, NODE)
     task = asyncio.create_task(writer.run())
     yield writer, metrics
@@ -59,7 +59,7 @@ async def patches(api: FakeApi, count: int) -> list[tuple[PatchKind, Any]]:
     return api.patches
 
 
-def failures(metrics: Metrics) -> float | None:
+def failures(metrics: NodeMetrics) -> float | None:
     return metrics.registry.get_sample_value(
         "dradriver_node_background_errors_total", {"driver": DRIVER, "source": "status"}
     )
@@ -127,7 +127,7 @@ async def test_a_server_that_drops_the_entries_is_named_its_gate(
         return {"metadata": {}, "status": {"allocation": {}}}
 
     monkeypatch.setattr(api, "patch", dropping)
-    writer = StatusWriter(api, DRIVER, Metrics(DRIVER), NODE, refused.put_nowait)
+    writer = StatusWriter(api, DRIVER, NodeMetrics(DRIVER), NODE, refused.put_nowait)
     task = asyncio.create_task(writer.run())
     writer.want(record(claim, **DATA))
     assert "drops status.devices (DRAResourceClaimDeviceStatus)" in await refused.get()

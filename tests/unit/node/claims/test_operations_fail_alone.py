@@ -17,7 +17,7 @@ from dradriver.node.state.claim_states import ClaimEvent, IllegalMoveError
 from dradriver.node.state.database import read_only
 from dradriver.node.state.records import ClaimRecord
 from dradriver.node.state.rows import Rows
-from dradriver.node.state.store import State
+from dradriver.node.state.store import StateStore
 
 RAISED = [
     ValueError("a rule"),
@@ -29,8 +29,8 @@ ENDING = [asyncio.CancelledError(), SystemExit(1), GeneratorExit()]
 BEFORE, WITHIN = "before its transaction", "after it has changed a row"
 
 
-async def opened(path: Path) -> State:
-    state = State(path, "boot-1")
+async def opened(path: Path) -> StateStore:
+    state = StateStore(path, "boot-1")
     await state.open()
     return state
 
@@ -39,7 +39,7 @@ def beginning(uid: str, size: int = 0) -> Callable[[Rows], object]:
     return lambda rows: rows.move(ClaimRecord(uid=uid, name="x" * size), ClaimEvent.BEGIN_PREPARE)
 
 
-async def known(state: State, path: Path) -> set[str]:
+async def known(state: StateStore, path: Path) -> set[str]:
     """The claims that both the instance's memory and the file know."""
     rows = await state.read(Rows.all)
     assert rows == read_only(path)

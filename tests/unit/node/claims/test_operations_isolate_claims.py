@@ -18,14 +18,14 @@ from dradriver.model.resource.claim import NetworkData
 from dradriver.model.resource.counters import Counter, CounterConsumption
 from dradriver.model.resource.device import Device
 from dradriver.node.devices.discovery import Discovery
-from dradriver.node.devices.inventory import Inventory
+from dradriver.node.devices.inventory import DiscoveredDevices
 from dradriver.node.devices.publishing import recorder_of
 from dradriver.node.driver_calls import DriverCalls
 from dradriver.node.kubelet.dra_service import ClaimService
 from dradriver.node.kubelet.in_flight import Traffic
 from dradriver.node.reporting.claim_outcomes import Outcomes
 from dradriver.node.reporting.events import Announcements
-from dradriver.node.reporting.metrics import Metrics
+from dradriver.node.reporting.metrics import NodeMetrics
 from tests.unit.node.world import DRIVER, NODE, LampDriver, World, allocated, ref
 
 WRONG: dict[str, Callable[[], PreparedDevice]] = {
@@ -133,9 +133,9 @@ async def test_devices_that_are_listed_lazily_and_fail_are_tried_again(
 
             return later() if waits else broken_iterator()
 
-    inventory, driver = Inventory(), Lazy({})
+    inventory, driver = DiscoveredDevices(), Lazy({})
     calls = DriverCalls(driver)
-    discovery = Discovery(calls, NODE, inventory, lambda _: None, Metrics(DRIVER), 0.1)
+    discovery = Discovery(calls, NODE, inventory, lambda _: None, NodeMetrics(DRIVER), 0.1)
     failed = asyncio.Event()
     monkeypatch.setattr(inventory, "failed", lambda _: failed.set())
     background = Background()
@@ -233,7 +233,7 @@ async def test_an_error_as_long_as_a_book_is_cut(world: World) -> None:
         process.driver.failure = OSError("x" * 5_000_000)
         outcomes = Outcomes(Announcements(recorder_of(world.api, DRIVER, NODE), NODE))
         service = ClaimService(
-            world.api, process.claims, Metrics(DRIVER), outcomes, 40, lambda: None, Traffic()
+            world.api, process.claims, NodeMetrics(DRIVER), outcomes, 40, lambda: None, Traffic()
         )
         outcome = (await service.prepare([ref(claim)]))[claim.metadata.uid]
     assert isinstance(outcome, str)

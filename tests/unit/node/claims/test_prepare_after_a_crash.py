@@ -8,12 +8,12 @@ import pytest
 
 from dradriver import ContainerEdits, PreparedDevice
 from dradriver.model.resource.claim import ResourceClaim
-from dradriver.node.crash_points import Step
+from dradriver.node.crash_points import CrashPoint
 from dradriver.node.state.claim_states import ClaimState
 from tests.unit.node.world import LampDriver, Process, World, allocated, ref
 
-PREPARE = [step for step in Step if step.name.startswith("PREPARE")]
-UNPREPARE = [step for step in Step if step.name.startswith("UNPREPARE")]
+PREPARE = [step for step in CrashPoint if step.name.startswith("PREPARE")]
+UNPREPARE = [step for step in CrashPoint if step.name.startswith("UNPREPARE")]
 
 
 class Killed(BaseException):
@@ -23,17 +23,17 @@ class Killed(BaseException):
 class KillAt:
     """Kills at one step, once."""
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: CrashPoint) -> None:
         self.step = step
         self.killed = False
 
-    def __call__(self, step: Step, uid: str) -> None:
+    def __call__(self, step: CrashPoint, uid: str) -> None:
         if step is self.step and not self.killed:
             self.killed = True
             raise Killed
 
 
-async def prepared_then_killed(world: World, claim: ResourceClaim, step: Step) -> None:
+async def prepared_then_killed(world: World, claim: ResourceClaim, step: CrashPoint) -> None:
     kill = KillAt(step)
     process = await world.start(observe=kill)
     try:
@@ -60,7 +60,7 @@ async def assert_absent(world: World, process: Process) -> None:
 
 
 @pytest.mark.parametrize("step", PREPARE)
-async def test_a_prepare_that_was_killed_is_finished_by_the_next(world: World, step: Step) -> None:
+async def test_a_prepare_that_was_killed_is_finished_by_the_next(world: World, step: CrashPoint) -> None:
     claim = allocated("claim", "lamp-0")
     await prepared_then_killed(world, claim, step)
     async with world.running() as process:
@@ -69,7 +69,7 @@ async def test_a_prepare_that_was_killed_is_finished_by_the_next(world: World, s
 
 
 @pytest.mark.parametrize("step", [*PREPARE, *UNPREPARE])
-async def test_whatever_was_killed_can_be_unprepared(world: World, step: Step) -> None:
+async def test_whatever_was_killed_can_be_unprepared(world: World, step: CrashPoint) -> None:
     claim = allocated("claim", "lamp-0")
     await prepared_then_killed(world, claim, step)
     async with world.running() as process:
@@ -78,7 +78,9 @@ async def test_whatever_was_killed_can_be_unprepared(world: World, step: Step) -
 
 
 @pytest.mark.parametrize("step", UNPREPARE)
-async def test_an_unprepare_that_was_killed_is_ended_before_a_new_prepare(world: World, step: Step) -> None:
+async def test_an_unprepare_that_was_killed_is_ended_before_a_new_prepare(
+    world: World, step: CrashPoint
+) -> None:
     claim = allocated("claim", "lamp-0")
     await prepared_then_killed(world, claim, step)
     async with world.running() as process:
@@ -87,7 +89,7 @@ async def test_an_unprepare_that_was_killed_is_ended_before_a_new_prepare(world:
 
 
 @pytest.mark.parametrize("step", [*PREPARE, *UNPREPARE])
-async def test_whatever_was_killed_and_whose_claim_is_gone_is_collected(world: World, step: Step) -> None:
+async def test_whatever_was_killed_and_whose_claim_is_gone_is_collected(world: World, step: CrashPoint) -> None:
     await prepared_then_killed(world, allocated("claim", "lamp-0"), step)
     async with world.running() as process:
         await process.reconciler.collect()
@@ -96,7 +98,7 @@ async def test_whatever_was_killed_and_whose_claim_is_gone_is_collected(world: W
 
 
 @pytest.mark.parametrize("step", PREPARE)
-async def test_a_half_made_claim_keeps_its_device(world: World, step: Step) -> None:
+async def test_a_half_made_claim_keeps_its_device(world: World, step: CrashPoint) -> None:
     await prepared_then_killed(world, allocated("claim", "lamp-0"), step)
     async with world.running() as process:
         with pytest.raises(Exception, match="is prepared for claim default/claim"):
@@ -104,7 +106,7 @@ async def test_a_half_made_claim_keeps_its_device(world: World, step: Step) -> N
 
 
 @pytest.mark.parametrize("step", PREPARE)
-async def test_a_new_state_file_is_filled_from_what_else_is_known(world: World, step: Step) -> None:
+async def test_a_new_state_file_is_filled_from_what_else_is_known(world: World, step: CrashPoint) -> None:
     """The process dies and its state file is lost: the API server, the specs and the driver remember."""
     claim = world.api.add(allocated("claim", "lamp-0"))
     await prepared_then_killed(world, claim, step)

@@ -13,9 +13,9 @@ from dradriver.errors import DriverError
 from dradriver.model.resource.device import Device
 from dradriver.model.resource.pool import Pool
 from dradriver.node.devices.discovery import Discovery
-from dradriver.node.devices.inventory import Inventory, as_pools
+from dradriver.node.devices.inventory import DiscoveredDevices, as_pools
 from dradriver.node.driver_calls import Calls
-from dradriver.node.reporting.metrics import Metrics
+from dradriver.node.reporting.metrics import NodeMetrics
 from dradriver.publish.features.dropped_fields import DroppedField
 from tests.unit.node.plugin_world import FakePublisher, Node
 from tests.unit.node.world import NODE, LampDriver
@@ -80,7 +80,7 @@ async def test_a_discover_that_does_not_return_is_told_again_and_again(monkeypat
 
     monkeypatch.setattr("dradriver.node.devices.discovery._SLOW_SECONDS", (0.01, 0.02))
     answer, published = asyncio.Event(), asyncio.Event()
-    metrics, inventory = Metrics("hangs.example.com"), Inventory()
+    metrics, inventory = NodeMetrics("hangs.example.com"), DiscoveredDevices()
     discovery = Discovery(
         calls := Calls(Hanging()), None, inventory, lambda _: published.set(), metrics, delay=0.0
     )

@@ -14,7 +14,7 @@ from dradriver.model.resource.counters import CounterConsumption, CounterSet
 from dradriver.model.resource.device import Device
 from dradriver.model.resource.pool import Pool
 from dradriver.model.resource.slices import ResourceSlice
-from dradriver.node.devices.inventory import Inventory
+from dradriver.node.devices.inventory import DiscoveredDevices
 from dradriver.node.devices.shared_pools import pools_of
 from dradriver.node.errors import DeviceInUseError
 from dradriver.publish import layout
@@ -162,7 +162,7 @@ def test_of_two_generations_the_newer_one_is_taken_device_by_device() -> None:
 
 
 def test_pools_of_long_ago_make_room_for_new_ones() -> None:
-    inventory = Inventory([Pool(NODE, (Device("own"),))])
+    inventory = DiscoveredDevices([Pool(NODE, (Device("own"),))])
     for number in range(1000):
         inventory.set_shared([Pool(f"pool-{number}", (Device("device"),))])
     assert inventory.device("pool-999", "device")

@@ -19,7 +19,7 @@ from dradriver.node.reporting.pool_file import read_pools, write_pools
 from dradriver.node.reporting.status import node_status
 from dradriver.node.state.claim_states import ClaimEvent
 from dradriver.node.state.records import ClaimRecord
-from dradriver.node.state.store import State
+from dradriver.node.state.store import StateStore
 from tests.unit.node.plugin_world import Node
 from tests.unit.node.world import DRIVER, LampDriver, World, allocated, ref
 
@@ -158,7 +158,7 @@ async def test_the_prepared_state_is_opened_beside_whatever_is_planted(
     tmp_path: Path, victim: Path, name: str, plant: str
 ) -> None:
     PLANTS[plant](tmp_path / name, victim)
-    state = State(tmp_path / "state.db", "boot-1")
+    state = StateStore(tmp_path / "state.db", "boot-1")
     await within_seconds(asyncio.create_task(state.open()))
     await state.write(lambda rows: rows.move(ClaimRecord(uid="uid-1"), ClaimEvent.BEGIN_PREPARE))
     assert [row.uid for row in node_status(tmp_path).claims] == ["uid-1"]

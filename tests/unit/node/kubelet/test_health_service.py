@@ -11,8 +11,8 @@ import pytest
 
 from dradriver.driver import DeviceHealth, Health
 from dradriver.node.kubelet import health_service
-from dradriver.node.kubelet.health_service import HealthMonitor, Report
-from dradriver.node.reporting.metrics import Metrics
+from dradriver.node.kubelet.health_service import HealthMonitor, HealthReport
+from dradriver.node.reporting.metrics import NodeMetrics
 from dradriver.wire import health_v1, health_v1alpha1
 from dradriver.wire.stubs import health_v1_grpc, health_v1alpha1_grpc
 from tests.unit.node.plugin_world import Node, dial, info
@@ -41,8 +41,8 @@ BROKEN = DeviceHealth("lamp-1", Health.UNHEALTHY, "the filament is broken")
 
 
 @asynccontextmanager
-async def monitoring(driver: LampDriver, **settings: Any) -> AsyncIterator[tuple[HealthMonitor, Metrics]]:
-    metrics = Metrics(DRIVER)
+async def monitoring(driver: LampDriver, **settings: Any) -> AsyncIterator[tuple[HealthMonitor, NodeMetrics]]:
+    metrics = NodeMetrics(DRIVER)
     monitor = HealthMonitor(driver, NODE, metrics, **settings)
     task = asyncio.create_task(monitor.run())
     yield monitor, metrics
@@ -50,7 +50,7 @@ async def monitoring(driver: LampDriver, **settings: Any) -> AsyncIterator[tuple
     await asyncio.gather(task, return_exceptions=True)
 
 
-def told(reports: list[Report]) -> set[DeviceHealth]:
+def told(reports: list[HealthReport]) -> set[DeviceHealth]:
     return {report.health for report in reports}
 
 

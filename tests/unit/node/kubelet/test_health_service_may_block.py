@@ -10,7 +10,7 @@ import pytest
 from dradriver.driver import DeviceHealth, Health
 from dradriver.node.kubelet import health_service
 from dradriver.node.kubelet.health_service import HealthMonitor
-from dradriver.node.reporting.metrics import Metrics
+from dradriver.node.reporting.metrics import NodeMetrics
 from tests.unit.node.world import DRIVER, NODE, LampDriver
 
 OK = DeviceHealth("lamp-0", Health.HEALTHY)
@@ -68,7 +68,7 @@ async def first_report(monitor: HealthMonitor) -> list[DeviceHealth]:
 async def test_a_plain_generator_is_read_in_a_thread(kind: type[BlockingDriver]) -> None:
     driver = kind()
     driver.reports.put([OK])
-    monitor = HealthMonitor(driver, NODE, Metrics(DRIVER))
+    monitor = HealthMonitor(driver, NODE, NodeMetrics(DRIVER))
     task = asyncio.create_task(monitor.run())
     stream = monitor.stream()
     assert [report.health for report in await anext(stream)] == [OK]
@@ -82,7 +82,7 @@ async def test_a_plain_generator_is_read_in_a_thread(kind: type[BlockingDriver])
 
 
 async def test_a_plain_method_may_return_an_async_iterator() -> None:
-    monitor = HealthMonitor(AsyncReturningDriver({}), NODE, Metrics(DRIVER))
+    monitor = HealthMonitor(AsyncReturningDriver({}), NODE, NodeMetrics(DRIVER))
     task = asyncio.create_task(monitor.run())
     assert await first_report(monitor) == [OK]
     task.cancel()
@@ -92,7 +92,7 @@ async def test_a_plain_method_may_return_an_async_iterator() -> None:
 async def test_a_stop_does_not_wait_for_a_report_that_does_not_come() -> None:
     """The generator is closed in its thread when the next report comes; a process that ends does not wait."""
     driver = BlockingDriver()
-    task = asyncio.create_task(HealthMonitor(driver, NODE, Metrics(DRIVER)).run())
+    task = asyncio.create_task(HealthMonitor(driver, NODE, NodeMetrics(DRIVER)).run())
     await asyncio.to_thread(driver.waiting.wait)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -113,7 +113,7 @@ async def test_a_plain_generator_that_raises_is_asked_again(
     driver = BlockingDriver()
     driver.reports.put(error)
     driver.reports.put([OK])
-    monitor = HealthMonitor(driver, NODE, Metrics(DRIVER))
+    monitor = HealthMonitor(driver, NODE, NodeMetrics(DRIVER))
     task = asyncio.create_task(monitor.run())
     assert await first_report(monitor) == [OK]
     task.cancel()
@@ -124,6 +124,6 @@ async def test_a_plain_generator_that_raises_is_asked_again(
 async def test_a_plain_generator_declines_on_this_machine() -> None:
     driver = BlockingDriver()
     driver.reports.put(NotImplementedError())
-    monitor = HealthMonitor(driver, NODE, Metrics(DRIVER))
+    monitor = HealthMonitor(driver, NODE, NodeMetrics(DRIVER))
     await monitor.run()
     assert not monitor.supported

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from dradriver.node.reporting.deduplicate import Repeats
+from dradriver.node.reporting.deduplicate import Deduplicator
 
 
 class Clock:
@@ -14,7 +14,7 @@ class Clock:
 
 def test_the_same_again_is_said_at_growing_intervals() -> None:
     clock = Clock()
-    repeats = Repeats(clock)
+    repeats = Deduplicator(clock)
     said = []
     for second in range(1000):
         clock.now = second
@@ -25,7 +25,7 @@ def test_the_same_again_is_said_at_growing_intervals() -> None:
 
 def test_it_says_how_often() -> None:
     clock = Clock()
-    repeats = Repeats(clock)
+    repeats = Deduplicator(clock)
     repeats.news("claim", "no")
     said = []
     for clock.now in (1, 2, 60):
@@ -35,7 +35,7 @@ def test_it_says_how_often() -> None:
 
 def test_never_less_often_than_every_hour() -> None:
     clock = Clock()
-    repeats = Repeats(clock)
+    repeats = Deduplicator(clock)
     said = []
     for minute in range(24 * 60):
         clock.now = minute * 60
@@ -45,21 +45,21 @@ def test_never_less_often_than_every_hour() -> None:
 
 
 def test_something_new_is_said_at_once() -> None:
-    repeats = Repeats(Clock())
+    repeats = Deduplicator(Clock())
     assert repeats.news("claim", "no") == "no"
     assert repeats.news("claim", "not that either") == "not that either"
     assert repeats.news("another", "no") == "no"
 
 
 def test_after_it_was_well_it_is_said_at_once() -> None:
-    repeats = Repeats(Clock())
+    repeats = Deduplicator(Clock())
     repeats.news("claim", "no")
     repeats.over("claim")
     assert repeats.news("claim", "no") == "no"
 
 
 def test_only_so_much_is_remembered() -> None:
-    repeats = Repeats(Clock())
+    repeats = Deduplicator(Clock())
     for number in range(5000):
         repeats.news(f"claim-{number}", "no")
     assert len(repeats._said) == 1000

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from dradriver.node.reporting.instance_file import Instance, read_instances
+from dradriver.node.reporting.instance_file import InstanceReport, read_instances
 from tests.unit.node.plugin_world import Node, notify
 from tests.unit.node.world import DRIVER
 
 
-async def told(data_dir: Path, holds: Callable[[Instance], bool]) -> Instance:
+async def told(data_dir: Path, holds: Callable[[InstanceReport], bool]) -> InstanceReport:
     async with asyncio.timeout(20):
         while True:
             found = read_instances(data_dir)

@@ -21,13 +21,13 @@ from dradriver.node.state import database
 from dradriver.node.state.claim_states import ClaimEvent, ClaimState, IllegalMoveError
 from dradriver.node.state.records import ClaimRecord, RecordedDevice, decode_record, encode_record
 from dradriver.node.state.rows import Rows
-from dradriver.node.state.store import State
+from dradriver.node.state.store import StateStore
 from dradriver.node.state.tables import DamagedError, with_digest, without_digest
 from tests.unit.node.world import World, allocated
 
 
-async def opened(path: Path) -> State:
-    state = State(path, "boot-1")
+async def opened(path: Path) -> StateStore:
+    state = StateStore(path, "boot-1")
     await state.open()
     return state
 
@@ -186,7 +186,7 @@ async def test_a_transaction_that_raises_in_its_middle_changes_nothing(tmp_path:
 async def test_two_processes_see_what_the_other_wrote(tmp_path: Path) -> None:
     one, two = await opened(tmp_path / "state.db"), await opened(tmp_path / "state.db")
 
-    async def begin(state: State, uid: str) -> None:
+    async def begin(state: StateStore, uid: str) -> None:
         await state.write(lambda rows: rows.move(ClaimRecord(uid=uid), ClaimEvent.BEGIN_PREPARE))
 
     await asyncio.gather(
@@ -296,13 +296,13 @@ async def test_a_file_that_stays_locked_fails_all_who_wait_at_once(
     monkeypatch.setattr(database, "_BUSY_SECONDS", 0.05)
     state = await opened(tmp_path / "state.db")
     begun: list[int] = []
-    transaction = State._transaction
+    transaction = StateStore._transaction
 
     def counted(*given: Any) -> None:
         begun.append(1)
         transaction(*given)
 
-    monkeypatch.setattr(State, "_transaction", counted)
+    monkeypatch.setattr(StateStore, "_transaction", counted)
     gate = threading.Event()
     reading = asyncio.create_task(state.read(lambda _: gate.wait()))
     await asyncio.sleep(0)

@@ -13,21 +13,21 @@ from dradriver.node.reporting.status import node_status
 from dradriver.node.state.claim_states import ClaimEvent, ClaimState
 from dradriver.node.state.records import ClaimRecord
 from dradriver.node.state.rows import Rows
-from dradriver.node.state.store import State
+from dradriver.node.state.store import StateStore
 from tests.unit.node.world import Process, World, allocated, ref
 
 
-async def opened(path: Path) -> State:
-    state = State(path, "boot-1")
+async def opened(path: Path) -> StateStore:
+    state = StateStore(path, "boot-1")
     await state.open()
     return state
 
 
-async def begin(state: State, uid: str) -> None:
+async def begin(state: StateStore, uid: str) -> None:
     await state.write(lambda rows: rows.move(ClaimRecord(uid=uid), ClaimEvent.BEGIN_PREPARE))
 
 
-async def uids(state: State) -> set[str]:
+async def uids(state: StateStore) -> set[str]:
     return {row.uid for row in await state.read(Rows.all)}
 
 

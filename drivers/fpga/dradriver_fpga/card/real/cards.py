@@ -8,12 +8,12 @@ from typing import Final, TypeAlias
 import dradriver as dra
 from dradriver_fpga.card.names import card_name
 from dradriver_fpga.card.real.survey import Parts
-from dradriver_fpga.card.real.sysfs import Device, matches, members, number_of, pci_address, read
+from dradriver_fpga.card.real.sysfs import SysfsDevice, matches, members, number_of, pci_address, read
 from dradriver_fpga.card.values import (
     Bridge,
     Card,
     CardKind,
-    DeviceNode,
+    CardNode,
     Manager,
     ManagerState,
     Mechanism,
@@ -53,7 +53,7 @@ class Reader:
         regions = tuple(self._regions(name, kind, parts, managers))
         interfaces = {region.interface_id for region in regions}
         address = pci_address(Path(name))
-        pci = Device(self.sysfs / "bus" / "pci" / "devices" / address)
+        pci = SysfsDevice(self.sysfs / "bus" / "pci" / "devices" / address)
         root, numa = self._place(address)
         return Card(
             id=name,
@@ -135,7 +135,7 @@ class Reader:
         node = found.get("resource.kubernetes.io/numaNode")
         return root if isinstance(root, str) else "", node if isinstance(node, int) else None
 
-    def _render_nodes(self, parts: Parts) -> tuple[DeviceNode, ...]:
+    def _render_nodes(self, parts: Parts) -> tuple[CardNode, ...]:
         if parts.user is None:
             return ()
         owner = parts.user.path
@@ -149,7 +149,7 @@ def _kind(parts: Parts) -> CardKind:
     return CardKind.DFL if parts.engines or parts.ports else CardKind.MANAGER
 
 
-def _with_ports(kind: CardKind, parts: Parts) -> Iterator[tuple[Device | None, list[Device]]]:
+def _with_ports(kind: CardKind, parts: Parts) -> Iterator[tuple[SysfsDevice | None, list[SysfsDevice]]]:
     """Each region, and the ports that it reconfigures; None for one that the kernel does not name."""
     ports = sorted(parts.ports, key=_port_id)
     if kind is CardKind.DFL and not parts.regions:
@@ -168,16 +168,16 @@ def _with_ports(kind: CardKind, parts: Parts) -> Iterator[tuple[Device | None, l
         yield None, []
 
 
-def _port_id(port: Device) -> tuple[int, int]:
+def _port_id(port: SysfsDevice) -> tuple[int, int]:
     text = port.attribute("id")
     return (int(text) if text.isdecimal() else 0, number_of(port.name))
 
 
-def _slot(region: str, number: int, port: Device) -> Slot:
+def _slot(region: str, number: int, port: SysfsDevice) -> Slot:
     return Slot(f"{region}/{number}", number, normal_id(port.attribute("afu_id")), port.node())
 
 
-def read_manager(device: Device) -> Manager:
+def read_manager(device: SysfsDevice) -> Manager:
     """A manager as it is now; UNKNOWN when it is gone."""
     return Manager(
         name=device.name,
@@ -187,7 +187,7 @@ def read_manager(device: Device) -> Manager:
     )
 
 
-def _bridge(device: Device) -> Bridge:
+def _bridge(device: SysfsDevice) -> Bridge:
     return Bridge(device.name, device.attribute("name"), device.attribute("state") == "enabled")
 
 
@@ -200,7 +200,7 @@ def _shell(parts: Parts) -> str:
     return ""
 
 
-def _interface(device: Device | None, parts: Parts) -> str:
+def _interface(device: SysfsDevice | None, parts: Parts) -> str:
     if device is not None:
         return normal_id(device.attribute("compat_id"))
     for function in (parts.user, parts.management):

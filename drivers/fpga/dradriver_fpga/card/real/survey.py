@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from dradriver_fpga.card.real.sysfs import Device, matches, members, number_of, pci_address, read
+from dradriver_fpga.card.real.sysfs import SysfsDevice, matches, members, number_of, pci_address, read
 
 __all__ = ["Parts", "survey"]
 
@@ -27,17 +27,17 @@ class Parts:
         regions: without those of DFL that only hold a card's parts together.
     """
 
-    management: Device | None = None
-    user: Device | None = None
-    engines: list[Device] = field(default_factory=list)
-    ports: list[Device] = field(default_factory=list)
-    managers: list[Device] = field(default_factory=list)
-    regions: list[Device] = field(default_factory=list)
-    bridges: list[Device] = field(default_factory=list)
+    management: SysfsDevice | None = None
+    user: SysfsDevice | None = None
+    engines: list[SysfsDevice] = field(default_factory=list)
+    ports: list[SysfsDevice] = field(default_factory=list)
+    managers: list[SysfsDevice] = field(default_factory=list)
+    regions: list[SysfsDevice] = field(default_factory=list)
+    bridges: list[SysfsDevice] = field(default_factory=list)
 
-    def of(self, kind: _Kind) -> list[Device]:
+    def of(self, kind: _Kind) -> list[SysfsDevice]:
         """Its devices of a kind."""
-        lists: dict[_Kind, list[Device]] = {
+        lists: dict[_Kind, list[SysfsDevice]] = {
             "engines": self.engines,
             "ports": self.ports,
             "managers": self.managers,
@@ -51,7 +51,7 @@ def survey(sysfs: Path) -> Mapping[str, Parts]:
     """The parts of each card by its ID: the PCI address, or the path of the manager's platform device."""
     cards: defaultdict[str, Parts] = defaultdict(Parts)
     functions = _xrt_functions(sysfs, cards)
-    homeless: list[tuple[_Kind, Device]] = []
+    homeless: list[tuple[_Kind, SysfsDevice]] = []
     for kind, device in _devices(sysfs):
         address = pci_address(device.path)
         if address:
@@ -68,7 +68,7 @@ def survey(sysfs: Path) -> Mapping[str, Parts]:
     return cards
 
 
-def _devices(sysfs: Path) -> Iterator[tuple[_Kind, Device]]:
+def _devices(sysfs: Path) -> Iterator[tuple[_Kind, SysfsDevice]]:
     for device in members(sysfs, "fpga_manager"):
         yield "managers", device
     for device in members(sysfs, "fpga_bridge"):
@@ -103,7 +103,7 @@ def _xrt_functions(sysfs: Path, cards: defaultdict[str, Parts]) -> dict[str, str
     return owners
 
 
-def _manager_of(device: Device, platform: Mapping[str, Parts]) -> str:
+def _manager_of(device: SysfsDevice, platform: Mapping[str, Parts]) -> str:
     """The card of a platform's region or bridge: that of its `fpga-mgr` in the device tree, or the only one."""
     wanted = _bytes(device.owner / "of_node" / "fpga-mgr")
     for name, parts in platform.items():

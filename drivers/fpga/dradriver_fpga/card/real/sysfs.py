@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from dradriver_fpga.card.values import DeviceNode
+from dradriver_fpga.card.values import CardNode
 
-__all__ = ["Device", "matches", "members", "number_of", "pci_address", "read"]
+__all__ = ["SysfsDevice", "matches", "members", "number_of", "pci_address", "read"]
 
 _BUS_ID: Final = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]")
 
@@ -41,7 +41,7 @@ def pci_address(path: Path) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class SysfsDevice:
     """A device by its folder below /sys/devices."""
 
     path: Path
@@ -61,16 +61,16 @@ class Device:
         """The text of an attribute; "" when it has none of that name."""
         return read(self.path / name)
 
-    def node(self) -> tuple[DeviceNode, ...]:
+    def node(self) -> tuple[CardNode, ...]:
         """Its file in /dev, where it has one."""
         names = re.findall(r"^DEVNAME=(.+)$", self.attribute("uevent"), re.MULTILINE)
         major, _, minor = self.attribute("dev").partition(":")
         if not names or not (major.isdecimal() and minor.isdecimal()):
             return ()
-        return (DeviceNode(f"/dev/{names[0].removeprefix('/dev/')}", int(major), int(minor)),)
+        return (CardNode(f"/dev/{names[0].removeprefix('/dev/')}", int(major), int(minor)),)
 
 
-def members(sysfs: Path, subsystem: str, keep: Callable[[Path], bool] = Path.is_symlink) -> list[Device]:
+def members(sysfs: Path, subsystem: str, keep: Callable[[Path], bool] = Path.is_symlink) -> list[SysfsDevice]:
     """The devices of a bus or a class, by their numbers.
 
     Args:
@@ -85,4 +85,4 @@ def members(sysfs: Path, subsystem: str, keep: Callable[[Path], bool] = Path.is_
         except OSError:
             continue
         found.update(dict.fromkeys(link.resolve() for link in links))
-    return sorted(map(Device, found), key=lambda each: (number_of(each.name), each.name))
+    return sorted(map(SysfsDevice, found), key=lambda each: (number_of(each.name), each.name))

@@ -11,7 +11,7 @@ from dradriver_fpga.card.values import (
     Bridge,
     Card,
     CardKind,
-    DeviceNode,
+    CardNode,
     Manager,
     Mechanism,
     Region,
@@ -123,5 +123,5 @@ def _bridges(card: CardState, order: int) -> Iterable[Bridge]:
         yield Bridge(f"br{16 * order + number}", f"bridge {number}", not closed)
 
 
-def _node(name: str) -> DeviceNode:
-    return DeviceNode(f"/dev/{name}", _MAJOR, int("".join(filter(str.isdigit, name))))
+def _node(name: str) -> CardNode:
+    return CardNode(f"/dev/{name}", _MAJOR, int("".join(filter(str.isdigit, name))))
