@@ -13,8 +13,6 @@ The steps of one request:
 5. `search.search` chooses the devices.
 6. `result` builds the allocations.
 
-`attempt` runs all steps for one node. `placement` decides for many nodes of a cluster that changes.
-
 A device is allocated to one claim as a whole. A device that allows multiple allocations can be allocated to
 several claims as shares, and each share consumes capacity (`supply.capacity`). The compatibility groups in
 force on a counter set are recorded in the claims (`model.resource.recorded_groups`).
@@ -25,7 +23,13 @@ Modules:
 - `features`: the feature gates of the allocator.
 - `result`: builds `status.allocation` from the chosen devices.
 
-Rooms: `request`, `supply`, `search`, `explain`, `placement`.
+Rooms:
+
+- `request`: claims to subrequests with selectors and constraints.
+- `supply`: slices to pools, counters, groups and devices in use.
+- `search`: candidates, plan, depth-first search, bounds and proofs.
+- `explain`: refusals and verdicts.
+- `placement`: decides for all nodes of a cluster that changes, by classes of equal nodes.
 """
 
 from collections.abc import Mapping, Sequence

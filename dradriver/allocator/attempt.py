@@ -62,7 +62,13 @@ def wanted_by(
     features: Features,
     selectors: SelectorProvider,
 ) -> WantedClaims:
-    """Return the parsed requests of a pod's claims.
+    """Parse the requests of a pod's claims and check their constraints.
+
+    Args:
+        claims: the pod's claims that have no allocation yet.
+        classes: all device classes by name.
+        features: the enabled features.
+        selectors: evaluates selectors.
 
     Raises:
         Refusal: of kind `claim`, if no node can ever serve them.
@@ -82,9 +88,10 @@ class ChosenDevices:
 
     @property
     def rating(self) -> Preference:
-        """Return the sum of the preferences of the chosen devices, then the number of devices left on the node.
+        """Return the rating of the chosen devices; smaller is better.
 
-        If the order prefers no device, return `WAITS` if a device has binding conditions, else `()`.
+        It is the sum of the preferences of the devices, followed by the number of devices that can be had on
+        the node. If the order prefers no device, it is `WAITS` if a device has binding conditions, else `()`.
         """
         if not self.preferences:
             devices = (self.supply.devices[position].device for _, position in self.picks)
@@ -122,8 +129,17 @@ def attempt(
 ) -> ChosenDevices:
     """Return the first allocation in the order of preference.
 
+    Args:
+        wanted: the requests.
+        supply: the devices of the node; they are sorted in place into the order of preference.
+        node: the node.
+        features: the enabled features.
+        order: the order of preference.
+        reporter: receives the progress of the search.
+        max_steps: number of device choices after which the search gives up.
+
     Raises:
-        Refusal: no allocation exists, or the search gave up after `max_steps` steps.
+        Refusal: no allocation exists, or the search gave up.
     """
     preferences = _arrange(supply, order)
     constraints = constraints_of(wanted.claims, features)

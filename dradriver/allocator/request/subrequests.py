@@ -85,6 +85,12 @@ def requests_of(
 ) -> list[ParsedRequest]:
     """Return the requests of all claims, in the order in which Kubernetes serves them.
 
+    Args:
+        claims: the claims to allocate.
+        classes: all device classes by name.
+        features: the enabled features.
+        provider: compiles selectors and derived attributes.
+
     Raises:
         Refusal: of kind `claim`, if no node can ever serve a request.
     """

@@ -59,7 +59,7 @@ def _consumed(name: str, wanted: Quantity | None, capacity: Capacity, *, fractio
 
 
 def _rounded(name: str, wanted: Quantity, allowed: CapacityRequestPolicyRange, *, fractional: bool) -> Quantity:
-    """Return the next amount that is a whole number of steps above the minimum."""
+    """Return the amount, rounded up to the minimum plus a whole number of steps."""
     least, step = allowed.min, allowed.step
     if least is not None and wanted < least:
         return least
@@ -99,7 +99,10 @@ def _in_range(amount: Quantity, allowed: CapacityRequestPolicyRange, *, fraction
 
 
 def _unit(allowed: CapacityRequestPolicyRange, *, fractional: bool) -> int:
-    """Return the unit of the range in nanos: thousandths if all its numbers allow that."""
+    """Return the unit of the range in nanos.
+
+    It is a thousandth if `fractional` is set and all numbers of the range allow this, else one.
+    """
     numbers = [each for each in (allowed.min, allowed.max, allowed.step) if each is not None]
     fits = all(each.nano % _MILLI == 0 and abs(each.nano // _MILLI) <= _LARGEST for each in numbers)
     return _MILLI if fractional and fits and (allowed.step is None or allowed.step.nano >= _MILLI) else NANO

@@ -54,6 +54,10 @@ def node_selector(chosen: Iterable[tuple[Device, ResourceSlice]], node: Allocati
 
     One device that is local to a node, or that binds to the chosen node, restricts the whole claim to it, in
     the form `NodeSelector.for_node`. Otherwise the requirements of all devices are joined in one term.
+
+    Args:
+        chosen: the devices of the claim with their slices.
+        node: the chosen node.
     """
     fields: list[NodeSelectorRequirement] = []
     expressions: list[NodeSelectorRequirement] = []

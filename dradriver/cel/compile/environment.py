@@ -147,7 +147,7 @@ class SelectorDevice:
             "capacity": capacity,
         }
         object.__setattr__(self, "view", view)
-        # A device without a verdict has no fast path, because only the machine reports the reason.
+        # A device with a fault must not take the fast path, because only the machine reports the reason.
         object.__setattr__(self, "size", _largest(view) if fault is None else _UNREADABLE)
         object.__setattr__(self, "fault", fault)
 
