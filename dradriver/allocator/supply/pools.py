@@ -2,8 +2,8 @@
 
 A node sees a pool as in Kubernetes 1.37 (`GatherPools` of its structured allocator). Of the slices that reach
 the node, those with the highest generation count. If their number equals `resourceSliceCount`, they are the
-pool. Otherwise all slices of that generation must exist on any node. If a slice with a newer generation exists
-on any node, the pool is being replaced, and the node sees nothing of it.
+pool. Otherwise the slices that do not reach the node matter too. If one of them has a newer generation, the
+pool is being replaced, and the node sees nothing of it. Else all slices of the generation must exist.
 
 So nodes may see different generations of one pool. A pool is *complete* if no slice is missing. It is *valid*
 if `model.resource.pool.problems` finds no problem across its slices (KEP-4815, Validation). A pool that is
