@@ -1,16 +1,35 @@
-"""From pools and claims to allocations, or to a refusal with reasons (KEP-4381, KEP-4815, KEP-5963).
+"""Turns pools and claims into allocations, or into a refusal with reasons (KEP-4381, KEP-4815, KEP-5963).
 
-Law of this package: pure functions of a snapshot. No I/O, no clock, no randomness; integers only where the
-search runs; one search for all features. What the search asks of the world goes through a provider
-(`selectors`), what it tells goes to a reporter (`explain`).
+Law of this package: every function is pure and reads only a snapshot. There is no I/O, no clock and no
+randomness. The search uses only integers. One search handles all features. The search evaluates selectors
+through a provider (`request.selectors`) and reports its progress to a reporter (`explain.refusal`).
 
-The way of a request: `asks` reads the claims, `supply` the pools as this node sees them, `candidates` says
-which devices may serve which request, `plan` joins them, `search` chooses, `result` writes it down (`attempt`
-is the whole way). For many nodes and a cluster that changes there is `placement`.
+The steps of one request:
 
-A device goes to one claim as a whole, or, where it allows multiple allocations, to several as shares, which
-take of its capacities (`capacity`). What is in force between those who use one counter set is kept in the
-claims (`snapshot`).
+1. `request` reads the claims.
+2. `supply` reads the pools as this node sees them.
+3. `search.candidates` finds the devices that can serve each request.
+4. `search.plan` joins the requests with their candidates.
+5. `search.search` chooses the devices.
+6. `result` builds the allocations.
+
+A device is allocated to one claim as a whole. A device that allows multiple allocations can be allocated to
+several claims as shares, and each share consumes capacity (`supply.capacity`). The compatibility groups in
+force on a counter set are recorded in the claims (`model.resource.recorded_groups`).
+
+Modules:
+
+- `attempt`: allocates the claims of one pod on one node.
+- `features`: the feature gates of the allocator.
+- `result`: builds `status.allocation` from the chosen devices.
+
+Rooms:
+
+- `request`: claims to subrequests with selectors and constraints.
+- `supply`: slices to pools, counters, groups and devices in use.
+- `search`: candidates, plan, depth-first search, bounds and proofs.
+- `explain`: refusals and verdicts.
+- `placement`: decides for all nodes of a cluster that changes, by classes of equal nodes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,7 +74,7 @@ __all__ = [
 ]
 
 MAX_STEPS: Final = 32_000
-"""After so many tries of a device, about a second, the answer is "undecided"."""
+"""Number of device choices, about one second of work, after which the answer is "undecided"."""
 
 _DEFAULTS: Final = Features()
 _SILENT: Final = Reporter()
@@ -76,26 +95,26 @@ def allocate(  # noqa: PLR0913 - the snapshot has this many parts
     selectors: SelectorProvider = _CEL,
     max_steps: int = MAX_STEPS,
 ) -> Mapping[str, Allocation]:
-    """Allocates all claims of one pod on one node, or none.
+    """Allocate all claims of one pod on one node, or none.
 
     Args:
         claims: the pod's claims that have no allocation yet, in the pod's order.
         inventory: all pools.
         classes: all device classes by name.
         in_use: the devices that other claims hold.
-        node: where the pod would run.
-        features: what is switched on.
-        reporter: is told what the search does.
+        node: the node on which the pod would run.
+        features: the enabled features.
+        reporter: receives the progress of the search; None reports nothing.
         now: the allocations' timestamp; None leaves it out.
-        order: in which order devices are tried, see `dradriver.allocator.supply.order`.
-        selectors: how selectors are evaluated; CEL unless a test has another way.
-        max_steps: how often a device may be tried before the answer is "undecided".
+        order: the order in which devices are tried; see `dradriver.allocator.supply.order`.
+        selectors: evaluates selectors; CEL, except in tests that replace it.
+        max_steps: number of device choices after which the answer is "undecided".
 
     Returns:
-        By claim UID (by `namespace/name` where a claim has none) the allocation.
+        The allocation of each claim, by claim UID (by `namespace/name` if the claim has no UID).
 
     Raises:
-        Refusal: the claims can't be allocated; `kind` says whether another node may do.
+        Refusal: the claims can't be allocated. `kind` tells whether another node can serve them.
     """
     reporter = reporter or _SILENT
     wanted = wanted_by(claims, classes, features, selectors)

@@ -1,4 +1,4 @@
-"""One attempt: the claims of a pod on one node, whatever the pools come from."""
+"""Allocates the claims of one pod on one node, from any source of pools."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,10 +25,10 @@ __all__ = ["ChosenDevices", "WantedClaims", "attempt", "wanted_by"]
 
 @dataclass(frozen=True, slots=True)
 class WantedClaims:
-    """What a pod wants, read once for all nodes.
+    """The requests of a pod, read once for all nodes.
 
     Attributes:
-        claims: its claims.
+        claims: the pod's claims.
         requests: their requests, in order.
     """
 
@@ -37,7 +37,7 @@ class WantedClaims:
 
     @property
     def expressions(self) -> Iterator[tuple[str, bool]]:
-        """All CEL expressions, each with whether it derives an attribute."""
+        """Return all CEL expressions, each with whether it derives an attribute."""
         for ask in (ask for request in self.requests for ask in request.alternatives):
             yield from ((selection.expression, False) for selection in ask.selections)
         for claim in self.claims:
@@ -48,9 +48,9 @@ class WantedClaims:
 
     @property
     def derived(self) -> frozenset[str]:
-        """The attributes, without domains, that some request computes itself.
+        """Return the attributes, without domains, that some request computes itself.
 
-        Constraints compare what it computes with what devices publish.
+        Constraints compare the computed values with those that devices publish.
         """
         asks = (ask for request in self.requests for ask in request.alternatives)
         return frozenset(name.rpartition("/")[2] for ask in asks for name in ask.derived)
@@ -62,10 +62,16 @@ def wanted_by(
     features: Features,
     selectors: SelectorProvider,
 ) -> WantedClaims:
-    """What the claims of a pod want.
+    """Parse the requests of a pod's claims and check their constraints.
+
+    Args:
+        claims: the pod's claims that have no allocation yet.
+        classes: all device classes by name.
+        features: the enabled features.
+        selectors: evaluates selectors.
 
     Raises:
-        Refusal: of kind `claim`, when no node could ever serve them.
+        Refusal: of kind `claim`, if no node can ever serve them.
     """
     wanted = WantedClaims(claims, requests_of(claims, classes, features, selectors))
     constraints_of(claims, features)
@@ -82,9 +88,10 @@ class ChosenDevices:
 
     @property
     def rating(self) -> Preference:
-        """What is against it, and how much the node has left.
+        """Return the rating of the chosen devices; smaller is better.
 
-        Where the order prefers no device it is `WAITS`, or nothing.
+        It is the sum of the preferences of the devices, followed by the number of devices that can be had on
+        the node. If the order prefers no device, it is `WAITS` if a device has binding conditions, else `()`.
         """
         if not self.preferences:
             devices = (self.supply.devices[position].device for _, position in self.picks)
@@ -93,7 +100,7 @@ class ChosenDevices:
         return *against, sum(map(self.supply.can_be_had, range(len(self.supply.devices))))
 
     def chosen(self, features: Features) -> list[ChosenDevice]:
-        """The same with names."""
+        """Return the chosen devices with their names."""
         return [self._chosen(pick, groups=features.compatibility_groups) for pick in self.picks]
 
     def _chosen(self, pick: Pick, *, groups: bool) -> ChosenDevice:
@@ -120,10 +127,19 @@ def attempt(
     reporter: Reporter,
     max_steps: int,
 ) -> ChosenDevices:
-    """The first allocation in the order of preference.
+    """Return the first allocation in the order of preference.
+
+    Args:
+        wanted: the requests.
+        supply: the devices of the node; they are sorted in place into the order of preference.
+        node: the node.
+        features: the enabled features.
+        order: the order of preference.
+        reporter: receives the progress of the search.
+        max_steps: number of device choices after which the search gives up.
 
     Raises:
-        Refusal: there is none, or the search gave up.
+        Refusal: no allocation exists, or the search gave up.
     """
     preferences = _arrange(supply, order)
     constraints = constraints_of(wanted.claims, features)
@@ -136,7 +152,7 @@ def attempt(
 
 
 def _arrange(supply: Supply, order: Order) -> Sequence[Preference]:
-    """Puts the devices into the order of preference; returns the preferences in that order."""
+    """Put the devices into the order of preference and return the preferences in that order."""
     if order.prefers is None:
         return ()
     preferences = order.prefers(supply)

@@ -1,4 +1,4 @@
-"""Which optional behaviours of Kubernetes' allocator are on."""
+"""The optional behaviors of Kubernetes' allocator that can be switched on or off."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -26,26 +26,27 @@ _GATES: Final[Mapping[str, str]] = {
 class Features:
     """The allocator's feature gates; the defaults are those of Kubernetes 1.37.
 
-    One search reads these, there are no variants of it.
+    One search reads these values. There are no variants of the search.
 
     Attributes:
-        admin_access: requests may ask for devices that others use (DRAAdminAccess).
+        admin_access: requests may ask for devices that are in use (DRAAdminAccess).
         binding_conditions: devices with binding conditions may be allocated (DRADeviceBindingConditions).
-        compatibility_groups: KEP-5963 is enforced. Off: a slice that has any group is ignored whole, so its
-            pool is incomplete (DRADeviceCompatibilityGroups).
-        consumable_capacity: devices that allow it are given to several claims, each of which consumes of
-            their capacities (DRAConsumableCapacity, KEP-5075). Off: such a device goes to one claim.
+        compatibility_groups: KEP-5963 is enforced. Off: a slice that has any group is ignored completely, so
+            its pool is incomplete (DRADeviceCompatibilityGroups).
+        consumable_capacity: devices that allow it are allocated to several claims, and each claim consumes a
+            part of their capacities (DRAConsumableCapacity, KEP-5075). Off: such a device is allocated to one
+            claim.
         derived_attributes: requests may compute attributes for their constraints (DRADerivedAttributes).
         device_taints: taints keep claims away (DRADeviceTaints).
-        extended_resources: devices serve extended resources of pods (DRAExtendedResource, KEP-5004); the search
-            itself does not look at it.
+        extended_resources: devices serve extended resources of pods (DRAExtendedResource, KEP-5004). The search
+            itself does not read this field.
         fractional_capacity_range: the steps of a capacity's valid range may be smaller than one
             (DRAFractionalCapacityRange).
-        list_type_attributes: constraints compare list-typed attributes as sets; off: such an attribute
-            counts as absent (DRAListTypeAttributes).
-        optional_node_operations: devices whose slice skips operations of the kubelet may be allocated, on
-            nodes that declare the feature (DRAOptionalNodeOperations).
-        partitionable_devices: KEP-4815. Off: no device that consumes counters or chooses its own nodes is
+        list_type_attributes: constraints compare list-typed attributes as sets. Off: such an attribute counts
+            as absent (DRAListTypeAttributes).
+        optional_node_operations: devices whose slice skips operations of the kubelet may be allocated, on nodes
+            that declare the feature (DRAOptionalNodeOperations).
+        partitionable_devices: KEP-4815. Off: a device that consumes counters or selects its own nodes is not
             allocated (DRAPartitionableDevices).
         prioritized_list: requests may use `firstAvailable` (DRAPrioritizedList).
     """
@@ -65,10 +66,10 @@ class Features:
 
     @classmethod
     def of_gates(cls, gates: Mapping[str, bool]) -> Self:
-        """The features that these feature gates ask for; gates of other components are ignored."""
+        """Return the features for these feature gates. Gates of other components are ignored."""
         return cls(**{_GATES[gate]: on for gate, on in gates.items() if gate in _GATES})
 
     def gate(self, feature: str) -> str:
-        """The Kubernetes name of one of the attributes."""
+        """Return the Kubernetes gate of one of the attributes."""
         assert feature in {field.name for field in fields(self)}  # noqa: S101 - a slip of this package
         return next(gate for gate, name in _GATES.items() if name == feature)

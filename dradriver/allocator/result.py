@@ -1,4 +1,4 @@
-"""What is written into `status.allocation` of the claims."""
+"""Builds `status.allocation` of the claims."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,15 +28,15 @@ __all__ = ["ChosenDevice", "allocations_of"]
 
 @dataclass(frozen=True, slots=True)
 class ChosenDevice:
-    """A device that was chosen for an ask.
+    """A device that was chosen for a subrequest.
 
     Attributes:
-        ask: the ask.
+        ask: the subrequest.
         id: the device's name.
-        device: as published, but for names.
-        source: its slice, but for names.
-        consumed: what the share takes of its capacities; None when it is taken as a whole.
-        groups: its compatibility groups by counter set; none while they are switched off.
+        device: the device as published, except for names.
+        source: its slice, except for names.
+        consumed: the capacity that the share consumes; None if the device is allocated as a whole.
+        groups: its compatibility groups by counter set; empty while the feature is off.
     """
 
     ask: Subrequest
@@ -54,13 +54,13 @@ def allocations_of(
     features: Features,
     now: datetime | None,
 ) -> dict[str, Allocation]:
-    """The allocations of a pod's claims, by UID (`namespace/name` where a claim has none).
+    """Return the allocations of a pod's claims, by UID (`namespace/name` if a claim has no UID).
 
     Args:
         claims: the claims.
-        picks: what was chosen, in the order of their requests.
-        node: where it was chosen.
-        features: what is switched on.
+        picks: the chosen devices, in the order of their requests.
+        node: the node of the devices.
+        features: the enabled features.
         now: the timestamp; None leaves it out.
     """
     return {
@@ -114,9 +114,10 @@ def _result(chosen: ChosenDevice, features: Features, owner: str, index: int) ->
 
 
 def _share_id(owner: str, index: int, device: DeviceId) -> str:
-    """A UUID (version 8) for a share: the same for the same result of the same claim, and for no other.
+    """Return a UUID (version 8) for a share, derived from the claim, the result's index and the device.
 
-    Kubernetes draws a random one. This package draws nothing: an allocation that is computed again is the same.
+    Kubernetes generates a random UUID. This package uses no randomness, so a repeated computation gives the
+    same allocation.
     """
     digest = bytearray(sha256("\0".join((owner, str(index), *device)).encode()).digest()[:16])
     digest[6] = digest[6] & 0x0F | 0x80
@@ -126,9 +127,9 @@ def _share_id(owner: str, index: int, device: DeviceId) -> str:
 
 
 def _config(claim: ResourceClaim, picks: Sequence[ChosenDevice]) -> Iterator[AllocationConfig]:
-    """Configuration of the classes in the order of the requests, then of the claim, as far as it applies.
+    """Yield the configuration that applies: classes in the order of the requests, then the claim.
 
-    Each class comes once, with all requests that use it. What covers every request says so by naming none.
+    Each class occurs once, with all requests that use it. An entry that covers every request names none.
     """
     served = dict.fromkeys(pick.ask.name for pick in picks)
     users: dict[str, tuple[DeviceClass, list[str]]] = {}

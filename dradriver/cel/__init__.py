@@ -1,9 +1,22 @@
-"""Device selectors: what an expression sees, how it is compiled, what it costs, what its errors say.
+"""Device selectors: parses, checks, compiles and evaluates CEL expressions within limits.
 
-Law: everything here is a function of its arguments. No I/O (but for the platform's time zones, through
-`zoneinfo`), no clock, no state beyond caches of pure results, no use of Python's stack that grows with the
-input, no knowledge of slices, pools or claims. A verdict is Kubernetes' own: where its evaluator is odd, so
-is this one; what still differs is listed in `tests/conformance/cel_cases/differences.json`.
+Law: every function here depends only on its arguments. There is no I/O (except for the platform's time zones,
+through `zoneinfo`) and no clock. The only state is caches of pure results. The use of Python's stack does not
+grow with the input. Nothing here knows slices, pools or claims.
+
+A verdict equals that of Kubernetes, including the peculiarities of its evaluator. The remaining differences are
+listed in `tests/conformance/cel_cases/differences.json`.
+
+Modules:
+
+- `derived`: expressions that compute an attribute (KEP-6080).
+- `selector`: expressions that select devices.
+
+Rooms:
+
+- `compile`: text to program.
+- `evaluate`: program to value, with cost and steps.
+- `library`: the functions that expressions can call.
 """
 
 from dradriver.cel.compile.environment import SelectorDevice

@@ -1,4 +1,4 @@
-"""Derived attributes: expressions that give a value of a device, for the constraints of a claim (KEP-6080)."""
+"""Derived attributes: expressions that compute a value of a device for constraints (KEP-6080)."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -26,14 +26,14 @@ class Derivation:
     """A CEL expression that computes an attribute (`DeviceDerivedAttribute`). Immutable.
 
     Attributes:
-        expression: as written.
-        reads: the names, without domains, of the attributes that it looks at; None: possibly all.
+        expression: the source text.
+        reads: the names, without domains, of the attributes that it reads; None: possibly all.
     """
 
     __slots__ = ("_program", "expression", "reads")
 
     def __init__(self, expression: str) -> None:
-        """Compiles an expression.
+        """Compile an expression.
 
         Raises:
             CompileError: it is too long, not CEL, or gives no attribute for any device.
@@ -53,7 +53,7 @@ class Derivation:
         self._program = program
 
     def of(self, device: SelectorDevice) -> AttributeValue:
-        """The attribute of a device; an empty list is an attribute that equals nothing.
+        """Return the attribute of a device. An empty list is an attribute that equals nothing.
 
         Raises:
             EvaluationError: the expression fails on this device, costs too much, or gives no attribute.
@@ -94,7 +94,7 @@ def _text(version: Semver) -> str:
 
 @lru_cache(maxsize=1024)
 def compile_derivation(expression: str) -> Derivation:
-    """The derivation of an expression; equal expressions share one.
+    """Return the derivation of an expression. Equal expressions share one derivation.
 
     Raises:
         CompileError: see `Derivation`.

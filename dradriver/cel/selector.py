@@ -1,4 +1,4 @@
-"""A selector: compiled once, asked for many devices."""
+"""Selectors, compiled once and evaluated on many devices."""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -18,12 +18,12 @@ __all__ = ["Evaluation", "Selector", "compile_selector"]
 
 
 class Evaluation(NamedTuple):
-    """What one evaluation gave and took.
+    """The result and the effort of one evaluation.
 
     Attributes:
         verdict: whether the device is selected.
         cost: in CEL's units, as Kubernetes counts it.
-        steps: as this package counts its own work.
+        steps: in this package's own units of work.
     """
 
     verdict: bool
@@ -32,11 +32,11 @@ class Evaluation(NamedTuple):
 
 
 class Selector:
-    """A CEL expression about one device (`CELDeviceSelector`). Immutable; equal when the expressions are.
+    """A CEL expression about one device (`CELDeviceSelector`). Immutable; equal if the expressions are equal.
 
     Attributes:
-        expression: as written.
-        reads: the names, without domains, of the attributes that it looks at; None: possibly all.
+        expression: the source text.
+        reads: the names, without domains, of the attributes that it reads; None: possibly all.
     """
 
     __slots__ = ("_fast", "_program", "expression", "reads")
@@ -47,7 +47,7 @@ class Selector:
     _program: Program
 
     def __init__(self, expression: str) -> None:
-        """Compiles an expression.
+        """Compile an expression.
 
         Raises:
             CompileError: it is too long, not CEL, or can't give a bool for any device.
@@ -68,7 +68,7 @@ class Selector:
         object.__setattr__(self, "_fast", fast_program(root, order))
 
     def matches(self, device: SelectorDevice) -> bool:
-        """Whether the device is one that the selector selects.
+        """Return whether the selector selects the device.
 
         Raises:
             EvaluationError: the expression fails on this device, costs too much, or gives no bool.
@@ -76,17 +76,17 @@ class Selector:
         if self._fast is not None and device.size <= LARGEST_DEVICE:
             try:
                 verdict = self._fast(device.view)
-            except Exception:  # whatever it is, the machine decides
+            except Exception:  # after any error the machine decides
                 verdict = None
             if verdict is True or verdict is False:
                 return verdict
         return self._run(device)[0]
 
     def evaluate(self, device: SelectorDevice) -> Evaluation:
-        """The verdict with what it took; always by the machine.
+        """Return the verdict with its cost and steps. The machine always evaluates it.
 
         Raises:
-            EvaluationError: as `matches`.
+            EvaluationError: as for `matches`.
         """
         return Evaluation(*self._run(device))
 
@@ -118,7 +118,7 @@ class Selector:
 
 @lru_cache(maxsize=4096)
 def compile_selector(expression: str) -> Selector:
-    """The selector of an expression; equal expressions share one.
+    """Return the selector of an expression. Equal expressions share one selector.
 
     Raises:
         CompileError: see `Selector`.

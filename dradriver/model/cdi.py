@@ -1,7 +1,7 @@
-"""CDI: what the container runtime adds to a container (Container Device Interface 1.1.0).
+"""CDI specs: what the container runtime adds to a container (Container Device Interface 1.1.0).
 
-A spec is written at the lowest version that its content needs, because runtimes refuse versions that they
-do not know. Source: the CDI specification, SPEC.md, "Version".
+A spec is written at the lowest version that its content needs, because runtimes reject versions that they do
+not know. Source: the CDI specification, SPEC.md, "Version".
 """
 
 import re
@@ -34,12 +34,12 @@ class DeviceNode(Value, frozen=True):
     """A device node that the container gets.
 
     Attributes:
-        path: in the container.
-        host_path: on the host, when it differs.
-        type: `c`, `b`, `u` or `p`; found out by the runtime when empty.
-        major, minor: numbers, when the node does not exist on the host.
+        path: path in the container.
+        host_path: path on the host, if it differs.
+        type: `c`, `b`, `u` or `p`; the runtime determines an empty type.
+        major, minor: device numbers, if the node does not exist on the host.
         file_mode: permission bits.
-        permissions: cgroup access, some of `rwm`.
+        permissions: cgroup access, a combination of `r`, `w` and `m`.
         uid, gid: owner in the container.
     """
 
@@ -58,11 +58,12 @@ class Mount(Value, frozen=True):
     """A mount that the container gets: `host_path` appears at `container_path`.
 
     Attributes:
-        host_path: on the host; it must exist when the container starts.
-        container_path: in the container.
+        host_path: path on the host; it must exist when the container starts.
+        container_path: path in the container.
         options: as for `mount -o`: `["ro"]`, for example.
-        type: of the file system; empty for a bind mount, which needs no options then: a runtime only takes it
-            with `bind` or `rbind` among them, so `rbind` is put in front when the CDI spec is written.
+        type: type of the file system; empty for a bind mount. A runtime accepts a bind mount only with `bind`
+            or `rbind` in the options, so `rbind` is added in front if both are missing when the CDI spec is
+            written.
     """
 
     host_path: str
@@ -81,10 +82,10 @@ class Mount(Value, frozen=True):
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        """Turns iterables into tuples.
+        """Turn iterables into tuples.
 
         Raises:
-            TypeError: a field is no list; the message names it.
+            TypeError: a field is not a list; the message names it.
         """
         tuples(f"mount at {self.container_path!r}", self, ("options",))
 
@@ -110,16 +111,16 @@ class Hook(Value, frozen=True):
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        """Turns iterables into tuples.
+        """Turn iterables into tuples.
 
         Raises:
-            TypeError: a field is no list; the message names it.
+            TypeError: a field is not a list; the message names it.
         """
         tuples(f"hook {self.path!r}", self, ("args", "env"))
 
 
 class ContainerEdits(Value, frozen=True):
-    """What a device adds to the container that uses it.
+    """The changes that a device makes to the container that uses it.
 
     Attributes:
         env: environment variables.
@@ -147,17 +148,17 @@ class ContainerEdits(Value, frozen=True):
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        """Turns a mapping of variables into texts, and iterables into tuples.
+        """Turn a mapping of variables into texts, and iterables into tuples.
 
         Raises:
-            TypeError: a field is no list; the message names it.
+            TypeError: a field is not a list; the message names it.
         """
         if isinstance(self.env, Mapping):
             force_setattr(self, "env", tuple(f"{key}={value}" for key, value in self.env.items()))
         tuples("container edits", self, self.__struct_fields__)
 
     def __or__(self, other: "ContainerEdits") -> "ContainerEdits":
-        """Both edits, those of `other` after these."""
+        """Return both edits; those of `other` come last."""
         return ContainerEdits(
             env=[*self.env, *other.env],
             device_nodes=[*self.device_nodes, *other.device_nodes],
@@ -183,7 +184,7 @@ class CdiSpec(Value, frozen=True, kw_only=True):
     container_edits: ContainerEdits = ContainerEdits()
 
     def at_minimum_version(self) -> "CdiSpec":
-        """The same spec, `cdi_version` being the lowest that its content needs."""
+        """Return the same spec with the lowest `cdi_version` that its content needs."""
         return CdiSpec(
             cdi_version=minimum_version(self),
             kind=self.kind,
@@ -193,12 +194,12 @@ class CdiSpec(Value, frozen=True, kw_only=True):
 
 
 def is_bind_mount(mount: Mount) -> bool:
-    """Whether a runtime takes it for a bind mount."""
+    """Return whether a runtime treats the mount as a bind mount."""
     return "bind" in mount.options or "rbind" in mount.options
 
 
 def spelled_out(edits: ContainerEdits) -> ContainerEdits:
-    """The same edits as a CDI spec has them: what is a bind mount says so in its options."""
+    """Return the edits in the form of a CDI spec: each bind mount has `bind` or `rbind` in its options."""
     return replace(edits, mounts=[_spelled_out(mount) for mount in edits.mounts])
 
 
@@ -209,7 +210,7 @@ def _spelled_out(mount: Mount) -> Mount:
 
 
 def minimum_version(spec: CdiSpec) -> str:
-    """The lowest CDI version in which everything in the spec is known."""
+    """Return the lowest CDI version that knows everything in the spec."""
     edits = [spec.container_edits, *(device.container_edits for device in spec.devices)]
     if any(edit.additional_gids for edit in edits):
         return "0.7.0"
@@ -233,9 +234,9 @@ _DEVICE: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?")
 
 
 def cdi_problems(spec: CdiSpec) -> Iterator[Problem]:
-    """Broken rules of a spec: kind, device names, and edits that no runtime can apply."""
+    """Yield the broken rules of a spec: kind, device names, and edits that no runtime can apply."""
     vendor, _, kind_class = spec.kind.partition("/")
-    # Names of one letter are legal, but make some runtimes' CDI code panic.
+    # Names of one letter are legal, but some runtimes' CDI code panics on them.
     if not _VENDOR.fullmatch(vendor) or not _CLASS.fullmatch(kind_class):
         yield Problem(
             "kind", f"{spec.kind!r} is not vendor/class of letters, digits, '_', '-' (and '.' in the vendor)"
@@ -252,7 +253,7 @@ def cdi_problems(spec: CdiSpec) -> Iterator[Problem]:
 
 
 def edits_problems(edits: ContainerEdits, where: str) -> Iterator[Problem]:
-    """Broken rules of container edits, at the path `where`."""
+    """Yield the broken rules of container edits, at the path `where`."""
     yield from _each(edits.env, _variable, f"{where}.env")
     yield from _each(edits.device_nodes, _device_node, f"{where}.deviceNodes")
     yield from _each(edits.mounts, _mount, f"{where}.mounts")

@@ -1,4 +1,4 @@
-"""Names and their rules, one function a rule: what is wrong with a text, or None.
+"""The rules for names: one function for each rule, which returns the problem of a text, or None.
 
 Source: apimachinery `validation` and `pkg/apis/resource/validation`, Kubernetes 1.37.
 """
@@ -42,7 +42,7 @@ _C_IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def dns_label(text: str) -> str | None:
-    """A device, counter, counter set, request or compatibility group name (RFC 1123 label)."""
+    """Check the name of a device, counter, counter set, request or compatibility group (RFC 1123 label)."""
     if len(text) > DNS_LABEL_MAX or not _LABEL.fullmatch(text):
         return (
             f"{text!r} is not a DNS label: lower-case letters, digits and '-', "
@@ -52,7 +52,7 @@ def dns_label(text: str) -> str | None:
 
 
 def dns_subdomain(text: str, maximum: int = DNS_SUBDOMAIN_MAX) -> str | None:
-    """Names of most objects (RFC 1123 subdomain)."""
+    """Check the name of most objects (RFC 1123 subdomain)."""
     if len(text) > maximum or not _SUBDOMAIN.fullmatch(text):
         return (
             f"{text!r} is not a DNS subdomain: lower-case letters, digits, '-' and '.', "
@@ -62,19 +62,22 @@ def dns_subdomain(text: str, maximum: int = DNS_SUBDOMAIN_MAX) -> str | None:
 
 
 def driver_name(text: str) -> str | None:
-    """A driver: a DNS subdomain of at most 63 characters, like `gpu.example.com`."""
+    """Check a driver name: a DNS subdomain of at most 63 characters, like `gpu.example.com`."""
     return dns_subdomain(text, DRIVER_NAME_MAX)
 
 
 def pool_name(text: str) -> str | None:
-    """A pool: DNS subdomains joined by `/`, at most 253 characters together."""
+    """Check a pool name: DNS subdomains joined by `/`, at most 253 characters together."""
     if len(text) > POOL_NAME_MAX:
         return f"{text!r} is longer than {POOL_NAME_MAX} characters"
     return next((rule for part in text.split("/") if (rule := dns_subdomain(part))), None)
 
 
 def qualified_name(text: str) -> str | None:
-    """An attribute or capacity: `name` or `domain/name`; the name is a C identifier of at most 32."""
+    """Check an attribute or capacity name: `name` or `domain/name`.
+
+    `name` is a C identifier of at most 32 characters.
+    """
     domain, slash, identifier = text.rpartition("/")
     if slash and (rule := dns_subdomain(domain, _DOMAIN_MAX)):
         return rule
@@ -87,7 +90,10 @@ def qualified_name(text: str) -> str | None:
 
 
 def label_key(text: str) -> str | None:
-    """A label key, taint key or condition type: an optional DNS subdomain, `/`, and a name of at most 63."""
+    """Check a label key, taint key or condition type.
+
+    It is a name of at most 63 characters with an optional prefix: a DNS subdomain and `/`.
+    """
     prefix, slash, name = text.rpartition("/")
     if slash and (rule := dns_subdomain(prefix)):
         return rule
@@ -100,7 +106,7 @@ def label_key(text: str) -> str | None:
 
 
 def label_value(text: str) -> str | None:
-    """A label or taint value: empty, or like the name of a label key."""
+    """Check a label or taint value: empty, or with the syntax of the name in a label key."""
     if text and (len(text) > DNS_LABEL_MAX or not _LABEL_NAME.fullmatch(text)):
         return (
             f"{text!r} is not a label value: letters, digits, '-', '_' and '.', "
@@ -110,15 +116,15 @@ def label_value(text: str) -> str | None:
 
 
 def is_semver(text: str) -> bool:
-    """Whether the text is a semantic version (semver.org 2.0.0)."""
+    """Return whether the text is a semantic version (semver.org 2.0.0)."""
     return _SEMVER.fullmatch(text) is not None
 
 
 def qualify(name: str, domain: str) -> str:
-    """The name with its domain: `uuid` of driver `gpu.example.com` is `gpu.example.com/uuid`."""
+    """Return the name with its domain: `uuid` of driver `gpu.example.com` is `gpu.example.com/uuid`."""
     return name if "/" in name else f"{domain}/{name}"
 
 
 def base_request(name: str) -> str:
-    """The request of a result: `gpu/large`, a subrequest, belongs to the request `gpu`."""
+    """Return the request of a result: the subrequest `gpu/large` belongs to the request `gpu`."""
     return name.partition("/")[0]

@@ -1,7 +1,8 @@
-"""Kubernetes quantities, exactly: `500m`, `1.5`, `16Gi`, `12e6`.
+"""Exact Kubernetes quantities: `500m`, `1.5`, `16Gi`, `12e6`.
 
-A quantity is an integer number of nanos (1e-9), the finest step that Kubernetes keeps, plus the format in
-which it is printed. So sums and comparisons are integer arithmetic and never round.
+A quantity is an integer number of nanos (1e-9), the smallest step that Kubernetes keeps, plus its printed
+format. So sums and comparisons are integer arithmetic and never round.
+
 Source: k8s.io/apimachinery `resource.Quantity`.
 """
 
@@ -54,7 +55,7 @@ class Quantity:
     _format: _Format
 
     def __new__(cls, value: "QuantityLike") -> Self:
-        """A quantity of `value`: an int in whole units, a text in Kubernetes' syntax, or a quantity.
+        """Return a quantity of `value`: an int in whole units, a text in Kubernetes' syntax, or a quantity.
 
         Raises:
             InvalidQuantityError: the text is not a quantity.
@@ -76,7 +77,7 @@ class Quantity:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Reads Kubernetes' syntax; finer than 1e-9 rounds away from zero, as Kubernetes does.
+        """Parse Kubernetes' syntax. Digits below 1e-9 are rounded away from zero, as in Kubernetes.
 
         Raises:
             InvalidQuantityError: `text` is not a quantity.
@@ -86,11 +87,11 @@ class Quantity:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the amount is a whole number of units."""
+        """Return whether the amount is a whole number of units."""
         return self.nano % NANO == 0
 
     def __int__(self) -> int:
-        """Whole units, rounded up as Kubernetes' `Value()` does."""
+        """Return whole units, rounded up like `Value()` of Kubernetes."""
         return -(-self.nano // NANO)
 
     def __eq__(self, other: object) -> bool:
@@ -124,7 +125,7 @@ class Quantity:
         return f"Quantity({str(self)!r})"
 
     def __str__(self) -> str:
-        """The canonical text, as the API server prints it."""
+        """Return the canonical text, as the API server prints it."""
         if self.nano == 0:
             return "0"
         small = abs(self.nano) < 1024 * NANO
@@ -134,12 +135,12 @@ class Quantity:
 
 
 def exact(quantity: Quantity) -> tuple[int, str]:
-    """Equal for quantities that are also printed alike."""
+    """Return a key that is equal for quantities with equal value and equal printed text."""
     return quantity.nano, quantity._format.value  # noqa: SLF001 - the type's own module
 
 
 QuantityLike: TypeAlias = Quantity | int | str
-"""What is accepted where a quantity is wanted: `Quantity`, whole units, or Kubernetes' syntax."""
+"""A value that is accepted as a quantity: `Quantity`, whole units, or Kubernetes' syntax."""
 
 
 @lru_cache(maxsize=8192)
@@ -167,7 +168,7 @@ def _parse(text: str) -> tuple[int, _Format]:
 
 
 def _scaled(number: int, power: int) -> int:
-    """`number * 10**power`, rounded up."""
+    """Return `number * 10**power`, rounded up."""
     factor: int = 10 ** abs(power)
     return number * factor if power >= 0 else -(-number // factor)
 

@@ -1,4 +1,4 @@
-"""Why not? What a refusal carries, and the hooks through which a search can be watched."""
+"""Refusals with their reasons, and the hooks through which a search can be observed."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,24 +26,27 @@ _TELLING: tuple[ReasonCode, ...] = (
     "capacity", "constraint", "in-use", "taint", "feature-gate", "pool-incomplete", "too-few", "selector",
     "node",
 )  # fmt: skip
-"""The closer a device came to being chosen, the more its obstacle tells: most of a cluster's devices are
-somewhere else, or of another kind."""
+"""Reason codes, the most informative first.
+
+An obstacle is more informative if it excluded the device at a later step. Most devices of a cluster are on
+other nodes or of another kind.
+"""
 
 
 def telling(reason: "Reason") -> int:
-    """The smaller the more the reason tells; for sorting."""
+    """Return the sort key of a reason. A smaller value is more informative."""
     return _TELLING.index(reason.code)
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One obstacle, for all the devices that it turned down.
+    """One obstacle, with all the devices that it excluded.
 
     Attributes:
         code: the kind of obstacle, for programs.
         text: the obstacle in words: `selector 2 of the request is false`.
-        devices: whom it turned down; empty when it is not about single devices.
-        chosen: the devices chosen before, for the same pod, that stand in their way, as far as that is known.
+        devices: the excluded devices; empty if the obstacle is not about single devices.
+        chosen: devices chosen before for the same pod that conflict with them, as far as known.
     """
 
     code: ReasonCode
@@ -58,24 +61,24 @@ class Reason:
         return f"{count} device{'s' if count > 1 else ''}: {self.text}"
 
     def in_full(self) -> str:
-        """The reason with the names of the first few devices."""
+        """Return the reason with the names of the first few devices."""
         chosen = f": {_names(self.chosen)}" if self.chosen else ""
         return f"{self}{chosen} ({_names(self.devices)})" if self.devices else f"{self}{chosen}"
 
 
 class Refusal(DraError):  # noqa: N818 - an answer more than an error
-    """The claims can't be allocated (here, or at all).
+    """The claims can't be allocated on this node, or on any node.
 
-    Its text is one short sentence in the manner of Kubernetes; `brief()` adds why, fit for a pod condition, and
-    `text()` has all.
+    Its text is one short sentence in Kubernetes' style. `brief()` adds reasons, in a form for a pod condition.
+    `text()` has all reasons.
 
     Attributes:
-        kind: `claim`: something is wrong with the claim or its class, no node can help;
-            `node`: it does not fit on this node; `undecided`: the search gave up after its last step.
-        claim: `namespace/name`, empty when no single claim is to blame.
+        kind: `claim`: the claim or its class is wrong, and no node can serve it; `node`: it does not fit on
+            this node; `undecided`: the search gave up after its last step.
+        claim: `namespace/name`; empty if no single claim is to blame.
         request: the request (`gpu`, `gpu/large`) that failed or that no choice satisfied.
         node: the node that was tried.
-        reasons: what stood in the way.
+        reasons: the obstacles.
     """
 
     def __init__(
@@ -96,10 +99,10 @@ class Refusal(DraError):  # noqa: N818 - an answer more than an error
         super().__init__(summary)
 
     def brief(self) -> str:
-        """The sentence with the reasons that tell most, on one line of bounded length.
+        """Return the sentence with the most informative reasons, on one line of bounded length.
 
-        It changes little while devices change hands, so that the condition of a pod that waits need not be
-        written again each time: of several claims that hold devices none is named.
+        The text is stable while other claims take and release devices: if several claims hold devices, no claim
+        is named. So the condition of a waiting pod is not rewritten at each change.
         """
         head = str(self)
         merged = dict.fromkeys(_merge(self.reasons))
@@ -116,7 +119,7 @@ class Refusal(DraError):  # noqa: N818 - an answer more than an error
         return full if len(full) <= _BRIEF else f"{full[: _BRIEF - 3]}..."
 
     def text(self) -> str:
-        """The whole explanation, one reason a line."""
+        """Return the whole explanation, one reason on each line."""
         places = [f"node {self.node}"] if self.node else []
         places += [f"claim {self.claim}"] if self.claim else []
         places += [f"request {self.request}"] if self.request else []
@@ -133,7 +136,7 @@ def _names(devices: Sequence[DeviceId]) -> str:
 
 
 def _merge(reasons: Sequence[Reason]) -> Iterator[Reason]:
-    """The reasons, those of devices that several claims hold as one."""
+    """Yield the reasons. The reasons for devices in use by several claims are merged into one."""
     held = [reason for reason in reasons if reason.text.startswith(_HELD)]
     if len(held) < 2:
         yield from reasons
@@ -144,22 +147,22 @@ def _merge(reasons: Sequence[Reason]) -> Iterator[Reason]:
 
 
 class Reporter:
-    """Hooks that the allocator calls while it works; each does nothing here.
+    """Hooks that the allocator calls during a search. By default each hook does nothing.
 
-    Requests are named `namespace/claim:request`. Subclass it to trace a search or to explain one.
+    Requests are named `namespace/claim:request`. Subclass it to trace or explain a search.
     """
 
     def considered(self, request: str, devices: Sequence[DeviceId]) -> None:
-        """These devices may serve the request as far as the request alone is concerned."""
+        """Receive the devices that can serve the request, without regard to other requests."""
 
     def rejected(self, request: str, reason: Reason) -> None:
-        """The devices of the reason may not serve the request."""
+        """Receive a reason with the devices that can't serve the request."""
 
     def chosen(self, request: str, device: DeviceId) -> None:
-        """The search tries the device for the request."""
+        """Receive a device that the search tries for the request."""
 
     def backtracked(self, request: str, device: DeviceId) -> None:
-        """With that device no allocation exists; it is free again."""
+        """Receive a device that is free again, because no allocation exists with it."""
 
     def finished(self, steps: int, *, found: bool) -> None:
-        """The search ended after that many tries of a device."""
+        """Receive the end of the search and the number of device choices."""

@@ -1,7 +1,7 @@
-"""Why a node suits a pod's claims or not, request by request.
+"""Explains for each request why a node suits a pod's claims or not.
 
-A refusal says what stood in the way where the search got furthest. Here every request is answered: which
-devices may serve it as far as it alone is concerned, and what turned down each group of the others.
+A refusal describes the obstacles at the furthest point of the search. A verdict covers every request: the
+devices that can serve it without regard to other requests, and the reason for each group of other devices.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ from dradriver.model.resource.claim import Allocation, DeviceId, DeviceResult
 __all__ = ["NodeVerdict", "RequestVerdict", "verdict"]
 
 Ask: TypeAlias = Callable[[Reporter], Mapping[str, Allocation]]
-"""Allocates and tells a reporter: `allocate` or `Placer.allocate_on` with everything else given."""
+"""Allocates and calls a reporter: `allocate` or `Placer.allocate_on` with all other arguments bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +23,9 @@ class RequestVerdict:
 
     Attributes:
         claim: `namespace/name`.
-        request: as results name it: `gpu` or `gpu/large`.
-        candidates: the devices that may serve it, as far as the request alone is concerned.
-        reasons: what turned down the other devices, and what keeps the candidates away if no choice of them
-            will do.
+        request: the name in results: `gpu` or `gpu/large`.
+        candidates: the devices that can serve it, without regard to other requests.
+        reasons: why the other devices are excluded, and why no choice of the candidates works if none does.
     """
 
     claim: str
@@ -37,12 +36,12 @@ class RequestVerdict:
 
 @dataclass(frozen=True, slots=True)
 class NodeVerdict:
-    """One node.
+    """The verdict for one node.
 
     Attributes:
-        allocations: what the claims get there, by UID or `namespace/name`; None when they don't fit.
-        refusal: why not; None when they fit.
-        requests: request by request, in their order; none where something is wrong with a claim itself.
+        allocations: the allocations on this node, by UID or `namespace/name`; None if the claims don't fit.
+        refusal: the refusal; None if the claims fit.
+        requests: the verdict for each request, in order; empty if a claim itself is wrong.
         pools: pools that the node reaches and that can't be used.
     """
 
@@ -53,12 +52,12 @@ class NodeVerdict:
 
     @property
     def results(self) -> list[DeviceResult]:
-        """The devices that the claims get."""
+        """Return the devices that the claims get."""
         return [result for each in (self.allocations or {}).values() for result in each.devices.results]
 
 
 def verdict(ask: Ask) -> NodeVerdict:
-    """Asks for an allocation on a node and listens to why it fits or does not."""
+    """Allocate on a node with a reporter that collects the reasons, and return the verdict."""
     heard = _Listener()
     try:
         return NodeVerdict(ask(heard), None, heard.verdicts(None), ())
@@ -79,31 +78,31 @@ class _Heard:
     rejections: list[Reason] = field(default_factory=list)
 
     def is_blamed(self, refusal: Refusal) -> bool:
-        """Whether the search got no further than to this request, or to another alternative of it."""
+        """Return whether the search got no further than this request, or than another alternative of it."""
         same = refusal.request in {self.request, self.request.partition("/")[0]}
         return same and refusal.claim == self.claim
 
     def may_be_about(self, reason: Reason) -> bool:
-        """Whether a reason is about candidates of this one."""
+        """Return whether a reason is about candidates of this request."""
         return set(reason.devices) <= set(self.candidates)
 
 
 class _Listener(Reporter):
-    """Keeps what the planner tells of each request."""
+    """Collects the reports of the planner for each request."""
 
     def __init__(self) -> None:
         self.requests: dict[str, _Heard] = {}
 
     def considered(self, request: str, devices: Sequence[DeviceId]) -> None:
-        """Keeps the candidates."""
+        """Keep the candidates."""
         self._heard(request).candidates = tuple(devices)
 
     def rejected(self, request: str, reason: Reason) -> None:
-        """Keeps the rejection."""
+        """Keep the rejection."""
         self._heard(request).rejections.append(reason)
 
     def verdicts(self, refusal: Refusal | None) -> tuple[RequestVerdict, ...]:
-        """What was told, and for the request that is to blame also what the search met."""
+        """Return the collected reports; the request to blame also gets the obstacles of the search."""
         told = {reason for heard in self.requests.values() for reason in heard.rejections}
         met = [each for each in refusal.reasons if each not in told and not _of_pool(each)] if refusal else []
         return tuple(

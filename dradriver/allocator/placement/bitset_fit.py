@@ -1,8 +1,8 @@
-"""Plain wishes, which are most of them: one request, nothing to combine, so nothing to search.
+"""Verdicts for plain claim shapes, which are the most frequent: one request and no constraints, so no search.
 
-A pod with one request and no constraints gets the first devices in the order of preference that may serve it
-and are free. Who may serve it is the same for all nodes of one stock; who is free every pool knows. So the
-verdict is a handful of operations on bits. It is the search's own, which `tests/properties` holds it to.
+Such a pod gets the first devices, in the order of preference, that can serve its request and are free. The
+devices that can serve it are the same for all nodes with one signature. Each pool knows its free devices. So
+the verdict is a few operations on bits. It equals the verdict of the search; `tests/properties` checks this.
 """
 
 from collections.abc import Sequence
@@ -33,13 +33,13 @@ __all__ = ["plain_verdict", "view_of"]
 
 
 def view_of(wanted: WantedClaims, stock: NodeSignature, node: AllocationNode, features: Features) -> ShapeView:
-    """A wish as nodes of a stock see it, in whatever state they are.
+    """Return a claim shape as nodes with one signature see it, in any state.
 
     Args:
-        wanted: what is wanted.
-        stock: what the nodes have.
-        node: one of them.
-        features: what is switched on.
+        wanted: the requests.
+        stock: the signature of the nodes.
+        node: one of the nodes.
+        features: the enabled features.
     """
     supply = Supply(((seen, PoolUse()) for seen in stock.seen), features)
     filter_ = CandidateFilter(supply, SearchState(supply, ()), node, features)
@@ -74,7 +74,7 @@ def _plain_ask(
 
 
 def plain_verdict(asks: Sequence[PlainSubrequest], pools: Sequence[NodePool], order: Order) -> Verdict:
-    """The verdict for a node with these pools."""
+    """Return the verdict for a node with these pools."""
     for ask in asks:
         free = [mask & pool.free for mask, pool in zip(ask.candidates, pools, strict=True)]
         if order.prefers is None:
@@ -96,7 +96,7 @@ def plain_verdict(asks: Sequence[PlainSubrequest], pools: Sequence[NodePool], or
 
 
 def _first(free: Sequence[int], count: int) -> list[tuple[int, int]]:
-    """The first devices of these, as many as there are, up to a number."""
+    """Return the first `count` of these devices, or all if there are fewer."""
     found: list[tuple[int, int]] = []
     for pool, mask in enumerate(free):
         while mask and len(found) < count:
@@ -109,7 +109,7 @@ def _first(free: Sequence[int], count: int) -> list[tuple[int, int]]:
 def _cheapest(
     free: Sequence[int], ask: PlainSubrequest, pools: Sequence[NodePool]
 ) -> tuple[list[tuple[int, int]], Preference]:
-    """The device that is preferred, and what is against it."""
+    """Return the preferred device and its preference."""
     best: tuple[Preference, int, int] | None = None
     for number, (mask, late, pool) in enumerate(zip(free, ask.late, pools, strict=True)):
         for waits, candidates in enumerate((mask & ~late, mask & late)):

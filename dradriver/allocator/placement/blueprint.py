@@ -1,10 +1,10 @@
-"""A node's pool as all nodes of its kind have it: compiled once, however many nodes there are.
+"""A node's pool as all nodes of its kind have it: compiled once for any number of nodes.
 
-Devices are numbered in the order of the pool. Sets of devices are integers with one bit a device, so "which of
-these are free" is one operation. What is free follows from the *states* of the pool's components (`counters`):
-a component's state is what is left of its counters, which compatibility groups are in force, and who is held.
-Equal components (the eight GPUs of a node) have one `Shape`, and the states of a shape are numbered: equal
-numbers mean that the same can be had.
+Devices are numbered in the order of the pool. Sets of devices are integers with one bit for each device, so
+finding the free devices in a set is one operation. The free devices follow from the *states* of the pool's
+components (`supply.counters`). A component's state consists of the counters that are left, the compatibility
+groups in force, and the held devices. Equal components (the eight GPUs of a node) have one `Shape`. The states
+of a shape are numbered, and equal numbers mean that the same devices are available.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -20,15 +20,15 @@ from dradriver.allocator.supply.pools import PooledDevice, PoolOnNode, PoolView
 __all__ = ["Blueprint", "ComponentState", "HeldBy", "Section", "Shape"]
 
 HeldBy: TypeAlias = tuple[tuple[int, bool], ...]
-"""Which devices of a component are held, by their places in it, and whether that is as shares; ascending."""
+"""The held devices of a component: place in the component, and whether it is held as shares; ascending."""
 
 Groups: TypeAlias = tuple[int, ...]
-"""Per counter set of a component the groups that claims recorded, as bits."""
+"""For each counter set of a component, the groups that claims recorded, as bits."""
 
 
 _STATES: Final = 50_000
 _CANDIDATES: Final = 1000
-"""So many states, and answers of one state, are remembered."""
+"""Number of states, and of answers for one state, that are remembered."""
 
 
 @dataclass(slots=True, eq=False)
@@ -36,11 +36,11 @@ class ComponentState:
     """One state of a component.
 
     Attributes:
-        number: equal for states in which the same can be had.
-        left: per counter what is left, in nanos.
-        joined: per counter set the groups still possible.
-        free: the devices that can be had as far as counters, groups and holders are concerned, as bits.
-        overdrawn: the place of a counter below zero, None when there is none.
+        number: equal for states in which the same devices are available.
+        left: the rest of each counter, in nanos.
+        joined: for each counter set, the groups still possible.
+        free: the devices that counters, groups and holders leave available, as bits.
+        overdrawn: the place of a counter below zero; None if there is none.
     """
 
     number: int
@@ -53,7 +53,7 @@ class ComponentState:
     _cheapest: dict[int, tuple[Cost, int]] = field(default_factory=dict)
 
     def cheapest(self, candidates: int) -> tuple[Cost, int]:
-        """The candidate that costs least (`packing`), of equal ones the first, and its place.
+        """Return the lowest cost of a candidate (`search.packing`) and its place; the first among equals.
 
         Args:
             candidates: places of devices, as bits; at least one.
@@ -71,12 +71,12 @@ class ComponentState:
 
 
 class Shape:
-    """What equal components have in common; it numbers their states.
+    """The common part of equal components. It numbers their states.
 
     Attributes:
-        amounts: per counter how much there is, in nanos.
-        needs: per device (counter, nanos) of each amount that it takes.
-        groups: per device (counter set, groups as bits).
+        amounts: the total of each counter, in nanos.
+        needs: for each device, (counter, nanos) of each amount that it takes.
+        groups: for each device, (counter set, groups as bits).
     """
 
     def __init__(
@@ -97,18 +97,18 @@ class Shape:
     def state(
         self, held: HeldBy, recorded: Groups = (), known: frozenset[tuple[int, int]] = frozenset()
     ) -> ComponentState:
-        """The state in which these devices are held.
+        """Return the state in which these devices are held.
 
         Args:
             held: the devices.
-            recorded: the groups that claims recorded; none when every claim's are those of its device.
-            known: (device, counter set) of which the recorded groups count and not the published ones.
+            recorded: the groups that claims recorded; empty if each claim's groups equal those of its device.
+            known: (device, counter set) pairs for which the recorded groups count and not the published ones.
         """
         key = held, recorded, known
         found = self._by_holders.get(key)
         if found is None:
             if len(self._by_holders) > _STATES:
-                # Numbers go on, so what was numbered before is never mistaken for something else.
+                # Numbers are never reused, so an old number never denotes a new state.
                 self._by_holders.clear()
                 self._by_effect.clear()
             found = self._by_holders[key] = self._compute(held, recorded, known)
@@ -147,10 +147,10 @@ class Section:
     """A component of the pool.
 
     Attributes:
-        shape: what it has in common with others.
+        shape: the part that it has in common with equal components.
         members: its devices, by their numbers in the pool, ascending.
         mask: the same as bits.
-        first: the number of the first, when the members are consecutive.
+        first: the number of the first device, if the members are consecutive.
     """
 
     shape: Shape
@@ -159,33 +159,33 @@ class Section:
     first: int | None
 
     def in_pool(self, local: int) -> int:
-        """Devices of the component, as bits, in the numbers of the pool."""
+        """Convert devices, as bits, from the component's numbers to the pool's numbers."""
         if self.first is not None:
             return local << self.first
         return sum(1 << member for place, member in enumerate(self.members) if local >> place & 1)
 
     def in_component(self, mask: int) -> int:
-        """The same the other way round."""
+        """Convert devices, as bits, from the pool's numbers to the component's numbers."""
         if self.first is not None:
             return (mask & self.mask) >> self.first
         return sum(1 << place for place, member in enumerate(self.members) if mask >> member & 1)
 
 
 class Blueprint:
-    """A pool up to names and values of attributes.
+    """A pool without names and values of attributes.
 
     Attributes:
         number: equal for equal pools.
-        view: the first pool of that kind; its devices stand for those of all others.
+        view: the first pool of that kind; its devices represent those of all others.
         problem, ignored: see `PoolOnNode`.
-        devices: those that the node reaches, as bits.
+        devices: the devices that the node reaches, as bits.
         late: whether one of these has binding conditions.
-        binding: those of all devices that have some, as bits.
+        binding: all devices with binding conditions, as bits.
         sections: the components.
-        place: per device its section and its place there; None for one that consumes nothing.
+        place: for each device, its section and its place there; None for a device that consumes nothing.
         loners: the devices that consume nothing, as bits.
         shareable: the devices that several claims may hold, as bits.
-        sets: per counter set, in the order in which the pool names them, its name in the view.
+        sets: the names of the counter sets in the view, in the order in which the pool names them.
     """
 
     def __init__(self, number: int, seen: PoolOnNode, sets: Sequence[str], features: Features) -> None:
@@ -209,7 +209,7 @@ class Blueprint:
         )
 
     def on_node(self, view: PoolView) -> PoolOnNode:
-        """What a node of this kind sees, its own names included."""
+        """Return the pool as a node of this kind sees it, with the node's own names."""
         devices = tuple(device for number, device in enumerate(view.devices) if self.devices >> number & 1)
         return PoolOnNode(view, devices, self.problem, self.ignored)
 

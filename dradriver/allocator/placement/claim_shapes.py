@@ -1,8 +1,8 @@
-"""What pods want, and what is known of where it can be had.
+"""Claim shapes: the kinds of claims that pods have, and their verdicts for classes of nodes.
 
-Pods with equal claims have equal wishes. A wish knows its verdict for each class of nodes that it was held
-against, and keeps a heap of the classes in which it may fit, the best first. The heap is brought up to date
-from the journal of the classes, so a class in which nothing changed is not looked at again.
+Pods with equal claims have one claim shape. A claim shape stores its verdict for each class of nodes on which
+it was evaluated. It also keeps a heap of the classes in which it may fit, the best first. The journal of the
+classes updates the heap, so a class without changes is not read again.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -35,11 +35,11 @@ class ClassChoice:
     """A device that would be chosen on any node of a class.
 
     Attributes:
-        ask: for which ask.
+        ask: the subrequest that it serves.
         pool: the number of the node's own pool, in order; -1 for a device that other nodes reach too.
         device: its number in that pool.
-        shared: the device that other nodes reach too.
-        consumed: what a share takes of its capacities; None when it is taken as a whole.
+        shared: the device, if other nodes reach it too.
+        consumed: the capacity that a share consumes; None if the device is allocated as a whole.
     """
 
     ask: Subrequest
@@ -51,10 +51,10 @@ class ClassChoice:
 
 @dataclass(frozen=True, slots=True)
 class ShapeFits:
-    """The wish can be had.
+    """The claim shape fits.
 
     Attributes:
-        rating: what is against it: the least is best.
+        rating: the preference; the smallest is best.
         choices: the devices.
     """
 
@@ -64,13 +64,13 @@ class ShapeFits:
 
 @dataclass(frozen=True, slots=True)
 class PlainSubrequest:
-    """An alternative of the only request of a pod without constraints, as nodes of one stock see it.
+    """An alternative of the only request of a pod without constraints, as nodes with one signature see it.
 
     Attributes:
-        ask: the ask.
-        count: how many devices are needed: one, or several of devices that consume no counters.
-        candidates: per pool of the node the devices that may serve it, as bits.
-        late: per pool those of them with binding conditions.
+        ask: the subrequest.
+        count: number of devices: one, or several devices that consume no counters.
+        candidates: for each pool of the node, the devices that can serve it, as bits.
+        late: for each pool, the candidates with binding conditions.
     """
 
     ask: Subrequest
@@ -81,11 +81,11 @@ class PlainSubrequest:
 
 @dataclass(frozen=True, slots=True)
 class ShapeView:
-    """A wish as nodes of one stock see it.
+    """A claim shape as nodes with one signature see it.
 
     Attributes:
-        plain: what makes it a plain wish there; None where it is none.
-        fails: whether a selector, or what else is computed of a device, may fail on one of theirs.
+        plain: the subrequests of a plain claim shape; None if the claim shape is not plain on these nodes.
+        fails: whether a selector, or another computation, may fail on one of their devices.
     """
 
     plain: tuple[PlainSubrequest, ...] | None
@@ -95,7 +95,7 @@ class ShapeView:
 REFUSED: Final = "refused"
 UNDECIDED: Final = "undecided"
 FAULTY: Final = "faulty"
-"""Something is wrong with the claims, as is found out on this node."""
+"""The claims are wrong; this was found on this node."""
 
 Verdict: TypeAlias = ShapeFits | str
 
@@ -104,12 +104,12 @@ _SLACK: Final = 1000
 
 
 class ClaimShape:
-    """What some pods want.
+    """The common claims of some pods.
 
     Attributes:
-        wanted: the claims of the first of them.
-        views: by the number of a stock how nodes see it there.
-        undecided: the classes for which there is no verdict.
+        wanted: the claims of the first of these pods.
+        views: for each signature, by number, the claim shape as its nodes see it.
+        undecided: the classes without a verdict.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class ClaimShape:
         self._version = -1
 
     def verdict(self, alike: NodeClass) -> Verdict:
-        """Whether the wish can be had on the nodes of a class."""
+        """Return the verdict for the nodes of a class."""
         found = self._verdicts.get(alike.number)
         if found is None:
             if len(self._verdicts) > _VERDICTS:
@@ -139,12 +139,14 @@ class ClaimShape:
     def best(
         self, classes: Classes, version: int, wanted: Callable[[str], bool] | None
     ) -> tuple[str, Verdict] | None:
-        """The best node that is wanted, and its verdict: it fits, or the claims are faulty. None: no such node.
+        """Return the best allowed node and its verdict; None if there is no such node.
+
+        The verdict is that the claim shape fits, or that the claims are faulty.
 
         Args:
             classes: all classes.
-            version: of what is shared; with another one no verdict counts any more.
-            wanted: which nodes may be chosen; None for all.
+            version: version of the shared pools; a different version invalidates all verdicts.
+            wanted: tells whether a node may be chosen; None allows all.
         """
         self._catch_up(classes, version)
         if wanted is None:
@@ -164,7 +166,7 @@ class ClaimShape:
         return found and found[1:]
 
     def _tops(self) -> Iterator[tuple[Preference, str, int, NodeClass]]:
-        """The top of the heap, for as long as there is one; whoever does not take it sees it again."""
+        """Yield the top of the heap until the heap is empty. An entry that is not taken is yielded again."""
         heap = self._heap
         while heap:
             rating, name, _, alike = heap[0]
@@ -194,7 +196,7 @@ class ClaimShape:
         self._seen = classes.epoch, len(classes.journal)
 
     def _push(self, alike: NodeClass) -> None:
-        # Under an order that prefers no device a class needs no verdict before it leads the heap.
+        # Under an order that prefers no device, a class needs a verdict only when it is at the top of the heap.
         verdict = self.verdict(alike) if self._rates else self._verdicts.get(alike.number)
         if verdict is REFUSED or verdict is UNDECIDED:
             return

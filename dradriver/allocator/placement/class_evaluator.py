@@ -1,4 +1,4 @@
-"""Can this be had there? The allocator's search on one node of a class, for all of them."""
+"""Evaluates a claim shape on one node of a class, for all nodes of the class."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,13 +29,13 @@ _SILENT = Reporter()
 
 @dataclass(frozen=True, slots=True)
 class ClassEvaluator:
-    """Holds wishes against classes of nodes.
+    """Evaluates claim shapes on classes of nodes.
 
     Attributes:
         fleet: the nodes.
-        features: what is switched on.
+        features: the enabled features.
         order: the order of preference.
-        max_steps: how often a device may be tried before the verdict is "undecided".
+        max_steps: number of device choices after which the verdict is "undecided".
     """
 
     fleet: Fleet
@@ -44,7 +44,7 @@ class ClassEvaluator:
     max_steps: int
 
     def __call__(self, wish: ClaimShape, alike: NodeClass) -> Verdict:
-        """The verdict for all nodes of the class."""
+        """Return the verdict for all nodes of the class."""
         member = self.fleet.members[alike.first]
         stock = alike.stock
         view = wish.views.get(stock.number)

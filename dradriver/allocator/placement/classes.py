@@ -1,8 +1,8 @@
-"""Nodes that are alike: with equal stock, of which the same is in use.
+"""Classes of equal nodes: nodes with equal signatures and the same devices in use.
 
-What can be had on one of them can be had on all, so they share every verdict. A class keeps its nodes by name.
-Whoever watches the classes is told of each that may have become more interesting: it has a node again, or one
-that comes before all others by name.
+Claims that fit on one of them fit on all, so they share every verdict. A class keeps its nodes by name. The
+journal lists each class that may have become more attractive: it has a node again, or its first node by name
+changed to an earlier one.
 """
 
 from collections.abc import Callable, Hashable
@@ -15,17 +15,17 @@ from dradriver.allocator.placement.node_signature import NodeSignature
 __all__ = ["Classes", "NodeClass"]
 
 _FORGOTTEN: Final = 20_000
-"""So many classes without nodes are remembered, in case that one comes back."""
+"""Number of classes without nodes that are remembered, in case a node returns to one."""
 _JOURNAL: Final = 50_000
 
 
 @dataclass(slots=True, eq=False)
 class NodeClass:
-    """Nodes that are alike.
+    """Nodes that are equal.
 
     Attributes:
-        number: tells it from other classes, those that are forgotten included.
-        stock: what the nodes have.
+        number: unique among all classes, including forgotten ones.
+        stock: the signature of the nodes.
         nodes: their names.
     """
 
@@ -36,13 +36,13 @@ class NodeClass:
 
     @property
     def first(self) -> str:
-        """The first of its nodes by name; there must be one."""
+        """Return the first of its nodes by name. The class must have a node."""
         while self._heap[0] not in self.nodes:
             heappop(self._heap)
         return self._heap[0]
 
     def first_of(self, wanted: Callable[[str], bool]) -> str | None:
-        """The first of its nodes that is wanted."""
+        """Return the first of its nodes that may be chosen."""
         heap = list(self._heap)
         while heap:
             name = heappop(heap)
@@ -51,7 +51,7 @@ class NodeClass:
         return None
 
     def add(self, name: str) -> bool:
-        """Takes a node in; tells whether it is the first now."""
+        """Add a node and return whether it is now the first."""
         leads = not self.nodes or name < self.first
         self.nodes.add(name)
         heappush(self._heap, name)
@@ -65,8 +65,8 @@ class Classes:
     """All classes.
 
     Attributes:
-        epoch: changes when the journal begins anew.
-        journal: classes in which there may be more than before, in the order of the events.
+        epoch: changes when the journal starts again.
+        journal: classes that may have become more attractive, in the order of the events.
     """
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class Classes:
         self._count = 0
 
     def join(self, name: str, key: Hashable, stock: NodeSignature) -> NodeClass:
-        """Puts a node into the class of that key."""
+        """Put a node into the class with that key."""
         found = self._known.get(key)
         if found is None:
             if len(self._known) > _FORGOTTEN:
@@ -91,19 +91,19 @@ class Classes:
 
     @staticmethod
     def leave(name: str, left: NodeClass) -> None:
-        """Takes a node out of its class."""
+        """Remove a node from its class."""
         left.nodes.discard(name)
 
     @property
     def size(self) -> int:
-        """How many classes are known."""
+        """Return the number of known classes."""
         return len(self._known)
 
     def begin_anew(self) -> None:
-        """Whoever watches must look at all classes again."""
+        """Start a new journal. Each reader of the journal must then read all classes again."""
         self.epoch += 1
         self.journal.clear()
 
     def occupied(self) -> list[NodeClass]:
-        """The classes that have nodes."""
+        """Return the classes that have nodes."""
         return [each for each in self._known.values() if each.nodes]

@@ -1,12 +1,11 @@
-"""What a slice holds, in a form in which equal slices of a cluster are found quickly and kept once.
+"""The content of slices, in a form in which equal slices of a cluster are found quickly and stored once.
 
-The nodes of a cluster mostly carry the same hardware: their slices differ in names (of slice, pool, node,
-devices and counter sets) and in the values of some attributes (serial numbers). What is left is the same, and
-it is most of the memory. So each device is cut in three: a *body* (all but names and values of attributes),
-which has a number that equal bodies share; its name; the values of its attributes. Large parts of equal bodies
-are kept once.
+Most nodes of a cluster have the same hardware. Their slices differ in names (of slice, pool, node, devices and
+counter sets) and in the values of some attributes (serial numbers). The rest is equal and takes most of the
+memory. So each device has three parts: its name, the values of its attributes, and a *body* with everything
+else. Equal bodies share a number. Large parts of equal bodies are stored once.
 
-A pool is invalid for what its names and values are, so those that break a rule stay part of the body.
+Names and values can make a pool invalid, so those that break a rule stay part of the body.
 """
 
 from collections.abc import Hashable
@@ -28,20 +27,20 @@ __all__ = ["ContentsInterner", "SliceContents", "Values"]
 T = TypeVar("T")
 
 Values: TypeAlias = tuple[tuple[str, Hashable], ...]
-"""The attributes of one device: name and value. A scalar is (type, value), a list a tuple of those."""
+"""The attributes of one device: name and value. A scalar is (type, value), a list is a tuple of such pairs."""
 
 
 @dataclass(frozen=True, slots=True)
 class SliceContents:
-    """One slice.
+    """The content of one slice.
 
     Attributes:
         source: the slice.
-        key: equal for slices that differ in names and values of attributes only.
+        key: equal for slices that differ only in names and values of attributes.
         devices: the names of its devices.
         sets: the names of its counter sets, in the order in which they are met.
-        attributes: per device the values of its attributes.
-        proper: whether no name breaks a rule, as far as one slice tells.
+        attributes: for each device, the values of its attributes.
+        proper: whether no name breaks a rule that one slice can show.
     """
 
     source: ResourceSlice
@@ -53,7 +52,7 @@ class SliceContents:
 
 
 class ContentsInterner:
-    """Takes slices apart and remembers the parts, until it is told to forget them."""
+    """Divides slices into parts and stores equal parts once, until `forget`."""
 
     def __init__(self) -> None:
         self._next = count()
@@ -65,7 +64,10 @@ class ContentsInterner:
         self._proper: dict[tuple[str, ...], bool] = {}
 
     def contents(self, source: ResourceSlice) -> SliceContents:
-        """The slice, taken apart. Parts of its devices are replaced by equal ones that are known already."""
+        """Return the content of the slice.
+
+        Parts of its devices are replaced by equal parts that are known already.
+        """
         spec = source.spec
         sets: dict[str, int] = {}
         shared = tuple(self._counter_set(counter_set, sets) for counter_set in spec.shared_counters)
@@ -74,7 +76,7 @@ class ContentsInterner:
         devices = self._once(tuple(device.name for device in offered))
         named = self._once(tuple(sets))
         bodies = tuple(body for body, _ in cut)
-        # To say that devices don't choose their nodes is more than not to say it: it needs a feature gate.
+        # An explicit false differs from an absent field, because the field needs a feature gate.
         choosing = spec.per_device_node_selection
         key = (shared, choosing, spec.partition_type_attribute, tuple(spec.skip_node_operations), bodies)
         attributes = self._once(tuple(values for _, values in cut))
@@ -83,7 +85,7 @@ class ContentsInterner:
         )
 
     def number(self, key: Hashable) -> int:
-        """A number that is the same for equal keys."""
+        """Return a number that is the same for equal keys."""
         known = self._numbers.get(key)
         if known is None:
             known = self._numbers[key] = next(self._next)
@@ -91,11 +93,11 @@ class ContentsInterner:
 
     @property
     def size(self) -> int:
-        """How many parts are remembered."""
+        """Return the number of stored parts."""
         return len(self._numbers) + len(self._same) + len(self._attributes)
 
     def forget(self) -> None:
-        """Forgets the parts. Numbers go on: what comes later is taken for new, never for something else."""
+        """Forget the parts. Numbers are not reused, so later parts count as new."""
         for known in (self._numbers, self._same, self._attributes, self._proper):
             known.clear()
 
@@ -136,8 +138,8 @@ class ContentsInterner:
         return self.number(body), self._once(tuple(values))
 
     def _consumption(self, device: Device) -> int:
-        # The names of the counter sets are no part of it: sets differ from node to node where a driver names
-        # them after serial numbers.
+        # The names of the counter sets are not part of it: they differ between nodes if a driver names the
+        # sets after serial numbers.
         taken = device.consumes_counters
         key = tuple(
             [
@@ -178,7 +180,7 @@ class ContentsInterner:
         return len(bounds), tuple(each and exact(each) for each in amounts)
 
     def _attribute(self, attribute: Attribute) -> tuple[Hashable, Hashable]:
-        """The value, and what of it belongs to the body."""
+        """Return the value, and the part of it that belongs to the body."""
         try:
             known = self._attributes.get(attribute)
         except TypeError:  # it holds a list
@@ -199,7 +201,7 @@ def _read(attribute: Attribute, whole: Hashable) -> tuple[Hashable, Hashable]:
     value = attribute.value
     scalars = value if isinstance(value, tuple) else (value,)
     read = tuple((type(scalar).__name__, scalar) for scalar in scalars)
-    # A version that is none, or a text too long, makes the pool invalid or the device unreadable.
+    # An invalid version or a text that is too long makes the pool invalid or the device unreadable.
     plain = all(
         not isinstance(scalar, Version)
         and not (isinstance(scalar, str) and len(scalar.encode()) > MAX_ATTRIBUTE_LENGTH)

@@ -1,11 +1,11 @@
-"""The nodes of a cluster and what they have, patched by events.
+"""The nodes of a cluster and their devices, updated by events.
 
-An event only notes what it touches. Before the next question the notes are worked off: a pool is rebuilt when
-one of its slices changed, it is updated where a claim took or gave back a device of it, and the nodes that see
-it are put into their classes anew. What is not touched is not looked at.
+An event only records what it affects. The records are processed before the next question. A pool is rebuilt if
+one of its slices changed. It is updated if a claim took or released one of its devices. The nodes that see the
+pool are assigned to their classes again. Everything else is not read.
 
-A pool whose slices all name one node is that node's own. All others are shared: which of their devices a node
-reaches is found out when the node, or the pool, changes.
+A pool whose slices all name one node belongs to that node. All other pools are shared. The devices of a shared
+pool that a node reaches are computed when the node or the pool changes.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -38,10 +38,10 @@ __all__ = ["Fleet", "FleetNode"]
 
 _PARTS: Final = 200_000
 _PARTS_PER_SLICE: Final = 200
-"""More parts than this were not all of the slices that there are."""
+"""Stored parts for each slice above which old parts must exist that no slice uses."""
 
 Published = SliceContents | ResourceSlice
-"""A slice, taken apart where it names a node."""
+"""A slice; as `SliceContents` if it names a node."""
 
 
 @dataclass(slots=True, eq=False)
@@ -52,8 +52,8 @@ class FleetNode:
         node: the node.
         own: its own pools.
         entries: the pools that it sees, in order.
-        stock: what it has.
-        alike: the class that it is in.
+        stock: its signature.
+        alike: its class.
     """
 
     node: AllocationNode
@@ -64,18 +64,18 @@ class FleetNode:
 
     @property
     def own_entries(self) -> list[NodePool]:
-        """Those of the entries that no other node reaches."""
+        """Return the entries that no other node reaches."""
         return [entry for entry in self.entries if isinstance(entry, NodePool)]
 
 
 class Fleet:
-    """Nodes, pools and who holds what.
+    """Nodes, pools and the devices that claims hold.
 
     Attributes:
         members: the nodes by name.
-        classes: the nodes that are alike.
-        ledger: who holds what.
-        shared_version: changes when something of a shared pool does, or is taken or given back.
+        classes: the classes of equal nodes.
+        ledger: the usage index.
+        shared_version: changes if a shared pool changes, or if one of its devices is taken or released.
     """
 
     def __init__(self, features: Features, *, skips_devices: bool) -> None:
@@ -105,7 +105,7 @@ class Fleet:
     # --- events --------------------------------------------------------------------------------
 
     def put_node(self, node: AllocationNode) -> None:
-        """A node, new or changed."""
+        """Add or replace a node."""
         member = self.members.get(node.name)
         if member is None:
             self.members[node.name] = FleetNode(node, self._own.setdefault(node.name, {}))
@@ -116,13 +116,13 @@ class Fleet:
         self._new_stock.add(node.name)
 
     def remove_node(self, name: str) -> None:
-        """A node is gone."""
+        """Remove a node."""
         member = self.members.pop(name, None)
         if member is not None and member.alike is not None:
             self.classes.leave(name, member.alike)
 
     def put_slice(self, source: ResourceSlice) -> None:
-        """A slice, new or changed."""
+        """Add or replace a slice."""
         name, spec = source.metadata.name, source.spec
         key = spec.driver, spec.pool.name
         known = self._slices.get(name)
@@ -135,18 +135,18 @@ class Fleet:
         self._changed_pools.add(key)
 
     def remove_slice(self, name: str) -> None:
-        """A slice is gone."""
+        """Remove a slice."""
         key, _ = self._slices.pop(name, (None, None))
         if key is not None:
             del self._of_pool[key][name]
             self._changed_pools.add(key)
 
     def put_claim(self, claim: ResourceClaim) -> None:
-        """A claim, new or changed."""
+        """Add or replace a claim."""
         self._touch(self.ledger.put(claim))
 
     def remove_claim(self, ref: str) -> None:
-        """A claim is gone."""
+        """Remove a claim."""
         self._touch(self.ledger.remove(ref))
 
     def _touch(self, touched: Touched) -> None:
@@ -154,25 +154,29 @@ class Fleet:
             self._touched.setdefault(key, set()).update(devices)
 
     def read(self, attributes: frozenset[str] | None) -> None:
-        """Some selector reads these attributes (names without domains); None: any."""
+        """Note that some selector reads these attributes (names without domains); None means any attribute."""
         if self._reading.add(attributes):
             self._new_stock.update(self.members)
 
     def tell_holders_apart(self) -> None:
-        """A selector fails on some device, and is not asked where that is held: it matters which ones are."""
+        """Distinguish nodes by their held devices from now on.
+
+        This is needed once a selector fails on some device: selectors are not evaluated on held devices, so it
+        matters which devices are held.
+        """
         if not self._tells_holders_apart:
             self._tells_holders_apart = True
             self._new_state.update(self.members)
 
-    # --- working it off ------------------------------------------------------------------------
+    # --- processing ----------------------------------------------------------------------------
 
     @property
     def settled(self) -> bool:
-        """Whether there is nothing to bring up to date."""
+        """Return whether there is nothing to update."""
         return not (self._changed_pools or self._touched or self._new_stock or self._new_state)
 
     def settle(self) -> None:
-        """Brings everything up to date."""
+        """Process all recorded changes."""
         if self._workshop.size > _PARTS + _PARTS_PER_SLICE * len(self._slices):
             self._forget()
         if self._changed_pools:
@@ -191,7 +195,7 @@ class Fleet:
         self._new_state.clear()
 
     def _forget(self) -> None:
-        """What slices looked like long ago is of no use. Only what is alike now and then is shared less."""
+        """Forget parts of slices that changed long ago. The only effect is that fewer parts are shared."""
         self._workshop.forget()
         self._blueprints.clear()
         self._names.clear()
@@ -298,7 +302,8 @@ class Fleet:
             seen = pool.on(node, self._features, skips_devices=self._skips_devices)
             if seen is None:
                 continue
-            # Reached as a slice is not yet reached as a device (KEP-4815, per-device node selection).
+            # A node that reaches a slice does not reach each of its devices (KEP-4815, per-device node
+            # selection).
             reached = tuple(device_on_node(device.device, device.source, node) for device in seen.devices)
             ids = key, id(seen.view), seen.problem, tuple(map(id, seen.devices)), reached
             sight = self._sights.get(ids)

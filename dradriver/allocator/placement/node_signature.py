@@ -1,12 +1,12 @@
-"""What a node has, up to what no claim can tell apart.
+"""The devices of a node, up to differences that no claim can detect.
 
-Two nodes have equal stock when their pools, in order, have equal blueprints, and the values of attributes
-differ in nothing that matters. A value matters as such where a selector reads the attribute. Where none does it
-matters only to constraints, which ask whether two devices have the same value: there two nodes are equal when
-the same devices of theirs agree, so their values are numbered in the order in which they are met.
+Two nodes have equal signatures if their pools, in order, have equal blueprints, and the values of attributes do
+not differ in a way that matters. A value itself matters if a selector reads the attribute. Otherwise it matters
+only to constraints, which compare the values of two devices. For these attributes two nodes are equal if the
+same devices have equal values, so the values are numbered in the order in which they are met.
 
-Pools that other nodes reach too are part of the stock as they are, and an attribute that their devices have
-matters as such: a constraint may compare their values with those of the node's own devices.
+Pools that other nodes reach too are part of the signature as they are. The values of their devices' attributes
+matter themselves, because a constraint may compare them with those of the node's own devices.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
@@ -27,8 +27,8 @@ class SharedPool:
     """A pool that several nodes reach, as one of them sees it.
 
     Attributes:
-        number: equal for nodes that see the same of it.
-        seen: what the node sees.
+        number: equal for nodes that see the same part of it.
+        seen: the pool as the node sees it.
         late: whether one of the devices has binding conditions.
     """
 
@@ -38,7 +38,7 @@ class SharedPool:
 
     @property
     def key(self) -> PoolKey:
-        """Driver and pool name."""
+        """Return driver and pool name."""
         return self.seen.view.key
 
 
@@ -48,12 +48,12 @@ Entry = NodePool | SharedPool
 
 @dataclass
 class ReadAttributes:
-    """The attributes of which the values matter as such.
+    """The attributes whose values matter themselves.
 
     Attributes:
-        names: without domains, those that some selector reads.
-        everything: whether a selector may read any.
-        shared: fully qualified, those of devices that several nodes reach.
+        names: the attributes that some selector reads, without domains.
+        everything: whether a selector may read any attribute.
+        shared: the attributes of devices that several nodes reach, fully qualified.
     """
 
     names: set[str] = field(default_factory=set)
@@ -61,7 +61,7 @@ class ReadAttributes:
     shared: Collection[str] = frozenset()
 
     def add(self, names: frozenset[str] | None) -> bool:
-        """Takes note of what an expression reads, None for everything; tells whether that is news."""
+        """Add the attributes that an expression reads (None: all) and return whether this changed anything."""
         if self.everything or (names is not None and names <= self.names):
             return False
         self.everything = names is None
@@ -69,7 +69,7 @@ class ReadAttributes:
         return True
 
     def matters(self, name: str, driver: str) -> bool:
-        """Whether the values of an attribute matter as such."""
+        """Return whether the values of an attribute matter themselves."""
         return (
             self.everything
             or name.rpartition("/")[2] in self.names
@@ -78,10 +78,10 @@ class ReadAttributes:
 
 
 class NodeSignature:
-    """What some nodes have, told by the pools of one of them.
+    """The devices of some nodes, represented by the pools of one of them.
 
     Attributes:
-        number: equal stocks have equal numbers.
+        number: equal for equal signatures.
         examples: the pools of that node that no other node reaches, in order.
         shared: whether there are pools that other nodes reach too.
     """
@@ -93,12 +93,12 @@ class NodeSignature:
 
     @cached_property
     def seen(self) -> tuple[PoolOnNode, ...]:
-        """What its node sees of each example: their values go together as they do on every such node."""
+        """Return each example as its node sees it. Its combination of values is the same on every such node."""
         return tuple(pool.seen() for pool in self.examples)
 
     @cached_property
     def places(self) -> dict[int, tuple[int, int]]:
-        """Pool and number of each device of the examples, by its id()."""
+        """Return pool and number of each device of the examples, by its `id()`."""
         return {
             id(device): (pool, number)
             for pool, seen in enumerate(self.seen)
@@ -107,7 +107,7 @@ class NodeSignature:
 
 
 def entries_of(own: Iterable[NodePool], shared: Iterable[SharedPool]) -> list[Entry]:
-    """The pools that a node sees, in the order in which they are tried."""
+    """Return the pools that a node sees, in the order in which they are tried."""
     return sorted((*own, *shared), key=lambda entry: (_is_late(entry), entry.key))
 
 
@@ -116,11 +116,11 @@ def _is_late(entry: Entry) -> bool:
 
 
 def key_of(entries: Sequence[Entry], reading: ReadAttributes, number: Callable[[Hashable], int]) -> Hashable:
-    """Equal for nodes of equal stock.
+    """Return a key that is equal for nodes with equal signatures.
 
     Args:
         entries: the pools that the node sees, in order.
-        reading: which attributes matter as such.
+        reading: the attributes whose values matter themselves.
         number: gives equal keys equal numbers.
     """
     met: dict[Hashable, int] = {}

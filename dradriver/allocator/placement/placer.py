@@ -1,4 +1,4 @@
-"""The door of the package: events in, placements out."""
+"""The entry point of the room: it receives events and returns placements."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,18 +35,18 @@ from dradriver.model.resource.slices import ResourceSlice
 __all__ = ["Placement", "Placer"]
 
 _WISHES: Final = 256
-"""So many different wishes are kept ready."""
+"""Number of claim shapes that are kept ready."""
 
 _SILENT: Final = Reporter()
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A node, and what the claims get there.
+    """A node, and the allocations of the claims on it.
 
     Attributes:
         node: its name.
-        allocations: by claim UID, by `namespace/name` where a claim has none.
+        allocations: by claim UID, or by `namespace/name` if a claim has none.
     """
 
     node: str
@@ -57,10 +57,10 @@ class Placer:
     """The nodes, devices and claims of a cluster, ready to place pods.
 
     Args:
-        order: in which order devices and nodes are preferred.
-        features: what is switched on.
-        selectors: how selectors are evaluated; CEL unless a test has another way.
-        max_steps: how often a device may be tried on one node before the answer is "undecided".
+        order: the order in which devices and nodes are preferred.
+        features: the enabled features.
+        selectors: evaluates selectors; CEL, except in tests that replace it.
+        max_steps: number of device choices on one node after which the answer is "undecided".
     """
 
     def __init__(
@@ -82,42 +82,45 @@ class Placer:
     # --- events --------------------------------------------------------------------------------
 
     def put_node(self, node: AllocationNode) -> None:
-        """A node, new or changed."""
+        """Add or replace a node."""
         self._fleet.put_node(node)
 
     def remove_node(self, name: str) -> None:
-        """A node is gone."""
+        """Remove a node."""
         self._fleet.remove_node(name)
 
     def put_slice(self, source: ResourceSlice) -> None:
-        """A ResourceSlice, new or changed. Parts of it may be exchanged for equal ones of other slices."""
+        """Add or replace a ResourceSlice. Parts of it may be replaced by equal parts of other slices."""
         self._fleet.put_slice(source)
 
     def remove_slice(self, name: str) -> None:
-        """A ResourceSlice is gone."""
+        """Remove a ResourceSlice."""
         self._fleet.remove_slice(name)
 
     def put_class(self, device_class: DeviceClass) -> None:
-        """A DeviceClass, new or changed."""
+        """Add or replace a DeviceClass."""
         if self._classes.get(device_class.metadata.name) != device_class:
             self._classes[device_class.metadata.name] = device_class
             self._wishes.clear()
 
     def remove_class(self, name: str) -> None:
-        """A DeviceClass is gone."""
+        """Remove a DeviceClass."""
         if self._classes.pop(name, None) is not None:
             self._wishes.clear()
 
     def put_claim(self, claim: ResourceClaim) -> None:
-        """A claim, new or changed: with an allocation it holds its devices, without it holds none."""
+        """Add or replace a claim. With an allocation it holds its devices, without one it holds none."""
         self._fleet.put_claim(claim)
 
     def remove_claim(self, ref: str) -> None:
-        """A claim (`namespace/name`) is gone."""
+        """Remove a claim (`namespace/name`)."""
         self._fleet.remove_claim(ref)
 
     def hold(self, claims: Iterable[ResourceClaim], placement: Placement) -> list[ResourceClaim]:
-        """Puts the claims with what they got; returns them so. Those that got nothing are left as they are."""
+        """Add the claims with their allocations and return them.
+
+        Claims without an allocation stay unchanged.
+        """
         allocated = []
         for claim in claims:
             found = placement.allocations.get(claim.metadata.uid or claim.ref)
@@ -136,16 +139,17 @@ class Placer:
         may_run_on: Callable[[AllocationNode], bool] | None = None,
         now: datetime | None = None,
     ) -> Placement:
-        """The node for a pod with these claims, and their allocations there.
+        """Return the node for a pod with these claims, and their allocations on it.
 
         Args:
             claims: the pod's claims that have no allocation yet, in the pod's order.
-            may_run_on: which nodes may be tried; None means all. Not asked for nodes that don't fit anyway.
+            may_run_on: tells whether a node may be tried; None means all. It is not called for nodes that don't
+                fit.
             now: the allocations' timestamp; None leaves it out.
 
         Raises:
-            NoNodeFits: no node can have them.
-            Refusal: of kind `claim`, when something is wrong with a claim, whatever the node.
+            NoNodeFits: no node can serve the claims.
+            Refusal: of kind `claim`, if a claim is wrong on every node.
         """
         wish = self._wish(claims)
         fleet = self._fleet
@@ -153,14 +157,14 @@ class Placer:
         fleet.settle()
         found = wish.best(fleet.classes, fleet.shared_version, wanted)
         if not fleet.settled:
-            # The first look at a stock can show that nodes of one class are not alike after all.
+            # The first evaluation on a signature can show that nodes of one class are not equal after all.
             fleet.settle()
             found = wish.best(fleet.classes, fleet.shared_version, wanted)
         if found is None:
             raise self._no_node(claims, wish, wanted)
         name, verdict = found
         if not isinstance(verdict, ShapeFits):
-            # Something is wrong with the claims: the search on that node says what.
+            # The claims are wrong. The search on that node raises the error.
             return Placement(name, self.allocate_on(name, claims, now=now))
         member = fleet.members[name]
         picks = [self._chosen(choice, member) for choice in verdict.choices]
@@ -174,11 +178,11 @@ class Placer:
         now: datetime | None = None,
         reporter: Reporter | None = None,
     ) -> Mapping[str, Allocation]:
-        """What the claims get on one node: `allocate()` with what the placer knows.
+        """Return the allocations of the claims on one node: `allocate()` with the placer's snapshot.
 
         Raises:
-            Refusal: they don't fit there; its reasons are about this node.
-            KeyError: there is no such node.
+            Refusal: they don't fit on the node; its reasons are about this node.
+            KeyError: the node is unknown.
         """
         wanted = wanted_by(claims, self._classes, self._features, self._selectors)
         self._fleet.settle()
@@ -226,7 +230,7 @@ class Placer:
         )
 
     def _offers(self, member: FleetNode) -> Iterator[Offer]:
-        """What a node is offered, with all names as they are there."""
+        """Yield each pool as the node sees it, with its use and the node's own names."""
         for entry in member.entries:
             seen = entry.seen if isinstance(entry, SharedPool) else entry.seen()
             yield seen, self._fleet.ledger.pool(entry.key)

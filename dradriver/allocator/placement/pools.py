@@ -1,4 +1,4 @@
-"""One node's pool: a blueprint, the names that it has here, and who holds what of it."""
+"""One node's pool: a blueprint, the names on this node, and the devices that claims hold."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,9 +21,9 @@ class PoolNames:
     """The names of a pool's devices and counter sets, in the blueprint's order.
 
     Attributes:
-        devices: of the devices.
-        sets: of the counter sets.
-        number: the device of each name.
+        devices: the names of the devices.
+        sets: the names of the counter sets.
+        number: the number of the device with each name.
     """
 
     devices: tuple[str, ...]
@@ -35,16 +35,16 @@ class PoolNames:
 
 
 class NodePool:
-    """A pool that one node alone reaches.
+    """A pool that only one node reaches.
 
     Attributes:
         key: driver and pool name.
-        blueprint: what it has in common with others.
-        names: the names that its parts have here.
-        attributes: per slice and device the attributes.
-        slices: those that count, as published.
-        states: per section of the blueprint its state.
-        free: the devices that can be had as far as counters, groups and holders are concerned, as bits.
+        blueprint: the part that it has in common with equal pools.
+        names: the names of its parts on this node.
+        attributes: the attributes, by slice and device.
+        slices: the slices that count, as published.
+        states: for each section of the blueprint, its state.
+        free: the devices that counters, groups and holders leave available, as bits.
         overdrawn: whether a counter is below zero.
     """
 
@@ -74,7 +74,7 @@ class NodePool:
 
     @property
     def state(self) -> Hashable:
-        """Equal for pools of one blueprint of which the same can be had."""
+        """Return a key that is equal for pools of one blueprint in which the same devices are available."""
         shares: Hashable = None
         if self.blueprint.shareable:
             held = self._held.items()
@@ -83,17 +83,17 @@ class NodePool:
 
     @property
     def held(self) -> Hashable:
-        """Equal for pools of one blueprint of which the same devices are held."""
+        """Return a key that is equal for pools of one blueprint in which the same devices are held."""
         return tuple(sorted((number, use.whole) for number, use in self._held.items()))
 
     def seen(self) -> PoolOnNode:
-        """What the node sees, with the names that its parts have here."""
+        """Return the pool as the node sees it, with the names on this node."""
         known = self.blueprint.view
         mine = len(known.slices) == len(self.slices) and all(map(is_, known.slices, self.slices))
         return self.blueprint.on_node(known if mine else PoolView(self.slices))
 
     def update(self, uses: Iterable[tuple[str, DeviceUse | None]]) -> None:
-        """Takes note of what is held of some devices, by name; None: nothing."""
+        """Update the use of some devices, by name; None means that the device is no longer held."""
         sections = set()
         for name, use in uses:
             number = self.names.number.get(name)
@@ -117,13 +117,13 @@ class NodePool:
         self.free = self._free()
 
     def use(self, names: PoolNames) -> PoolUse:
-        """What is held, under other names."""
+        """Return the use of the pool, under other names."""
         held = {names.devices[number]: use for number, use in self._held.items()}
         sets = dict(zip(self.names.sets, names.sets, strict=True))
         groups: dict[str, GroupsBySet] = {}
         for name, recorded in self._odd.items():
             number = self.names.number.get(name)
-            # What the pool has no longer may be there under the other names; no device is called like this.
+            # A device that is gone from the pool may exist under the other names. No device has this name.
             groups[f"gone/{name}" if number is None else names.devices[number]] = {
                 sets[each]: bits for each, bits in recorded.items() if each in sets
             }
@@ -141,11 +141,11 @@ class NodePool:
             self._in_section[section][place] = not use.whole and bool(self.blueprint.shareable >> number & 1)
 
     def _note_groups(self, name: str, number: int | None, use: DeviceUse | None) -> set[int]:
-        """Keeps groups that are not those that the device declares now; returns the sections concerned."""
+        """Keep recorded groups that differ from the declared ones, and return the affected sections."""
         recorded = use.groups if use is not None else None
         if recorded is not None and number is not None:
             declared = self.declared(number)
-            # What it consumes from and is not listed it uses without groups.
+            # A counter set that the record does not list is used without groups.
             recorded = dict.fromkeys(declared, ()) | dict(recorded)
             recorded = None if recorded == declared else recorded
         before = self._odd.pop(name, {})
@@ -158,13 +158,13 @@ class NodePool:
         }
 
     def declared(self, number: int) -> GroupsBySet:
-        """The compatibility groups that a device declares, by counter set."""
+        """Return the compatibility groups that a device declares, by counter set."""
         sets = dict(zip(self.blueprint.sets, self.names.sets, strict=True))
         taken = self.blueprint.view.devices[number].device.consumes_counters
         return {sets[each.counter_set]: tuple(each.compatibility_groups) for each in taken}
 
     def _set_place(self, name: str) -> int | None:
-        """The place of a counter set of this name in the view's table."""
+        """Return the place of the counter set with this name in the view's table."""
         if name not in self.names.sets:
             return None
         return self.blueprint.view.counters.set_places.get(self.blueprint.sets[self.names.sets.index(name)])
@@ -186,7 +186,10 @@ class NodePool:
         self._fed = self._fed & ~section.mask | section.in_pool(state.free)
 
     def _recorded(self, number: int) -> tuple[tuple[int, ...], frozenset[tuple[int, int]]]:
-        """The recorded groups of a section's counter sets, and for which (device, set) they count."""
+        """Return the recorded groups of a section's counter sets.
+
+        The second value is the set of (device, counter set) pairs for which these groups count.
+        """
         table = self.blueprint.view.counters
         first, end = table.components[number].sets
         joined = [ANY] * (end - first)
@@ -209,7 +212,7 @@ class NodePool:
         free = self._fed | self._lone
         self.overdrawn = any(state.overdrawn is not None for state in self.states)
         if self.overdrawn:
-            # A counter below zero stops the whole pool; what is shared out already has its counters.
+            # A counter below zero blocks the whole pool. A device with shares already has its counters.
             shared = sum(
                 1 << n for n, use in self._held.items() if blueprint.shareable >> n & 1 and not use.whole
             )

@@ -1,4 +1,4 @@
-"""Why no node can have a pod's claims, told for many nodes at once."""
+"""Explains why no node can serve a pod's claims, for many nodes at once."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from dradriver.errors import DraError
 __all__ = ["NoNodeFits", "RefusedNodes", "grouped"]
 
 _ASKED: Final = 32
-"""So many kinds of nodes are asked why, the most frequent first."""
+"""Number of kinds of nodes that are tried for an explanation, the most frequent first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +19,8 @@ class RefusedNodes:
     """Nodes that refuse for the same reasons.
 
     Attributes:
-        refusal: that of one of them; the devices and claims that it names are that node's. It has no reasons
-            where there are so many kinds of nodes that these were not asked.
+        refusal: the refusal of one of them; the devices and claims in it are those of that node. It has no
+            reasons if there are so many kinds of nodes that these were not tried.
         nodes: their names, sorted.
     """
 
@@ -29,11 +29,11 @@ class RefusedNodes:
 
 
 class NoNodeFits(DraError):  # noqa: N818 - an answer more than an error
-    """No node can have the claims.
+    """No node can serve the claims.
 
     Attributes:
-        kind: `undecided` when the search gave up on a node, else `node`.
-        nodes: how many nodes there are.
+        kind: `undecided` if the search gave up on a node, else `node`.
+        nodes: the number of nodes.
     """
 
     def __init__(self, kind: Kind, nodes: int, explain: Callable[[], Iterable[RefusedNodes]]) -> None:
@@ -44,23 +44,24 @@ class NoNodeFits(DraError):  # noqa: N818 - an answer more than an error
 
     @cached_property
     def groups(self) -> tuple[RefusedNodes, ...]:
-        """The nodes that were tried, those with equal reasons together, the largest group first.
+        """Return the nodes that were tried, grouped by equal reasons, the largest group first.
 
-        Found out when first asked for, by trying a node of each kind once more, so ask before the next event.
+        The groups are computed on the first call, by one more attempt on a node of each kind. So call it before
+        the next event.
         """
         return tuple(sorted(self._explain(), key=lambda group: (-len(group.nodes), group.nodes)))
 
     def text(self) -> str:
-        """The sentence with the reasons of each group."""
+        """Return the sentence with the reasons of each group."""
         told = (f"{len(group.nodes)} {group.refusal.brief()}" for group in self.groups)
         return f"0/{self.nodes} nodes are available: {', '.join(told)}"
 
 
 def grouped(alike: Sequence[Sequence[str]], ask: Callable[[str], object]) -> Iterable[RefusedNodes]:
-    """The nodes by their reasons.
+    """Return the nodes grouped by their reasons.
 
     Args:
-        alike: names of nodes that are alike, each kind sorted.
+        alike: names of equal nodes, each kind sorted.
         ask: raises the refusal of a node.
     """
     kinds = sorted(alike, key=lambda names: (-len(names), names))
@@ -82,9 +83,9 @@ def _refusal(name: str, ask: Callable[[str], object]) -> Refusal | None:
         ask(name)
     except Refusal as refusal:
         return refusal
-    return None  # an event made room meanwhile
+    return None  # an event released devices meanwhile
 
 
 def _gist(refusal: Refusal) -> object:
-    """Equal for refusals that differ in the devices and holders that they name only."""
+    """Return a key that is equal for refusals that differ only in the devices and holders that they name."""
     return refusal.kind, refusal.claim, refusal.request, refusal.brief()

@@ -1,7 +1,7 @@
-"""Who holds what, kept up to date claim by claim.
+"""The usage index: which claim holds which device, updated claim by claim.
 
-`InUse` is a picture of one moment; the ledger is what it is taken of. A claim that changes touches the devices
-that it holds before and after, and no other.
+`InUse` is a snapshot of this index. A claim that changes affects only the devices that it holds before and
+after the change.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -17,16 +17,16 @@ Touched = Mapping[PoolKey, set[str]]
 """Devices by pool."""
 
 Held = tuple[DeviceResult, GroupsBySet | None]
-"""A result, with the compatibility groups recorded for it."""
+"""A result with its recorded compatibility groups."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceUse:
-    """What is held of one device.
+    """The use of one device.
 
     Attributes:
         whole: whether some claim holds it as a whole.
-        consumed: what its shares take of its capacities, in nanos; None when no share is held.
+        consumed: the capacity that its shares consume, in nanos; None if no share is held.
         groups: the recorded groups.
     """
 
@@ -36,7 +36,7 @@ class DeviceUse:
 
     @property
     def mark(self) -> Hashable:
-        """Equal for uses that leave the same."""
+        """Return a key that is equal for uses that leave the same resources."""
         return self.whole, self.consumed
 
 
@@ -48,19 +48,19 @@ class UsageIndex:
         self._of_device: dict[PoolKey, dict[str, dict[str, list[Held]]]] = {}
 
     def put(self, claim: ResourceClaim) -> Touched:
-        """Takes note of a claim, which replaces what was known of it; returns the devices that this touches."""
+        """Add or replace a claim and return the affected devices."""
         return self._replace(claim.ref, _held(claim))
 
     def remove(self, ref: str) -> Touched:
-        """Forgets a claim (`namespace/name`); returns the devices that this touches."""
+        """Remove a claim (`namespace/name`) and return the affected devices."""
         return self._replace(ref, [])
 
     def held_in(self, key: PoolKey) -> Sequence[str]:
-        """The devices of a pool of which something is held."""
+        """Return the devices of a pool that are held as a whole or as shares."""
         return list(self._of_device.get(key, ()))
 
     def device(self, key: PoolKey, name: str) -> DeviceUse | None:
-        """What is held of a device; None when nothing is."""
+        """Return the use of a device; None if no claim holds it."""
         holders = self._of_device.get(key, {}).get(name)
         if holders is None:
             return None
@@ -73,7 +73,7 @@ class UsageIndex:
         )
 
     def pool(self, key: PoolKey) -> PoolUse:
-        """What is held of a pool."""
+        """Return the use of a pool."""
         devices = self._of_device.get(key, {})
         return gathered(
             (ref, *held) for holders in devices.values() for ref, several in holders.items() for held in several

@@ -1,4 +1,4 @@
-"""The provider of every real use: CEL."""
+"""Evaluates selectors with CEL. All uses outside of tests take this provider."""
 
 from collections.abc import Callable
 from typing import TypeVar, cast
@@ -15,16 +15,20 @@ T = TypeVar("T")
 
 _MEMO_LIMIT = 64
 _VIEW = "device"
-"""The key of the device as selectors see it; no expression that compiles is kept under it: it gives no bool."""
+"""Memo key of the device as selectors see it.
+
+The verdict of an expression is never stored under this key: the expression `device` gives no bool, so it does
+not compile.
+"""
 _DERIVED = "derived: "
-"""Tells what a derived attribute gave from what a selector did."""
+"""Prefix that separates the values of derived attributes from the verdicts of selectors in the memo."""
 
 
 class CelSelectors:
-    """Selectors in CEL, as Kubernetes has them. Verdicts are kept on the devices from call to call."""
+    """Selectors in CEL, as in Kubernetes. Verdicts are cached on the devices between calls."""
 
     def compile(self, expression: str) -> Matcher:
-        """The compiled CEL expression.
+        """Return the matcher of a CEL expression.
 
         Raises:
             CompileError: the expression is not valid CEL for devices.
@@ -40,7 +44,7 @@ class CelSelectors:
         return matches
 
     def derive(self, expression: str) -> Deriver:
-        """The compiled CEL expression of a derived attribute.
+        """Return the function that computes a derived attribute from a CEL expression.
 
         Raises:
             CompileError: the expression gives no attribute of devices.
@@ -53,12 +57,16 @@ class CelSelectors:
         return value
 
     def reads(self, expression: str, *, derives: bool = False) -> frozenset[str] | None:
-        """The attributes that the compiled expression looks at; None: possibly all."""
+        """Return the attributes that the compiled expression reads; None: possibly all."""
         return compile_derivation(expression).reads if derives else compile_selector(expression).reads
 
 
 def _kept(device: PooledDevice, key: str, compute: Callable[[SelectorDevice], object]) -> object:
-    """What was found out of the device before, or is now."""
+    """Return the cached value of `key`, or compute and cache it.
+
+    Raises:
+        EvaluationError: the computation fails now or failed before.
+    """
     memo = device.memo
     if key not in memo:
         if len(memo) >= _MEMO_LIMIT:
@@ -74,7 +82,10 @@ def _kept(device: PooledDevice, key: str, compute: Callable[[SelectorDevice], ob
 
 
 def selector_view(device: PooledDevice) -> SelectorDevice:
-    """The device as selectors see it, made once: it costs more than most selectors."""
+    """Return the device as selectors see it.
+
+    The view is cached, because building it costs more than most selectors.
+    """
     view = device.memo.get(_VIEW)
     if not isinstance(view, SelectorDevice):
         published = device.device

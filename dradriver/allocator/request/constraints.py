@@ -1,17 +1,20 @@
-"""matchAttribute and distinctAttribute over a partial choice of devices.
+"""Evaluates matchAttribute and distinctAttribute over a partial choice of devices.
 
-The values of a constraint's attribute are numbered as they are met, and a device's value is an integer with
-the bit of its number set (a list-typed attribute sets several). Then both constraints are bit arithmetic:
+The values of a constraint's attribute are numbered in the order in which they are met. A device's value is an
+integer in which the bit of that number is set. A list-typed attribute sets several bits. Both constraints are
+then bit arithmetic:
 
-- matchAttribute keeps the values that all devices so far have in common (it starts as all ones); a device
-  may join while something remains.
-- distinctAttribute keeps the values taken so far (it starts as zero); a device may join if it has none of them.
+- matchAttribute keeps the values that all devices so far have in common. Its state starts as all ones. A device
+  may join while at least one value remains.
+- distinctAttribute keeps the values taken so far. Its state starts as zero. A device may join if it has none of
+  them.
 
-A device without the attribute has the value 0 and never satisfies either. Values of different types are
-different values, as in Kubernetes.
+A device without the attribute has the value 0 and never satisfies either constraint. Values of different types
+are different values, as in Kubernetes.
 
-While lists are off (DRAListTypeAttributes) Kubernetes compares a list with nothing: a device that has one may
-only be the first of its constraint, and matchAttribute lets no other join it. Two bits stand for that.
+While DRAListTypeAttributes is off, Kubernetes does not compare lists. A device with a list may then only be the
+first device of its constraint, and matchAttribute lets no other device join it. Two reserved bits represent
+this.
 """
 
 from collections.abc import Sequence
@@ -28,11 +31,11 @@ from dradriver.model.resource.device import AttributeValue
 __all__ = ["LIST", "Constraint", "constraints_of"]
 
 LIST: Final = 1
-"""The value of a list while lists are off; distinctAttribute marks with it that there is a first device."""
+"""Value of a list while lists are off. distinctAttribute also sets this bit once it has a first device."""
 _NOBODY: Final = 2
-"""The state of matchAttribute after such a list."""
+"""State of matchAttribute after such a list: no device may join."""
 _RESERVED: Final = 2
-"""How many bits have a meaning of their own."""
+"""Number of reserved bits."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,10 +43,11 @@ class Constraint:
     """One constraint of one claim.
 
     Attributes:
-        claim: which claim, by its place among those to allocate.
+        claim: index of the claim among the claims to allocate.
         attribute: the fully qualified name.
-        distinct: distinctAttribute, else matchAttribute.
-        requests: the requests that it covers; none means all of the claim.
+        distinct: True for distinctAttribute, False for matchAttribute.
+        requests: the requests that it covers; empty means all requests of the claim.
+        lists: whether list-typed attributes are compared (DRAListTypeAttributes).
     """
 
     claim: int
@@ -55,21 +59,21 @@ class Constraint:
 
     @property
     def start(self) -> int:
-        """The state before any device is chosen."""
+        """Return the state before any device is chosen."""
         return 0 if self.distinct else -1
 
     def covers(self, ask: Subrequest) -> bool:
-        """Whether the constraint is about this request."""
+        """Return whether the constraint covers this request."""
         if ask.claim != self.claim:
             return False
         return not self.requests or ask.name in self.requests or ask.name.partition("/")[0] in self.requests
 
     def published(self, device: PooledDevice) -> int:
-        """The value that the device publishes, as bits; 0 when it has none."""
+        """Return the value that the device publishes, as bits; 0 if it has none."""
         return self.bits(device.device.attribute(self.attribute, device.id.driver))
 
     def bits(self, value: AttributeValue | None) -> int:
-        """A value of the attribute as bits."""
+        """Return a value of the attribute as bits."""
         if value is None:
             return 0
         if isinstance(value, tuple) and not self.lists:
@@ -81,7 +85,7 @@ class Constraint:
         return bits
 
     def joined(self, state: int, value: int) -> int | None:
-        """The state when a device of that value joins; None when it may not."""
+        """Return the state after a device with this value joins; None if it may not join."""
         if self.distinct:
             return state | value | LIST if value and not state & value else None
         if value == LIST:
@@ -89,13 +93,13 @@ class Constraint:
         return state & value or None
 
     def clashes(self, value: int, other: int) -> bool:
-        """Whether devices of these two values can't be together, whatever the others have."""
+        """Return whether devices with these two values exclude each other, whatever the others have."""
         if self.distinct:
             return bool(value & other)
         return value == LIST or not value & other
 
     def obstacle(self, value: int) -> str:
-        """Why a device of that value may not join, in words."""
+        """Return the reason why a device with this value may not join, for messages."""
         name = "distinctAttribute" if self.distinct else "matchAttribute"
         if not value:
             return f"{name} {self.attribute}: the device has no such attribute"
@@ -108,7 +112,7 @@ def _scalars(value: AttributeValue) -> tuple[object, ...]:
 
 
 def constraints_of(claims: Sequence[ResourceClaim], features: Features) -> list[Constraint]:
-    """The constraints of all claims.
+    """Return the constraints of all claims.
 
     Raises:
         Refusal: of kind `claim`, for a constraint of an unknown type.

@@ -1,4 +1,4 @@
-"""Which devices claims may be served with, as far as selectors tell: cheaper than to try on each node."""
+"""Tests devices against the selectors of claims. This is cheaper than an attempt on each node."""
 
 from collections.abc import Hashable, Mapping, Sequence
 
@@ -15,19 +15,19 @@ __all__ = ["WantedDevices"]
 
 
 class WantedDevices:
-    """What claims want of devices.
+    """The selectors of the requests of some claims.
 
     Args:
         claims: the claims.
         classes: all device classes by name.
-        features: what is switched on.
-        selectors: how selectors are evaluated.
+        features: the enabled features.
+        selectors: evaluates selectors; None means CEL.
 
     Attributes:
         kind: equal for claims that the same devices match.
 
     Raises:
-        Refusal: of kind `claim`, when no node could ever serve a request.
+        Refusal: of kind `claim`, if no node can ever serve a request.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class WantedDevices:
         self.kind: Hashable = tuple(ask.kind for ask in self._asks)
 
     def matches(self, device: PooledDevice) -> bool:
-        """Whether the device matches the selectors of a request, whoever holds it."""
+        """Return whether the device matches the selectors of a request, even if a claim holds the device."""
         return any(_matches(ask, device) for ask in self._asks)
 
 

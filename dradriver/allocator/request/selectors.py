@@ -1,4 +1,4 @@
-"""Does a device match a selector, and what does an expression give? The search asks a provider, not CEL."""
+"""The protocol for selectors. The search uses a provider and does not depend on CEL."""
 
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
@@ -9,33 +9,38 @@ from dradriver.model.resource.device import AttributeValue
 __all__ = ["Deriver", "Matcher", "SelectorProvider"]
 
 Matcher: TypeAlias = Callable[[PooledDevice], bool]
-"""Whether a device matches; raises `cel.errors.EvaluationError` when the selector fails on it."""
+"""Tells whether a device matches; raises `cel.evaluate.errors.EvaluationError` if the selector fails on it."""
 
 Deriver: TypeAlias = Callable[[PooledDevice], AttributeValue]
-"""The value of a derived attribute; raises `cel.errors.EvaluationError` when the expression fails."""
+"""Returns the value of a derived attribute.
+
+It raises `cel.evaluate.errors.EvaluationError` if the expression fails.
+"""
 
 
 class SelectorProvider(Protocol):
-    """What the allocator must be told about selectors."""
+    """Compiles the expressions of claims for the allocator."""
 
     def compile(self, expression: str) -> Matcher:
-        """The selector of this expression. Called once per request; matching is called per device.
+        """Return the matcher of this expression.
+
+        The allocator calls `compile` once for each request and the matcher once for each device.
 
         Raises:
             CompileError: the expression is not a selector.
         """
 
     def derive(self, expression: str) -> Deriver:
-        """The derived attribute of this expression (KEP-6080).
+        """Return the derived attribute of this expression (KEP-6080).
 
         Raises:
             CompileError: the expression gives no attribute.
         """
 
     def reads(self, expression: str, *, derives: bool = False) -> frozenset[str] | None:
-        """The names, without domains, of the attributes on which the answer depends; None: possibly all.
+        """Return the names, without domains, of the attributes on which the result depends; None: possibly all.
 
         Args:
-            expression: of a selector, or with `derives` of a derived attribute.
-            derives: which of the two it is.
+            expression: the expression of a selector or of a derived attribute.
+            derives: True for a derived attribute, False for a selector.
         """

@@ -1,4 +1,4 @@
-"""What claims ask for: their requests as the search sees them, checked for what no node can mend."""
+"""Parses the requests of claims for the search and rejects claims that no node can serve."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ __all__ = ["ParsedRequest", "PreparedSelector", "Subrequest", "requests_of", "to
 
 @dataclass(frozen=True, slots=True)
 class PreparedSelector:
-    """One selector of a class or a request, ready to use; `label` names it in messages."""
+    """A compiled selector of a class or a request; `label` names it in messages."""
 
     label: str
     expression: str
@@ -38,14 +38,14 @@ class Subrequest:
     """A request, or one alternative of a `firstAvailable` request.
 
     Attributes:
-        claim: which claim, by its place among those to allocate.
-        name: as results name it: `gpu` or `gpu/large`.
+        claim: index of the claim among the claims to allocate.
+        name: the name in results: `gpu` or `gpu/large`.
         device_class: the class.
         selections: the selectors of the class, then those of the request.
-        count: how many devices; None means all that match.
-        admin: whether devices are taken beside their users.
-        tolerations: the taints put up with.
-        capacity: how much of a device's capacities is wanted, by name (KEP-5075).
+        count: number of devices; None means all devices that match.
+        admin: whether the request may get devices that are in use.
+        tolerations: the tolerated taints.
+        capacity: the requested amount of each capacity, by name (KEP-5075).
         derived: the attributes that the request computes itself, by name (KEP-6080).
     """
 
@@ -61,7 +61,7 @@ class Subrequest:
 
     @property
     def kind(self) -> object:
-        """Equal for asks that the same devices may serve."""
+        """Return a value that is equal for subrequests that the same devices can serve."""
         tolerations = tuple((t.key, t.operator, t.value, t.effect) for t in self.tolerations)
         expressions = tuple(selection.expression for selection in self.selections)
         capacity = tuple(sorted(self.capacity.items(), key=itemgetter(0)))
@@ -70,7 +70,7 @@ class Subrequest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ParsedRequest:
-    """A request: its alternatives in order of preference, a plain request has one."""
+    """A request with its alternatives in order of preference. A plain request has one alternative."""
 
     claim: int
     name: str
@@ -83,10 +83,16 @@ def requests_of(
     features: Features,
     provider: SelectorProvider,
 ) -> list[ParsedRequest]:
-    """The requests of all claims, in the order in which Kubernetes serves them.
+    """Return the requests of all claims, in the order in which Kubernetes serves them.
+
+    Args:
+        claims: the claims to allocate.
+        classes: all device classes by name.
+        features: the enabled features.
+        provider: compiles selectors and derived attributes.
 
     Raises:
-        Refusal: of kind `claim`, when no node could ever serve a request.
+        Refusal: of kind `claim`, if no node can ever serve a request.
     """
     requests = []
     for index, claim in enumerate(claims):
@@ -100,7 +106,7 @@ def requests_of(
 
 
 def too_many(kind: Kind, claim: ResourceClaim, least: int, node: str = "") -> Refusal:
-    """The refusal for a claim that needs more devices than a claim can hold."""
+    """Return the refusal for a claim that needs at least `least` devices, more than one claim can hold."""
     return Refusal(
         kind,
         f"claim {claim.ref}: number of requested devices {least} exceeds the claim limit of {MAX_RESULTS}",

@@ -9,7 +9,7 @@ __all__ = ["repelling_taint", "tolerates"]
 
 
 def tolerates(toleration: DeviceToleration, taint: Taint) -> bool:
-    """Whether the toleration puts up with the taint; an empty key or effect stands for any."""
+    """Return whether the toleration tolerates the taint. An empty key or effect matches any."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
@@ -18,7 +18,7 @@ def tolerates(toleration: DeviceToleration, taint: Taint) -> bool:
 
 
 def repelling_taint(device: Device, tolerations: Sequence[DeviceToleration]) -> Taint | None:
-    """The first taint that keeps the request away: NoSchedule or NoExecute, not tolerated."""
+    """Return the first taint that keeps the request away: NoSchedule or NoExecute, and not tolerated."""
     for taint in device.taints:
         if taint.effect != "None" and not any(tolerates(toleration, taint) for toleration in tolerations):
             return taint

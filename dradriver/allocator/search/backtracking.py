@@ -1,9 +1,9 @@
-"""Going through choices depth first.
+"""Walks through choices depth first.
 
-The stack is explicit: a pod may ask for more devices than Python has frames.
+The stack is explicit because a pod may request more devices than Python has stack frames.
 
-`search` and `prover` ask different questions in different orders of requests, but they step alike: level by
-level, through the devices that fit, one of each kind.
+`search` and `prover` answer different questions and order the requests differently. Both proceed level by level
+through the devices that fit, with one device of each kind.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,22 +16,23 @@ from dradriver.allocator.search.symmetry import Choice, Symmetry
 __all__ = ["Branches", "Pick", "different", "walk"]
 
 Pick: TypeAlias = tuple[SubrequestPlan, int]
-"""A device, by position, and the plan that it serves."""
+"""A plan and the position of a device that serves it."""
 
 Branches: TypeAlias = "Iterator[Branches | None]"
-"""The ways to go on from one state: each item is the next level, None is the end of a way.
+"""The ways to continue from one state. Each item is the next level; None marks a complete way.
 
-When such an iterator is resumed or ends, the state is as it was when it was made.
+When such an iterator is resumed or ends, the state is the same as when the iterator was made.
 """
 
 _END: Final = object()
 
 
 def walk(root: Branches, interrupted: Callable[[], bool] = lambda: False) -> bool | None:
-    """Goes on until a way is complete; what was chosen on it stays chosen.
+    """Continue until a way is complete. The choices on that way stay chosen.
 
     Returns:
-        Whether there is one; None when it was interrupted, and then what was chosen so far stays chosen.
+        Whether a complete way exists; None if the walk was interrupted. After an interruption the choices made
+        so far stay chosen.
     """
     stack = [root]
     while stack:
@@ -54,14 +55,16 @@ def different(
     symmetry: Symmetry,
     look: Callable[[int], None] | None = None,
 ) -> Iterator[tuple[int, int]]:
-    """The candidates that fit now, with their places: of those that come to the same thing the first.
+    """Yield the places and positions of the candidates that fit now, one for each equivalence class.
+
+    The first candidate of each class is taken.
 
     Args:
-        plan: whose candidates.
-        places: which of them.
-        state: what is left.
-        symmetry: what comes to the same thing.
-        look: is told of each candidate that is come across.
+        plan: the plan with the candidates.
+        places: range of places in the plan's candidates.
+        state: the state of the search.
+        symmetry: decides which candidates are equivalent.
+        look: called with each candidate that is reached.
     """
     tried = set[Choice]()
     for place in places:

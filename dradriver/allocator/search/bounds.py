@@ -1,15 +1,15 @@
-"""Quick proofs that the remaining requests can't all be served.
+"""Proves quickly that the remaining requests can't all be served.
 
-Each is a lower bound on what the remaining requests need against an upper bound on what is there:
+Each bound compares a lower bound of the need of the remaining requests with an upper bound of the supply:
 
-- devices: the requests whose candidates all lie in one set need no more devices than can be used in it;
-- alone: each request finds as many devices as it needs that can be used and that its constraints let in;
-- values: the requests of a distinctAttribute need as many different values as devices, and of those that
-  their candidates have some are taken;
-- counters: each request takes at least what its most modest candidate takes of a counter of that name,
-  and together no more than is left of that name in all counter sets.
+- devices: requests whose candidates all lie in one set need no more devices than can be used in that set.
+- alone: each request finds as many usable devices as it needs, and its constraints admit them.
+- values: the requests of a distinctAttribute need as many different values as devices, and some values of their
+  candidates are taken.
+- counters: each request takes at least the smallest amount that one of its candidates takes of a counter name.
+  Together the requests take no more than the rest of that counter name in all counter sets.
 
-What is needed is computed for every suffix of the requests beforehand, so a check is a handful of comparisons.
+The needs are computed in advance for every suffix of the requests, so a check is a few comparisons.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ _KNOWN_JOINS: Final = 4096
 
 
 class Bounds:
-    """The bounds for the requests from each one on."""
+    """The bounds for the requests from each position to the end."""
 
     def __init__(self, requests: Sequence[RequestPlan], state: SearchState) -> None:
         self._requests = requests
@@ -57,7 +57,10 @@ class Bounds:
         self._different.reverse()
 
     def broken(self, request: int) -> tuple[int, Reason] | None:
-        """The request to blame and why those from `request` on can't all be served; None: perhaps they can."""
+        """Return the request to blame and the reason why those from `request` on can't all be served.
+
+        None means that no bound is broken; they may be servable.
+        """
         usable = self._state.free(EVERY_MARK)
         for mask, wanted, blamed in self._demands[request]:
             found = (mask & usable).bit_count()
@@ -75,11 +78,11 @@ class Bounds:
         return None
 
     def spare(self, number: int) -> int:
-        """How many devices more than it needs a request finds, in its best case; below zero: too few."""
+        """Return the number of spare devices that a request finds in the best case; below zero if too few."""
         return max((self._found(plan) - plan.count for plan in self._requests[number].plans), default=-1)
 
     def overdrawn_by(self, requests: Sequence[int]) -> bool:
-        """Whether these requests need more of a counter or of different values, together, than is left."""
+        """Return whether these requests together need more of a counter, or more values, than are left."""
         if self._too_few_values(requests):
             return True
         needed: dict[int, int] = {}
@@ -89,7 +92,7 @@ class Bounds:
         return any(self._state.totals[name] < least for name, least in needed.items())
 
     def _values_of(self, request: RequestPlan) -> list[tuple[int, int, int]]:
-        """Per distinctAttribute how many devices the request needs under it, and which values they may have."""
+        """Return for each distinctAttribute the number of devices under it and their possible values."""
         found = []
         for number, constraint in enumerate(self._state.constraints):
             covered = [plan for plan in request.plans if number in plan.use.constraints]
@@ -118,14 +121,14 @@ class Bounds:
         return None
 
     def _found(self, plan: SubrequestPlan) -> int:
-        """How many devices the plan finds, whatever the other requests take."""
+        """Return how many devices the plan finds if the other requests take none."""
         found = plan.mask & self._state.free(plan.use.excludes, consumes=plan.use.consumes)
         for number, values in zip(plan.use.constraints, plan.use.values, strict=True):
             found &= self._may_join(number, values)
         return found.bit_count()
 
     def _may_join(self, number: int, values: Sequence[int]) -> int:
-        """The devices that a constraint still lets in, as bits."""
+        """Return the devices that a constraint still admits, as bits."""
         bound = self._state.bound[number]
         key = number, id(values), bound
         if key not in self._known_joins:
@@ -150,7 +153,7 @@ class Bounds:
         return [min(of_one) for of_one in zip(*map(self._least_of, request.plans), strict=True)]
 
     def _least_of(self, plan: SubrequestPlan) -> list[int]:
-        """What the plan takes at least of each counter name."""
+        """Return the smallest amount that the plan takes of each counter name."""
         key = plan.mask, id(plan.use.draws), plan.use.consumes
         if key not in self._known_floors:
             self._known_floors[key] = self._floor(plan)
@@ -158,11 +161,11 @@ class Bounds:
         return [plan.count * floor.get(name, 0) for name in range(len(self._state.totals))]
 
     def _floor(self, plan: SubrequestPlan) -> dict[int, int]:
-        """What the most modest of the devices consumes of each counter name."""
+        """Return the smallest amount that one of the devices consumes of each counter name."""
         supply, least = self._state.supply, dict[int, int]()
         for index, device in enumerate(plan.devices):
             mine: dict[int, int] = {}
-            # Of a device to be shared a later share takes no counters, so none is sure to.
+            # A later share of a shared device takes no counters, so no amount is certain.
             for at, nano in plan.use.draws.get(device, supply.counters[device] if plan.use.consumes else ()):
                 name = supply.counter_names[at]
                 mine[name] = mine.get(name, 0) + nano
@@ -176,7 +179,7 @@ class Bounds:
 
 
 class _Demands:
-    """How many devices the requests seen so far want from inside each of their sets of candidates."""
+    """The number of devices that the requests seen so far need inside each of their candidate sets."""
 
     def __init__(self, shared: int) -> None:
         self._shared = shared
@@ -185,13 +188,13 @@ class _Demands:
         self._first: dict[int, int] = {}
 
     def add(self, number: int, request: RequestPlan) -> None:
-        # Admin access may take what is in use, so it needs nothing that is free.
+        # Admin access may take devices in use, so it needs no free device.
         if any(plan.ask.admin for plan in request.plans):
             return
         mask, count = 0, request.least
         for plan in request.plans:
             mask |= plan.mask
-        # One device may serve several requests when it is shared.
+        # One device may serve several requests if it is shared.
         if mask & self._shared:
             return
         if mask not in self._own:

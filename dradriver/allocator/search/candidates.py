@@ -1,4 +1,4 @@
-"""Which devices may serve a request, before any is chosen, and why the others may not."""
+"""Finds the devices that can serve a request, before any is chosen, and the reason for each other device."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,20 +19,23 @@ __all__ = ["CandidateFilter", "Candidates"]
 
 
 class _FailedError(Exception):
-    """A selector failed on a device, or an amount can't be computed: which one, on which, and how."""
+    """A selector failed on a device, or an amount can't be computed.
+
+    The text names the device and the cause.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The devices for one kind of ask.
+    """The devices for one kind of subrequest.
 
     Attributes:
-        devices: those that may serve it, by position; for `All` every device that it must get.
+        devices: positions of the devices that can serve it; for `All`, every device that it must get.
         rejections: the other devices, grouped by obstacle.
         errors: devices among the candidates on which a selector fails, with the message.
-        missing: for `All`: why not every device that matches can be had.
-        shares: of devices that several claims may share: what this request consumes of their capacities.
-        draws: the same as (place in the row of what is left, nanos).
+        missing: for `All`: the reasons why some matching devices are not available.
+        shares: the capacity that this request consumes of each device that several claims may share.
+        draws: the same as (place in `Supply.left`, nanos).
     """
 
     devices: tuple[int, ...]
@@ -44,7 +47,7 @@ class Candidates:
 
 
 class CandidateFilter:
-    """Finds the candidates of asks on one node; asks of one kind share them."""
+    """Finds the candidates of subrequests on one node. Subrequests of one kind share them."""
 
     def __init__(self, supply: Supply, state: SearchState, node: AllocationNode, features: Features) -> None:
         self._supply = supply
@@ -54,7 +57,7 @@ class CandidateFilter:
         self._known: dict[object, Candidates] = {}
 
     def candidates(self, ask: Subrequest) -> Candidates:
-        """The devices for this ask."""
+        """Return the candidates for this subrequest."""
         key = ask.kind, ask.count is None
         if key not in self._known:
             self._known[key] = self._all(ask) if ask.count is None else self._some(ask)
@@ -67,7 +70,7 @@ class CandidateFilter:
         errors: dict[int, str] = {}
         for device in range(len(self._supply.devices)):
             try:
-                # What is in use is not even looked at, as in Kubernetes: its selector errors do not matter.
+                # As in Kubernetes, devices in use are skipped first, so their selector errors do not matter.
                 obstacle = (
                     self._held(device, ask)
                     or self._mismatch(device, ask)
@@ -144,7 +147,10 @@ class CandidateFilter:
     def _too_small(
         self, device: int, ask: Subrequest, shares: dict[int, Mapping[str, Quantity]]
     ) -> Obstacle | None:
-        """Why the device can't serve an ask of this size, were it free; notes what a share consumes of it."""
+        """Return why the device can't serve a subrequest of this size even if it is free, else None.
+
+        Side effect: stores in `shares` the capacity that a share of the device consumes.
+        """
         if not self._features.consumable_capacity:
             return None
         pooled, fractional = self._supply.devices[device], self._features.fractional_capacity_range
@@ -174,10 +180,10 @@ class CandidateFilter:
         pooled = self._supply.devices[device]
         if gate := self._gate_off(pooled):
             yield "feature-gate", gate
-        # A device of which a share is given has its counters already.
+        # A device that already has a share has already consumed its counters.
         consumes = self._state.consumes(ask) and not self._supply.shared_out[device]
         if self._supply.counters[device] and consumes:
-            # Kubernetes compares every counter of the pool, so one below zero stops the whole pool.
+            # Kubernetes compares every counter of the pool, so one counter below zero blocks the whole pool.
             if overdrawn := self._supply.overdrawn.get((pooled.id.driver, pooled.id.pool)):
                 yield "counter", f"{overdrawn} is overdrawn by the devices in use"
             if shortage := self._state.shortage(device):
@@ -186,7 +192,7 @@ class CandidateFilter:
             yield "taint", f"taint {taint} is not tolerated"
 
     def _gate_off(self, pooled: PooledDevice) -> str | None:
-        """Which gate keeps the device from everybody."""
+        """Return the feature gate that makes the device unavailable to every request, as text for messages."""
         features, consumed = self._features, pooled.device.consumes_counters
         if pooled.source.spec.skip_node_operations:
             gate = features.gate("optional_node_operations")

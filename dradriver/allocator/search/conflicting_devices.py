@@ -1,4 +1,4 @@
-"""Which devices that are chosen already break a constraint for another one."""
+"""Finds the chosen devices that break a constraint for another device."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,14 +11,15 @@ __all__ = ["conflicting_devices"]
 def conflicting_devices(
     state: SearchState, picks: Sequence[tuple[SubrequestPlan, int]], device: int, use: SubrequestUse
 ) -> tuple[int, ...]:
-    """The chosen devices with which a device breaks the first constraint that it breaks.
+    """Return the chosen devices that conflict with a device in the first constraint that it breaks.
 
-    Those that exclude it alone; where only all of them together do (a list-typed attribute of which no value
-    is common to all), all of them. None for a device that lacks the attribute: nobody else is to blame.
+    These are the devices that exclude it individually. If only all of them together exclude it, all are
+    returned. This happens for list-typed attributes without a common value. The result is empty for a device
+    that lacks the attribute, because then no other device causes the conflict.
 
     Args:
         state: the state in which the device does not fit.
-        picks: what is chosen in it.
+        picks: the chosen devices in that state.
         device: the device that does not fit.
         use: how it would be used.
     """
@@ -35,7 +36,7 @@ def conflicting_devices(
 
 
 def _bound(picks: Sequence[tuple[SubrequestPlan, int]], number: int) -> Iterator[tuple[int, int]]:
-    """The chosen devices that a constraint covers, with their values."""
+    """Yield the chosen devices that a constraint covers, with their values."""
     for plan, device in picks:
         for covering, values in zip(plan.use.constraints, plan.use.values, strict=True):
             if covering == number:

@@ -1,7 +1,8 @@
-"""How many devices a node can still give, when each takes of the same counters.
+"""Bounds the number of devices that a node can still give if all of them take the same counters.
 
-A component can't give more devices than fit into what is left of any one of its counters, the most modest
-first. Requests that may not have a device in common (`marks`) need together no more than all components give.
+A component can't give more devices than fit into the rest of any one of its counters, counted from the smallest
+device on. Requests that may not share a device (`exclusion_masks`) together need no more devices than all
+components give.
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ _KNOWN: Final = 20_000
 
 
 class CounterBound:
-    """The bound for any of the requests, in any state."""
+    """The bound for any set of requests, in any state."""
 
     def __init__(self, requests: Sequence[RequestPlan], state: SearchState) -> None:
         self._state = state
@@ -31,7 +32,7 @@ class CounterBound:
         self._known: dict[tuple[int, tuple[int, ...]], int] = {}
 
     def too_many(self, requests: Sequence[int]) -> bool:
-        """Whether these requests need more devices than can be had together."""
+        """Return whether these requests need more devices than are available together."""
         needs: dict[tuple[int, int], tuple[int, int]] = {}
         for number in requests:
             if not self._consume[number]:
@@ -54,7 +55,7 @@ class CounterBound:
         return found < count
 
     def _most(self, component: int, devices: int) -> int:
-        """At most so many of these devices of a component can be had together."""
+        """Return an upper bound of the number of these devices of a component that are available together."""
         supply = self._state.supply
         first, end = supply.components[component].counters
         left = self._state.left[first:end]
@@ -78,7 +79,7 @@ class CounterBound:
 
 
 def _wanted(request: RequestPlan) -> tuple[tuple[int, int], int, int]:
-    """The marks of a request, how many devices it needs at least, and which may serve it, as bits."""
+    """Return the marks of a request, its smallest number of devices, and its possible devices as bits."""
     mask = 0
     for plan in request.plans:
         mask |= plan.mask
@@ -96,7 +97,7 @@ def _bits(mask: int) -> Sequence[int]:
 
 
 def _fitting(amounts: list[int], room: int) -> int:
-    """How many of the amounts fit into the room together."""
+    """Return how many of the amounts fit into the room together."""
     found = 0
     for amount in sorted(amounts):
         room -= amount

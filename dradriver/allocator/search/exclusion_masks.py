@@ -1,11 +1,11 @@
-"""Who may choose a device that another request of the same pod has chosen.
+"""Decides which requests of a pod may choose a device that another request of the pod has chosen.
 
-Nobody, except for admin access: such a request also takes what requests of the claims before its own hold.
-"Before" is the order of the claims, not the order in which something is tried, so a proof may serve the
-requests in any order and comes to the same answer.
+Only a request with admin access may do this, and only for devices chosen by requests of earlier claims.
+"Earlier" refers to the order of the claims, not to the order of the search. So a proof may serve the requests
+in any order and has the same result.
 
-Requests of one claim with the same access are all alike in this. So they share a *mark*, a bit with which
-devices are marked as chosen, and each has the set of marks that keep it away from a device.
+Requests of one claim with the same access behave alike. They share a *mark*, a bit that marks devices as
+chosen. Each request also has the set of marks that exclude it from a device.
 """
 
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ from dradriver.allocator.request.subrequests import ParsedRequest
 __all__ = ["EVERY_MARK", "Marks", "marks_of"]
 
 Marks: TypeAlias = tuple[int, int]
-"""The mark of a request, and the marks that keep it away, as bits."""
+"""The mark of a request, and the marks that exclude it, as bits."""
 
 EVERY_MARK: Final = -1
 
 
 def marks_of(requests: Sequence[ParsedRequest]) -> list[Marks]:
-    """Per request its marks."""
+    """Return the marks of each request."""
     sides = [(request.claim, any(ask.admin for ask in request.alternatives)) for request in requests]
     if not any(admin for _, admin in sides):
         return [(1, EVERY_MARK)] * len(requests)
@@ -32,6 +32,6 @@ def marks_of(requests: Sequence[ParsedRequest]) -> list[Marks]:
 
 
 def _excludes(one: tuple[int, bool], other: tuple[int, bool]) -> bool:
-    """Whether requests of these (claim, admin access) never have a device in common."""
+    """Return whether requests with these (claim, admin access) pairs never share a device."""
     _, later_has_admin = max(one, other)
     return one[0] == other[0] or not later_has_admin

@@ -1,17 +1,19 @@
-"""What it costs to take a device, for the order `packed`.
+"""Computes the cost of a device for the order `packed`.
 
-Less is better, in this order:
+A smaller value is better. The values are compared in this order:
 
-1. *size*: how much of its counter sets it takes: the smallest device that will do;
-2. *largest*: the size of the largest device that could be had before and can't after: a slice of a GPU that is
-   in pieces anyway rather than one of a GPU that is whole;
-3. *room*: what can be had of its component, as the sum of the sizes: of equal ones that in the fullest;
-4. *spoiled*: what of that can't be had any more, as the sum of the sizes.
+1. *size*: the part of its counter sets that the device takes. The smallest sufficient device is preferred.
+2. *largest*: the size of the largest device that is available before the choice and not after it. This prefers
+a slice of a GPU that is already divided to a slice of a whole GPU.
+3. *room*: the sum of the sizes of the devices available in its component. Among equal devices, the one in the
+fullest component is preferred.
+4. *spoiled*: the sum of the sizes of the devices that the choice makes unavailable.
 
-All in millionths. A device that consumes nothing takes all of itself.
+All values are in millionths. A device that consumes nothing has the size of a whole.
 
-The order of the four was found by trial: profiles that come and go at random on nodes of A100s. With `largest`
-in second place, and room told by what can be had and not by what is left of counters, the least is refused.
+The order of the four values was found by experiment: profiles arrive and leave at random on nodes with A100s.
+The number of refusals is lowest with `largest` in second place, and with `room` measured by available devices
+instead of remaining counters.
 """
 
 from collections.abc import Sequence
@@ -32,7 +34,7 @@ LONE: Final[Cost] = (WHOLE, WHOLE, WHOLE, 0)
 
 
 def share_of(parts: Sequence[tuple[int, int]]) -> int:
-    """The mean share of (amount, total) pairs; the whole when there are none."""
+    """Return the mean share of (amount, total) pairs; the whole if there are none."""
     shares = [part * WHOLE // total for part, total in parts if total > 0]
     return sum(shares) // len(shares) if shares else WHOLE
 
@@ -45,15 +47,15 @@ def costs(
     joined: Sequence[int],
     free: int,
 ) -> list[Cost]:
-    """The cost of each device of a component.
+    """Return the cost of each device of a component.
 
     Args:
-        amounts: how much there is of each counter.
-        needs: per device what it takes of them.
-        groups: per device its compatibility groups by counter set.
-        left: how much is left of each counter.
-        joined: the groups still possible by counter set.
-        free: the devices that can be had, as bits.
+        amounts: the total of each counter.
+        needs: for each device, the amounts that it takes.
+        groups: for each device, its compatibility groups by counter set.
+        left: the rest of each counter.
+        joined: the groups still possible, by counter set.
+        free: the available devices, as bits.
     """
     sizes = [share_of([(nano, amounts[at]) for at, nano in need]) for need in needs]
     rivals = [(need, groups[device], sizes[device]) for device, need in enumerate(needs) if free >> device & 1]

@@ -1,4 +1,4 @@
-"""The requests made concrete for one node: who may serve them, how many are needed, what binds them."""
+"""Plans the requests for one node: their candidates, the number of devices and the constraints."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,17 +18,17 @@ __all__ = ["Planner", "RequestPlan", "SubrequestPlan", "kinds_of", "pool_reason"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SubrequestPlan:
-    """An ask with its candidates.
+    """A subrequest with its candidates.
 
     Attributes:
-        ask: the ask.
+        ask: the subrequest.
         devices: its candidates by position, in order of preference.
-        mask: the same as bits.
-        count: how many are needed.
-        use: how it uses them.
-        candidates: with the rejections, for the explanation.
+        mask: the candidates as bits.
+        count: number of devices that it needs.
+        use: how it uses the devices.
+        candidates: the candidates with the rejections, for the explanation.
         late_errors: devices on which a derived attribute fails, with the message.
-        impossible: why the candidates can't do, whatever else is chosen; None when they may.
+        impossible: the reason why the candidates can't serve it under any choice; None if they may.
     """
 
     ask: Subrequest
@@ -43,14 +43,14 @@ class SubrequestPlan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RequestPlan:
-    """A request: one of its plans must be carried out, the first that works.
+    """A request. The search uses the first of its plans that works.
 
     Attributes:
-        claim: which claim, by its place among those to allocate.
+        claim: index of the claim among the claims to allocate.
         name: the request's name.
-        plans: the possible ones, in order of preference.
-        impossible: the others.
-        alternatives: all of them, in order of preference.
+        plans: the possible plans, in order of preference.
+        impossible: the other plans.
+        alternatives: all plans, in order of preference.
     """
 
     claim: int
@@ -61,7 +61,7 @@ class RequestPlan:
 
     @property
     def least(self) -> int:
-        """How many devices it needs at least."""
+        """Return the smallest number of devices that the request needs."""
         return min((plan.count for plan in self.plans), default=0)
 
 
@@ -77,10 +77,11 @@ class Planner:
     node: str
 
     def plans(self, requests: Sequence[ParsedRequest]) -> list[RequestPlan]:
-        """The plans, in the order of the requests.
+        """Return the plans in the order of the requests.
 
         Raises:
-            Refusal: an `All` request sees a pool that can't be used, or a claim needs too many devices here.
+            Refusal: an `All` request sees a pool that can't be used, or a claim needs too many devices on this
+                node.
         """
         marks = marks_of(requests)
         found = [self._request(request, mine) for request, mine in zip(requests, marks, strict=True)]
@@ -127,7 +128,10 @@ class Planner:
         )
 
     def _derived(self, ask: Subrequest, candidates: Candidates) -> tuple[dict[int, list[int]], dict[int, str]]:
-        """By constraint the values of the candidates that the ask computes itself; and where that fails."""
+        """Return the candidates' values that the subrequest computes itself, and the errors by device.
+
+        The values are grouped by constraint.
+        """
         values: dict[int, list[int]] = {}
         errors: dict[int, str] = {}
         for number, constraint in enumerate(self.state.constraints):
@@ -144,7 +148,7 @@ class Planner:
         return values, errors
 
     def selector_error(self, ask: Subrequest, message: str) -> Refusal:
-        """The refusal for a selector that fails on a device: as in Kubernetes the claim is at fault."""
+        """Return the refusal for a selector that fails on a device. As in Kubernetes, the claim is at fault."""
         claim = self.claims[ask.claim].ref
         return Refusal(
             "claim",
@@ -158,7 +162,7 @@ class Planner:
     def _see_all_pools(self, ask: Subrequest, claim: ResourceClaim, candidates: Candidates) -> None:
         for pool, problem in sorted(self.supply.unusable, key=lambda each: each[0].key):
             for device, message in candidates.errors.items():
-                # Pools are seen in their order, and what is seen first is told.
+                # Pools are read in their order, and the first problem is reported.
                 if self.supply.place_of(device) < (False, pool.key):
                     raise self.selector_error(ask, message)
             raise Refusal(
@@ -184,18 +188,18 @@ def _impossible(ask: Subrequest, candidates: Candidates) -> Reason | None:
 
 
 def too_few(wanted: int, usable: int) -> Reason:
-    """The reason for fewer devices than are wanted."""
+    """Return the reason for fewer devices than requested."""
     return Reason("too-few", f"{wanted} device{'s are' if wanted != 1 else ' is'} needed, {usable} can be used")
 
 
 def pool_reason(pool: PoolView, problem: str) -> Reason:
-    """The reason for a pool that serves nothing."""
+    """Return the reason for a pool that serves no request."""
     code: ReasonCode = "pool-invalid" if problem.startswith("invalid") else "pool-incomplete"
     return Reason(code, f"resource pool {pool.driver}/{pool.name} is {problem}")
 
 
 def kinds_of(requests: Sequence[RequestPlan]) -> list[int]:
-    """Per request a number, equal for those that the same choices serve."""
+    """Return a number for each request; requests that the same choices serve have equal numbers."""
     numbers: dict[Hashable, int] = {}
     found = []
     for request in requests:

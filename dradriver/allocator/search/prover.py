@@ -1,11 +1,13 @@
-"""Can the rest be served at all? The same question as the search's, without its order of requests.
+"""Decides whether the remaining requests can be served at all, independent of their order.
 
-The search serves requests in the order in which they stand, for that order decides which allocation is the
-first. Where large requests stand last, it may try very many ways to place the small ones before it finds that
-nothing is left for a large one. A proof is free to take the hardest request first, the one with the fewest
-devices to spare, and mostly needs few steps either way. So once a search has gone wrong often enough, it
-begins again, and asks for a proof before it goes on to the next request: what can be served is then found
-without going back, and what can't is never entered. The first allocation stays the same.
+The search serves requests in their given order, because that order determines the first allocation. If large
+requests come last, the search may try very many ways to place the small ones before it finds that no device is
+left for a large one. A proof may serve the hardest request first, the one with the fewest spare devices. It
+usually needs few steps for either answer.
+
+After many failures the search starts again and asks for a proof before it continues with the next request. It
+then finds servable requests without backtracking and never enters unservable ones. The first allocation stays
+the same.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -24,7 +26,7 @@ from dradriver.model.resource.claim import MAX_RESULTS
 __all__ = ["Prover"]
 
 _GLANCES: Final = 8
-"""To see how many devices that many requests find takes about as long as to try one device."""
+"""Number of requests that can be counted in about the time of one device choice."""
 
 
 class Prover:
@@ -52,31 +54,32 @@ class Prover:
         for request in requests:
             largest = max((plan.count for plan in request.plans), default=0)
             most[request.claim] = most.get(request.claim, 0) + largest
-        # What a claim may hold is not looked at here, so no claim may come near it. While lists are off, only
-        # the search's own order tells: a device that has one may only be the first of its constraint.
+        # The limit of devices per claim is not checked here, so no claim may come near it. While lists are
+        # off, only the search's own order is exact: a device with a list may only be the first of its
+        # constraint.
         self._usable = max(most.values(), default=0) <= MAX_RESULTS and not any(
             LIST in values for _, values in state.rows
         )
 
     def servable(self, number: int, picks: Sequence[Pick]) -> bool:
-        """Whether the requests from `number` on can all be served now; True also when that is not known.
+        """Return whether the requests from `number` on can all be served now; True also if this is unknown.
 
         Args:
             number: the first of the requests in question.
-            picks: what serves those before it.
+            picks: the devices that serve the requests before it.
         """
         if not self._usable or (self._example and self._example[: len(picks)] == picks):
-            return True  # so far it all went as in the last example
+            return True  # the last example confirms all choices so far
         example = self._serve(tuple(range(number, len(self._requests))))
         if example is not None:
             self._example = [*picks, *example]
         return example is not None
 
     def hopeless(self) -> int | None:
-        """The first request of a claim that can't be served even if no other claim gets anything.
+        """Return the first request of a claim that can't be served even if no other claim gets a device.
 
-        To be asked while nothing is chosen. What one claim alone can't have it can't have beside others, and to
-        know that beforehand saves from trying all ways to serve the others.
+        Call this only while nothing is chosen. A claim that can't be served alone can't be served beside
+        others. This check avoids trying all ways to serve the others.
         """
         claims: dict[int, list[int]] = {}
         for number, request in enumerate(self._requests):
@@ -88,11 +91,11 @@ class Prover:
         return None
 
     def _serve(self, numbers: tuple[int, ...]) -> list[Pick] | None:
-        """A way to serve these requests, in their order; None when there is none."""
+        """Return a way to serve these requests, in their order; None if there is none."""
         return self._end() if walk(self._next(numbers)) else None
 
     def _end(self) -> list[Pick]:
-        """Gives back what was taken; returns it in the order of the requests."""
+        """Give back the chosen devices and return them in the order of the requests."""
         chosen: dict[int, list[Pick]] = {}
         while self._served:
             number, plan = self._served.pop()
@@ -103,7 +106,7 @@ class Prover:
         return [pick for number in sorted(chosen) for pick in reversed(chosen[number])]
 
     def _next(self, remaining: tuple[int, ...]) -> Branches:
-        """The ways to serve these requests, the hardest of them first."""
+        """Yield the ways to serve these requests, the hardest first."""
         if not remaining:
             yield None
             return
@@ -120,7 +123,10 @@ class Prover:
     def _devices(
         self, plan: SubrequestPlan, where: Hashable, rest: tuple[int, ...], chosen: int, start: int
     ) -> Branches:
-        """The ways to choose the next device for a plan; `where` is equal for equal plans and equal rests."""
+        """Yield the ways to choose the next device for a plan.
+
+        `where` is equal for equal plans with equal rests.
+        """
         if chosen >= plan.count:
             yield self._next(rest)
             return
@@ -142,7 +148,7 @@ class Prover:
         return CounterBound(self._requests, self._state)
 
     def _hardest(self, remaining: Sequence[int]) -> int | None:
-        """The request with the fewest devices to spare; None when one can't be served."""
+        """Return the request with the fewest spare devices; None if one can't be served."""
         if self._bounds.overdrawn_by(remaining) or self._crowds.too_many(remaining):
             return None
         different = {self._kinds[number]: number for number in reversed(remaining)}

@@ -1,14 +1,19 @@
-"""The search: depth first over requests and devices, in order of preference; the first allocation wins.
+"""Searches depth first over requests and devices, in order of preference. The first allocation wins.
 
-A partial choice that can't be completed is a dead end whatever led to it, so the search asks three things
-before it goes deeper: do the bounds still hold, was a state like this a dead end before, and was a device
-like this just tried; and when it has gone wrong often, can the rest be served at all. None of them changes
-which allocation is found first (`bounds`, `symmetry`, `prover`).
+A partial choice that can't be completed is a dead end, however the search reached it. Before each deeper level
+the search makes these checks:
 
-A selector that fails on a device is a mistake of the claim, but only if the search comes across that device.
-So while there are such devices no bound cuts the search short: it comes across what Kubernetes' would.
+- The bounds still hold (`bounds`).
+- An equivalent state was not a dead end before (`symmetry`).
+- An equivalent device was not tried just before (`symmetry`).
+- After many failures: the remaining requests can be served at all (`prover`).
 
-The general problem is NP-hard, so after a number of steps the answer is "undecided", which is not "no".
+No check changes which allocation is found first.
+
+A selector that fails on a device is an error of the claim, but only if the search reaches that device. While
+such devices exist, no bound shortens the search, so it reaches the same devices as the search of Kubernetes.
+
+The general problem is NP-hard. So the answer after `max_steps` steps is "undecided", which is not "no".
 """
 
 from collections.abc import Hashable, Sequence
@@ -28,11 +33,11 @@ from dradriver.model.resource.claim import MAX_RESULTS
 __all__ = ["Pick", "Search"]
 
 _PATIENCE: Final = 100
-"""After so many devices that were given back the search asks for proofs."""
+"""Number of devices given back after which the search asks for proofs."""
 
 
 class Search:
-    """One search for one node."""
+    """A search for one node."""
 
     def __init__(
         self, planner: Planner, requests: Sequence[RequestPlan], reporter: Reporter, max_steps: int
@@ -60,10 +65,10 @@ class Search:
         self._obstacles: tuple[Reason, ...] = ()
 
     def run(self) -> list[Pick]:
-        """The first allocation.
+        """Return the first allocation.
 
         Raises:
-            Refusal: there is none, or the search gave up.
+            Refusal: no allocation exists, or the search gave up.
         """
         for number, request in enumerate(self._requests):
             if not request.plans:
@@ -94,7 +99,7 @@ class Search:
         return self._failures > _PATIENCE and not self._every_step
 
     def _request(self, number: int) -> Branches:
-        """The ways to serve a request: its alternatives in order."""
+        """Yield the ways to serve a request: its alternatives in order."""
         if number == len(self._requests):
             yield None
             return
@@ -117,12 +122,12 @@ class Search:
             yield self._devices(number, choice, plan, 0, 0)
 
     def _devices(self, number: int, choice: int, plan: SubrequestPlan, chosen: int, start: int) -> Branches:
-        """The ways to choose the next device for a plan, from position `start` of its candidates on."""
+        """Yield the ways to choose the next device for a plan, from position `start` of its candidates on."""
         if chosen >= plan.count:
             yield self._request(number + 1)
             return
-        # Which alternatives were taken before matters only through what is left and the claim's limit.
-        # A request takes one share of a device, so of shares it matters too which ones it took itself.
+        # The alternatives chosen earlier matter only through what is left and through the claim's limit.
+        # A request takes at most one share of a device, so the shares that it already took matter too.
         shares = [device for _, device in self._picks[len(self._picks) - chosen :] if device in plan.use.draws]
         own = self._symmetry.together(shares) if shares else ()
         position = (number, choice, chosen, self._in_claim[plan.ask.claim], self._symmetry.position(), own)
@@ -151,7 +156,7 @@ class Search:
         self._failures += 1
 
     def _give_back(self) -> None:
-        """Gives back the device that was chosen last."""
+        """Give back the device that was chosen last."""
         plan, device = self._picks.pop()
         self._in_claim[plan.ask.claim] -= 1
         self._state.undo(self._taken.pop())
@@ -183,7 +188,7 @@ class Search:
     # --- why not -------------------------------------------------------------------------------
 
     def _note(self, place: tuple[int, int], blamed: int, reasons: Sequence[Reason]) -> None:
-        """Keeps the obstacles of the furthest place that the search could not get beyond."""
+        """Keep the obstacles if `place` is the furthest place that the search reached."""
         if place > self._furthest:
             self._furthest, self._blamed, self._obstacles = place, blamed, tuple(reasons)
 
@@ -197,7 +202,7 @@ class Search:
             self._note((number, chosen), number, self._in_the_way(plan))
 
     def _in_the_way(self, plan: SubrequestPlan) -> list[Reason]:
-        """What keeps the plan's candidates away now."""
+        """Return the obstacles that keep the plan's candidates away now."""
         found: dict[tuple[Obstacle, tuple[int, ...]], list[int]] = {}
         for device in plan.devices:
             if obstacle := self._state.obstacle(device, plan.use):
@@ -234,7 +239,7 @@ class Search:
 
 
 def _least_after(requests: Sequence[RequestPlan]) -> list[int]:
-    """Per request how many devices the later requests of its claim need at least."""
+    """Return, for each request, how many devices the later requests of its claim need at least."""
     after, least = [0] * len(requests), 0
     for number in reversed(range(len(requests))):
         if number + 1 < len(requests) and requests[number + 1].claim != requests[number].claim:

@@ -1,4 +1,7 @@
-"""The state of a search: what is left while some devices are chosen. Integers, changed in place and undone."""
+"""The state of a search: the resources left while some devices are chosen.
+
+All values are integers that are changed in place and undone.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,19 +16,19 @@ from dradriver.allocator.supply.node_supply import Supply
 __all__ = ["Obstacle", "SearchState", "SubrequestUse", "UndoRecord"]
 
 Obstacle: TypeAlias = tuple[ReasonCode, str]
-"""Why a device can't be chosen: for programs and in words."""
+"""The reason why a device can't be chosen: a code for programs and a text."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubrequestUse:
-    """How an ask uses a device.
+    """How a subrequest uses a device.
 
     Attributes:
         mark: the bit that marks its devices as chosen.
-        excludes: the marks that keep it away from a device (`marks`).
+        excludes: the marks that exclude it from a device (`exclusion_masks`).
         constraints: the numbers of the constraints that cover it.
-        values: for each of these the row of values by device: see `SearchState.rows`.
-        draws: what a share takes, of devices that are shared out: (place in `left`, nanos).
+        values: for each of these constraints, the row of values by device; see `SearchState.rows`.
+        draws: for shared devices, the amounts that a share takes: (place in `left`, nanos).
         consumes: whether its devices take counters and join compatibility groups.
     """
 
@@ -39,7 +42,7 @@ class SubrequestUse:
 
 @dataclass(slots=True)
 class UndoRecord:
-    """What one choice changed, for undoing it."""
+    """The changes of one choice, for undoing it."""
 
     device: int
     use: SubrequestUse
@@ -52,33 +55,33 @@ class UndoRecord:
 
     @property
     def is_share(self) -> bool:
-        """Whether it was a share of the device."""
+        """Return whether the choice was a share of the device."""
         return self.device in self.use.draws
 
 
 class SearchState:
-    """What is left.
+    """The resources that are left.
 
-    Admin access counts as use inside one attempt, as in Kubernetes: it blocks the device for the other requests
-    of the pod, and draws counters if `admin_consumes` is set (`order.Order`). Once allocated it holds nothing
-    (`InUse`).
+    Admin access counts as use inside one attempt, as in Kubernetes. It blocks the device for the other requests
+    of the pod. It consumes counters if `admin_consumes` is set (`supply.order.Order`). After the allocation it
+    holds nothing (`InUse`).
 
-    A device that several claims may share is never marked: each choice is a share of it, which takes of its
-    capacities. Its counters are drawn, and its groups join, with the first share.
+    A device that several claims may share is never marked. Each choice is a share that takes a part of its
+    capacities. The first share also takes its counters and joins its groups.
 
     Attributes:
-        left: per counter and shared capacity the nanos left.
-        joined: per counter set the compatibility groups still possible.
-        marks: per device the marks of those that chose it.
-        shares: per device how many shares of it are given; None when it is not shared.
-        bound: per constraint its state.
-        rows: (constraint, its values by device), one row for what devices publish and one for each request
-            that computes the attribute itself.
-        fed: the devices that find their counters and groups, as bits.
-        chosen: per mark the devices chosen with it, as bits.
-        totals: per counter name the nanos left in all counter sets together.
-        touched: components of which something is chosen, with the number of choices.
-        component_ids: per component the number that `symmetry` gave its state, None when that changed.
+        left: for each counter and shared capacity, the nanos left.
+        joined: for each counter set, the compatibility groups still possible.
+        marks: for each device, the marks of the requests that chose it.
+        shares: for each device, the number of its shares in use; None if it is not shared.
+        bound: for each constraint, its state.
+        rows: (constraint, its values by device), one row for published values and one for each request that
+            computes the attribute itself.
+        fed: the devices whose counters and groups are available, as bits.
+        chosen: for each mark, the devices chosen with it, as bits.
+        totals: for each counter name, the nanos left in all counter sets together.
+        touched: components with chosen devices, with the number of choices.
+        component_ids: for each component, the number that `symmetry` gave its state; None after a change.
     """
 
     def __init__(
@@ -104,7 +107,7 @@ class SearchState:
         self.chosen: dict[int, int] = {}
         self.totals = [0] * (max(supply.counter_names, default=-1) + 1)
         for name, nano in zip(supply.counter_names, supply.left, strict=True):
-            # A pool with a counter below zero serves nothing that consumes counters.
+            # A pool with a counter below zero serves no device that consumes counters.
             self.totals[name] += max(nano, 0)
         self.touched: dict[int, int] = {}
         self.component_ids: list[int | None] = [None] * len(supply.components)
@@ -116,13 +119,13 @@ class SearchState:
         draws: Mapping[int, tuple[tuple[int, int], ...]],
         marks: Marks,
     ) -> SubrequestUse:
-        """How the ask uses devices.
+        """Return how the subrequest uses devices.
 
         Args:
-            ask: the ask.
-            derived: the values by device of the constraints of which the ask computes the attribute itself.
-            draws: what a share of each device takes.
-            marks: its mark and those that keep it away.
+            ask: the subrequest.
+            derived: for each constraint whose attribute the subrequest computes itself, the values by device.
+            draws: for each device, the amounts that a share takes.
+            marks: its mark and the marks that exclude it.
         """
         covering = tuple(number for number, constraint in enumerate(self.constraints) if constraint.covers(ask))
         self.rows += derived.items()
@@ -130,11 +133,11 @@ class SearchState:
         return SubrequestUse(*marks, covering, values, draws, self.consumes(ask))
 
     def consumes(self, ask: Subrequest) -> bool:
-        """Whether the ask takes counters and joins compatibility groups."""
+        """Return whether the subrequest takes counters and joins compatibility groups."""
         return self._admin_consumes or not ask.admin
 
     def free(self, excludes: int, *, consumes: bool = True) -> int:
-        """The devices without these marks that find the counters and groups that they need, as bits."""
+        """Return the devices without these marks whose needed counters and groups are available, as bits."""
         free = self.fed if consumes else self._every
         for mark, devices in self.chosen.items():
             if mark & excludes:
@@ -142,14 +145,14 @@ class SearchState:
         return free
 
     def fits(self, device: int, use: SubrequestUse) -> bool:
-        """Whether the device can be chosen now."""
+        """Return whether the device can be chosen now."""
         return self.available(device, use) and all(
             self.constraints[number].joined(self.bound[number], values[device]) is not None
             for number, values in zip(use.constraints, use.values, strict=True)
         )
 
     def available(self, device: int, use: SubrequestUse) -> bool:
-        """Whether the device can be chosen as far as constraints don't matter."""
+        """Return whether the device can be chosen, without a check of constraints."""
         if self.marks[device] & use.excludes:
             return False
         for at, nano in use.draws.get(device, ()):
@@ -158,7 +161,7 @@ class SearchState:
         return not use.consumes or self._finds_counters(device)
 
     def _finds_counters(self, device: int) -> bool:
-        """Whether counters and groups are there; a device of which a share is given has its counters."""
+        """Return whether counters and groups are available. A device with a share already has its counters."""
         if self.shares[device]:
             return True
         for at, nano in self.supply.counters[device]:
@@ -167,7 +170,7 @@ class SearchState:
         return all(self.joined[at] & bits for at, bits in self.supply.groups[device])
 
     def take(self, device: int, use: SubrequestUse) -> UndoRecord:
-        """Chooses a device that fits."""
+        """Choose a device that fits."""
         supply, component, shares = self.supply, self.supply.component[device], self.shares[device]
         taken = UndoRecord(
             device,
@@ -183,7 +186,7 @@ class SearchState:
             self.marks[device] |= use.mark
             self.chosen[use.mark] = self.chosen.get(use.mark, 0) | 1 << device
         else:
-            # Only who consumes brings the counters that a later share finds taken already.
+            # Only a consuming choice takes the counters that a later share relies on.
             self.shares[device] = shares + use.consumes
             self._draw(use.draws[device], 1)
         if taken.first:
@@ -202,7 +205,7 @@ class SearchState:
         return taken
 
     def undo(self, taken: UndoRecord) -> None:
-        """Gives back the device that was chosen last."""
+        """Give back the device that was chosen last."""
         supply, device = self.supply, taken.device
         component, shares = supply.component[device], self.shares[device]
         self.fed = taken.fed
@@ -230,7 +233,7 @@ class SearchState:
             self.totals[names[at]] -= sign * nano
 
     def obstacle(self, device: int, use: SubrequestUse) -> Obstacle | None:
-        """Why the device can't be chosen now; None when it can."""
+        """Return why the device can't be chosen now; None if it can."""
         if self.marks[device] & use.excludes:
             return "in-use", "already chosen for another request of the pod"
         draws = use.draws.get(device, ())
@@ -238,7 +241,7 @@ class SearchState:
         return self.full(draws) or shortage or self._constraint(device, use)
 
     def full(self, draws: Iterable[tuple[int, int]]) -> Obstacle | None:
-        """Which capacity has no room for a share that takes this much."""
+        """Return the capacity that has no room for a share with these amounts, as an obstacle."""
         for at, nano in draws:
             if self.left[at] < nano:
                 name, needs, left = self.supply.told(at, nano, self.left[at])
@@ -246,7 +249,7 @@ class SearchState:
         return None
 
     def shortage(self, device: int) -> Obstacle | None:
-        """Which counter or compatibility group keeps the device away."""
+        """Return the counter or compatibility group that makes the device unavailable, as an obstacle."""
         if self.shares[device]:
             return None
         place = self.supply.places[device]
@@ -275,7 +278,7 @@ class SearchState:
 
 
 def _rivals(supply: Supply) -> list[list[int]]:
-    """Per component the devices that consume counters of it."""
+    """Return, for each component, the devices that consume its counters."""
     found: list[list[int]] = [[] for _ in supply.components]
     for device, component in enumerate(supply.component):
         if supply.counters[device]:

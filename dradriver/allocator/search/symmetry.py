@@ -1,20 +1,22 @@
-"""Which choices come to the same thing.
+"""Finds choices that are equivalent.
 
-Two devices are interchangeable when exchanging them, together with everything that tells them apart, turns
-every allocation into another valid one. So it is enough to try one of them. Seen from the search:
+Two devices are interchangeable if exchanging them, with everything that distinguishes them, turns every
+allocation into another valid one. It is then enough to try one of them. For the search this means:
 
-- Inside a component (devices that compete for the same counters, see `counters`) two devices are alike when
-  the same asks accept them, they consume the same, a share of them takes the same of their capacities, and
-  their values for the constraints are the same.
-- Two components are alike when their devices, in order, are alike one by one, where counters are counted
-  from the component's first, and attribute values that occur in this component only (its UUID) are
-  numbered from its own first; and when the same is left of them and the same devices of them are taken.
+- Inside a component (devices that compete for the same counters, see `supply.counters`), two devices are alike
+  if the same subrequests accept them, they consume the same counters, a share of them takes the same
+  capacities, and their values for the constraints are the same.
+- Two components are alike if their devices are alike one by one, in order. For this comparison counters are
+  numbered from the component's first counter. Attribute values that occur only in this component (its UUID) are
+  numbered from its own first value. The same amounts must be left, and the same devices must be taken.
 
-A component's state gets a number, equal numbers mean alike. The search tries one device of each
-(component's state, kind of device) and remembers a dead end as the numbers of all touched components, in
-any order. Skipping this way never loses an allocation, and never changes which one is found first: what is
-skipped is the image of what was tried before and failed. Within a request devices are chosen in ascending
-order, which is no restriction on the sets that are tried, so a dead end holds whatever the order.
+Each state of a component gets a number, and equal numbers mean alike. The search tries one device for each
+(component state, kind of device). It remembers a dead end as the numbers of all touched components, in any
+order.
+
+This never loses an allocation and never changes which one is found first: each skipped choice is the image of a
+choice that was tried before and failed. Within a request, devices are chosen in ascending order. This does not
+restrict the sets that are tried, so a dead end holds for every order.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -26,7 +28,7 @@ from dradriver.allocator.search.state import SearchState
 __all__ = ["Choice", "Symmetry"]
 
 Choice: TypeAlias = tuple[int, ...]
-"""Equal for choices that come to the same thing in one state of the search."""
+"""Equal for choices that are equivalent in one state of the search."""
 
 
 class Symmetry:
@@ -52,14 +54,14 @@ class Symmetry:
         ]
 
     def choice(self, device: int) -> Choice:
-        """What choosing the device comes to."""
+        """Return the equivalence class of choosing the device."""
         like = self._component_id(self._state.supply.component[device]), self._kind[device]
         return like if self._state.shares[device] is None else (*like, *self._shares(device))
 
     def position(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The state of the search, equal for states that come to the same thing."""
+        """Return the state of the search; equal for equivalent states."""
         touched = sorted(self._component_id(component) for component in self._state.touched)
-        # A constraint that nobody has bound yet keeps its start, all ones for matchAttribute.
+        # An unbound constraint keeps its start value, which is all ones for matchAttribute.
         bound = (
             state if state < 0 else state & shared
             for state, shared in zip(self._state.bound, self._shared, strict=True)
@@ -67,7 +69,7 @@ class Symmetry:
         return tuple(touched), tuple(bound)
 
     def together(self, devices: Iterable[int]) -> tuple[tuple[int, ...], ...]:
-        """What the choice of several devices came to, equal for choices that came to the same thing."""
+        """Return the equivalence class of choosing several devices."""
         found: dict[int, list[Choice]] = {}
         for device in devices:
             found.setdefault(self._state.supply.component[device], []).append(self.choice(device))
@@ -95,7 +97,7 @@ class Symmetry:
         )
 
     def _shares(self, device: int) -> tuple[int, ...]:
-        """What is given of a device that is shared."""
+        """Return the shares in use of a shared device."""
         state = self._state
         shares = state.shares[device]
         if shares is None:
@@ -103,7 +105,7 @@ class Symmetry:
         return bool(shares), *(state.left[at] for at in state.supply.rooms[device].values())
 
     def _profile(self, component: int, device: int) -> tuple[Hashable, ...]:
-        """The device as its component sees it."""
+        """Return the device in the numbering of its component."""
         supply = self._state.supply
         where = supply.components[component]
         return (
@@ -118,7 +120,7 @@ class Symmetry:
         )
 
     def _renumbered(self, component: int, constraint: int, value: int) -> int:
-        """The part of a value that occurs in this component only, in the component's own numbers."""
+        """Return the part of a value that occurs only in this component, in the component's own numbers."""
         value &= self._private[component][constraint]
         local, own = self._local[component], 0
         while value:
@@ -128,14 +130,14 @@ class Symmetry:
         return own
 
     def _values_of_constraints(self) -> list[list[int]]:
-        """Per constraint the values that each device can have, whichever request it is for."""
+        """Return, for each constraint, the values that each device can have, for any request."""
         found = [[0] * len(self._state.supply.devices) for _ in self._state.constraints]
         for number, values in self._state.rows:
             found[number] = [known | value for known, value in zip(found[number], values, strict=True)]
         return found
 
     def _tell_values_apart(self) -> tuple[list[int], list[list[int]]]:
-        """The values that occur in several components, and per component those that occur only there."""
+        """Return the values that occur in several components, and for each component its private values."""
         shared: list[int] = []
         private: list[list[int]] = [[] for _ in self._members]
         for values in self._values_of_constraints():
@@ -157,7 +159,7 @@ class Symmetry:
 
 
 def _accepted_by(requests: Sequence[RequestPlan], devices: int) -> list[int]:
-    """Per device which sets of candidates it is in, and in which a selector fails on it, as bits."""
+    """Return for each device, as bits, the candidate sets with it and those with a failing selector."""
     accepted = [0] * devices
     bits: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
     for plan in (plan for request in requests for plan in request.alternatives):

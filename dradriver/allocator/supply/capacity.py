@@ -1,9 +1,9 @@
-"""How much of a device's capacities one share takes (KEP-5075).
+"""Computes the capacity that one share of a device consumes (KEP-5075).
 
-A request names amounts of some capacities. For each capacity of the device the *consumed capacity* follows
-from that: the amount asked for, rounded up as the capacity's request policy says; where nothing is asked for,
-the policy's default, or else all there is. An amount that breaks the policy rules the device out. An amount
-that can't be computed is a mistake of the claim or the driver, whatever the device.
+A request names amounts of some capacities. The *consumed capacity* of each capacity of the device follows from
+that amount, rounded up as the capacity's request policy requires. Without a requested amount it is the policy's
+default, or else the whole capacity. An amount that breaks the policy excludes the device. An amount that can't
+be computed is an error of the claim or the driver, on any device.
 
 Source: `CapacityRequestPolicy` of resource.k8s.io/v1, `consumable_capacity.go` of Kubernetes' allocator.
 """
@@ -22,17 +22,17 @@ _MILLI: Final = NANO // 1000
 
 
 class CapacityError(DraError):
-    """An amount can't be computed: beyond what Kubernetes can count, or negative."""
+    """An amount can't be computed: it is negative, or too large for Kubernetes' integers."""
 
 
 def consumed_capacity(
     wanted: Mapping[str, Quantity], capacities: Mapping[str, Capacity], *, fractional: bool
 ) -> dict[str, Quantity]:
-    """What a share takes of each capacity of a device.
+    """Return the amount that a share consumes of each capacity of a device.
 
     Args:
-        wanted: the amounts that the request names, all of capacities that the device has.
-        capacities: those of the device.
+        wanted: the requested amounts; the device has each of these capacities.
+        capacities: the capacities of the device.
         fractional: whether steps may be smaller than one (DRAFractionalCapacityRange).
 
     Raises:
@@ -59,7 +59,7 @@ def _consumed(name: str, wanted: Quantity | None, capacity: Capacity, *, fractio
 
 
 def _rounded(name: str, wanted: Quantity, allowed: CapacityRequestPolicyRange, *, fractional: bool) -> Quantity:
-    """The next amount that is a whole number of steps above the least."""
+    """Return the amount, rounded up to the minimum plus a whole number of steps."""
     least, step = allowed.min, allowed.step
     if least is not None and wanted < least:
         return least
@@ -78,7 +78,7 @@ def _rounded(name: str, wanted: Quantity, allowed: CapacityRequestPolicyRange, *
 
 
 def obeys_policy(amount: Quantity, policy: CapacityRequestPolicy | None, *, fractional: bool) -> bool:
-    """Whether a share of that size may be had."""
+    """Return whether the policy allows a share with this amount."""
     if policy is None or amount == policy.default:
         return True
     if policy.valid_range is not None:
@@ -99,7 +99,10 @@ def _in_range(amount: Quantity, allowed: CapacityRequestPolicyRange, *, fraction
 
 
 def _unit(allowed: CapacityRequestPolicyRange, *, fractional: bool) -> int:
-    """In which unit the range is reckoned, in nanos: thousandths where all its numbers allow that."""
+    """Return the unit of the range in nanos.
+
+    It is a thousandth if `fractional` is set and all numbers of the range allow this, else one.
+    """
     numbers = [each for each in (allowed.min, allowed.max, allowed.step) if each is not None]
     fits = all(each.nano % _MILLI == 0 and abs(each.nano // _MILLI) <= _LARGEST for each in numbers)
     return _MILLI if fractional and fits and (allowed.step is None or allowed.step.nano >= _MILLI) else NANO

@@ -1,9 +1,9 @@
 """The shared counters of a pool as integers (KEP-4815).
 
-All counters of a pool stand in one row of integers, in nanos. Counter sets that some device consumes
-together form a *component*: devices of different components never compete. The counters and the sets of a
-component are neighbors in their rows, so its state is a slice of each, and two components (two GPUs of one
-model, say) can be compared.
+All counters of a pool are in one row of integers, in nanos. Counter sets that some device consumes together
+form a *component*. Devices of different components never compete. The counters and the sets of a component are
+adjacent in their rows, so its state is one slice of each row. Two components, for example two GPUs of one
+model, can therefore be compared.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ __all__ = ["Component", "Consumption", "CounterTable"]
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """Counter sets that hang together: the ranges of its counters and of its sets in the rows."""
+    """Counter sets that are connected, as the ranges of their counters and sets in the rows."""
 
     counters: tuple[int, int]
     sets: tuple[int, int]
@@ -27,10 +27,10 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class Consumption:
-    """What one device consumes.
+    """The consumption of one device.
 
     Attributes:
-        component: its number in the table; None when the device consumes nothing.
+        component: its number in the table; None if the device consumes nothing.
         counters: (place in the row of counters, nanos) of each amount.
         groups: (place in the row of sets, compatibility groups as bits) of each set.
     """
@@ -46,9 +46,9 @@ class CounterTable:
     Attributes:
         sets: the names of the counter sets, in the row's order.
         names: (counter set, counter) of each place in the row.
-        amounts: how much there is of each counter, in nanos.
+        amounts: the total of each counter, in nanos.
         set_places: the place of each counter set in the row.
-        components: which counters and sets hang together.
+        components: the groups of connected counters and sets.
         groups: the compatibility groups of the pool.
     """
 
@@ -76,7 +76,7 @@ class CounterTable:
         }
 
     def consumption(self, device: Device) -> Consumption:
-        """What a device of the pool consumes."""
+        """Return the consumption of a device of the pool."""
         if not device.consumes_counters:
             return Consumption()
         counters = tuple(
@@ -90,14 +90,14 @@ class CounterTable:
         return Consumption(self._component_of_set[groups[0][0]], counters, groups)
 
     def amount(self, place: int, nano: int) -> str:
-        """Nanos of a counter in the format in which its counter set is written."""
+        """Return nanos of a counter in the quantity format of its counter set."""
         counter_set, name = self.names[place]
         like = self._counter_sets[counter_set].counters[name].value
         return str(like - like + Quantity.parse(f"{nano}n"))
 
 
 def _joined(counter_sets: Mapping[str, CounterSet], devices: Iterable[Device]) -> Sequence[list[str]]:
-    """The names of the counter sets, grouped by whether devices consume them together."""
+    """Return the names of the counter sets, grouped into connected sets."""
     group = {name: [name] for name in sorted(counter_sets)}
     for device in devices:
         names = [taken.counter_set for taken in device.consumes_counters]

@@ -1,4 +1,4 @@
-"""Devices that other claims hold: whole, or shares of them."""
+"""The devices that other claims hold, as a whole or as shares."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,15 +15,15 @@ PoolKey: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True)
 class PoolUse:
-    """What is held of one pool.
+    """The devices of one pool that are in use.
 
     Attributes:
-        claims: per held device the claims (`namespace/name`) that hold it: one, unless the device is shared.
+        claims: for each held device, the claims (`namespace/name`) that hold it: one, unless it is shared.
         whole: the devices that some claim holds as a whole.
-        consumed: per device of which shares are held what they take of its capacities together, in nanos.
-        groups: of a device whose claim recorded them, the compatibility groups in force, as they were when it
-            was allocated: counter set to groups. They win over those that the slice says now (KEP-5963); what
-            the device consumes from besides it uses without groups.
+        consumed: for each device with held shares, the sum of the capacity that they consume, in nanos.
+        groups: for each device whose claim recorded them, the compatibility groups in force at its allocation:
+            counter set to groups. They take precedence over the groups in the current slice (KEP-5963). Counter
+            sets that the record does not list are used without groups.
     """
 
     claims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -37,17 +37,17 @@ _NOTHING = PoolUse()
 
 @dataclass(frozen=True)
 class InUse:
-    """Which devices are held, and by which claims. What counters that takes follows from the inventory.
+    """The devices in use and the claims that hold them. The inventory determines the counters that they take.
 
     Attributes:
-        pools: what is held of each pool.
+        pools: the use of each pool.
     """
 
     pools: Mapping[PoolKey, PoolUse] = field(default_factory=dict)
 
     @classmethod
     def of(cls, claims: Iterable[ResourceClaim]) -> Self:
-        """What the allocations of these claims hold; admin access holds nothing."""
+        """Return the devices that the allocations of these claims hold. Admin access holds nothing."""
         found: dict[PoolKey, _Gathered] = {}
         for claim in claims:
             if claim.allocation is None:
@@ -60,16 +60,16 @@ class InUse:
         return cls({key: pool.done() for key, pool in found.items()})
 
     def pool(self, key: PoolKey) -> PoolUse:
-        """What is held of one pool."""
+        """Return the use of one pool."""
         return self.pools.get(key, _NOTHING)
 
     def of_pool(self, key: PoolKey) -> Mapping[str, tuple[str, ...]]:
-        """The held devices of one pool and their claims."""
+        """Return the held devices of one pool and their claims."""
         return self.pool(key).claims
 
 
 def gathered(held: Iterable[tuple[str, DeviceResult, GroupsBySet | None]]) -> PoolUse:
-    """What these results of one pool hold: each with its claim and the groups recorded for it."""
+    """Return the use by these results of one pool, each with its claim and its recorded groups."""
     pool = _Gathered()
     for claim, result, groups in held:
         pool.add(claim, result, groups)
@@ -77,7 +77,7 @@ def gathered(held: Iterable[tuple[str, DeviceResult, GroupsBySet | None]]) -> Po
 
 
 class _Gathered:
-    """What is found of one pool while claims are read."""
+    """Collects the use of one pool while claims are read."""
 
     def __init__(self) -> None:
         self._claims: dict[str, tuple[str, ...]] = {}
@@ -95,7 +95,7 @@ class _Gathered:
             for name, amount in result.consumed_capacity.items():
                 consumed[name] = consumed.get(name, 0) + amount.nano
         if groups is not None:
-            # Shares of one device consume its counters once; those that were allocated first said with whom.
+            # Shares of one device consume its counters once, so the first record of its groups counts.
             self._groups.setdefault(device, groups)
 
     def done(self) -> PoolUse:

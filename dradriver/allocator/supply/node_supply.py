@@ -1,9 +1,9 @@
-"""What a node can offer: its devices in order, numbered, and all that they compete for in one row of integers.
+"""The supply of a node: its devices in order, numbered, and all resources for which they compete in one row.
 
-The number of a device is its position in the order of preference; it is used in place of names everywhere
-below. The row holds the counters of the pools, and after those of each pool the capacities of its devices that
-several claims may share. Devices that consume counters belong to a component (`counters`), every other device
-is one of its own.
+The number of a device is its position in the order of preference. It replaces the name in the code of the
+search. The row contains the counters of each pool, followed by the capacities of the pool's devices that
+several claims may share. Devices that consume counters belong to a component (`counters`). Every other device
+is a component of its own.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,14 +22,14 @@ from dradriver.model.quantity import Quantity
 __all__ = ["CounterOffsets", "Offer", "Supply", "offers_on", "taken_of"]
 
 Offer: TypeAlias = tuple[PoolOnNode, PoolUse]
-"""What a node sees of a pool, and what is held of it."""
+"""A pool as a node sees it, and its use by claims."""
 
 _NO_ROOM: Final[Mapping[str, int]] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class CounterOffsets:
-    """Where the counters of a pool begin in the rows of all pools."""
+    """The places in the rows of all pools at which the counters of one pool begin."""
 
     table: CounterTable
     first_counter: int
@@ -37,26 +37,27 @@ class CounterOffsets:
 
 
 class Supply:
-    """The devices that a node reaches and what is left of what they compete for.
+    """The devices that a node reaches, and the resources that are left for them.
 
     Attributes:
-        devices: in order of preference.
-        held_by: per device the claims that hold it as a whole, or that keep it from being shared.
-        places: per device where its pool's counters are.
-        counters: per device what it consumes: (place in `left`, nanos).
-        groups: per device its compatibility groups: (place in `joined`, bits).
-        component: per device the number of its component.
-        components: per component its counters and sets in the rows.
-        rooms: per device the places in `left` of its capacities by name; of a device to be shared only.
-        shared_out: per device the shares that claims hold of it; None when it is not to be shared.
-        left: what is left of each counter and shared capacity, in nanos; below zero where a driver took back
-            more than was free.
-        totals: what there was of each.
-        joined: per counter set the compatibility groups still possible, as bits.
-        counter_names: per place the number of its name; equal names of different sets have one number.
-        overdrawn: pools of which a counter is below zero, with that counter.
-        unusable: pools that can't be used, with the reason; they keep a request for all devices from the node.
-        remarks: pools that do not count for the node, and pools of which some devices are not offered, with the
+        devices: the devices in order of preference.
+        held_by: for each device, the claims that hold it as a whole or prevent sharing it.
+        places: for each device, the place of its pool's counters.
+        counters: for each device, its consumption: (place in `left`, nanos).
+        groups: for each device, its compatibility groups: (place in `joined`, bits).
+        component: for each device, the number of its component.
+        components: for each component, its counters and sets in the rows.
+        rooms: for each shareable device, the places in `left` of its capacities by name.
+        shared_out: for each device, the number of shares that claims hold; None if it is not shareable.
+        left: the rest of each counter and shared capacity, in nanos; below zero if a driver withdrew more than
+            was free.
+        totals: the total of each counter and shared capacity, in nanos.
+        joined: for each counter set, the compatibility groups still possible, as bits.
+        counter_names: for each place, the number of its name; equal names of different sets have one number.
+        overdrawn: pools with a counter below zero, with that counter.
+        unusable: pools that can't be used, with the reason; the node can't serve a request for all devices
+            then.
+        remarks: pools that do not count for the node, and pools with devices that are not offered, with the
             reason.
     """
 
@@ -96,18 +97,21 @@ class Supply:
             self._add(seen.view, seen.devices, use)
 
     def place_of(self, device: int) -> tuple[bool, PoolKey]:
-        """Where Kubernetes' order has the device's pool: those with binding conditions after all others."""
+        """Return the place of the device's pool in Kubernetes' order.
+
+        Pools with binding conditions come after all others.
+        """
         key = self.devices[device].id[:2]
         return key in self._late, key
 
     def arrange(self, positions: Sequence[int]) -> None:
-        """Puts the devices into another order, given as their positions in the one they have."""
+        """Put the devices into another order, given as their current positions."""
         for name in ("devices", "held_by", "places", "counters", "groups", "component", "rooms", "shared_out"):
             row = getattr(self, name)
             setattr(self, name, [row[position] for position in positions])
 
     def can_be_had(self, device: int) -> bool:
-        """Whether nobody holds the device as a whole and it finds its counters and groups."""
+        """Return whether no claim holds the device as a whole and its counters and groups are available."""
         if self.held_by[device]:
             return False
         return bool(self.shared_out[device]) or (
@@ -138,7 +142,7 @@ class Supply:
         name = device.id.device
         holders = use.claims.get(name, ())
         if not (device.device.shareable and self._features.consumable_capacity):
-            # Whoever holds a share of a device that is no longer to be shared keeps it from all others.
+            # A share of a device that is no longer shareable blocks the device for all other claims.
             self.held_by.append(holders)
             self.rooms.append(_NO_ROOM)
             self.shared_out.append(None)
@@ -153,7 +157,7 @@ class Supply:
         self.rooms.append(rooms)
 
     def _add_counters(self, pool: PoolView, place: CounterOffsets, use: PoolUse) -> None:
-        """Adds what is left when the held devices of the pool have theirs, whatever node they are on."""
+        """Add the counters and groups that are left after the use by held devices on any node."""
         table = place.table
         taken, joined = taken_of(pool, use)
         for at, nano in enumerate(taken):
@@ -169,7 +173,7 @@ class Supply:
         self.counter_names.append(self._names.setdefault(name, len(self._names)))
 
     def told(self, at: int, *amounts: int) -> tuple[str, ...]:
-        """The name of a place in `left`, and amounts of it as its pool writes them."""
+        """Return the name of a place in `left`, and amounts of it in the pool's quantity format."""
         for place in self._tables:
             local = at - place.first_counter
             if 0 <= local < len(place.table.names):
@@ -187,10 +191,11 @@ class Supply:
 
 
 def taken_of(pool: PoolView, use: PoolUse) -> tuple[list[int], list[int]]:
-    """What the held devices take of a pool, whatever node they are on.
+    """Return the resources that the held devices take of a pool, on any node.
 
     Returns:
-        Per counter of its table the nanos taken, and per counter set the compatibility groups still possible.
+        For each counter of its table the nanos taken, and for each counter set the compatibility groups still
+        possible.
     """
     table = pool.counters
     taken, joined = [0] * len(table.amounts), [ANY] * len(table.sets)
@@ -203,7 +208,7 @@ def taken_of(pool: PoolView, use: PoolUse) -> tuple[list[int], list[int]]:
         for at, bits in device.consumption.groups:
             joined[at] &= bits if recorded is None else table.groups.named(recorded.get(table.sets[at]))
     for counter_set, groups in (each for recorded in use.groups.values() for each in recorded.items()):
-        # Also of devices that are gone from the pool.
+        # This includes devices that are no longer in the pool.
         if counter_set in table.set_places:
             joined[table.set_places[counter_set]] &= table.groups.named(groups)
     return taken, joined
@@ -217,7 +222,7 @@ def offers_on(
     *,
     skips_devices: bool = False,
 ) -> Iterator[Offer]:
-    """What a node is offered of all the pools; see `PublishedPool.on`."""
+    """Yield each pool as the node sees it, with its use; see `PublishedPool.on`."""
     for seen in inventory.on(node, features, skips_devices=skips_devices):
         yield seen, in_use.pool(seen.view.key)
 

@@ -1,4 +1,4 @@
-"""Which nodes reach a device, and on which nodes an allocation can be used."""
+"""Decides which nodes reach a device, and on which nodes an allocation can be used."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ __all__ = ["AllocationNode", "device_on_node", "node_selector", "slice_on_node"]
 
 @dataclass(frozen=True)
 class AllocationNode:
-    """A node as far as allocation looks at it."""
+    """The fields of a node that allocation reads."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -20,7 +20,7 @@ class AllocationNode:
 
 
 def slice_on_node(source: ResourceSlice, node: AllocationNode) -> bool:
-    """Whether the node reaches anything in the slice."""
+    """Return whether the node reaches any device of the slice."""
     spec = source.spec
     if spec.node_name or spec.all_nodes or spec.node_selector is not None:
         return _reaches(spec.node_name, spec.node_selector, node, all_nodes=spec.all_nodes)
@@ -30,7 +30,10 @@ def slice_on_node(source: ResourceSlice, node: AllocationNode) -> bool:
 
 
 def device_on_node(device: Device, source: ResourceSlice, node: AllocationNode) -> bool:
-    """Whether the node reaches a device of a slice that it reaches (KEP-4815, per-device node selection)."""
+    """Return whether the node reaches a device of a slice that it reaches.
+
+    Source: KEP-4815, per-device node selection.
+    """
     if not source.spec.per_device_node_selection:
         return True
     return _reaches(device.node_name, device.node_selector, node, all_nodes=device.all_nodes)
@@ -47,10 +50,14 @@ def _reaches(
 
 
 def node_selector(chosen: Iterable[tuple[Device, ResourceSlice]], node: AllocationNode) -> NodeSelector | None:
-    """The nodes on which a claim with these devices can be used; None means all.
+    """Return the nodes on which a claim with these devices can be used; None means all.
 
-    One device that is local to a node, or that binds to the chosen one, ties the whole claim to it, in the
-    form `NodeSelector.for_node`. Otherwise the requirements of all devices are joined in one term.
+    One device that is local to a node, or that binds to the chosen node, restricts the whole claim to it, in
+    the form `NodeSelector.for_node`. Otherwise the requirements of all devices are joined in one term.
+
+    Args:
+        chosen: the devices of the claim with their slices.
+        node: the chosen node.
     """
     fields: list[NodeSelectorRequirement] = []
     expressions: list[NodeSelectorRequirement] = []

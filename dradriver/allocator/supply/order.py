@@ -1,12 +1,12 @@
-"""In which order devices are tried. The search takes the first allocation that it finds in this order.
+"""The order in which devices are tried. The search takes the first allocation in this order.
 
-- `ORDERED` is the order of Kubernetes' own allocator: pools by driver and name, those with a binding condition
-  after all others; inside a pool slices go by name and devices as published.
-- `PACKED` keeps large partitions whole: the smallest device that will do, of equal ones the one that spoils the
-  smallest partition, of those the one in the fullest counter sets (`packing`); devices with binding conditions
-  come last.
+- `ORDERED` is the order of Kubernetes' own allocator. Pools are sorted by driver and name, and pools with a
+  binding condition come last. Inside a pool, slices are sorted by name, and devices keep the published order.
+- `PACKED` keeps large partitions whole. It prefers the smallest sufficient device, then the device that spoils
+  the smallest partition, then the device in the fullest counter sets (`search.packing`). Devices with binding
+  conditions come last.
 
-A new order is a new value; the search does not change.
+A new order is a new value. The search does not change.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -19,7 +19,7 @@ from dradriver.allocator.supply.node_supply import Supply
 __all__ = ["ORDERED", "ORDERS", "PACKED", "WAITS", "Order", "Preference"]
 
 Preference: TypeAlias = tuple[int, ...]
-"""How much is against a device: the least of several is preferred, of equal ones the first."""
+"""The disadvantages of a device. The smallest value is preferred, and the first among equals."""
 
 WAITS: Final[Preference] = (1,)
 """The rating of a node that serves a pod with binding conditions, under an order that prefers no device."""
@@ -30,17 +30,18 @@ class Order:
     """An order of preference.
 
     Attributes:
-        name: as it is chosen on the command line.
-        prefers: per device, in Kubernetes' order, what is against it; None keeps that order. Where there is
-            something against devices the best node is the one with the least against what it gives, and of
-            equal ones the one with the fewest devices left. Else it is the first by name: of the nodes that
-            serve the pod without binding conditions, or of all if there is none (KEP-5007, Goals).
-        admin_consumes: whether admin access needs counters and compatibility groups, and takes them from the
-            other requests of the pod, as in Kubernetes 1.37. Else it gets any device, whoever uses the
+        name: the name on the command line.
+        prefers: returns the preference of each device, given in Kubernetes' order; None keeps that order. With
+            preferences, the best node has the smallest sum of preferences of the given devices, and among
+            equals the fewest devices left. Without them, the best node is the first by name: among the nodes
+            that serve the pod without binding conditions, or among all nodes if there is none (KEP-5007,
+            Goals).
+        admin_consumes: whether admin access needs counters and compatibility groups and takes them from the
+            other requests of the pod, as in Kubernetes 1.37. Otherwise it gets any device, whatever uses the
             counters: an allocation for admin access holds nothing (KEP-5018).
-        skips_devices: with the compatibility groups' gate off, devices with groups are skipped, as KEP-5963
-            says, and groups that claims recorded still count. Else the slice that has one is ignored whole, as
-            Kubernetes 1.37 does.
+        skips_devices: with the gate of compatibility groups off, skip the devices with groups, as KEP-5963
+            requires; groups that claims recorded still count. Otherwise a slice with such a device is ignored
+            completely, as in Kubernetes 1.37.
     """
 
     name: str
@@ -50,7 +51,7 @@ class Order:
 
 
 def _smallest_first(supply: Supply) -> Sequence[Preference]:
-    """Binding conditions, then the cost of `packing`."""
+    """Return for each device whether it has binding conditions, then its cost (`search.packing`)."""
     return [
         (int(bool(pooled.device.binding_conditions)), *cost)
         for pooled, cost in zip(supply.devices, _costs(supply), strict=True)
@@ -81,7 +82,7 @@ def _of_component(
     needs = tuple(tuple((at - first, nano) for at, nano in supply.counters[device]) for device in devices)
     groups = tuple(tuple((at - sets[0], bits) for at, bits in supply.groups[device]) for device in devices)
     free = sum(supply.can_be_had(device) << place for place, device in enumerate(devices))
-    # GPUs of one model in one state are alike.
+    # GPUs of one model in one state have equal costs.
     key = state, needs, groups, free
     if key not in known:
         amounts, left, joined = state

@@ -1,13 +1,13 @@
-"""Slices in, pools out: which pools exist, which of them a node can use, and their devices in order.
+"""Turns slices into pools: which pools exist, which of them a node can use, and their devices in order.
 
-A node sees a pool as Kubernetes 1.37 does (`GatherPools` of its structured allocator). Of the slices that reach
-the node those of the highest generation count. If they are as many as `resourceSliceCount` says, they are the
-pool. If not, all slices of that generation have to be there, wherever they belong; and a slice of a newer
-generation anywhere means that the pool is being replaced, so the node sees nothing of it.
+A node sees a pool as in Kubernetes 1.37 (`GatherPools` of its structured allocator). Of the slices that reach
+the node, those with the highest generation count. If their number equals `resourceSliceCount`, they are the
+pool. Otherwise the slices that do not reach the node matter too. If one of them has a newer generation, the
+pool is being replaced, and the node sees nothing of it. Else all slices of the generation must exist.
 
-So nodes may see different generations of one pool. A pool is *complete* when no slice is missing, and *valid*
-when `model.pool.problems` finds nothing across its slices (KEP-4815, Validation). One that is neither stays in
-the inventory with its problem, so that it can be explained.
+So nodes may see different generations of one pool. A pool is *complete* if no slice is missing. It is *valid*
+if `model.resource.pool.problems` finds no problem across its slices (KEP-4815, Validation). A pool that is
+incomplete or invalid stays in the inventory with its problem, so that it can be explained.
 """
 
 from collections import defaultdict
@@ -42,7 +42,7 @@ __all__ = [
 
 _SHOWN_PROBLEMS = 3
 _ALL_SLICES = Features(compatibility_groups=True)
-"""No slice is ignored for what it uses."""
+"""Features with which no slice is ignored."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,10 +51,10 @@ class PooledDevice:
 
     Attributes:
         id: its name in the cluster.
-        device: as published.
-        source: the slice that it comes from.
-        consumption: what it takes of the pool's counters; nothing while the pool is unusable.
-        memo: verdicts of selectors on this device, kept by the selector provider from call to call.
+        device: the device as published.
+        source: the slice that contains it.
+        consumption: its consumption of the pool's counters; empty while the pool is unusable.
+        memo: verdicts of selectors on this device, cached by the selector provider between calls.
     """
 
     id: DeviceId
@@ -65,10 +65,10 @@ class PooledDevice:
 
 
 def offered_devices(source: ResourceSlice) -> Sequence[Device]:
-    """The devices of a slice that can be allocated.
+    """Return the devices of a slice that can be allocated.
 
-    Of a slice with counter sets only these count, as in Kubernetes 1.37; its API server refuses one that has
-    devices too.
+    A slice with counter sets offers no devices, as in Kubernetes 1.37. Its API server rejects a slice that has
+    both.
     """
     return () if source.spec.shared_counters else source.spec.devices
 
@@ -77,14 +77,14 @@ class PoolView:
     """Slices of one pool and one generation, taken together. Immutable.
 
     Attributes:
-        driver, name: which pool.
-        generation: of the slices.
-        slices: sorted by name as Kubernetes does: their order decides among equal devices.
-        complete: whether all slices of the generation are there.
-        invalid: the rules that they break together, None when they break none.
-        remark: which devices are left out of a pool that can be used, and why; None when none is.
+        driver, name: the driver and the name of the pool.
+        generation: the generation of the slices.
+        slices: sorted by name as in Kubernetes; their order decides between equal devices.
+        complete: whether all slices of the generation exist.
+        invalid: the rules that they break together; None if they break none.
+        remark: the devices left out of a usable pool, and the reason; None if none is left out.
         devices: all devices, in the order of the slices.
-        counter_sets: by name.
+        counter_sets: the counter sets by name.
         counters: the counter sets as integers; empty while the pool is invalid.
     """
 
@@ -122,21 +122,21 @@ class PoolView:
 
     @property
     def key(self) -> PoolKey:
-        """Driver and pool name."""
+        """Return driver and pool name."""
         return self.driver, self.name
 
     @property
     def problem(self) -> str | None:
-        """Why the generation as a whole can't be used, None when it can."""
+        """Return why the generation as a whole can't be used; None if it can."""
         if not self.complete:
             return _incomplete(self.slices, len(self.slices))
         return self.invalid
 
     def problem_under(self, features: Features, *, skips_devices: bool = False) -> str | None:
-        """Why the generation as a whole can't be used when only these features are on.
+        """Return why the generation as a whole can't be used if only these features are on; None if it can.
 
         Args:
-            features: what is switched on.
+            features: the enabled features.
             skips_devices: see `gather_slices`.
         """
         if not self.complete:
@@ -147,14 +147,14 @@ class PoolView:
         return self.invalid_under(features)
 
     def invalid_under(self, features: Features) -> str | None:
-        """The broken rules when only these features are on."""
+        """Return the broken rules if only these features are on."""
         if self.invalid is None or features.partitionable_devices:
             return self.invalid
         return _invalid(self._broken_rules(counters=False))
 
     def _broken_rules(self, *, counters: bool) -> Iterator[str]:
         counter_sets = tuple(c for source in self.slices for c in source.spec.shared_counters if counters)
-        # Slices of one pool may differ in who chooses the nodes, so their devices obey different rules.
+        # Slices of one pool may differ in per-device node selection, so their devices obey different rules.
         by_device = {True: list[Device](), False: list[Device]()}
         for source in self.slices:
             devices = offered_devices(source)
@@ -176,14 +176,14 @@ class PoolView:
 
 @dataclass(frozen=True, slots=True)
 class GatheredSlices:
-    """Which slices of a pool count for a node.
+    """The slices of a pool that count for a node.
 
     Attributes:
-        counted: the slices that make up the pool there.
-        reached: those of them that the node reaches.
-        problem: why nothing of them can be allocated; None when it is up to what they hold.
-        ignored: whether the pool does not count at all, so that a request for all devices does without it; then
-            `problem` says why. With any other problem such a request is refused.
+        counted: the slices that form the pool on this node.
+        reached: the counted slices that the node reaches.
+        problem: why no device of them can be allocated; None if this depends on their content.
+        ignored: whether the pool does not count at all, so that a request for all devices is served without it.
+            `problem` then gives the reason. With any other problem such a request is refused.
     """
 
     counted: Sequence[ResourceSlice]
@@ -195,14 +195,14 @@ class GatheredSlices:
 def gather_slices(
     slices: Sequence[ResourceSlice], node: AllocationNode, features: Features, *, skips_devices: bool = False
 ) -> GatheredSlices | None:
-    """Which of a pool's slices count for a node; None when it reaches none of them.
+    """Return the slices of a pool that count for a node; None if the node reaches none of them.
 
     Args:
         slices: all slices of the pool, of any generation.
         node: the node.
-        features: what is switched on.
-        skips_devices: with the gate of compatibility groups off the devices that have some are skipped
-            (KEP-5963); else a slice that has any is ignored whole, as Kubernetes does.
+        features: the enabled features.
+        skips_devices: with the gate of compatibility groups off, skip the devices with groups (KEP-5963).
+            Otherwise a slice with such a device is ignored completely, as in Kubernetes.
     """
     near = [source for source in slices if slice_on_node(source, node)]
     if not near:
@@ -236,12 +236,12 @@ def gather_slices(
 
 @dataclass(frozen=True, slots=True)
 class PoolOnNode:
-    """What a node sees of a pool.
+    """A pool as a node sees it.
 
     Attributes:
-        view: the slices that count there.
-        devices: those in the slices that the node reaches.
-        problem: why none of them can be allocated, None when they can.
+        view: the slices that count on this node.
+        devices: the devices in the slices that the node reaches.
+        problem: why none of them can be allocated; None if they can.
         ignored: see `GatheredSlices`.
     """
 
@@ -252,14 +252,14 @@ class PoolOnNode:
 
     @classmethod
     def of(cls, gathered: GatheredSlices, view: PoolView, features: Features) -> Self:
-        """What a node sees of the pool that these slices make up."""
+        """Return the pool that these slices form for a node."""
         reached = set(map(id, gathered.reached))
         devices = [device for device in view.devices if id(device.source) in reached]
         return cls(view, devices, gathered.problem or view.invalid_under(features), gathered.ignored)
 
 
 class PublishedPool:
-    """All slices of one pool, of whatever generation. Immutable.
+    """All slices of one pool, of all generations. Immutable.
 
     Attributes:
         slices: the slices.
@@ -273,15 +273,15 @@ class PublishedPool:
 
     @property
     def newest(self) -> PoolView:
-        """The highest generation, wherever it can be reached."""
+        """Return the highest generation, on whatever nodes it can be reached."""
         generation = max(source.spec.pool.generation for source in self.slices)
         return self._view([source for source in self.slices if source.spec.pool.generation == generation])
 
     def devices(self) -> Iterator[PooledDevice]:
-        """The devices that some node may see: the newest generation, then older ones that a node still sees.
+        """Yield the devices that some node may see: the newest generation, then older ones.
 
-        The nodes looked at are those that slices name. Which nodes a selector reaches is not known here: they
-        count as seeing the newest generation.
+        Only nodes that slices name are considered. The nodes that a selector reaches are unknown here and count
+        as seeing the newest generation.
         """
         newest = self.newest
         yield from newest.devices
@@ -297,10 +297,13 @@ class PublishedPool:
                     yield device
 
     def on(self, node: AllocationNode, features: Features, *, skips_devices: bool = False) -> PoolOnNode | None:
-        """What the node sees of the pool; None when it reaches none of its slices. See `gather_slices`."""
+        """Return the pool as the node sees it; None if the node reaches none of its slices.
+
+        See `gather_slices`.
+        """
         if not self._named:
             return self._on(node, features, skips_devices=skips_devices)
-        # Labels do not matter where all slices name their nodes.
+        # Labels do not matter if all slices name their nodes.
         key = node.name, features, skips_devices
         if key not in self._seen:
             self._seen[key] = self._on(node, features, skips_devices=skips_devices)
@@ -318,11 +321,11 @@ class PublishedPool:
 
 
 class Inventory:
-    """All pools of a cluster at one moment. Immutable: a change makes a new one.
+    """All pools of a cluster at one moment. Immutable: a change makes a new inventory.
 
     Attributes:
         published: all slices of each pool, by driver and pool name.
-        pools: the same at the highest generation, wherever that can be reached.
+        pools: the same pools at their highest generation, on whatever nodes it can be reached.
     """
 
     def __init__(self, published: Mapping[PoolKey, PublishedPool]) -> None:
@@ -342,11 +345,11 @@ class Inventory:
 
     @classmethod
     def of(cls, slices: Iterable[ResourceSlice], previous: "Inventory | None" = None) -> Self:
-        """The pools that these slices make up.
+        """Return the pools that these slices form.
 
         Args:
             slices: all slices of the cluster, of any generation.
-            previous: an earlier inventory; its pools are kept where their slices are the same objects.
+            previous: an earlier inventory; its pools are kept if their slices are the same objects.
         """
         found: dict[PoolKey, list[ResourceSlice]] = {}
         for source in slices:
@@ -357,7 +360,7 @@ class Inventory:
     def on(
         self, node: AllocationNode, features: Features, *, skips_devices: bool = False
     ) -> Iterator[PoolOnNode]:
-        """What a node sees of all the pools, in no particular order; see `PublishedPool.on`."""
+        """Yield each pool as a node sees it, in no particular order; see `PublishedPool.on`."""
         for pool in (*self._local.get(node.name, ()), *self._shared):
             seen = pool.on(node, features, skips_devices=skips_devices)
             if seen is not None:
@@ -365,7 +368,7 @@ class Inventory:
 
 
 def slice_counts(slices: Iterable[ResourceSlice]) -> set[int]:
-    """How many slices their pool has, as each of them says."""
+    """Return the values of `resourceSliceCount` in these slices."""
     return {source.spec.pool.resource_slice_count for source in slices}
 
 
@@ -379,7 +382,7 @@ def _named_nodes(slices: Iterable[ResourceSlice]) -> Iterator[str]:
 
 
 def _is_partitioned(source: ResourceSlice) -> bool:
-    """Whether the slice uses what KEP-4815 added."""
+    """Return whether the slice uses fields that KEP-4815 added."""
     return source.spec.per_device_node_selection is not None or bool(source.spec.shared_counters)
 
 

@@ -1,8 +1,8 @@
-"""Finds the type of every part of an expression, and the overloads that a call may mean.
+"""Finds the type of every part of an expression, and the overloads that a call can use.
 
-What is wrong here is wrong on every device, so it is reported when the selector is compiled. Attributes are
-`dyn`; a call on them keeps every overload that may fit, and the device decides. Source: cel-go's checker
-and the validators that Kubernetes switches on.
+An error found here occurs on every device, so it is reported when the selector is compiled. Attributes are
+`dyn`. A call with a `dyn` argument keeps every overload that may fit, and the choice is made for each device.
+Source: cel-go's checker and the validators that Kubernetes enables.
 """
 
 from collections.abc import Iterable
@@ -43,20 +43,23 @@ __all__ = ["check"]
 
 _SCALARS: Final = (BOOL, INT, STRING, SEMVER)
 _MOST_NODES: Final = 12_000
-"""Parts of a checked expression; 10 KiB without a macro that repeats its target have fewer."""
+"""Maximum number of nodes of a checked expression.
+
+An expression of 10 KiB has fewer, unless a macro repeats its target.
+"""
 
 _LOGICAL: Final = frozenset({"_&&_", "_||_"})
 
 
 def check(root: SyntaxNode, *, derives: bool = False) -> list[SyntaxNode]:
-    """Checks a whole expression; returns its nodes, each after those it is made of.
+    """Check a whole expression and return its nodes, each after its parts.
 
     Args:
         root: the expression.
-        derives: whether it gives a derived attribute, else it is a selector.
+        derives: True for a derived attribute, False for a selector.
 
     Raises:
-        Fault: a part that can't work on any device, or a result that is not a bool (a selector), or no
+        ErrorValue: a part can't work on any device, or the result is not a bool (a selector) or not an
             attribute (a derived attribute).
     """
     checker = _Checker()
@@ -112,7 +115,7 @@ class _Checker:
             )
 
     def finish(self) -> None:
-        """What can be said only when all types are known: the elements of a literal are of one type."""
+        """Check that all elements of each literal have one type, which is known only after all types."""
         for parts, optional in self._uniform:
             found_types = [self.bindings.resolve(part.type) for part in parts]
             types = [_settled(_held(t) if o else t) for t, o in zip(found_types, optional, strict=True)]
@@ -171,7 +174,7 @@ class _Checker:
         self._as_namespaced(node)
         exempt = node.name == "format"
         self._formatting += exempt
-        # Arguments before the receiver, as Kubernetes checks them: it matters for which types are bound first.
+        # Kubernetes checks the arguments before the receiver; this order decides which types are bound first.
         first = 1 if node.is_method else 0
         for arg in (*node.args[first:], *node.args[:first]):
             yield self.check(arg)
@@ -186,7 +189,7 @@ class _Checker:
             self._check_format(node)
 
     def _as_namespaced(self, node: CallExpression) -> None:
-        """Makes `lists.range(3)` the function that it is rather than a method of `lists`."""
+        """Turn `lists.range(3)` into a function call. The parser reads it as a method of `lists`."""
         if not node.is_method:
             return
         prefix = _dotted(node.args[0])
@@ -224,7 +227,7 @@ class _Checker:
         node.type = result
 
     def _instance(self, overload: Overload) -> tuple[list[CelType], CelType]:
-        """The signature with parameters of its own, so that two calls do not share them."""
+        """Return the signature with its own type parameters, so that two calls do not share them."""
         fresh: dict[CelType, CelType] = {}
         params = [self._instantiated(param, fresh) for param in overload.params]
         return params, self._instantiated(overload.result, fresh)
@@ -256,7 +259,7 @@ class _Checker:
                 raise
 
     def _shown_types(self, shown: SyntaxNode) -> list[str]:
-        """The type of an argument of format(), and of everything in it when it is a literal."""
+        """Return the type of an argument of `format()`, and of each part of it if it is a literal."""
         names: list[str] = []
         pending = [shown]
         while pending:
@@ -347,7 +350,7 @@ class _Checker:
 
 
 def _dotted(node: SyntaxNode) -> str | None:
-    """`a.b.c` as text; None when the expression is anything else."""
+    """Return `a.b.c` as text; None if the expression is anything else."""
     fields: list[str] = []
     while isinstance(node, Select) and not node.test and not node.optional:
         fields.append(node.field)
@@ -365,19 +368,19 @@ def _settle_name(node: Ident | Select, name: str) -> None:
 
 
 def _unknown_name(name: str) -> str | None:
-    """What may have been meant by a name that is not declared."""
+    """Return a hint for a name that is not declared; None if there is none."""
     if name in DEVICE_FIELDS:
         return f"write device.{name}"
     return None if name.startswith("@") else "strings need quotes"
 
 
 def _held(found: CelType) -> CelType:
-    """What an optional type may hold."""
+    """Return the value type of an optional type; any other type unchanged."""
     return found.params[0] if found.name == "optional_type" else found
 
 
 def _settled(found: CelType) -> CelType:
-    """What nothing has bound is `dyn`."""
+    """Return the type, with `dyn` for a parameter that is still unbound."""
     return DYN if found.is_parameter else run(_settle(found)) if found.params else found
 
 

@@ -1,4 +1,4 @@
-"""A checked tree to a program of the machine, and what can be known before any device is seen."""
+"""Compiles a checked tree to a program of the machine, and computes what is known without a device."""
 
 import math
 from dataclasses import replace
@@ -41,12 +41,12 @@ _PRIMITIVE: Final = frozenset({bool, int, UInt, float, str})
 
 
 def fold(order: list[SyntaxNode]) -> None:
-    """Marks what is constant: literals of constants, conversions of constants, membership in nothing.
+    """Mark what is constant: literals of constants, conversions of constants, membership in an empty list.
 
     Literal patterns are compiled here, once for all evaluations.
 
     Raises:
-        Fault: a constant that can't be converted, or is no pattern: wrong on every device.
+        ErrorValue: a constant can't be converted, or is not a valid pattern. This fails on every device.
     """
     patterns: dict[str, Pattern] = {}
     for node in order:
@@ -72,7 +72,7 @@ def _fold_call(node: CallExpression, patterns: dict[str, Pattern]) -> None:
                 node.constant = True
                 return
     elif node.name == "@append" and node.args[1].constant:
-        # The one-element list that this stands for would have been folded, and so be free.
+        # cel-go would fold the one-element list that this replaces, so that list costs nothing.
         node.overloads = tuple(replace(overload, cost=unit) for overload in node.overloads)
     elif node.name == "_in_" and _is_list_membership(node) and not node.args[1].value:
         node.constant, node.value = True, False
@@ -107,12 +107,12 @@ def _converted(overload: Overload, value: object, offset: int) -> object:
 
 
 def _is_list_membership(node: CallExpression) -> bool:
-    """Whether a call is `x in [constants]` and can be nothing else."""
+    """Return whether a call is certainly `x in [constants]`."""
     return len(node.overloads) == 1 and node.overloads[0].params[1].name == "list" and node.args[1].constant
 
 
 def compile_program(root: SyntaxNode) -> Program:
-    """The program of a checked and folded tree."""
+    """Return the program of a checked and folded tree."""
     emitter = _Emitter()
     run(emitter.emit(root))
     return Program(emitter.code, emitter.slots, emitter.steps)
@@ -127,7 +127,10 @@ class _Emitter:
 
     @property
     def steps(self) -> int:
-        """Of running once what is emitted so far, without the bodies of loops, which spend them themselves."""
+        """Return the steps of one run of the code emitted so far.
+
+        The bodies of loops are not included, because they spend their own steps.
+        """
         return len(self.code) + self._called - self._looped
 
     def _slot(self) -> int:
@@ -138,7 +141,10 @@ class _Emitter:
         label.position = len(self.code)
 
     def emit(self, node: SyntaxNode, *, bare: bool = False) -> Routine[None]:
-        """Pushes the value of `node`; a `bare` name or path is part of another and does not pay for itself."""
+        """Emit code that pushes the value of `node`.
+
+        A `bare` name or path is a part of another path and has no cost of its own.
+        """
         if node.constant:
             self.code.append(instructions.constant(node.value))
         elif isinstance(node, Ident):
@@ -214,8 +220,8 @@ class _Emitter:
     def _plain_call(self, node: CallExpression) -> Routine[None]:
         end = Label()
         count = len(node.args)
-        # Kubernetes evaluates both of two arguments, but stops at the first error of more.
-        # A method that may mean several things counts as one of more.
+        # Kubernetes evaluates both of two arguments, but with more arguments it stops at the first error.
+        # A method with several possible overloads counts as a call with more arguments.
         stops = (
             count > 2
             or (count == 2 and node.is_method and len(node.overloads) > 1)
@@ -282,7 +288,7 @@ class _Emitter:
     # --- loops ----------------------------------------------------------------------------
 
     def _bound(self, node: Comprehension) -> Routine[None]:
-        """A name for a value, which is computed when the name is first used, if it ever is."""
+        """Emit a binding. Its value is computed at the first use of the name, if there is one."""
         slot, lazy, start = self._slot(), Label(), Label()
         self.code += (instructions.forget(slot), instructions.jump(start))
         self._mark(lazy)
@@ -323,7 +329,7 @@ class _Emitter:
 
 
 def _members(node: CallExpression) -> frozenset[tuple[type, object]] | None:
-    """The constants of `x in [constants]`, each as every kind of number that it equals; else None."""
+    """Return the constants of `x in [constants]`, each in every kind of number that it equals; else None."""
     if not _is_list_membership(node):
         return None
     members: set[tuple[type, object]] = set()

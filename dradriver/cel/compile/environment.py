@@ -1,9 +1,9 @@
-"""What a selector can see: `device`, and every function.
+"""The names that a selector can use: `device`, types and functions.
 
-`device.driver`, `device.attributes[domain].name`, `device.capacity[domain].name` and
-`device.allowMultipleAllocations`. A name without a domain belongs to the driver's own; an unknown domain is
-an empty map; a missing name in a map is an error. Source: `CELDeviceSelector` of resource.k8s.io/v1,
-KEP-4381, KEP-5075.
+The fields are `device.driver`, `device.attributes[domain].name`, `device.capacity[domain].name` and
+`device.allowMultipleAllocations`. A name without a domain belongs to the driver's domain. An unknown domain is
+an empty map. A missing name in a map is an error. Source: `CELDeviceSelector` of resource.k8s.io/v1, KEP-4381,
+KEP-5075.
 """
 
 from collections.abc import Mapping
@@ -61,7 +61,10 @@ DEVICE_FIELDS: Final[Mapping[str, CelType]] = {
     "attributes": map_of(STRING, map_of(STRING, DYN)),
     "capacity": map_of(STRING, map_of(STRING, QUANTITY)),
 }
-"""The fields of `device`. An attribute may be a scalar or a list (KEP-5491): only the device knows."""
+"""The fields of `device`.
+
+An attribute may be a scalar or a list (KEP-5491), so its type depends on the device.
+"""
 
 TYPE_VALUES: Final[Mapping[str, CelType]] = {
     "bool": BOOL,
@@ -86,7 +89,7 @@ IDENTS: Final[Mapping[str, CelType]] = {
     "device": DEVICE,
     **{name: type_of(named) for name, named in TYPE_VALUES.items()},
 }
-"""Every name that needs no declaration."""
+"""All names that need no declaration."""
 
 
 def _by_name() -> dict[str, tuple[Overload, ...]]:
@@ -101,7 +104,7 @@ def _by_name() -> dict[str, tuple[Overload, ...]]:
 
 
 FUNCTIONS: Final[Mapping[str, tuple[Overload, ...]]] = _by_name()
-"""Every function by its name."""
+"""All functions by name."""
 
 
 _UNREADABLE: Final = 2**63
@@ -109,15 +112,15 @@ _UNREADABLE: Final = 2**63
 
 @dataclass(frozen=True, slots=True)
 class SelectorDevice:
-    """A device as selectors see it. Made once per device and shared by all selectors.
+    """A device as selectors see it. It is made once for each device and shared by all selectors.
 
     Attributes:
-        driver: name of the driver; the domain of names without one.
+        driver: name of the driver, which is the domain of names without one.
         attributes: by name, `model` or `other.example.com/model`; a list attribute is a tuple.
         capacity: by name, like attributes.
         allow_multiple_allocations: whether several claims may share the device (KEP-5075).
-        view: what `device` is at run time.
-        size: the longest text, list or map in it, which bounds what reading it costs.
+        view: the value of `device` at run time.
+        size: the size of the longest text, list or map in it; this bounds the cost of reading it.
         fault: an attribute that no selector can read, or None.
     """
 
@@ -144,7 +147,7 @@ class SelectorDevice:
             "capacity": capacity,
         }
         object.__setattr__(self, "view", view)
-        # No fast path for a device that has no verdict: only the machine says why.
+        # A device with a fault must not take the fast path, because only the machine reports the reason.
         object.__setattr__(self, "size", _largest(view) if fault is None else _UNREADABLE)
         object.__setattr__(self, "fault", fault)
 

@@ -1,11 +1,11 @@
 """The fast path: most selectors as one Python expression, without cost or error values.
 
-Only what can't become expensive is translated, and only where Python's result is CEL's own. Whatever
-raises, gives no bool, or sees an unusually large device is decided again by the machine, whose word counts.
-So this file can make a verdict quicker but never different.
+Only parts that can't become expensive are translated, and only if Python's result equals that of CEL. If the
+fast path raises, gives no bool, or sees an unusually large device, the machine decides again, and its verdict
+counts. So this module can make a verdict faster but never different.
 
-The generated text holds operators, names of our own and nothing of the user's: constants and functions are
-bound by name.
+The generated text contains operators and names chosen by this module. It contains no text of the user:
+constants and functions are bound by name.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ __all__ = ["LARGEST_DEVICE", "FastProgram", "fast_program"]
 FastProgram: TypeAlias = Callable[[object], object]
 
 LARGEST_DEVICE: Final = 256
-"""The longest text, list or map in a device up to which the cost is bounded at compile time."""
+"""Maximum size of a text, list or map in a device for which the cost is bounded at compile time."""
 
 _HIGHEST: Final = 24
 _ORDERS: Final = {"_<_": "<", "_<=_": "<=", "_>_": ">", "_>=_": ">="}
@@ -47,15 +47,15 @@ _PURE: Final = frozenset({"quantity", "semver"})
 
 
 _DEEP: Final = frozenset({"map", DEVICE.name})
-"""Types of parts of a device that hold more than one list."""
+"""Types of parts of a device that can hold more than one list."""
 
 
 class _NotFastError(Exception):
-    """The expression holds something that only the machine can do."""
+    """The expression contains a part that only the machine supports."""
 
 
 def fast_program(root: SyntaxNode, order: list[SyntaxNode]) -> FastProgram | None:
-    """The fast path of a checked and folded tree, or None when there is none."""
+    """Return the fast path of a checked and folded tree; None if there is none."""
     if _height(order) > _HIGHEST or _most_cost(order) > LIMIT or _most_steps(order) > steps.LIMIT:
         return None
     translator = _Translator()
@@ -70,7 +70,7 @@ def fast_program(root: SyntaxNode, order: list[SyntaxNode]) -> FastProgram | Non
 
 
 def _height(order: list[SyntaxNode]) -> int:
-    """How deep the tree is: Python's own compiler recurses."""
+    """Return the height of the tree, because Python's own compiler recurses."""
     heights: dict[int, int] = {}
     for node in order:
         heights[id(node)] = 1 + max((heights.get(id(part), 0) for part in parts(node)), default=0)
@@ -78,7 +78,7 @@ def _height(order: list[SyntaxNode]) -> int:
 
 
 def _most_steps(order: list[SyntaxNode]) -> int:
-    """How many steps it can make at most on a device that is not unusually large."""
+    """Return the maximum number of steps on a device that is not unusually large."""
     total = 0
     for node in order:
         longest = max(LARGEST_DEVICE, *(_length(part) for part in parts(node)), 0)
@@ -97,14 +97,14 @@ def _most_steps(order: list[SyntaxNode]) -> int:
 
 
 def _walks(node: CallExpression) -> bool:
-    """Whether a call may look at each element of a list."""
+    """Return whether a call may read each element of a list."""
     if node.name in {"_==_", "_!=_"}:
         return not any(arg.constant and not isinstance(arg.value, tuple | dict) for arg in node.args)
     return node.name == "includes"
 
 
 _EACH: Final = 50
-"""At least the steps of the most expensive node whose work does not depend on sizes."""
+"""An upper bound for the steps of a node whose work does not depend on sizes."""
 
 _ELEMENT: Final = 10
 _READING: Final = frozenset({
@@ -114,7 +114,7 @@ _READING: Final = frozenset({
 
 
 def _most_cost(order: list[SyntaxNode]) -> int:
-    """What the expression can cost at most on a device that is not unusually large."""
+    """Return the maximum cost on a device that is not unusually large."""
     total = 0
     for node in order:
         longest = max(LARGEST_DEVICE, *(_length(part) for part in parts(node)), 0)
@@ -152,7 +152,7 @@ class _Translator:
         return f"v{self._count}"
 
     def value(self, node: SyntaxNode) -> str:
-        """The text of an expression that gives the value of `node`."""
+        """Return the text of a Python expression with the value of `node`."""
         if node.constant:
             return self._constant(node.value)
         if isinstance(node, Ident):
@@ -178,11 +178,11 @@ class _Translator:
     def _field(self, node: Select) -> str:
         if node.optional:
             raise _NotFastError
-        # With a text for key, Python's subscript fits a dict and nothing else.
+        # With a text as key, Python's subscript works only on a dict.
         return f"{self.value(node.operand)}[{self._name(node.field)}]"
 
     def _test(self, node: Select) -> str:
-        """`has()`, where it is Python's `in`: on the names of one domain."""
+        """Return `has()` as Python's `in`, which is possible for the names of one domain."""
         if node.operand.type.name != "map" or node.operand.type.params[1].name == "map":
             raise _NotFastError
         if not _reads_device(node.operand):
@@ -190,7 +190,7 @@ class _Translator:
         return f"({self._name(node.field)} in {self.value(node.operand)})"
 
     def _truth(self, node: SyntaxNode) -> str:
-        """As `value`, but sure to be a bool."""
+        """Return the same as `value`, but for an expression that is certainly a bool."""
         text = self.value(node)
         if (node.type == BOOL and isinstance(node, CallExpression | Select)) or (
             node.constant and isinstance(node.value, bool)
@@ -293,7 +293,10 @@ class _Translator:
 
 
 def _reads_device(node: SyntaxNode) -> bool:
-    """Whether a value is a part of the device, whose maps are plain dicts with texts for keys."""
+    """Return whether a value is a part of the device.
+
+    The maps of a device are plain dicts with texts as keys.
+    """
     while not isinstance(node, Ident):
         if isinstance(node, Select) and not node.test and not node.optional:
             node = node.operand
@@ -305,7 +308,7 @@ def _reads_device(node: SyntaxNode) -> bool:
 
 
 def _plain_kind(node: SyntaxNode) -> str | None:
-    """The Python class of a node that surely is a text, int or bool."""
+    """Return the Python class of a node that is certainly a text, int or bool."""
     return {STRING: "str", INT: "int", BOOL: "bool"}.get(node.type)
 
 

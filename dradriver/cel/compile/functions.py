@@ -1,4 +1,4 @@
-"""What a function is to the checker and to the evaluator, and the notation in which libraries declare them."""
+"""Functions as the checker and the evaluator see them, and the notation in which libraries declare them."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -12,11 +12,11 @@ __all__ = ["Cost", "Implementation", "Overload", "function", "method", "unit"]
 
 Implementation: TypeAlias = Callable[..., object]
 Cost: TypeAlias = Callable[..., int]
-"""What a call costs, from its arguments and its result: `cost(args, result)`."""
+"""Returns the cost of a call from its arguments and its result: `cost(args, result)`."""
 
 
 def unit(args: list[object], result: object) -> int:  # noqa: ARG001 - the shape of every cost function
-    """The cost of whatever does not depend on sizes."""
+    """Return the cost of a call that does not depend on sizes."""
     return 1
 
 
@@ -25,15 +25,15 @@ class Overload:
     """One signature of a function.
 
     Attributes:
-        name: of the function: `size`, `lists.range`, `_+_`.
+        name: name of the function: `size`, `lists.range`, `_+_`.
         is_method: whether the first parameter is the receiver: `x.size()`.
-        params: what it accepts.
-        result: what it gives.
-        call: does it; raises `Fault`.
-        cost: what a call costs, in CEL's units.
-        work: how many steps it makes, known before it is called; None: no more than every call.
-        metered: whether `call` has a keyword `spend`, which counts steps, for work whose size shows only
-            while it is done. Where the fast path calls it, the keyword has a default that counts nothing.
+        params: the types of the parameters.
+        result: the type of the result.
+        call: the implementation; raises `ErrorValue`.
+        cost: returns the cost of a call, in CEL's units.
+        work: returns the number of steps of a call, before the call; None: no more than for every call.
+        metered: whether `call` has a keyword `spend`, which counts steps during the work, for work whose size
+            is not known before. For calls by the fast path, the keyword has a default that counts nothing.
         guarded: whether arguments are matched against `params` before the call.
     """
 
@@ -57,7 +57,7 @@ def function(
     work: Work | None = None,
     metered: bool = False,
 ) -> Overload:
-    """A global function: `function("size(list(A)): int", len)`; single capitals are type parameters."""
+    """Return a global function: `function("size(list(A)): int", len)`; single capitals are type parameters."""
     name, params, result = _parse(signature)
     return Overload(name, False, params, result, call, cost, guarded, work, metered)  # noqa: FBT003
 
@@ -71,7 +71,7 @@ def method(
     work: Work | None = None,
     metered: bool = False,
 ) -> Overload:
-    """A method; the receiver is its first parameter."""
+    """Return a method. The receiver is its first parameter."""
     name, params, result = _parse(signature)
     return Overload(name, True, params, result, call, cost, guarded, work, metered)  # noqa: FBT003
 

@@ -1,4 +1,4 @@
-"""Characters to tokens, after the lexical grammar of CEL as cel-go reads it."""
+"""Splits characters into tokens, by the lexical grammar of CEL as in cel-go."""
 
 import re
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ RESERVED: Final = frozenset(
         "while",
     ]
 )
-"""Words that may name a field but never a variable or a function."""
+"""Words that may name a field but no variable or function."""
 
 _ESCAPE: Final = r"""\\(?:[abfnrtv"'\\?`]|[0-3][0-7][0-7]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})"""
 _STRING: Final = rf'''(?:
@@ -66,8 +66,8 @@ class Token:
 
     Attributes:
         kind: `int`, `uint`, `float`, `string`, `bytes`, `name`, `quoted`, `literal`, `sign` or `end`.
-        text: as written.
-        offset: of its first character.
+        text: the source text.
+        offset: the offset of its first character.
     """
 
     kind: str
@@ -76,10 +76,10 @@ class Token:
 
 
 def tokenize(expression: str) -> list[Token]:
-    """All tokens of an expression, an `end` token last.
+    """Return all tokens of an expression. The last one is an `end` token.
 
     Raises:
-        Fault: a character that starts no token.
+        ErrorValue: a character starts no token.
     """
     tokens: list[Token] = []
     offset = 0
@@ -103,20 +103,20 @@ def tokenize(expression: str) -> list[Token]:
 
 
 def unescape_text(literal: str) -> str:
-    """The value of a string literal, quotes and prefix included.
+    """Return the value of a string literal, given with quotes and prefix.
 
     Raises:
-        Fault: an escape that is no character.
+        ErrorValue: an escape is not a character.
     """
     body, raw = _body(literal)
     return body if raw else _UNESCAPE.sub(_character, body)
 
 
 def unescape_bytes(literal: str) -> bytes:
-    r"""The value of a bytes literal: `\x` and octal escapes are bytes, all else is UTF-8.
+    r"""Return the value of a bytes literal: `\x` and octal escapes are bytes, all else is UTF-8.
 
     Raises:
-        Fault: a Unicode escape, which bytes do not have.
+        ErrorValue: the literal has a Unicode escape, which bytes do not have.
     """
     body, raw = _body(literal[1:])
     if raw:

@@ -1,4 +1,4 @@
-"""Macros: calls that the parser replaces by loops, tests and bindings before any type is checked."""
+"""Macros: calls that the parser replaces with loops, tests and bindings before types are checked."""
 
 from collections.abc import Callable
 from typing import Final, TypeAlias
@@ -23,10 +23,10 @@ _Expander: TypeAlias = Callable[[int, SyntaxNode, list[SyntaxNode]], SyntaxNode 
 
 
 def expand_call(offset: int, name: str, args: list[SyntaxNode]) -> SyntaxNode | None:
-    """What a global call expands to; None when it is no macro.
+    """Return the expansion of a global call; None if it is not a macro.
 
     Raises:
-        Fault: it is a macro, but its arguments are not what it needs.
+        ErrorValue: the arguments are wrong for the macro.
     """
     if name != "has" or len(args) != 1:
         return None
@@ -37,10 +37,10 @@ def expand_call(offset: int, name: str, args: list[SyntaxNode]) -> SyntaxNode | 
 
 
 def expand_method(offset: int, name: str, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode | None:
-    """What a method call expands to; None when it is no macro.
+    """Return the expansion of a method call; None if it is not a macro.
 
     Raises:
-        Fault: it is a macro, but its arguments are not what it needs.
+        ErrorValue: the arguments are wrong for the macro.
     """
     expander = _METHODS.get((name, len(args)))
     return expander(offset, target, args) if expander else None
@@ -110,7 +110,7 @@ def _collect(
     empty: str,
     only: SyntaxNode | None,
 ) -> SyntaxNode:
-    """A loop that adds to an empty list or map, only where `only` holds."""
+    """Return a loop that adds to an empty list or map, only if `only` holds."""
     accumulator = _accumulator(offset)
     if only is not None:
         step = CallExpression(offset, "_?_:_", [only, step, accumulator])
@@ -149,7 +149,7 @@ def _transform_map_entry(offset: int, target: SyntaxNode, args: list[SyntaxNode]
 
 
 def _bound(offset: int, name: str, value: SyntaxNode, body: SyntaxNode) -> SyntaxNode:
-    """`body` with `name` standing for `value`: a loop that never runs."""
+    """Return `body` with `name` bound to `value`, as a loop that never runs."""
     never = ListLiteral(offset, [], [])
     parts = (value, _false(offset), Ident(offset, name), body)
     return Comprehension(offset, never, ("#unused", None), name, parts)

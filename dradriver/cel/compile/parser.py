@@ -1,4 +1,4 @@
-"""Tokens to a tree: operators by precedence, nesting by `run`, so that no depth can exhaust Python's stack."""
+"""Parses tokens to a tree: operators by precedence, nesting by `run`, so depth can't exhaust Python's stack."""
 
 from collections.abc import Callable
 from typing import Final
@@ -34,10 +34,10 @@ _VARIADIC: Final = frozenset({"&&", "||"})
 
 
 def parse(expression: str) -> SyntaxNode:
-    """The tree of an expression, macros expanded.
+    """Return the tree of an expression, with expanded macros.
 
     Raises:
-        Fault: it is not CEL, or it nests deeper than Kubernetes accepts.
+        ErrorValue: it is not CEL, or it nests deeper than Kubernetes accepts.
     """
     return run(_Parser(tokenize(expression)).whole())
 
@@ -99,7 +99,7 @@ class _Parser:
         return node
 
     def _operation(self) -> Routine[SyntaxNode]:
-        """Operands joined by binary operators."""
+        """Parse operands joined by binary operators."""
         operands: list[SyntaxNode] = [(yield self._operand(0, 0))]
         operators: list[Token] = []
         while self._token.kind == "sign" and self._token.text in _PRECEDENCE:
@@ -115,7 +115,10 @@ class _Parser:
         return operands[0]
 
     def _operand(self, arithmetic: int, relations: int) -> Routine[SyntaxNode]:
-        """One operand, right of some operators: Kubernetes counts how often a rule of its grammar is open."""
+        """Parse one operand at the right of some operators.
+
+        Kubernetes counts how often a rule of its grammar is open.
+        """
         self._arithmetic += 1 + arithmetic
         self._relations += 1 + relations
         if max(self._arithmetic, self._relations) > MAX_DEPTH:
@@ -135,7 +138,7 @@ class _Parser:
         if operator.text not in _VARIADIC:
             operands.append(self._deeper(CallExpression(operator.offset, name, [left, right])))
         elif isinstance(left, CallExpression) and left.name == name:
-            # One long chain is one node: 400 terms are not 400 levels.
+            # One long chain is one node, so 400 terms are not 400 levels.
             left.args.append(right)
             left.depth = max(left.depth, right.depth)
             operands.append(left)

@@ -1,8 +1,8 @@
-"""Which attributes of a device an expression looks at, found without a device.
+"""Finds the attributes of a device that an expression reads, without a device.
 
-Two devices that agree in these, in all capacities and in their driver get the same verdict, whatever else tells
-them apart. Only plain reading is understood, `device.attributes[domain].name` in all its spellings; of an
-expression that does anything else with the attributes nothing is said.
+Two devices with equal values of these attributes, equal capacities and an equal driver get the same verdict.
+Only plain reads of `device.attributes[domain].name` are recognized, in all spellings. For an expression that
+uses the attributes in another way, the result is unknown.
 """
 
 from collections.abc import Iterable
@@ -16,10 +16,10 @@ _INDEX: Final = frozenset({"_[_]", "_[?_]"})
 
 
 def attributes_read(nodes: Iterable[SyntaxNode]) -> frozenset[str] | None:
-    """The names, without their domains, of the attributes that are read; None: possibly all.
+    """Return the names, without their domains, of the attributes that are read; None: possibly all.
 
     Args:
-        nodes: all nodes of the tree, after macros are expanded.
+        nodes: all nodes of the tree, with expanded macros.
     """
     above: dict[int, SyntaxNode] = {}
     found = set[str]()
@@ -42,7 +42,7 @@ def attributes_read(nodes: Iterable[SyntaxNode]) -> frozenset[str] | None:
 
 
 def _name(attributes: SyntaxNode, above: dict[int, SyntaxNode]) -> str | None:
-    """The name in `attributes[domain].name` or `attributes[domain][name]`."""
+    """Return the name in `attributes[domain].name` or `attributes[domain][name]`."""
     domain = above.get(id(attributes))
     if not (isinstance(domain, CallExpression) and domain.name in _INDEX and domain.args[0] is attributes):
         return None

@@ -1,7 +1,7 @@
 """Recursion without Python's stack.
 
-A selector may nest 250 levels deep, and a level takes several Python frames, so whatever walks its tree or its
-types is written as generators: it yields where it would recurse, and `run` keeps the stack.
+A selector may nest 250 levels deep, and each level takes several Python frames. So each function that walks its
+tree or its types is a generator: it yields where it would recurse, and `run` keeps the stack.
 """
 
 from collections.abc import Generator
@@ -14,7 +14,7 @@ Routine: TypeAlias = Generator["Routine[Any]", Any, T]
 
 
 def run(routine: Routine[T]) -> T:
-    """Runs a routine that yields the routines it calls; what one returns is sent to its caller."""
+    """Run a routine that yields the routines it calls. The result of each is sent to its caller."""
     stack = [routine]
     value: T | None = None
     while True:

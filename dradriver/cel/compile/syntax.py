@@ -1,4 +1,4 @@
-"""The tree of an expression."""
+"""The syntax tree of an expression."""
 
 from typing import Final
 
@@ -20,20 +20,20 @@ __all__ = [
 ]
 
 MAX_DEPTH: Final = 250
-"""Levels of nesting that Kubernetes' parser accepts."""
+"""Maximum nesting depth that Kubernetes' parser accepts."""
 
 ACCUMULATOR: Final = "@result"
-"""The variable in which a comprehension collects; no user can write this name."""
+"""The variable in which a comprehension collects its result. A user can't write this name."""
 
 
 class SyntaxNode:
     """Any part of an expression.
 
     Attributes:
-        offset: where it stands in the expression.
-        depth: how deep the tree below it is, as Kubernetes' parser counts.
-        type: found by the checker.
-        constant: whether it is known before any device is seen; then `value` holds it.
+        offset: its position in the expression.
+        depth: the depth of the tree below it, as Kubernetes' parser counts.
+        type: set by the checker.
+        constant: whether it is known without a device; then `value` holds it.
     """
 
     __slots__ = ("constant", "depth", "offset", "type", "value")
@@ -59,7 +59,7 @@ class Literal(SyntaxNode):
 
 
 class Ident(SyntaxNode):
-    """A name; a leading dot (`absolute`) looks past the variables of comprehensions."""
+    """A name. A leading dot (`absolute`) skips the variables of comprehensions."""
 
     __slots__ = ("absolute", "name")
 
@@ -85,7 +85,7 @@ class Select(SyntaxNode):
 
 
 class CallExpression(SyntaxNode):
-    """A function, a method or an operator; `overloads` are those that the checker found to fit."""
+    """A function, a method or an operator; `overloads` are those that fit, as found by the checker."""
 
     __slots__ = ("args", "is_method", "name", "overloads")
 
@@ -98,7 +98,7 @@ class CallExpression(SyntaxNode):
 
 
 class ListLiteral(SyntaxNode):
-    """`[a, ?b]`; `optional` marks the elements that are left out when they have no value."""
+    """`[a, ?b]`; `optional` marks the elements that are omitted if they have no value."""
 
     __slots__ = ("elements", "optional")
 
@@ -123,7 +123,7 @@ class MapLiteral(SyntaxNode):
 
 
 class Comprehension(SyntaxNode):
-    """What every macro expands to: a loop over `source` that collects in `accumulator`."""
+    """The expansion of a macro: a loop over `source` that collects in `accumulator`."""
 
     __slots__ = ("accumulator", "condition", "initial", "result", "source", "step", "variable", "variable2")
 
@@ -143,7 +143,7 @@ class Comprehension(SyntaxNode):
 
 
 def parts(node: SyntaxNode) -> list[SyntaxNode]:
-    """The nodes right below a node."""
+    """Return the nodes directly below a node."""
     if isinstance(node, CallExpression):
         return node.args
     if isinstance(node, Select):

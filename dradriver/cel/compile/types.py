@@ -1,8 +1,8 @@
-"""The types that a selector is checked against, and which of them fit where.
+"""The types for checking a selector, and the rules for which types fit.
 
-Types are checked as Kubernetes does it (cel-go): `dyn` fits everything, type parameters are bound by
-unification, null fits messages and opaque types. Attributes of a device are `dyn`: their type is known
-only when a device is at hand.
+Types are checked as in Kubernetes (cel-go): `dyn` fits everything, type parameters are bound by unification,
+and null fits messages and opaque types. Attributes of a device are `dyn`, because their type depends on the
+device.
 """
 
 from dataclasses import dataclass
@@ -48,10 +48,10 @@ class CelType:
     """One type. Compared by structure, without recursion: a selector can nest types deeper than Python's stack.
 
     Attributes:
-        name: `int`, `list`, `kubernetes.Quantity`; of a parameter, its letter.
+        name: `int`, `list`, `kubernetes.Quantity`; for a parameter, its letter.
         params: element, key and value types of containers.
-        nullable: whether null may stand in its place.
-        is_parameter: whether it stands for a type that is still to be found.
+        nullable: whether null is accepted as a value.
+        is_parameter: whether it is a type parameter.
     """
 
     name: str
@@ -61,7 +61,7 @@ class CelType:
 
     @property
     def is_dyn(self) -> bool:
-        """Whether anything may stand here; also true of the type of something already reported."""
+        """Return whether any type fits; also True for the type of an expression with a reported error."""
         return self.name in {"dyn", "*error*"}
 
     def __eq__(self, other: object) -> bool:
@@ -87,7 +87,10 @@ class CelType:
 
 
 def _is_new(pair: tuple[int, int], seen: set[tuple[int, int]]) -> bool:
-    """Whether two types meet for the first time: they share parts, so walking all paths takes for ever."""
+    """Return whether two types meet for the first time.
+
+    Types share parts, so a walk along all paths may take exponential time.
+    """
     if pair in seen:
         return False
     seen.add(pair)
@@ -120,31 +123,31 @@ NAMED: Final = {
     "timestamp": TIMESTAMP, "duration": DURATION, "quantity": QUANTITY, "semver": SEMVER, "url": URL,
     "format": FORMAT, "ip": IP, "cidr": CIDR, "device": DEVICE,
 }  # fmt: skip
-"""The names that signatures in the libraries use."""
+"""The type names that signatures in the libraries use."""
 
 
 def list_of(element: CelType) -> CelType:
-    """`list(element)`."""
+    """Return `list(element)`."""
     return CelType("list", (element,))
 
 
 def map_of(key: CelType, value: CelType) -> CelType:
-    """`map(key, value)`."""
+    """Return `map(key, value)`."""
     return CelType("map", (key, value))
 
 
 def optional_of(value: CelType) -> CelType:
-    """`optional_type(value)`."""
+    """Return `optional_type(value)`."""
     return CelType("optional_type", (value,), nullable=True)
 
 
 def type_of(instance: CelType) -> CelType:
-    """The type of a type: what `type(x)` gives."""
+    """Return the type of a type, which is the type of `type(x)`."""
     return CelType("type", (instance,))
 
 
 def parameter(name: str) -> CelType:
-    """A type that is still to be found."""
+    """Return a type parameter."""
     return CelType(name, is_parameter=True)
 
 
@@ -163,10 +166,10 @@ _MOST_STEPS: Final = 80_000
 
 
 class Bindings:
-    """What is known about type parameters so far.
+    """The known bindings of type parameters.
 
-    `assignable` either binds parameters and says yes, or changes nothing and says no. Types may share parts so
-    often that walking them takes for ever, so the steps of one check are limited.
+    `assignable` either binds parameters and returns True, or changes nothing and returns False. Types may share
+    parts so often that a walk takes exponential time, so the steps of one check are limited.
     """
 
     def __init__(self) -> None:
@@ -176,15 +179,15 @@ class Bindings:
         self._steps = 0
 
     def fresh(self) -> CelType:
-        """A parameter that nothing else uses."""
+        """Return a new, unused type parameter."""
         self._fresh += 1
         return parameter(f"_{self._fresh}")
 
     def assignable(self, given: list[CelType], wanted: list[CelType]) -> bool:
-        """Whether each given type may stand where the wanted one is expected.
+        """Return whether each given type is accepted where the wanted type is expected.
 
         Raises:
-            Fault: the types are too large to tell.
+            ErrorValue: the types are too large to decide.
         """
         self._before.clear()
         if len(given) == len(wanted) and self._all_fit(list(zip(given, wanted, strict=True))):
@@ -201,10 +204,10 @@ class Bindings:
         self._found[param] = bound
 
     def resolve(self, found: CelType) -> CelType:
-        """`found` with every bound parameter replaced by its type.
+        """Return `found` with every bound parameter replaced by its type.
 
         Raises:
-            Fault: the type is too large.
+            ErrorValue: the type is too large.
         """
         found = self._followed(found)
         return run(self._resolved(found)) if found.params else found
@@ -230,7 +233,7 @@ class Bindings:
         return CelType(found.name, tuple(params), found.nullable)
 
     def _all_fit(self, pairs: list[tuple[CelType, CelType]]) -> bool:
-        """Whether all pairs fit; a parameter becomes more general when what it was bound to fits."""
+        """Return whether all pairs fit. A parameter becomes more general if its bound type fits."""
         pending: list[tuple[CelType, CelType, CelType | None]] = [
             (given, wanted, None) for given, wanted in reversed(pairs)
         ]
@@ -247,7 +250,10 @@ class Bindings:
         return True
 
     def _fit(self, given: CelType, wanted: CelType) -> list[tuple[CelType, CelType, CelType | None]] | None:
-        """What else must fit, or be done, so that the two fit; None when they do not."""
+        """Return the further pairs that must fit, or be bound, so that the two types fit.
+
+        The result is None if they do not fit.
+        """
         if given == wanted:
             return []
         if wanted.is_parameter and (wanted in self._found or self._free_of(wanted, given)):
@@ -278,7 +284,7 @@ class Bindings:
             self._bind(param, general)
 
     def _free_of(self, param: CelType, within: CelType) -> bool:
-        """Whether binding `param` to `within` makes no type contain itself."""
+        """Return whether a binding of `param` to `within` keeps every type from containing itself."""
         pending = [within]
         while pending:
             self._step()
@@ -292,7 +298,7 @@ class Bindings:
 
 
 def join(first: CelType, second: CelType) -> CelType:
-    """The more general of two types that fit each other."""
+    """Return the more general of two types that fit each other."""
     pending = [(first, second)]
     joined: set[tuple[int, int]] = set()
     while pending:

@@ -14,7 +14,7 @@ __all__ = ["LIST_COST", "MAP_COST", "drop", "enter", "leave", "make_list", "make
 
 
 def make_list(optional: tuple[bool, ...], offset: int) -> Instruction:
-    """Pops the elements and pushes their list, without the absent ones."""
+    """Return an instruction that pops the elements and pushes their list, without the absent ones."""
 
     def run(machine: Machine) -> None:
         start = len(machine.stack) - len(optional)
@@ -38,7 +38,7 @@ def _present(elements: list[object], optional: tuple[bool, ...], offset: int) ->
 
 
 def make_map(optional: tuple[bool, ...], offset: int) -> Instruction:
-    """Pops keys and values and pushes their map, without the absent ones."""
+    """Return an instruction that pops keys and values and pushes their map, without the absent ones."""
     count = 2 * len(optional)
 
     def run(machine: Machine) -> None:
@@ -73,7 +73,10 @@ MAP_COST = charge(MAP)
 
 
 def enter(offset: int, end: Label, *, pairs: bool) -> Instruction:
-    """Replaces a list or map by an iterator; goes on at `end` with an error for anything else."""
+    """Return an instruction that replaces a list or map with an iterator.
+
+    For any other value it jumps to `end` with an error.
+    """
 
     def run(machine: Machine) -> None:
         source = machine.stack[-1]
@@ -92,7 +95,10 @@ def enter(offset: int, end: Label, *, pairs: bool) -> Instruction:
 
 
 def next_item(slots: tuple[int, int | None], end: Label) -> Instruction:
-    """Puts the next element into its variables; goes on at `end` when there is none."""
+    """Return an instruction that stores the next element in its variables.
+
+    If there is no next element, it jumps to `end`.
+    """
     first, second = slots
 
     def run(machine: Machine) -> None:
@@ -111,7 +117,7 @@ def next_item(slots: tuple[int, int | None], end: Label) -> Instruction:
 
 
 def leave(end: Label) -> Instruction:
-    """Pops the condition of a loop; goes on at `end` when it is false."""
+    """Return an instruction that pops the condition of a loop and jumps to `end` if it is false."""
 
     def run(machine: Machine) -> None:
         if machine.stack.pop() is False:
@@ -121,5 +127,5 @@ def leave(end: Label) -> Instruction:
 
 
 def drop(machine: Machine) -> None:
-    """Pops the iterator of a loop that is over."""
+    """Pop the iterator of a loop that has ended."""
     machine.stack.pop()

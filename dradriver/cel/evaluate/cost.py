@@ -1,8 +1,8 @@
-"""What evaluation costs, so that one selector can't stop an allocator: CEL's model with Kubernetes' limit.
+"""The cost of evaluation, so that one selector can't block an allocator: CEL's model with Kubernetes' limit.
 
-Every field, name and call costs 1; a list literal 10, a map literal 30; texts a tenth of their length, rounded
-up. Source: cel-go's runtime cost and k8s.io/apiserver's estimator; the limit is
-`resource.k8s.io` CELSelectorExpressionMaxCost.
+Every field, name and call costs 1, a list literal 10, and a map literal 30. A text costs a tenth of its length,
+rounded up. Source: cel-go's runtime cost and k8s.io/apiserver's estimator; the limit is `resource.k8s.io`
+CELSelectorExpressionMaxCost.
 """
 
 import math
@@ -35,77 +35,80 @@ __all__ = [
 ]
 
 LIMIT: Final = 1_000_000
-"""What one evaluation may cost (CELSelectorExpressionMaxCost)."""
+"""Maximum cost of one evaluation (CELSelectorExpressionMaxCost)."""
 
 MAX_LENGTH: Final = 10 * 1024
-"""Bytes that an expression may have (CELSelectorExpressionMaxLength)."""
+"""Maximum size of an expression in bytes (CELSelectorExpressionMaxLength)."""
 
 PRICED_BY_OVERLOAD: Final = frozenset(
     {"_+_", "_<_", "_<=_", "_>_", "_>=_", "_in_", "sort", "@sort_by", "string", "bytes"}
 )
-"""Functions whose price is known only when the types of the arguments are."""
+"""Functions whose cost is known only when the types of the arguments are known."""
 
 LIST: Final = 10
 MAP: Final = 30
 
 
 def tenth(size: int) -> int:
-    """The cost of reading a text of `size` once."""
+    """Return the cost of reading a text of `size` once."""
     return math.ceil(size * 0.1)
 
 
 def zero(args: list[object], result: object) -> int:  # noqa: ARG001 - the shape of every cost function
-    """Free."""
+    """Return 0: the call is free."""
     return 0
 
 
 def of_first(args: list[object], result: object) -> int:  # noqa: ARG001
-    """Reading the first argument once."""
+    """Return the cost of reading the first argument once."""
     return tenth(size_of(args[0]))
 
 
 def double_first(args: list[object], result: object) -> int:  # noqa: ARG001
-    """Reading the first argument and writing as much."""
+    """Return the cost of reading the first argument and writing as much."""
     return math.ceil(size_of(args[0]) * 2 * 0.1)
 
 
 def double_result(args: list[object], result: object) -> int:  # noqa: ARG001
-    """Writing the result and reading as much."""
+    """Return the cost of writing the result and reading as much."""
     return math.ceil(size_of(result) * 2 * 0.1)
 
 
 def of_second(args: list[object], result: object) -> int:  # noqa: ARG001
-    """Reading the second argument once."""
+    """Return the cost of reading the second argument once."""
     return tenth(size_of(args[1]))
 
 
 def by_sizes(args: list[object], result: object) -> int:  # noqa: ARG001
-    """Copying both arguments."""
+    """Return the cost of copying both arguments."""
     return tenth(size_of(args[0]) + size_of(args[1]))
 
 
 def smaller(args: list[object], result: object) -> int:  # noqa: ARG001
-    """Comparing two values: as far as the smaller one reaches."""
+    """Return the cost of comparing two values, up to the size of the smaller one."""
     return tenth(min(size_of(args[0]), size_of(args[1])))
 
 
 def half_product(args: list[object], result: object) -> int:  # noqa: ARG001
-    """Searching one text in another."""
+    """Return the cost of searching one text in another."""
     return tenth(size_of(args[0])) * tenth(size_of(args[1]))
 
 
 def regex(args: list[object], result: object) -> int:  # noqa: ARG001
-    """Matching a text with a pattern; a pattern is taken to have an expression every four characters."""
+    """Return the cost of matching a text with a pattern.
+
+    The model assumes one expression for every four characters of the pattern.
+    """
     return expression_size(size_of(args[0]), size_of(args[1]))
 
 
 def expression_size(text: int, pattern: int) -> int:
-    """Matching a text of one length with a pattern of another."""
+    """Return the cost of matching a text of one length with a pattern of another."""
     return tenth(1 + text) * -(-pattern // 4)
 
 
 def traversal(args: list[object], result: object) -> int:  # noqa: ARG001
-    """Looking at each element of a list once, or reading a text once."""
+    """Return the cost of reading each element of a list once, or a text once."""
     total = steps = 0
     pending = [args[0]]
     while pending:
@@ -125,14 +128,15 @@ def traversal(args: list[object], result: object) -> int:  # noqa: ARG001
 
 
 def listing(args: list[object], result: object) -> int:  # noqa: ARG001
-    """Making a list."""
+    """Return the cost of making a list."""
     return size_of(result) + 1 + LIST
 
 
 def self_compare(which: int) -> Cost:
-    """Comparing every element of the list in argument `which` with every other.
+    """Return a cost function: compare every element of the list in argument `which` with every other.
 
-    Kubernetes reckons this even where the argument is an error, and breaks off there: so must we.
+    Kubernetes computes this cost even if the argument is an error, and then ends the evaluation. So this
+    function raises `AbortError` in that case.
     """
 
     def cost(args: list[object], result: object) -> int:  # noqa: ARG001

@@ -1,4 +1,7 @@
-"""Digits to numbers, with an end: Python refuses thousands of digits, and no number here has so many."""
+"""Converts digits to numbers, up to a limit.
+
+Python rejects thousands of digits, and no usable number has so many.
+"""
 
 from typing import Final
 
@@ -10,10 +13,10 @@ _MOST: Final = 400
 
 
 def whole(digits: str, base: int = 10) -> int:
-    """The number that digits, with a sign or not, spell.
+    """Return the number that the digits, with an optional sign, represent.
 
     Raises:
-        Fault: there are more than any number that can be used has.
+        ErrorValue: there are more digits than any usable number has.
     """
     if len(digits) > _MOST:
         raise ErrorValue(f"a number of {len(digits)} digits is too large")

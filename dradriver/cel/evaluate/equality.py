@@ -1,7 +1,8 @@
-"""When two values are equal, and which is smaller.
+"""Equality and order of values.
 
-Equality never fails in CEL except where Kubernetes' own types are on the left of another type; those errors are
-kept, because selectors may absorb them and allocators must agree. Nested values are walked without recursion.
+Equality never fails in CEL, except if a value of one of Kubernetes' own types is on the left of another type.
+These errors are kept, because selectors may absorb them and all allocators must agree. Nested values are
+compared without recursion.
 """
 
 from typing import Final
@@ -26,7 +27,7 @@ __all__ = ["compare", "contains", "equal", "is_same", "must_hash"]
 _NUMBERS: Final = frozenset({int, UInt, float})
 _UNORDERED: Final = 2
 _PAIR: Final = 8
-"""Steps of comparing one pair of values that lie in lists or maps."""
+"""Steps of comparing one pair of values in lists or maps."""
 
 _PLAIN: Final = frozenset({bool, str, bytes})
 _TEXTS: Final = frozenset({str, bytes})
@@ -34,12 +35,12 @@ _LISTS: Final = frozenset({tuple, list, Joined})
 
 
 def equal(left: object, right: object, spend: Spend = free) -> bool:
-    """`left == right`.
+    """Return `left == right`.
 
-    Values can share parts so often that comparing them would take for ever, so steps are counted on the way.
+    Values can share parts so often that a comparison would take exponential time, so its steps are counted.
 
     Raises:
-        Fault: a quantity, semver, URL, address or format is on the left of something else.
+        ErrorValue: a quantity, semver, URL, address or format is on the left of a value of another type.
         AbortError: it takes more steps than `spend` grants.
     """
     kind = type(left)
@@ -54,7 +55,7 @@ def equal(left: object, right: object, spend: Spend = free) -> bool:
 
 
 def is_same(left: object, right: object, spend: Spend = free) -> bool:
-    """Whether `left == right` is true; an error counts as different."""
+    """Return whether `left == right` is true. An error counts as different."""
     try:
         return equal(left, right, spend)
     except ErrorValue:
@@ -62,7 +63,7 @@ def is_same(left: object, right: object, spend: Spend = free) -> bool:
 
 
 def contains(wanted: object, items: tuple[object, ...], *, spend: Spend) -> bool:
-    """Whether a list has an element that `wanted` equals."""
+    """Return whether a list has an element that `wanted` equals."""
     spend(_ELEMENT * len(items))
     return any(is_same(wanted, item, spend) for item in items)
 
@@ -72,7 +73,10 @@ _ELEMENT: Final = 4
 
 
 def _walk(left: object, right: object, spend: Spend) -> bool:
-    """Compares pairs until one differs; lists and maps swallow errors of what they hold, `Joined` does not."""
+    """Compare pairs until one differs.
+
+    Lists and maps swallow the errors of their elements. `Joined` does not.
+    """
     pending: list[tuple[object, object, bool]] = [(left, right, False)]
     fault: ErrorValue | None = None
     while pending:
@@ -93,7 +97,7 @@ def _walk(left: object, right: object, spend: Spend) -> bool:
 
 
 def _length(value: object) -> int:
-    """The steps of looking into a value, before what is in it is compared."""
+    """Return the steps of reading a value, before its parts are compared."""
     if type(value) in _TEXTS:
         return len(value) // LONG_TEXT  # type: ignore[arg-type]
     if type(value) in _LISTS:
@@ -107,7 +111,10 @@ _Pairs = list[tuple[object, object]]
 
 
 def _pairs(a: object, b: object) -> _Pairs | None:
-    """What else must be equal so that `a` equals `b`: nothing when they are, None when they are not."""
+    """Return the pairs that must be equal so that `a` equals `b`.
+
+    The list is empty if `a` equals `b`. The result is None if they differ.
+    """
     if a is None or b is None:
         return _verdict(same=a is b)
     kind = type(a)
@@ -168,7 +175,7 @@ def _hint(right: object) -> str | None:
 
 
 def must_hash(value: object) -> None:
-    """Breaks off where Kubernetes' evaluator does: it can't hash these, and nothing absorbs that.
+    """End the evaluation for a value that Kubernetes' evaluator can't hash; no operator absorbs this error.
 
     Raises:
         AbortError: `value` is a version, bytes or a format.
@@ -180,10 +187,10 @@ def must_hash(value: object) -> None:
 
 
 def compare(left: object, right: object) -> int:
-    """-1, 0 or 1 as `left` is smaller than, equal to or larger than `right`.
+    """Return -1, 0 or 1 if `left` is smaller than, equal to or larger than `right`.
 
     Raises:
-        Fault: the two have no order.
+        ErrorValue: the two values have no order.
     """
     kinds = type(left), type(right)
     if kinds[0] in _NUMBERS and kinds[1] in _NUMBERS:
@@ -204,7 +211,7 @@ def _compare_numbers(left: float, right: float) -> int:
     if left != left or right != right:  # noqa: PLR0124 - not a number
         return _UNORDERED
     if type(left) is float or type(right) is float:
-        # Kubernetes compares an int with a double as doubles, except beyond the range of the int.
+        # Kubernetes compares an int with a double as doubles, except for doubles beyond the range of an int.
         left, right = float(left), float(right)
     return _order(left, right)
 

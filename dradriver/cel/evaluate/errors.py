@@ -1,7 +1,7 @@
-"""What goes wrong with a selector: it does not compile, or it fails on one device.
+"""The errors of a selector: it does not compile, or it fails on one device.
 
-Both say where in the expression and what to do. Inside the package a failing operation raises `ErrorValue`;
-it becomes a `CelError` only when it leaves the package, because `&&`, `||`, `all` and `exists` may absorb it.
+Both name the place in the expression and a remedy. Inside the package, a failing operation raises `ErrorValue`.
+It becomes a `CelError` only when it leaves the package, because `&&`, `||`, `all` and `exists` may absorb it.
 """
 
 from typing import Final
@@ -18,9 +18,9 @@ class CelError(DraError):
 
     Attributes:
         expression: the whole selector.
-        position: line and column of the offending part, both from 1; None when it is the whole expression.
-        reason: what is wrong, without the place.
-        hint: what to write instead; None when there is nothing useful to say.
+        position: line and column of the wrong part, both from 1; None if it is the whole expression.
+        reason: the problem, without its place.
+        hint: the text to write instead; None if there is no useful hint.
     """
 
     def __init__(self, expression: str, offset: int | None, reason: str, hint: str | None = None) -> None:
@@ -48,12 +48,12 @@ class EvaluationError(CelError):
 
 
 class ErrorValue(Exception):  # noqa: N818 - a value of the evaluator more than an exception
-    """A CEL error as the evaluator handles it: it can be absorbed.
+    """A CEL error inside the evaluator. An operator can absorb it.
 
     Attributes:
-        reason: what is wrong.
-        hint: what to write instead, or None.
-        offset: where in the expression, in characters from 0; None until the failing step is known.
+        reason: the problem.
+        hint: the text to write instead, or None.
+        offset: its place in the expression, in characters from 0; None until the failing step is known.
     """
 
     __slots__ = ("hint", "offset", "reason")
@@ -66,11 +66,11 @@ class ErrorValue(Exception):  # noqa: N818 - a value of the evaluator more than 
 
 
 class AbortError(Exception):
-    """The evaluation ends here and nothing absorbs it.
+    """The evaluation ends here, and no operator absorbs this error.
 
     Attributes:
-        reason: why.
-        hint: what to write instead.
+        reason: the cause.
+        hint: the text to write instead.
     """
 
     def __init__(self, reason: str, hint: str) -> None:
@@ -80,7 +80,7 @@ class AbortError(Exception):
 
 
 def shown(value: object) -> str:
-    """A text or a key as messages show it: quoted, and cut where it is long."""
+    """Return a text or a key for a message: quoted, and shortened if it is long."""
     if isinstance(value, str | bytes) and len(value) > _EXCERPT:
         return f"{value[:_EXCERPT]!r}…"
     return repr(value)
@@ -92,7 +92,7 @@ def _position(expression: str, offset: int) -> tuple[int, int]:
 
 
 def _excerpt(expression: str, offset: int | None) -> str:
-    """The expression on one line, cut to the neighborhood of `offset` when it is long."""
+    """Return the expression on one line; a long one is shortened to the neighborhood of `offset`."""
     if len(expression) > 2 * _EXCERPT:
         middle = offset or 0
         start, end = max(0, middle - _EXCERPT), middle + _EXCERPT

@@ -1,4 +1,4 @@
-"""The instructions of the machine, each made of what is known when the selector compiles."""
+"""The instructions of the machine. Each is built from values that are known at compile time."""
 
 from typing import Final
 
@@ -38,11 +38,11 @@ __all__ = [
 
 
 class Label:
-    """A place in the program, known when all of it is emitted.
+    """A place in the program, known when all code is emitted.
 
     Attributes:
-        position: of the instruction there.
-        steps: where a loop ends: those of one round.
+        position: the position of the instruction at this place.
+        steps: at the end of a loop: the steps of one round.
     """
 
     __slots__ = ("position", "steps")
@@ -57,7 +57,7 @@ _FAILING: Final = 8
 
 
 def no_overload(what: str, offset: int) -> ErrorValue:
-    """A value of a type that `what` does not take."""
+    """Return the error of a value whose type `what` does not accept."""
     return ErrorValue(f"no such overload: {what}", None, offset)
 
 
@@ -65,7 +65,7 @@ def no_overload(what: str, offset: int) -> ErrorValue:
 
 
 def constant(value: object) -> Instruction:
-    """Pushes a value."""
+    """Return an instruction that pushes a value."""
 
     def run(machine: Machine) -> None:
         machine.stack.append(value)
@@ -74,7 +74,7 @@ def constant(value: object) -> Instruction:
 
 
 def device(cost: int) -> Instruction:
-    """Pushes the device."""
+    """Return an instruction that pushes the device."""
 
     def run(machine: Machine) -> None:
         machine.stack.append(machine.device)
@@ -84,7 +84,10 @@ def device(cost: int) -> Instruction:
 
 
 def load(slot: int, lazy: Label | None, cost: int) -> Instruction:
-    """Pushes a variable; one that nothing has asked for yet is computed first, at `lazy`."""
+    """Return an instruction that pushes a variable.
+
+    An unset lazy binding is computed first, at `lazy`.
+    """
 
     def run(machine: Machine) -> None:
         value = machine.slots[slot]
@@ -99,7 +102,7 @@ def load(slot: int, lazy: Label | None, cost: int) -> Instruction:
 
 
 def store(slot: int) -> Instruction:
-    """Pops into a variable."""
+    """Return an instruction that pops a value into a variable."""
 
     def run(machine: Machine) -> None:
         machine.slots[slot] = machine.stack.pop()
@@ -108,7 +111,7 @@ def store(slot: int) -> Instruction:
 
 
 def forget(slot: int) -> Instruction:
-    """Makes a binding lazy again: its surroundings may have changed since."""
+    """Return an instruction that makes a binding lazy again, because its surroundings may have changed."""
 
     def run(machine: Machine) -> None:
         machine.slots[slot] = UNSET
@@ -117,12 +120,12 @@ def forget(slot: int) -> Instruction:
 
 
 def returning(machine: Machine) -> None:
-    """Goes back to where a lazy binding was asked for."""
+    """Return to the place that used a lazy binding."""
     machine.position = machine.returns.pop()
 
 
 def charge(cost: int) -> Instruction:
-    """Adds to the cost."""
+    """Return an instruction that adds to the cost."""
 
     def run(machine: Machine) -> None:
         machine.cost += cost
@@ -134,7 +137,7 @@ def charge(cost: int) -> Instruction:
 
 
 def select(field: str, offset: int, *, optional: bool) -> Instruction:
-    """Replaces the top by its field."""
+    """Return an instruction that replaces the top with its field."""
     read = qualify_optional if optional else qualify
     hashing = len(field) // LONG_TEXT
 
@@ -156,7 +159,7 @@ def select(field: str, offset: int, *, optional: bool) -> Instruction:
 
 
 def test(field: str) -> Instruction:
-    """Replaces the top by whether it has the field."""
+    """Return an instruction that replaces the top with a bool: whether it has the field."""
 
     def run(machine: Machine) -> None:
         stack = machine.stack
@@ -170,7 +173,7 @@ def test(field: str) -> Instruction:
 
 
 def index(offset: int, *, optional: bool) -> Instruction:
-    """Pops an index and replaces the top by its element."""
+    """Return an instruction that pops an index and replaces the top with its element."""
     read = qualify_optional if optional else qualify
 
     def run(machine: Machine) -> None:
@@ -195,7 +198,10 @@ def index(offset: int, *, optional: bool) -> Instruction:
 
 
 def skip_unless_container(end: Label) -> Instruction:
-    """Goes on at `end` when there is nothing to index: an error, or an absent value."""
+    """Return an instruction that jumps to `end` if there is nothing to index.
+
+    This is the case for an error and for an absent value.
+    """
 
     def run(machine: Machine) -> None:
         value = machine.stack[-1]
@@ -209,8 +215,8 @@ def skip_unless_container(end: Label) -> Instruction:
 
 
 def call(name: str, overloads: tuple[Overload, ...], count: int, offset: int) -> Instruction:
-    """Pops the arguments and pushes what the first fitting overload gives."""
-    # A call that may mean several things is priced by its function where that has a price, else as one step.
+    """Return an instruction that pops the arguments and pushes the result of the first overload that fits."""
+    # A call with several possible overloads has the cost of its function if that has one, else one step.
     plain = len(overloads) > 1 and name in PRICED_BY_OVERLOAD
     choices = tuple(
         (overload, _is_guarded(overload), unit if plain else overload.cost, overload.work, overload.metered)
@@ -256,12 +262,15 @@ def call(name: str, overloads: tuple[Overload, ...], count: int, offset: int) ->
 
 
 def _is_guarded(overload: Overload) -> bool:
-    """Whether there are arguments that the function does not take."""
+    """Return whether a call must match its arguments, because some parameter does not accept every type."""
     return overload.guarded and any(not (param.is_parameter or param.is_dyn) for param in overload.params)
 
 
 def bail(depth: int, end: Label) -> Instruction:
-    """With an error on top: drops the `depth` values below it and goes on at `end`."""
+    """Return an instruction for an error on the top of the stack.
+
+    It drops the `depth` values below the error and jumps to `end`.
+    """
 
     def run(machine: Machine) -> None:
         stack = machine.stack
@@ -274,7 +283,7 @@ def bail(depth: int, end: Label) -> Instruction:
 
 
 def member_of(values: frozenset[tuple[type, object]]) -> Instruction:
-    """Replaces the top by whether it is one of some constants."""
+    """Return an instruction that replaces the top with a bool: whether it is one of some constants."""
 
     def run(machine: Machine) -> None:
         value = machine.stack[-1]
@@ -286,11 +295,11 @@ def member_of(values: frozenset[tuple[type, object]]) -> Instruction:
 
 
 CONSTANT_MEMBERS: Final = frozenset({bool, int, UInt, float, str})
-"""What a list of constants is searched for by its hash."""
+"""Types of constants that are searched in a list by their hash."""
 
 
 def not_strictly_false(machine: Machine) -> None:
-    """Replaces an error by true: a loop goes on after one."""
+    """Replace an error with true, because a loop continues after an error."""
     machine.cost += 1
     if machine.stack[-1].__class__ is ErrorValue:
         machine.stack[-1] = True
@@ -300,7 +309,7 @@ def not_strictly_false(machine: Machine) -> None:
 
 
 def jump(target: Label) -> Instruction:
-    """Goes on elsewhere."""
+    """Return an instruction that jumps to `target`."""
 
     def run(machine: Machine) -> None:
         machine.position = target.position
@@ -309,7 +318,7 @@ def jump(target: Label) -> Instruction:
 
 
 def stop_if(decisive: bool, end: Label) -> Instruction:  # noqa: FBT001
-    """Ends `&&` at false and `||` at true."""
+    """Return an instruction that ends `&&` at false, or `||` at true."""
 
     def run(machine: Machine) -> None:
         if machine.stack[-1] is decisive:
@@ -319,7 +328,10 @@ def stop_if(decisive: bool, end: Label) -> Instruction:  # noqa: FBT001
 
 
 def combine(decisive: bool, offset: int) -> Instruction:  # noqa: FBT001
-    """Pops the next operand of `&&` or `||` into the result so far; a decisive operand absorbs errors."""
+    """Return an instruction that pops the next operand of `&&` or `||` into the result so far.
+
+    A decisive operand absorbs errors.
+    """
 
     def run(machine: Machine) -> None:
         after = machine.stack.pop()
@@ -339,7 +351,10 @@ def combine(decisive: bool, offset: int) -> Instruction:  # noqa: FBT001
 
 
 def branch(offset: int, no: Label, end: Label) -> Instruction:
-    """Pops a condition; goes on at `no` when it is false and at `end` when it is no condition."""
+    """Return an instruction that pops a condition and jumps to `no` if it is false.
+
+    If the value is not a bool, it jumps to `end`.
+    """
 
     def run(machine: Machine) -> None:
         condition = machine.stack[-1]
@@ -357,7 +372,10 @@ def branch(offset: int, no: Label, end: Label) -> Instruction:
 
 
 def otherwise(name: str, offset: int, end: Label) -> Instruction:
-    """`or` and `orValue`: keeps a value that is there, else drops the top and goes on with the alternative."""
+    """Return an instruction for `or` and `orValue`.
+
+    It keeps a value that is present. Otherwise it drops the top and continues with the alternative.
+    """
     keep = name == "or"
 
     def run(machine: Machine) -> None:

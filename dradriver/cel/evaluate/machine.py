@@ -1,7 +1,7 @@
 """The exact evaluator: a stack machine that keeps errors as values, counts cost and never recurses.
 
-Every instruction is a function of the machine. An error is an ordinary value on the stack until something
-absorbs it, as CEL wants: `&&` and `||` do, everything else passes it on.
+Every instruction is a function of the machine. An error is an ordinary value on the stack until an operator
+absorbs it, as CEL requires: `&&` and `||` absorb errors, everything else passes them on.
 """
 
 from collections.abc import Callable
@@ -17,13 +17,13 @@ class Machine:
     """The state of one evaluation.
 
     Attributes:
-        stack: values in work.
+        stack: the intermediate values.
         slots: variables of comprehensions and bindings.
-        returns: where to go on when a lazily computed binding is done.
-        position: of the next instruction.
-        cost: so far, in CEL's units.
-        steps: made so far.
-        device: what `device` is.
+        returns: the positions at which evaluation continues after a lazy binding.
+        position: the position of the next instruction.
+        cost: the cost so far, in CEL's units.
+        steps: the steps so far.
+        device: the value of `device`.
     """
 
     __slots__ = ("cost", "device", "position", "returns", "slots", "stack", "steps")
@@ -38,7 +38,7 @@ class Machine:
         self.device = device
 
     def spend(self, count: int) -> None:
-        """Counts steps that are about to be made.
+        """Count steps before they are made.
 
         Raises:
             AbortError: they exceed the limit of one evaluation.
@@ -48,10 +48,12 @@ class Machine:
             steps.check(self.steps)
 
     def check(self) -> None:
-        """Ends an evaluation that has taken too much. Every round of a loop asks: little happens between two.
+        """End an evaluation that exceeds its limits.
+
+        It is called in every round of a loop, because little work happens between two calls.
 
         Raises:
-            AbortError: it cost more, or made more steps, than one evaluation may.
+            AbortError: the cost or the steps exceed the limit of one evaluation.
         """
         if self.cost > cost.LIMIT:
             raise AbortError(
@@ -68,7 +70,7 @@ class _Unset:
 
 
 UNSET = _Unset()
-"""A binding that nothing has asked for yet."""
+"""The value of a lazy binding before its first use."""
 
 
 class Program:
@@ -76,8 +78,9 @@ class Program:
 
     Attributes:
         code: its instructions.
-        slots: how many variables they use.
-        steps: of running each instruction once, without the bodies of loops: these spend theirs in each round.
+        slots: the number of variables that they use.
+        steps: the steps of running each instruction once, without the bodies of loops, which spend their own
+            steps in each round.
     """
 
     __slots__ = ("code", "slots", "steps")
@@ -89,10 +92,10 @@ class Program:
 
 
 def execute(program: Program, device: object) -> tuple[object, int, int]:
-    """Runs a program; returns its value, which may be a `ErrorValue`, its cost and its steps.
+    """Run a program and return its value, its cost and its steps. The value may be an `ErrorValue`.
 
     Raises:
-        AbortError: it takes more than one evaluation may, or Kubernetes' own evaluator would break off.
+        AbortError: it exceeds the limits of one evaluation, or Kubernetes' own evaluator would end here.
     """
     machine = Machine(device, program.slots)
     machine.steps = program.steps
@@ -108,7 +111,7 @@ def execute(program: Program, device: object) -> tuple[object, int, int]:
 
 
 def located(fault: ErrorValue, offset: int) -> ErrorValue:
-    """The fault with its place, which the innermost failing step decides."""
+    """Return the error with its place. The innermost failing step determines the place."""
     if fault.offset is None:
         fault.offset = offset
     return fault

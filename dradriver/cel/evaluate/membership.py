@@ -1,8 +1,8 @@
-"""Sets of CEL values, with CEL's equality, in which looking up takes no longer when there are more.
+"""Sets of CEL values, with CEL's equality and lookups in constant time.
 
-Equality is not Python's: `1 == 1.0 == 1u`, `true != 1`, not-a-number equals nothing, and an int equals a
-double when it does so as a double, so two different ints may equal one double. Values without a hash (lists,
-maps, optionals) are compared one by one, and steps are counted for it.
+CEL's equality is not Python's: `1 == 1.0 == 1u`, `true != 1`, and not-a-number equals nothing. An int equals a
+double if they are equal as doubles, so two different ints may equal one double. Values without a hash (lists,
+maps, optionals) are compared one by one, and these steps are counted.
 """
 
 from collections.abc import Iterable
@@ -23,11 +23,11 @@ from dradriver.model.quantity import Quantity
 __all__ = ["ValueSet"]
 
 _STEP: Final = 6
-"""Steps of adding a value, or of looking it up."""
+"""Steps of adding or finding a value."""
 
 
 class ValueSet:
-    """Values that a list holds.
+    """The values of a list.
 
     Args:
         spend: counts steps.
@@ -45,7 +45,7 @@ class ValueSet:
             self.add(item)
 
     def has(self, value: object) -> bool:
-        """Whether `value` equals one of the values; an error of the comparison counts as different."""
+        """Return whether `value` equals one of the values. A comparison with an error counts as different."""
         self._spend(_STEP)
         kind = type(value)
         if kind is float:
@@ -58,7 +58,7 @@ class ValueSet:
         return any(is_same(value, other, self._spend) for other in self._compared)
 
     def add(self, value: object) -> None:
-        """Adds a value."""
+        """Add a value."""
         self._spend(_STEP)
         kind = type(value)
         if kind is float:
@@ -68,14 +68,14 @@ class ValueSet:
             self._wholes.add(value)  # type: ignore[arg-type]
             self._rounded.add(float(value))  # type: ignore[arg-type]
         elif isinstance(value, DerivedQuantity):
-            return  # nothing equals one that stands on the right
+            return  # nothing equals such a value on the right
         elif (key := self._key(value)) is not None:
             self._hashed.add(key)
         else:
             self._compared.append(value)
 
     def _key(self, value: object) -> object:
-        """What is equal, by Python's rules, for equal values; None when there is no such thing."""
+        """Return a key that is equal, by Python's rules, for equal values; None if there is no such key."""
         kind = type(value)
         if kind is str or kind is bytes:
             self._spend(len(value) // LONG_TEXT)  # type: ignore[arg-type]

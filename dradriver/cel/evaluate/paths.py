@@ -1,6 +1,6 @@
-"""Reading fields and elements: `a.b`, `a[0]`, `a.?b`, `has(a.b)`.
+"""Reads fields and elements: `a.b`, `a[0]`, `a.?b`, `has(a.b)`.
 
-A path through an optional value stays optional: what is missing becomes `optional.none()` rather than an error.
+A path through an optional value stays optional: a missing part becomes `optional.none()` and not an error.
 """
 
 from typing import Final
@@ -15,10 +15,10 @@ _KEYS: Final = frozenset({str, int, UInt, bool, float})
 
 
 def qualify(value: object, key: object) -> object:
-    """The field or element `key` of `value`.
+    """Return the field or element `key` of `value`.
 
     Raises:
-        Fault: there is none.
+        ErrorValue: it does not exist.
     """
     if isinstance(value, dict):
         try:
@@ -36,10 +36,10 @@ def qualify(value: object, key: object) -> object:
 
 
 def qualify_optional(value: object, key: object) -> Optional:
-    """The field or element `key` of `value` if there is one.
+    """Return the field or element `key` of `value`, if it exists.
 
     Raises:
-        Fault: `key` can't index a list.
+        ErrorValue: `key` can't index a list.
     """
     if type(key) not in _KEYS:
         raise ErrorValue(f"a {type_name(key)} is no key")
@@ -57,7 +57,7 @@ def qualify_optional(value: object, key: object) -> Optional:
 
 
 def is_present(value: object, key: object) -> bool:
-    """What `has()` says."""
+    """Return the result of `has()`."""
     return qualify_optional(value, key).present
 
 

@@ -1,8 +1,8 @@
-"""Patterns: RE2, which is the dialect that Go has and can't be made to run for ever.
+"""Patterns in RE2, which is the dialect of Go and runs in linear time.
 
-RE2 is linear in the text, with the size of the compiled pattern as factor, and compiling is linear in that
-size. So a pattern's size is estimated from its text; steps are spent by it, and RE2 gets memory by it, which
-makes the estimate hold: a pattern that needs more is refused.
+The time of RE2 is linear in the length of the text, with the size of the compiled pattern as factor. Compiling
+is linear in that size. So a pattern's size is estimated from its text. The estimate determines the steps and
+the memory limit of RE2. The memory limit enforces the estimate: a pattern that needs more is rejected.
 """
 
 import re
@@ -30,16 +30,16 @@ __all__ = [
 ]
 
 PATTERN_ARGUMENT: Final = frozenset({"matches", "find", "findAll"})
-"""Functions whose second argument is a pattern; a literal one is compiled when the selector is."""
+"""Functions whose second argument is a pattern. A literal pattern is compiled with the selector."""
 
 LARGEST: Final = 10_000
-"""The size that the literal patterns of one selector may have together."""
+"""Maximum total size of the literal patterns of one selector."""
 
 _COMPILING: Final = 5
 """Steps of compiling one instruction of RE2."""
 
 _CALLING: Final = 40
-"""Steps of one search, however short the text is."""
+"""Steps of one search, even in a very short text."""
 
 # --- sizes --------------------------------------------------------------------------------
 
@@ -60,20 +60,23 @@ _PIECE: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _CATEGORY: Final = 1500
-"""Instructions of the largest Unicode category, read as UTF-8."""
+"""Number of instructions of the largest Unicode category, read as UTF-8."""
 
 _ANY: Final = 16
-"""Instructions of "any character but"."""
+"""Number of instructions of "any character but"."""
 
 _SPREAD: Final = 14
-"""Instructions of one range of characters beyond ASCII."""
+"""Number of instructions of one range of non-ASCII characters."""
 
 _MOST_REPEATS: Final = 1000
 
 
 @lru_cache(maxsize=64)
 def pattern_size(pattern: str) -> int:
-    """At least as many instructions as RE2 compiles the pattern to, and at least its length."""
+    """Return an upper bound of the number of instructions to which RE2 compiles the pattern.
+
+    It is at least the length of the pattern.
+    """
     folds = re.search(r"\(\?[a-zA-Z]*i", pattern) is not None
     open_groups: list[int] = []
     total, last = 4, 0
@@ -127,7 +130,7 @@ _INVERTED: Final = re.compile(r"\\[WDS]|\[:\^")
 
 
 def searching_steps(size: int, text: int) -> int:
-    """The steps of one search through a text with a compiled pattern of some size."""
+    """Return the steps of one search through a text with a compiled pattern of this size."""
     return _CALLING + text * (8 + size) // 8
 
 
@@ -144,10 +147,10 @@ class Pattern:
     __slots__ = ("_regexp", "size")
 
     def __init__(self, pattern: str, size: int) -> None:
-        """Compiles a pattern.
+        """Compile a pattern.
 
         Raises:
-            Fault: it is no pattern of RE2.
+            ErrorValue: it is not a pattern of RE2.
             AbortError: it is too large.
         """
         options = re2.Options()
@@ -156,7 +159,7 @@ class Pattern:
         options.max_mem = _LEAST_MEMORY + _MEMORY * min(size, LARGEST)
         self.size = size
         try:
-            # Not `re2.compile`, which keeps what it compiles.
+            # `re2.compile` is not used, because it caches compiled patterns.
             self._regexp = re2._Regexp(pattern, options)  # noqa: SLF001
         except re2.error as error:
             message = error.args[0] if error.args else error
@@ -168,21 +171,24 @@ class Pattern:
             ) from error
 
     def matches(self, text: str, *, spend: Spend) -> bool:
-        """Whether the pattern matches a part of the text."""
+        """Return whether the pattern matches a part of the text."""
         spend(searching_steps(self.size, len(text)))
         data = text.encode()
-        # Straight to RE2: positions in characters, which the module computes, are not needed.
+        # This calls RE2 directly: the positions in characters that the module computes are not needed.
         spans = self._regexp._regexp.Match(_UNANCHORED, data, 0, len(data))  # noqa: SLF001
         return bool(spans[0][0] >= 0)
 
     def find(self, text: str, *, spend: Spend) -> str:
-        """The first part that matches; empty when there is none."""
+        """Return the first part that matches; empty if there is none."""
         spend(searching_steps(self.size, len(text)))
         found = self._regexp.search(text)
         return "" if found is None else found.group()
 
     def find_all(self, text: str, limit: int = -1, *, spend: Spend) -> tuple[str, ...]:
-        """The parts that match, at most `limit`; each search may look at all of the text that is left."""
+        """Return the parts that match, at most `limit`.
+
+        Each search may read all of the remaining text.
+        """
         if limit == 0:
             return ()
         found: list[str] = []
@@ -198,18 +204,21 @@ class Pattern:
 _UNANCHORED: Final = re2._re2.RE2.Anchor.UNANCHORED  # noqa: SLF001
 _LEAST_MEMORY: Final = 1 << 14
 _MEMORY: Final = 1 << 9
-"""Bytes that RE2 may take for a pattern, and for each of its instructions."""
+"""Bytes of memory that RE2 gets for a pattern, and for each of its instructions."""
 
 _kept = lru_cache(maxsize=16)(Pattern)
 
 
 def too_large() -> AbortError:
-    """The refusal of a pattern for its size."""
+    """Return the error for a pattern that is too large."""
     return AbortError("a pattern is too large", "repeat less, or match a smaller part")
 
 
 def _dynamic(spend: Spend, pattern: str) -> Pattern:
-    """A pattern that is known at evaluation only: each time it is reckoned as if it were compiled."""
+    """Return the compiled form of a pattern that is known only at evaluation.
+
+    The steps of compiling are counted each time, even if the pattern is cached.
+    """
     spend(3 * len(pattern))
     size = pattern_size(pattern)
     spend(_COMPILING * size)
@@ -236,7 +245,7 @@ _SEARCHES: Final[Mapping[str, Callable[..., object]]] = {
 
 
 def with_pattern(overload: Overload, pattern: Pattern) -> Overload:
-    """A function that takes a pattern, for one that is already compiled."""
+    """Return the overload of a function that takes a pattern, with the pattern already compiled."""
     search = _SEARCHES[overload.name]
 
     def call(text: str, _: str, *rest: int, spend: Spend = free) -> object:
@@ -252,4 +261,4 @@ OVERLOADS: Final[tuple[Overload, ...]] = (
     method("findAll(string, string): list(string)", _find_all, regex, metered=True),
     method("findAll(string, string, int): list(string)", _find_all, regex, metered=True),
 )
-"""Everything here, for the registry."""
+"""All functions of this module, for the registry."""

@@ -1,11 +1,12 @@
-"""Steps: a deterministic count of the work of one evaluation, with a limit that no selector can pass.
+"""Steps: a deterministic count of the work of one evaluation, with a limit for every selector.
 
-CEL's cost (`cost`) is part of the verdict that Kubernetes gives, but it does not bound work: adding two lists
-costs 1 whatever their length, and a pattern is compiled for nothing. Steps do. Each instruction of the
-machine is a step, and a function whose work depends on its arguments spends steps before it works. One step
-stands for at most about 160 bytes of new memory and a sixth of a microsecond on a slow core, so an evaluation
-ends within 100 ms and 64 MiB. Steps depend on the selector and the device alone, never on time or on what is
-cached, so a verdict is the same on every machine.
+CEL's cost (`cost`) is part of the verdict of Kubernetes, but it does not bound work. Adding two lists costs 1
+for any length, and compiling a pattern costs nothing. Steps bound the work. Each instruction of the machine is
+a step. A function whose work depends on its arguments spends steps before it works.
+
+One step represents at most about 160 bytes of new memory and a sixth of a microsecond on a slow core. So an
+evaluation ends within 100 ms and 64 MiB. Steps depend only on the selector and the device, never on time or on
+caches, so a verdict is the same on every machine.
 """
 
 from collections.abc import Callable
@@ -29,23 +30,23 @@ __all__ = [
 ]
 
 LIMIT: Final = 200_000
-"""Steps of one evaluation."""
+"""Maximum number of steps of one evaluation."""
 
 CALL: Final = 4
-"""Steps of a function call, besides the work that depends on its arguments."""
+"""Steps of a function call, in addition to the work that depends on its arguments."""
 
 LONG_TEXT: Final = 512
-"""Characters of a text that one step compares or hashes."""
+"""Number of characters of a text that one step compares or hashes."""
 
 Spend: TypeAlias = Callable[[int], None]
-"""Counts steps that are about to be made; raises `AbortError` where they exceed the limit."""
+"""Counts steps before they are made; raises `AbortError` if they exceed the limit."""
 
 Work: TypeAlias = Callable[[list[object]], int]
-"""The steps of a call, from its arguments."""
+"""Returns the steps of a call from its arguments."""
 
 
 def check(steps: int) -> None:
-    """Ends an evaluation that has made too many steps.
+    """End an evaluation that has made too many steps.
 
     Raises:
         AbortError: `steps` exceed the limit.
@@ -57,11 +58,11 @@ def check(steps: int) -> None:
 
 
 def free(steps: int) -> None:
-    """Counts nothing: for work that was bounded when the selector was compiled."""
+    """Count nothing, for work that is already bounded at compile time."""
 
 
 def fixed(steps: int) -> Work:
-    """Work that does not depend on the arguments."""
+    """Return a work function for work that does not depend on the arguments."""
 
     def work(args: list[object]) -> int:  # noqa: ARG001 - the shape of every price
         return steps
@@ -70,7 +71,10 @@ def fixed(steps: int) -> Work:
 
 
 def of_first(elements: int, base: int = 0) -> Work:
-    """Work for each element or character of the first argument; one step does `elements` of them."""
+    """Return a work function: each element or character of the first argument is work.
+
+    One step processes `elements` of them.
+    """
 
     def work(args: list[object]) -> int:
         return base + size_of(args[0]) // elements
@@ -79,7 +83,10 @@ def of_first(elements: int, base: int = 0) -> Work:
 
 
 def of_both(elements: int) -> Work:
-    """Work for each element or character of two arguments; one step does `elements` of them."""
+    """Return a work function: each element or character of two arguments is work.
+
+    One step processes `elements` of them.
+    """
 
     def work(args: list[object]) -> int:
         return (size_of(args[0]) + size_of(args[1])) // elements
@@ -88,5 +95,5 @@ def of_both(elements: int) -> Work:
 
 
 def searching(text: int, part: int) -> int:
-    """The steps of searching a text of one length for a part of another: at worst their product."""
+    """Return the steps of searching a text for a part: in the worst case, the product of their lengths."""
     return text // 32 + text * min(text, part) // 256

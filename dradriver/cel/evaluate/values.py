@@ -42,19 +42,19 @@ __all__ = [
 
 
 class UInt(int):
-    """An unsigned integer, a type of its own in CEL."""
+    """An unsigned integer, which is a separate type in CEL."""
 
     __slots__ = ()
 
 
 class Joined(tuple[object, ...]):
-    """The sum of two lists: its equality keeps the errors that a plain list swallows."""
+    """The sum of two lists. Its equality keeps the errors that a plain list swallows."""
 
     __slots__ = ()
 
 
 class Domains(dict[object, object]):
-    """`device.attributes` and `device.capacity`: an unknown domain is an empty map."""
+    """`device.attributes` and `device.capacity`. An unknown domain is an empty map."""
 
     __slots__ = ()
 
@@ -63,7 +63,7 @@ class Domains(dict[object, object]):
 
 
 class DomainNames(dict[object, object]):
-    """The attributes or capacities of one domain: its keys are texts, and nothing else is ever found."""
+    """The attributes or capacities of one domain. Its keys are texts, and no other key is ever found."""
 
     __slots__ = ()
 
@@ -72,10 +72,10 @@ _NO_NAMES: Final = DomainNames()
 
 
 class WrittenQuantity(Quantity):
-    """A quantity of the expression, which Kubernetes keeps as it is written: `1000m` is no integer.
+    """A quantity in the expression. Kubernetes keeps its written form: `1000m` is not an integer.
 
     Attributes:
-        amount: value and power of ten, or None where they do not fit 64 bits.
+        amount: value and power of ten; None if they do not fit 64 bits.
     """
 
     __slots__ = ("amount",)
@@ -84,7 +84,7 @@ class WrittenQuantity(Quantity):
 
 
 class DerivedQuantity(WrittenQuantity):
-    """A quantity that `add` or `sub` made: Kubernetes can't find it equal to anything on its left."""
+    """A quantity from `add` or `sub`. In Kubernetes it never equals the value on its left."""
 
     __slots__ = ()
 
@@ -93,8 +93,8 @@ class Timestamp:
     """A point in time.
 
     Attributes:
-        nanos: since 1970-01-01T00:00:00Z.
-        offset: seconds by which the zone in which it was written is ahead of UTC; it only shows as text.
+        nanos: nanoseconds since 1970-01-01T00:00:00Z.
+        offset: seconds by which its written time zone is ahead of UTC; used only in the text.
     """
 
     __slots__ = ("nanos", "offset")
@@ -108,7 +108,7 @@ class Duration:
     """A span of time.
 
     Attributes:
-        nanos: its length, negative when it points back.
+        nanos: its length in nanoseconds; negative if it points back.
     """
 
     __slots__ = ("nanos",)
@@ -121,8 +121,8 @@ class Optional:
     """A value that may be absent.
 
     Attributes:
-        present: whether there is one.
-        value: the value; None when there is none.
+        present: whether there is a value.
+        value: the value; None if there is none.
     """
 
     __slots__ = ("present", "value")
@@ -133,7 +133,7 @@ class Optional:
 
     @classmethod
     def of(cls, value: object) -> "Optional":
-        """An optional that has a value."""
+        """Return an optional that has a value."""
         return cls(present=True, value=value)
 
 
@@ -141,7 +141,7 @@ NONE: Final = Optional(present=False, value=None)
 
 
 class TypeName:
-    """A type as a value: what `type(x)` gives."""
+    """A type as a value, which is the result of `type(x)`."""
 
     __slots__ = ("name",)
 
@@ -153,11 +153,11 @@ class Opaque:
     """A value of a library: a semver, URL, IP address, CIDR or format.
 
     Attributes:
-        identity: what decides whether two values of one class are equal.
-        weight: steps of comparing two of them, besides those of any two values.
+        identity: decides whether two values of one class are equal.
+        weight: steps of comparing two of them, in addition to those of any two values.
         cel_type: the name of its type in CEL.
         hashable: whether Kubernetes can look it up in a map.
-        size: in the cost model.
+        size: the size in the cost model.
     """
 
     __slots__ = ("identity", "weight")
@@ -171,12 +171,12 @@ class Opaque:
 
     @property
     def size(self) -> int:
-        """In the cost model; 1 for whatever does not grow."""
+        """Return the size in the cost model; 1 for a value of constant size."""
         return 1
 
 
 class _Key:
-    """A value as a key of a Python dict where Python's own equality is not CEL's (`True == 1`)."""
+    """A key of a Python dict for values for which Python's equality is not CEL's (`True == 1`)."""
 
     __slots__ = ("value",)
 
@@ -189,10 +189,10 @@ _FALSE_KEY: Final = _Key(value=False)
 
 
 def to_key(value: object) -> object:
-    """`value` as a key of the Python dict that holds a CEL map.
+    """Return `value` as a key of the Python dict that holds a CEL map.
 
-    Ints, uints and whole doubles that are equal are one key, as CEL looks them up. What can't be a key is a new
-    key each time: it is never found.
+    Equal ints, uints and whole doubles are one key, as in CEL. A value that can't be a key gives a new key each
+    time, so it is never found.
     """
     kind = type(value)
     if kind is str or kind is int or kind is UInt:
@@ -205,12 +205,12 @@ def to_key(value: object) -> object:
 
 
 def from_key(key: object) -> object:
-    """The CEL value of a key."""
+    """Return the CEL value of a key."""
     return key.value if isinstance(key, _Key) else key
 
 
 def keys_of(mapping: dict[object, object]) -> Iterator[object]:
-    """The keys of a CEL map as CEL values."""
+    """Return the keys of a CEL map as CEL values."""
     return map(from_key, mapping)
 
 
@@ -226,12 +226,12 @@ _NAMES: Final[dict[type, str]] = {
 
 
 def type_name(value: object) -> str:
-    """The name of a value's type in CEL."""
+    """Return the name of a value's type in CEL."""
     return _NAMES.get(type(value)) or value.cel_type  # type: ignore[attr-defined]
 
 
 def accepts(wanted: CelType, value: object) -> bool:
-    """Whether a value fits a parameter; containers are judged by their first element."""
+    """Return whether a value fits a parameter. Containers are checked by their first element."""
     while True:
         if wanted.is_parameter or wanted.name == "dyn":
             return True
@@ -252,7 +252,7 @@ _SIZED: Final = frozenset({str, bytes, tuple, list, dict, Domains, DomainNames, 
 
 
 def size_of(value: object) -> int:
-    """How large a value is in the cost model: 1 for whatever has no size."""
+    """Return the size of a value in the cost model; 1 for a value without a size."""
     while isinstance(value, Optional) and value.present:
         value = value.value
     if type(value) in _SIZED:

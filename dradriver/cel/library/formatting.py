@@ -33,16 +33,16 @@ _ACCEPTED: Final[dict[str, frozenset[str]]] = {
 }  # fmt: skip
 _CLAUSE_STEPS: Final = 24
 _VALUE_STEPS: Final = 16
-"""Steps of one clause, and of each value in it: parts can be shared so often that the text never ends."""
+"""Steps of one clause, and of each value in it. Parts can be shared so often that the text would never end."""
 
 _NUMBER_WORDS: Final = frozenset({"NaN", "Infinity", "-Infinity"})
 
 
 def format_text(template: str, args: tuple[object, ...], *, spend: Spend) -> str:
-    """The template with each clause replaced by its argument.
+    """Return the template with each clause replaced by its argument.
 
     Raises:
-        Fault: a clause that does not exist, has no argument, or whose argument has the wrong type.
+        ErrorValue: a clause does not exist, has no argument, or its argument has the wrong type.
         AbortError: the text takes more steps than `spend` grants.
     """
     parts: list[str] = []
@@ -63,12 +63,12 @@ def format_text(template: str, args: tuple[object, ...], *, spend: Spend) -> str
 
 
 def check_format(template: str, names: list[list[str]]) -> None:
-    """Checks a literal template against the types of literal arguments and of what is in them.
+    """Check a literal template against the types of literal arguments and of their parts.
 
     `dyn` fits everything.
 
     Raises:
-        Fault: they do not fit.
+        ErrorValue: they do not fit.
     """
     used = 0
     for _, clause in _pieces(template):
@@ -135,7 +135,7 @@ def _real(verb: str, precision: int, value: float) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
     if verb == "f":
-        return f"{value:,.{precision}f}"  # with commas: Kubernetes formats for English
+        return f"{value:,.{precision}f}"  # with commas, because Kubernetes formats for English
     mantissa, _, exponent = f"{value:.{precision}e}".partition("e")
     return f"{mantissa}×10{exponent[0].replace('+', '').replace('-', '⁻')}{_raised(exponent[1:])}"
 
@@ -162,7 +162,7 @@ _VERBS: Final[dict[str, Callable[[Any], str]]] = {
 
 
 def _shown(spend: Spend, value: object, *, top: bool) -> Routine[str]:
-    """A value as `%s` shows it; inside lists and maps as a literal of CEL."""
+    """Return a value as `%s` shows it. Inside lists and maps it is shown as a CEL literal."""
     spend(_VALUE_STEPS)
     if isinstance(value, tuple | list):
         items: list[str] = []

@@ -35,13 +35,16 @@ _ORDERED_TYPES: Final = frozenset(
 )
 _LONGEST_RANGE: Final = 10_000_000
 _ELEMENT: Final = 8
-"""Steps of looking at one element."""
+"""Steps of reading one element."""
 
 _Items = tuple[object, ...]
 
 
 def _comparison(left: object, right: object) -> int | None:
-    """The order of two values; None when they have none, which these functions take for "in order"."""
+    """Return the order of two values; None if they have no order.
+
+    These functions treat None as "in order".
+    """
     try:
         return compare(left, right)
     except ErrorValue:
@@ -100,7 +103,7 @@ def _includes(target: object, wanted: object, *, spend: Spend = steps.free) -> b
 
 
 def _looking_through(args: list[object]) -> int:
-    """Steps of looking at every part of the first argument, and of reckoning what Kubernetes asks for that."""
+    """Return the steps of reading every part of the first argument and computing Kubernetes' cost for it."""
     total = 0
     pending = [args[0]]
     while pending and total <= steps.LIMIT:
@@ -156,7 +159,10 @@ def _sort(items: _Items) -> object:
 
 
 def _sorting(which: int) -> Callable[[list[object]], int]:
-    """Steps of sorting by a list: an element is compared as often as the length has bits."""
+    """Return a work function for sorting by a list.
+
+    Each element is compared as often as the length of the list has bits.
+    """
 
     def work(args: list[object]) -> int:
         keys = args[which]
@@ -266,4 +272,4 @@ OVERLOADS: Final[tuple[Overload, ...]] = (
     method("distinct(list(T)): list(T)", _distinct, self_compare(0), metered=True),
     function("@append(list(A), A): list(A)", _append, _append_cost),
 )
-"""Everything here, for the registry."""
+"""All functions of this module, for the registry."""

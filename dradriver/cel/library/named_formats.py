@@ -47,7 +47,7 @@ def _matching(pattern: "re.Pattern[str]", longest: int) -> _Problem:
 
 
 def _prefix_of(accepts: _Problem) -> _Problem:
-    """A name that something is added to may end in a dash."""
+    """Return the check for a name prefix: it may end in a dash."""
     return lambda text: accepts(text[:-2] + "a" if len(text) > 1 and text.endswith("-") else text)
 
 
@@ -110,7 +110,7 @@ _FORMATS: Final = {
         ("datetime", _date_time, 72),
     )
 }
-"""Each format with the length of the pattern that its cost is reckoned from."""
+"""Each format with the length of the pattern for its cost."""
 
 
 def _validate(wanted: _Format, text: str) -> Optional:
@@ -139,4 +139,4 @@ OVERLOADS: Final[tuple[Overload, ...]] = (
     function("format.named(string): optional(format)", _named),
     *(function(f"format.{name}(): format", _constant(found)) for name, found in _FORMATS.items()),
 )
-"""Everything here, for the registry."""
+"""All functions of this module, for the registry."""

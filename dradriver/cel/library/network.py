@@ -1,4 +1,4 @@
-"""IP addresses and CIDRs. Addresses with a zone and IPv4 in IPv6 are refused, as in Kubernetes."""
+"""IP addresses and CIDRs. As in Kubernetes, addresses with a zone and IPv4 in IPv6 are rejected."""
 
 import math
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -112,7 +112,7 @@ def _canonical_cost(args: list[object], result: object) -> int:  # noqa: ARG001
 
 
 def _reading(which: int) -> Work:
-    """Steps of reading the address in an argument, if it is a text."""
+    """Return a work function: the steps of reading the address in an argument, if it is a text."""
 
     def work(args: list[object]) -> int:
         text = args[which]
@@ -165,4 +165,4 @@ OVERLOADS: Final[tuple[Overload, ...]] = (
     method("prefixLength(cidr): int", lambda cidr: cidr.bits, work=_ADDRESS),
     method("masked(cidr): cidr", lambda cidr: _Cidr(cidr.network.network_address, cidr.bits), work=_ADDRESS),
 )
-"""Everything here, for the registry."""
+"""All functions of this module, for the registry."""

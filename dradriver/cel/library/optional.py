@@ -1,6 +1,6 @@
-"""Values that may be absent, and what lists and maps give by index. Source: cel-go cel.OptionalTypes.
+"""Optional values, and optional access to lists and maps by index. Source: cel-go cel.OptionalTypes.
 
-`or` and `orValue` evaluate their argument only when it is needed; the compiler sees to that.
+`or` and `orValue` evaluate their argument only if it is needed; the compiler ensures this.
 """
 
 from typing import Final
@@ -45,7 +45,7 @@ def _unwrap(optionals: tuple[object, ...]) -> object:
 
 
 def _indexed(container: object, index: object) -> object:
-    """Never called: the compiler reads fields and indexes itself, as one path."""
+    """Raise if called: the compiler reads fields and indexes itself, as one path."""
     raise AssertionError((container, index))
 
 
@@ -101,4 +101,4 @@ OVERLOADS: Final[tuple[Overload, ...]] = (
     function("@insert(map(K, V), K, V): map(K, V)", _insert, work=_hashing),
     function("@insert_all(map(K, V), map(K, V)): map(K, V)", _insert_all, metered=True),
 )
-"""Everything here, for the registry."""
+"""All functions of this module, for the registry."""

@@ -1,4 +1,4 @@
-"""Kubernetes' quantities in CEL: `quantity("10Gi")` and their methods."""
+"""Kubernetes quantities in CEL: `quantity("10Gi")` and its methods."""
 
 import re
 from typing import Final
@@ -35,21 +35,21 @@ def _quantity(text: str) -> WrittenQuantity:
 
 
 def _split(text: str) -> tuple[str, str, str, str]:
-    """Sign, whole digits, fraction and suffix."""
+    """Return sign, whole digits, fraction and suffix."""
     match = _SYNTAX.fullmatch(text)
     assert match is not None  # noqa: S101 - everything matches
     return match[1], match[2], match[3], match[4]
 
 
 def _power(suffix: str) -> int | None:
-    """The power of ten that a suffix stands for; None for a power of two."""
+    """Return the power of ten of a suffix; None for a power of two."""
     if suffix in _BINARY:
         return None
     return _DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:])
 
 
 def _amount_of_text(text: str) -> _Amount | None:
-    """Value and power of ten where Kubernetes keeps a quantity in 64 bits; None where it keeps a decimal."""
+    """Return value and power of ten if Kubernetes keeps the quantity in 64 bits; None if it keeps a decimal."""
     sign, whole, fraction, suffix = _split(text)
     whole = whole.lstrip("0") or "0"
     power = _power(suffix)
@@ -118,7 +118,7 @@ def _sub_int(left: Quantity, right: int) -> DerivedQuantity:
 
 
 def _negated(value: int) -> int:
-    """As Kubernetes negates: the smallest number of 64 bits stays what it is."""
+    """Return the negated value as in Kubernetes: the smallest 64-bit number stays unchanged."""
     return value if value == -_INT64 else -value
 
 
@@ -156,4 +156,4 @@ OVERLOADS: Final[tuple[Overload, ...]] = (
     method("sub(quantity, quantity): quantity", _sub, work=_WORK),
     method("sub(quantity, int): quantity", _sub_int, work=_WORK),
 )
-"""Everything here, for the registry."""
+"""All functions of this module, for the registry."""

@@ -25,10 +25,10 @@ _PARSING: Final = of_first_text(1, base=50)
 
 
 class Semver(Opaque):
-    """A version; build metadata has no part in order or equality.
+    """A version. Build metadata does not affect order or equality.
 
     Attributes:
-        order: compares as the versions do.
+        order: a value with the order of the versions.
         numbers: major, minor and patch.
     """
 
@@ -46,15 +46,15 @@ class Semver(Opaque):
 
 
 def _identifier(text: str) -> tuple[bool, int, str]:
-    """Numbers before texts, numbers by value."""
+    """Return a sort key of an identifier: numbers before texts, numbers by value."""
     return (False, int(text), "") if text.isdigit() else (True, 0, text)
 
 
 def parse_semver(text: str) -> Semver:
-    """The version that a text spells.
+    """Return the version in a text.
 
     Raises:
-        Fault: it is not a semantic version.
+        ErrorValue: it is not a semantic version.
     """
     return _kept(text) if len(text) <= _LONGEST_KEPT else _parsed(text)
 
@@ -79,7 +79,7 @@ def _parsed(text: str) -> Semver:
 
 
 def _normalized(text: str) -> str:
-    """`v1.02` as `1.2.0`."""
+    """Return `1.2.0` for `v1.02`."""
     parts = [_without_zeros(part) for part in text.removeprefix("v").split(".", 2)]
     if len(parts) < 3:
         if "+" in parts[-1] or "-" in parts[-1]:
@@ -108,7 +108,7 @@ def _is_semver(text: str, normalize: bool = False) -> bool:  # noqa: FBT001, FBT
 
 
 def _signed(number: int) -> int:
-    """A number of 64 bits as Kubernetes hands it out: as a signed one."""
+    """Return a 64-bit number as a signed number, as Kubernetes returns it."""
     return number if number < _UINT64 // 2 else number - _UINT64
 
 
@@ -132,4 +132,4 @@ OVERLOADS: Final[tuple[Overload, ...]] = (
     method("minor(semver): int", lambda version: _signed(version.numbers[1])),
     method("patch(semver): int", lambda version: _signed(version.numbers[2])),
 )
-"""Everything here, for the registry."""
+"""All functions of this module, for the registry."""

@@ -37,4 +37,4 @@ OVERLOADS: Final[tuple[Overload, ...]] = (
     function("sets.equivalent(list(T), list(T)): bool", _equivalent, _double_cost, metered=True),
     function("sets.intersects(list(T), list(T)): bool", _intersects, _cost, metered=True),
 )
-"""Everything here, for the registry."""
+"""All functions of this module, for the registry."""

@@ -22,10 +22,10 @@ INT_MAX: Final = 2**63 - 1
 
 
 def checked_int(value: int) -> int:
-    """`value`, which must fit an int.
+    """Return `value`, which must fit an int.
 
     Raises:
-        Fault: it has more than 64 bits.
+        ErrorValue: it has more than 64 bits.
     """
     if INT_MIN <= value <= INT_MAX:
         return value
@@ -33,10 +33,10 @@ def checked_int(value: int) -> int:
 
 
 def checked_uint(value: int) -> UInt:
-    """`value` as a uint.
+    """Return `value` as a uint.
 
     Raises:
-        Fault: it is negative or has more than 64 bits.
+        ErrorValue: it is negative or has more than 64 bits.
     """
     if 0 <= value < 2**64:
         return UInt(value)
@@ -128,7 +128,7 @@ def _orders(name: str, test: Callable[[int], bool]) -> list[Overload]:
 
 
 def zero_or_one(args: list[object], result: object) -> int:  # noqa: ARG001
-    """The cost of comparing two values without a size."""
+    """Return the cost of comparing two values without a size."""
     return 1
 
 
@@ -204,7 +204,7 @@ def _whole(value: float) -> int:
 
 
 def _double_to_int(value: float) -> int:
-    # As in Kubernetes, the bounds themselves do not fit: a double can't tell them from their neighbors.
+    # As in Kubernetes, the bounds themselves do not fit: a double can't distinguish them from their neighbors.
     if not INT_MIN < value < INT_MAX + 1:
         raise ErrorValue("integer overflow")
     return _whole(value)
@@ -234,7 +234,10 @@ _NAMED_DOUBLES: Final = frozenset({"inf", "infinity"})
 
 
 def double_text(value: float) -> str:
-    """A double as Go prints it: the shortest digits that read back the same, an exponent from 1e+06 on."""
+    """Return a double as Go prints it.
+
+    This is the shortest digits that read back the same, with an exponent from 1e+06 on.
+    """
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -295,7 +298,7 @@ _CONVERSIONS: Final = (
 
 
 def _control_flow(*args: object) -> object:
-    """Never called: the compiler turns these into jumps."""
+    """Raise if called: the compiler turns these into jumps."""
     raise AssertionError(args)
 
 
@@ -307,4 +310,4 @@ _MACRO_PARTS: Final = (
 )
 
 OVERLOADS: Final = (*_ARITHMETIC, *_ORDER, *_EQUALITY, *_SIZES, *_TEXT, *_CONVERSIONS, *_MACRO_PARTS)
-"""Everything here, for the registry."""
+"""All functions of this module, for the registry."""

@@ -126,4 +126,4 @@ OVERLOADS: Final[tuple[Overload, ...]] = (
         work=for_first(2),
     ),
 )
-"""Everything here, for the registry."""
+"""All functions of this module, for the registry."""

@@ -1,4 +1,4 @@
-"""Timestamps and durations. Parts of a timestamp are UTC unless a zone is named.
+"""Timestamps and durations. Parts of a timestamp are in UTC unless a zone is named.
 
 Named zones come from the zone database of the platform, through `zoneinfo`.
 """
@@ -36,7 +36,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _CALENDAR: Final = fixed(30)
 _LONGEST_ZONE: Final = 255
 _NAMED_ZONE: Final = 1_000
-"""Steps of looking a time zone up by its name: the platform reads a file for it."""
+"""Steps of finding a time zone by its name, because the platform reads a file."""
 
 
 def _zoned(args: list[object]) -> int:
@@ -45,15 +45,18 @@ def _zoned(args: list[object]) -> int:
 
 
 def _reading(args: list[object]) -> int:
-    """A duration has a unit every two characters at most, and each is read by itself."""
+    """Return the steps of reading a duration.
+
+    It has at most one unit for every two characters, and each unit is parsed separately.
+    """
     return 30 + 3 * size_of(args[0])
 
 
 def checked_duration(nanos: int) -> Duration:
-    """A duration of `nanos`.
+    """Return a duration of `nanos`.
 
     Raises:
-        Fault: it has more than 64 bits.
+        ErrorValue: it has more than 64 bits.
     """
     if -(2**63) <= nanos < 2**63:
         return Duration(nanos)
@@ -103,7 +106,7 @@ def _timestamp(text: str) -> Timestamp:
 
 
 def timestamp_text(moment: Timestamp) -> str:
-    """As RFC 3339 writes it, in the zone in which it was given."""
+    """Return the text in RFC 3339, in the zone of the original text."""
     seconds, fraction = divmod(moment.nanos, _SECOND)
     local = _EPOCH + timedelta(seconds=seconds + moment.offset)
     digits = f".{fraction:09d}".rstrip("0") if fraction else ""
@@ -118,7 +121,7 @@ def _zone_text(offset: int) -> str:
 
 
 def duration_text(duration: Duration) -> str:
-    """In seconds: `5400s`."""
+    """Return the text in seconds: `5400s`."""
     seconds = duration.nanos / _SECOND
     text = f"{seconds:.9f}".rstrip("0").rstrip(".")
     return f"{text}s"
@@ -206,4 +209,4 @@ OVERLOADS: Final[tuple[Overload, ...]] = (
     method("getSeconds(duration): int", _truncated(_SECOND)),
     method("getMilliseconds(duration): int", _truncated(10**6)),
 )
-"""Everything here, for the registry."""
+"""All functions of this module, for the registry."""

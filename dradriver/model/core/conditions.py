@@ -11,18 +11,18 @@ from dradriver.model.core.meta import Condition
 __all__ = ["MAX_CONDITIONS", "is_true", "put"]
 
 MAX_CONDITIONS: Final = 8
-"""Conditions that a device's entry in `status.devices` holds (`AllocatedDeviceStatusMaxConditions`)."""
+"""Maximum number of conditions in an entry of `status.devices` (`AllocatedDeviceStatusMaxConditions`)."""
 
 
 def is_true(conditions: Sequence[Condition], kind: str) -> bool:
-    """Whether the condition of that type is True."""
+    """Return whether the condition of that type is True."""
     return any(each.type == kind and each.status == "True" for each in conditions)
 
 
 def put(conditions: Sequence[Condition], new: Condition, now: datetime) -> list[Condition]:
-    """The list with the condition in it, in the place of the one of its type.
+    """Return the list with the condition, in the place of the one with its type.
 
-    The time of the last transition stays when the status does.
+    The time of the last transition is kept if the status does not change.
     """
     before = next((each for each in conditions if each.type == new.type), None)
     same = before is not None and before.status == new.status

@@ -1,9 +1,9 @@
-"""`coordination.k8s.io/v1` Lease, and the rules by which one process of several leads.
+"""`coordination.k8s.io/v1` Lease, and the rules of leader election between processes.
 
-They are client-go's. A leader renews its lease and stops at the renew deadline, counted from before the
-last renewal that the API server confirmed. Every other process counts the lease duration from when it saw
-the lease change last, by its own clock: no two clocks are compared. As the deadline is shorter than the
-duration, the leader has stopped before another one begins.
+The rules are those of client-go. A leader renews its lease. It stops at the renew deadline, counted from before
+the last renewal that the API server confirmed. Every other process counts the lease duration from its last
+observed change of the lease, with its own clock. So no two clocks are compared. The deadline is shorter than
+the duration, so the leader has stopped before another process starts to lead.
 """
 
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ _RELEASED_SECONDS: Final = 1
 
 
 class LeaseSpec(Value, frozen=True, kw_only=True):
-    """`coordination.v1.LeaseSpec`, the part that leader election uses; the times are for people.
+    """The fields of `coordination.v1.LeaseSpec` that leader election uses; the times are only informative.
 
     Attributes:
-        holder_identity: who leads; empty when nobody does.
-        lease_duration_seconds: how long the lease holds without a renewal.
+        holder_identity: identity of the leader; empty if there is none.
+        lease_duration_seconds: how long the lease is valid without a renewal.
         acquire_time, renew_time: RFC 3339 with microseconds.
         lease_transitions: how often the leader changed.
     """
@@ -44,36 +44,36 @@ class Lease(Value, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class LeaseTiming:
-    """How long a lease holds, and when it is renewed; the proportions are Kubernetes' own (15 s, 10 s, 2 s).
+    """The timing of a lease; the proportions are those of Kubernetes (15 s, 10 s, 2 s).
 
     Attributes:
-        duration: seconds that a lease holds without a renewal; whole ones.
+        duration: whole seconds for which a lease is valid without a renewal.
     """
 
     duration: int = 15
 
     @property
     def renew_deadline(self) -> float:
-        """Seconds after the last renewal at which a leader stops."""
+        """Return the seconds after the last renewal at which a leader stops."""
         return self.duration * 2 / 3
 
     @property
     def last_moment(self) -> float:
-        """Seconds after the last renewal at which a leader that has not stopped yet is ended."""
+        """Return the seconds after the last renewal at which a leader that has not stopped yet is ended."""
         return self.duration * 5 / 6
 
     @property
     def retry_period(self) -> float:
-        """Seconds between two tries to acquire or to renew."""
+        """Return the seconds between two attempts to acquire or renew."""
         return self.duration * 2 / 15
 
 
 class Candidate:
-    """What one process knows of a lease, and what it writes next.
+    """The state of one process in leader election: what it observed, and what it writes next.
 
     Args:
-        identity: the process's, unique for all time.
-        timing: how long its lease holds.
+        identity: the process's identity, never reused.
+        timing: the timing of its lease.
     """
 
     def __init__(self, identity: str, timing: LeaseTiming) -> None:
@@ -84,20 +84,20 @@ class Candidate:
 
     @property
     def holder(self) -> str:
-        """Who held the lease when it was seen last."""
+        """Return the last observed holder."""
         return self._seen.holder_identity if self._seen else ""
 
     def see(self, spec: LeaseSpec, now: float) -> None:
-        """The lease was read at a time of this process's clock."""
+        """Record that the lease was read at the time `now` of this process's clock."""
         if spec != self._seen:
             self._seen, self._seen_at = spec, now
 
     def claim(self, now: float, time: datetime) -> LeaseSpec | None:
-        """What the process writes to lead, or to go on leading; None while another one's lease holds.
+        """Return the spec to write to become or stay the leader; None while another process's lease is valid.
 
         Args:
-            now: by this process's clock.
-            time: for people.
+            now: time of this process's clock.
+            time: time for the informative fields.
         """
         seen = self._seen or LeaseSpec()
         mine = seen.holder_identity == self._identity
@@ -114,7 +114,7 @@ class Candidate:
         )
 
     def release(self) -> LeaseSpec | None:
-        """What the process writes when it has stopped; None if it does not lead."""
+        """Return the spec to write after the process stopped leading; None if it does not lead."""
         seen = self._seen
         if seen is None or seen.holder_identity != self._identity:
             return None

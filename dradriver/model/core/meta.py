@@ -1,4 +1,4 @@
-"""What every API object carries: type, name, labels, owners."""
+"""The metadata of API objects: name, labels, owners and conditions."""
 
 from datetime import datetime
 
@@ -19,7 +19,7 @@ class OwnerReference(Value, frozen=True, kw_only=True):
 
 
 class ObjectMeta(Value, frozen=True, kw_only=True):
-    """`metav1.ObjectMeta`, the part that this project reads or writes."""
+    """The fields of `metav1.ObjectMeta` that this project reads or writes."""
 
     name: str = ""
     generate_name: str = ""
@@ -37,12 +37,12 @@ class ObjectMeta(Value, frozen=True, kw_only=True):
 
     @property
     def controller(self) -> OwnerReference | None:
-        """The owner that manages this object, if any."""
+        """Return the owner that manages this object, if any."""
         return next((owner for owner in self.owner_references if owner.controller), None)
 
 
 class ObjectReference(Value, frozen=True, kw_only=True):
-    """`v1.ObjectReference`: what an Event is about."""
+    """`v1.ObjectReference`: the object of an Event."""
 
     api_version: str = ""
     kind: str = ""
@@ -58,9 +58,9 @@ class Condition(Value, frozen=True, kw_only=True, omit_defaults=False):
         type: the condition's name.
         status: `True`, `False` or `Unknown`.
         reason: a CamelCase word for programs.
-        message: a sentence for people.
-        last_transition_time: when `status` last changed.
-        observed_generation: the generation it was observed at.
+        message: a sentence for users.
+        last_transition_time: time of the last change of `status`.
+        observed_generation: the generation at which it was observed.
     """
 
     type: str

@@ -26,15 +26,15 @@ class NodeSelectorRequirement(Value, frozen=True):
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        """Turns iterables into tuples.
+        """Turn iterables into tuples.
 
         Raises:
-            TypeError: a field is no list; the message names it.
+            TypeError: a field is not a list; the message names it.
         """
         tuples(f"node selector requirement {self.key!r}", self, ("values",))
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether the labels (or fields) of a node meet the requirement."""
+        """Return whether the labels (or fields) of a node meet the requirement."""
         value = labels.get(self.key)
         match self.operator:
             case "In":
@@ -72,15 +72,15 @@ class NodeSelectorTerm(Value, frozen=True, kw_only=True):
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        """Turns iterables into tuples.
+        """Turn iterables into tuples.
 
         Raises:
-            TypeError: a field is no list; the message names it.
+            TypeError: a field is not a list; the message names it.
         """
         tuples("node selector term", self, ("match_expressions", "match_fields"))
 
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Whether the node of that name and labels meets every requirement."""
+        """Return whether the node with that name and labels meets every requirement."""
         if not self.match_expressions and not self.match_fields:
             return False
         fields = {"metadata.name": name}
@@ -90,7 +90,7 @@ class NodeSelectorTerm(Value, frozen=True, kw_only=True):
 
 
 class NodeSelector(Value, frozen=True):
-    """Terms of which at least one must match."""
+    """A list of terms; at least one must match."""
 
     node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
 
@@ -99,18 +99,21 @@ class NodeSelector(Value, frozen=True):
         def __init__(self, node_selector_terms: Iterable[NodeSelectorTerm] = ...) -> None: ...
 
     def __post_init__(self) -> None:
-        """Turns iterables into tuples.
+        """Turn iterables into tuples.
 
         Raises:
-            TypeError: a field is no list; the message names it.
+            TypeError: a field is not a list; the message names it.
         """
         tuples("node selector", self, ("node_selector_terms",))
 
     @classmethod
     def for_node(cls, name: str) -> "NodeSelector":
-        """Exactly one node, in the one form that Kubernetes' status authorization accepts."""
+        """Return a selector of exactly one node.
+
+        It has the only form that Kubernetes' status authorization accepts.
+        """
         return cls([NodeSelectorTerm(match_fields=[NodeSelectorRequirement("metadata.name", "In", [name])])])
 
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Whether the node of that name and labels is selected."""
+        """Return whether the node with that name and labels is selected."""
         return any(term.matches(name, labels) for term in self.node_selector_terms)

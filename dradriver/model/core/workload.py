@@ -1,4 +1,4 @@
-"""The few fields of Pod and Node that dynamic resource allocation reads."""
+"""The fields of Pod and Node that dynamic resource allocation reads."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -36,7 +36,7 @@ __all__ = [
 
 
 class ResourceClaimUse(Value, frozen=True):
-    """A container's use of one of its pod's claims, or of one request of it."""
+    """The use of one of the pod's claims, or of one request of it, by a container."""
 
     name: str
     request: str = ""
@@ -79,7 +79,7 @@ class PodClaim(Value, frozen=True, kw_only=True):
 
 
 class NodeAffinity(Value, frozen=True, kw_only=True):
-    """On which nodes a pod may run, the binding half of `v1.NodeAffinity`."""
+    """The nodes on which a pod may run, the required part of `v1.NodeAffinity`."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
 
@@ -91,13 +91,13 @@ class LabelSelector(Value, frozen=True, kw_only=True):
     match_expressions: list[NodeSelectorRequirement] = []
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether an object with these labels is selected."""
+        """Return whether an object with these labels is selected."""
         given = all(labels.get(key) == value for key, value in self.match_labels.items())
         return given and all(requirement.matches(labels) for requirement in self.match_expressions)
 
 
 class PodAffinityTerm(Value, frozen=True, kw_only=True):
-    """Pods, and how near is near: nodes that have the same value of the label `topology_key`."""
+    """Selected pods, and the topology: nodes with equal values of the label `topology_key` are near."""
 
     label_selector: LabelSelector | None = None
     topology_key: str = ""
@@ -105,9 +105,9 @@ class PodAffinityTerm(Value, frozen=True, kw_only=True):
     namespace_selector: LabelSelector | None = None
 
     def selects(self, pod: "Pod", namespace: str) -> bool:
-        """Whether the term, of a pod in that namespace, means this pod.
+        """Return whether the term, in a pod of that namespace, selects this pod.
 
-        Namespaces are not looked at: one that is given by its labels means every namespace.
+        Namespace objects are not read, so a `namespace_selector` selects every namespace.
         """
         somewhere = self.namespace_selector is not None or pod.metadata.namespace in (
             self.namespaces or [namespace]
@@ -118,20 +118,20 @@ class PodAffinityTerm(Value, frozen=True, kw_only=True):
 
 
 class PodAntiAffinity(Value, frozen=True, kw_only=True):
-    """Which pods a pod must not be near, the binding half of `v1.PodAntiAffinity`."""
+    """The pods that must not run in the same topology, the required part of `v1.PodAntiAffinity`."""
 
     required_during_scheduling_ignored_during_execution: list[PodAffinityTerm] = []
 
 
 class Affinity(Value, frozen=True, kw_only=True):
-    """What a pod wants to be near to or far from."""
+    """The affinity rules of a pod."""
 
     node_affinity: NodeAffinity | None = None
     pod_anti_affinity: PodAntiAffinity | None = None
 
 
 class NodeTaint(Value, frozen=True, kw_only=True):
-    """A property of a node that keeps pods away."""
+    """A mark on a node that keeps pods away."""
 
     key: str
     value: str = ""
@@ -139,7 +139,7 @@ class NodeTaint(Value, frozen=True, kw_only=True):
 
 
 class Toleration(Value, frozen=True, kw_only=True):
-    """A taint that a pod puts up with; an empty key or effect stands for any."""
+    """The toleration of a node taint by a pod. An empty key or effect matches any."""
 
     key: str = ""
     operator: str = "Equal"
@@ -147,7 +147,7 @@ class Toleration(Value, frozen=True, kw_only=True):
     effect: str = ""
 
     def tolerates(self, taint: NodeTaint) -> bool:
-        """Whether the pod puts up with the taint."""
+        """Return whether the pod tolerates the taint."""
         if self.effect and self.effect != taint.effect:
             return False
         if self.key and self.key != taint.key:
@@ -156,7 +156,7 @@ class Toleration(Value, frozen=True, kw_only=True):
 
 
 class PodSpec(Value, frozen=True, kw_only=True):
-    """What a pod wants."""
+    """The specification of a pod."""
 
     containers: list[Container] = []
     init_containers: list[Container] = []
@@ -173,7 +173,7 @@ class PodSpec(Value, frozen=True, kw_only=True):
 
 
 class PodClaimStatus(Value, frozen=True, kw_only=True):
-    """Which claim was made for a pod's template; no name means that none was needed."""
+    """The claim that was created for a pod's template; without a name, no claim was needed."""
 
     name: str
     resource_claim_name: str | None = None
@@ -190,7 +190,7 @@ class PodCondition(Value, frozen=True, kw_only=True):
 
 
 class RequestMapping(Value, frozen=True, kw_only=True):
-    """Which request of the claim stands for an extended resource of a container (KEP-5004)."""
+    """The request of the claim that represents an extended resource of a container (KEP-5004)."""
 
     container_name: str
     resource_name: str
@@ -198,14 +198,14 @@ class RequestMapping(Value, frozen=True, kw_only=True):
 
 
 class ExtendedResourceClaim(Value, frozen=True, kw_only=True):
-    """The claim that a scheduler made for a pod's extended resources (`extendedResourceClaimStatus`)."""
+    """The claim that a scheduler created for a pod's extended resources (`extendedResourceClaimStatus`)."""
 
     resource_claim_name: str
     request_mappings: list[RequestMapping] = []
 
 
 class PodStatus(Value, frozen=True, kw_only=True):
-    """How far a pod is."""
+    """The status of a pod."""
 
     phase: str = ""
     conditions: list[PodCondition] = []
@@ -229,22 +229,22 @@ class Pod(Value, frozen=True, kw_only=True):
 
     @property
     def ref(self) -> str:
-        """`namespace/name`, for messages."""
+        """Return `namespace/name`, for messages."""
         return f"{self.metadata.namespace}/{self.metadata.name}"
 
     @property
     def finished(self) -> bool:
-        """Whether no container of the pod will run again."""
+        """Return whether no container of the pod will run again."""
         return self.status.phase in {"Succeeded", "Failed"}
 
     @property
     def kept_apart_from(self) -> list[PodAffinityTerm]:
-        """Pods that must not be near it."""
+        """Return the terms for pods that must not run in the same topology as this pod."""
         apart = self.spec.affinity.pod_anti_affinity if self.spec.affinity else None
         return apart.required_during_scheduling_ignored_during_execution if apart else []
 
     def claim_name(self, claim: PodClaim) -> str | None:
-        """The ResourceClaim behind one of the pod's claims, None while it is not known yet."""
+        """Return the name of the ResourceClaim of one of the pod's claims; None while it is unknown."""
         if claim.resource_claim_name:
             return claim.resource_claim_name
         statuses = self.status.resource_claim_statuses
@@ -252,14 +252,14 @@ class Pod(Value, frozen=True, kw_only=True):
 
 
 class NodeSpec(Value, frozen=True, kw_only=True):
-    """What a node was told."""
+    """The specification of a node."""
 
     unschedulable: bool = False
     taints: list[NodeTaint] = []
 
 
 class NodeStatus(Value, frozen=True, kw_only=True):
-    """What a node reports."""
+    """The status that a node reports."""
 
     conditions: list[Condition] = []
     capacity: dict[str, Quantity] = {}

@@ -1,7 +1,7 @@
-"""JSON and YAML builtins to values and back, and JSON as Go's encoder writes it.
+"""Converts JSON and YAML builtins to values and back, and writes JSON like Go's encoder.
 
-The API server compares `spec` and `status.allocation` byte for byte inside opaque parameters, so every body
-that we write goes through `canonical()`; opaque parameters that others wrote stay the raw bytes they are.
+The API server compares `spec` and `status.allocation` byte for byte inside opaque parameters. So every body
+that this project writes passes through `canonical()`. Opaque parameters from others stay unchanged raw bytes.
 """
 
 import math
@@ -21,12 +21,12 @@ T = TypeVar("T")
 
 
 class Value(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """Base of all values that have a JSON form: frozen, camelCase, defaults left out."""
+    """Base of all values with a JSON form: frozen, camelCase, defaults left out."""
 
 
 def _decode_hook(wanted: type, raw: object) -> object:
     if wanted is Quantity:
-        # Kubernetes reads a JSON number as a quantity too.
+        # Kubernetes also accepts a JSON number as a quantity.
         return Quantity(str(raw) if isinstance(raw, float) else cast(str, raw))
     raise NotImplementedError(wanted)
 
@@ -46,12 +46,12 @@ _encoder = msgspec.json.Encoder(enc_hook=_encode_hook, order="sorted")
 
 
 def decode(wanted: type[T], data: bytes | str, subject: str = "") -> T:
-    """The value of type `wanted` that a JSON text holds. Unknown fields are ignored.
+    """Return the value of type `wanted` in a JSON text. Unknown fields are ignored.
 
     Args:
         wanted: the type.
         data: the JSON text.
-        subject: what is being read, for the error's first words.
+        subject: name of the object, at the start of an error message.
 
     Raises:
         InvalidObjectError: the text is not JSON or does not fit; the problem names the field.
@@ -63,7 +63,7 @@ def decode(wanted: type[T], data: bytes | str, subject: str = "") -> T:
         except msgspec.ValidationError as error:
             if "got `null`" not in str(error):
                 raise
-            # Go writes null for some empty lists (`status.devices[].conditions`): null is no value.
+            # Go writes null for some empty lists (`status.devices[].conditions`), so null means no value.
             return cast(T, decoder.decode(_without_nulls(data)))
     except msgspec.DecodeError as error:
         raise InvalidObjectError(subject or wanted.__name__, [_problem(error)]) from None
@@ -71,11 +71,11 @@ def decode(wanted: type[T], data: bytes | str, subject: str = "") -> T:
         raise InvalidObjectError(subject or wanted.__name__, [Problem("", "is not UTF-8")]) from None
 
 
-_OPAQUE: Final = frozenset({"parameters", "data"})  # keep the bytes that they have
+_OPAQUE: Final = frozenset({"parameters", "data"})  # these keep their bytes
 
 
 def _without_nulls(data: bytes | str | msgspec.Raw) -> msgspec.Raw:
-    """The same JSON without the members of objects that are null."""
+    """Return the same JSON without the members of objects that are null."""
     first = (data.encode() if isinstance(data, str) else bytes(data)).lstrip()[:1]
     if first == b"{":
         members = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
@@ -89,28 +89,28 @@ def _without_nulls(data: bytes | str | msgspec.Raw) -> msgspec.Raw:
 
 
 def from_builtins(wanted: type[T], data: object, subject: str = "") -> T:
-    """Like `decode`, for what a YAML reader returned."""
+    """Return the same as `decode`, for the result of a YAML reader."""
     return decode(wanted, _encoder.encode(data), subject)
 
 
 def _problem(error: msgspec.DecodeError) -> Problem:
-    # msgspec's own words are "Expected `str`, got `int` - at `$.spec.devices[0].name`".
+    # The message of msgspec is "Expected `str`, got `int` - at `$.spec.devices[0].name`".
     rule, _, place = str(error).partition(" - at `")
     return Problem(place.rstrip("`").removeprefix("key in ").removeprefix("$").removeprefix("."), rule)
 
 
 def encode(value: object) -> bytes:
-    """The value as JSON: equal values give equal texts."""
+    """Return the value as JSON. Equal values give equal texts."""
     return _encoder.encode(value)
 
 
 def builtins(value: object) -> Any:  # noqa: ANN401 - JSON is what it is
-    """The value as dicts, lists and scalars, opaque parameters decoded."""
+    """Return the value as dicts, lists and scalars, with opaque parameters decoded."""
     return msgspec.json.decode(_encoder.encode(value))
 
 
 def canonical(value: object) -> bytes:
-    """The JSON text that Go's encoder would write: compact, keys sorted, `<>&` escaped, Go's numbers."""
+    """Return the JSON text of Go's encoder: compact, keys sorted, `<>&` escaped, Go's number format."""
     text = _encoder.encode(_with_go_numbers(builtins(value)))
     for character, escape in _GO_ESCAPES:
         # These characters occur in JSON only inside strings, so a plain replacement is exact.
@@ -138,7 +138,7 @@ def _with_go_numbers(data: object) -> object:
 
 
 def _go_float(number: float) -> str:
-    """A float64 as encoding/json prints it: plain from 1e-6 up to 1e21, else with an exponent."""
+    """Return a float64 as encoding/json prints it: plain from 1e-6 up to 1e21, else with an exponent."""
     if number == 0:
         return "-0" if math.copysign(1, number) < 0 else "0"
     mantissa, _, exponent_text = f"{number!r}".partition("e")
@@ -161,5 +161,5 @@ def _go_float(number: float) -> str:
 
 
 def rfc3339(moment: datetime) -> str:
-    """A moment as `metav1.Time` prints it: UTC, whole seconds."""
+    """Return a moment as `metav1.Time` prints it: UTC, whole seconds."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

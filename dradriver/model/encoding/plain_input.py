@@ -1,7 +1,7 @@
-"""Plain Python as authors give it to constructors, as the tuples and mappings that values keep.
+"""Converts plain Python arguments of constructors into the tuples and mappings that values keep.
 
-A value that does not fit is an error that names the object and the field. It is raised in the constructor, on
-the author's own line; a decoder would only find it far from there.
+An argument that does not fit raises an error that names the object and the field. The constructor raises it, on
+the author's own line. A decoder would find it only later, in other code.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,10 +20,12 @@ V = TypeVar("V")
 
 
 def as_tuple(given: Iterable[T]) -> tuple[T, ...]:
-    """The items of any iterable but a text or a mapping: a text is one item, never a list of letters.
+    """Return the items of any iterable except a text or a mapping.
+
+    A text is never split into letters.
 
     Raises:
-        TypeError: it is something else.
+        TypeError: the argument is a text, a mapping or not iterable.
     """
     if isinstance(given, tuple):
         return given
@@ -33,10 +35,10 @@ def as_tuple(given: Iterable[T]) -> tuple[T, ...]:
 
 
 def as_mapping(given: Mapping[K, V]) -> Mapping[K, V]:
-    """The mapping itself.
+    """Return the mapping itself.
 
     Raises:
-        TypeError: it is something else.
+        TypeError: the argument is not a mapping.
     """
     if not isinstance(given, Mapping):
         raise TypeError(f"a mapping is wanted, not {type(given).__name__}")
@@ -44,25 +46,28 @@ def as_mapping(given: Mapping[K, V]) -> Mapping[K, V]:
 
 
 def at_field(field: str, error: Exception) -> str:
-    """The error's message behind the field, which it may continue: `attributes` and `['x']: ...`."""
+    """Return the error's message after the field.
+
+    A message may continue the field: `attributes` and `['x']: ...`.
+    """
     text = str(error)
     return f"{field}{text}" if text.startswith("[") else f"{field}: {text}"
 
 
 def misfit(owner: str, field: str, error: TypeError | ValueError) -> TypeError | InvalidQuantityError:
-    """The error to raise instead of `error`, which names the object and the field.
+    """Return the error to raise instead of `error`; it names the object and the field.
 
     Args:
         owner: the object, such as `device 'gpu-0'`.
         field: the field, as the author writes it.
-        error: what is wrong with its value.
+        error: the problem of its value.
     """
     kind = InvalidQuantityError if isinstance(error, InvalidQuantityError) else TypeError
     return kind(f"{owner}: {at_field(field, error)}")
 
 
 def tuples(owner: str, value: msgspec.Struct, fields: Iterable[str]) -> None:
-    """Turns fields of a value that is being constructed into tuples.
+    """Turn fields of a value under construction into tuples.
 
     Args:
         owner: the object, for messages.
@@ -70,7 +75,7 @@ def tuples(owner: str, value: msgspec.Struct, fields: Iterable[str]) -> None:
         fields: its fields that hold lists.
 
     Raises:
-        TypeError: a field is no list; the message names object and field.
+        TypeError: a field is not a list; the message names object and field.
     """
     for field in fields:
         try:

@@ -1,7 +1,7 @@
-"""Which fields of a JSON object a type does not know.
+"""Finds the fields of a JSON object that a type does not have.
 
-The values ignore unknown fields, as a client must: a newer server may send more. What users write is
-checked with this function, so that a misspelt field is an error and not silence.
+Values ignore unknown fields, as a client must: a newer server may send more. Input of users is checked with
+this function, so that a misspelled field is an error and is not ignored.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ __all__ = ["unknown_fields"]
 
 
 def unknown_fields(wanted: type, data: object) -> list[str]:
-    """Paths of the fields in `data` (decoded JSON) that `wanted`, a msgspec Struct, does not have."""
+    """Return the paths of the fields in `data` (decoded JSON) that the msgspec Struct `wanted` lacks."""
     return list(_walk(_info(wanted), data, ""))
 
 
@@ -51,7 +51,7 @@ def _walk_struct(info: msgspec.inspect.StructType, data: Mapping[str, object], p
 
 
 def _excluded_by_tag(option: msgspec.inspect.Type, data: object) -> bool:
-    """Whether a union's option is a struct whose tag says that the data is of another one."""
+    """Return whether a union's option is a struct with a different tag than the data."""
     if not (isinstance(option, msgspec.inspect.StructType) and isinstance(data, Mapping)):
         return False
     return option.tag_field is not None and bool(data.get(option.tag_field) != option.tag)

@@ -1,8 +1,8 @@
-"""Between `resource.k8s.io/v1`, the only shape this project knows, and the versions older servers speak.
+"""Converts between `resource.k8s.io/v1`, the only shape that this project knows, and older versions.
 
 v1beta2 has the fields of v1. v1beta1 keeps a device's fields one level deeper, in `basic`, and those of an
-exact request one level higher, beside its name. Only what has to move is taken apart: all other bytes,
-opaque parameters first of all, stay what they were (the API server compares them byte for byte).
+exact request one level higher, beside its name. Only the parts that move are decoded. All other bytes, in
+particular opaque parameters, stay unchanged, because the API server compares them byte for byte.
 
 Source: `pkg/apis/resource/v1beta1/conversion.go` of Kubernetes 1.37.
 """
@@ -16,7 +16,7 @@ __all__ = ["VERSIONS", "newest", "older_from_v1", "v1_from_older"]
 
 GROUP: Final = "resource.k8s.io"
 VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
-"""The versions that can be talked to, best first."""
+"""The supported versions, best first."""
 
 _Fields: TypeAlias = dict[str, msgspec.Raw]
 _Change: TypeAlias = Callable[[bytes], bytes]
@@ -28,17 +28,17 @@ _items: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 def newest(served: Sequence[str]) -> str | None:
-    """The best of the versions that a server offers, None if it offers none that is known."""
+    """Return the best version that a server offers; None if it offers no supported one."""
     return next((version for version in VERSIONS if version in served), None)
 
 
 def v1_from_older(kind: str, data: bytes, version: str) -> bytes:
-    """An object of `version` as the v1 object that means the same."""
+    """Return the v1 object that is equivalent to an object of `version`."""
     return _convert(kind, data, version, "v1", _device_to_v1, _request_to_v1)
 
 
 def older_from_v1(kind: str, data: bytes, version: str) -> bytes:
-    """A v1 object as `version` writes it."""
+    """Return the form of `version` of a v1 object."""
     return _convert(kind, data, version, version, _device_to_v1beta1, _request_to_v1beta1)
 
 
@@ -60,7 +60,7 @@ _PLACES: Final = {
 
 
 def _inside(data: bytes, path: Sequence[str], change: _Change) -> bytes:
-    """`data` with `change` made to each item of the list at `path`, if there is one."""
+    """Return `data` with `change` applied to each item of the list at `path`, if the list exists."""
     if not path:
         return _encoder.encode([msgspec.Raw(change(bytes(item))) for item in _items.decode(data)])
     fields = _fields.decode(data)

@@ -51,11 +51,14 @@ MAX_RESERVED_FOR: Final = 256
 CLAIM_FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 POD_CLAIM_ANNOTATION: Final = "resource.kubernetes.io/pod-claim-name"
 EXTENDED_CLAIM_ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"
-"""`"true"` on the claim that a scheduler made for a pod's extended resources (KEP-5004)."""
+"""Annotation of a claim that a scheduler creates for a pod's extended resources (KEP-5004).
+
+Its value is `"true"`.
+"""
 
 
 class DeviceId(NamedTuple):
-    """The name of a device in the whole cluster; share_id tells shares of one device apart."""
+    """The name of a device in the whole cluster; `share_id` distinguishes shares of one device."""
 
     driver: str
     pool: str
@@ -80,7 +83,7 @@ class DeviceSelector(Value, frozen=True):
 
 
 class DeviceToleration(Value, frozen=True, kw_only=True):
-    """A taint that a request puts up with."""
+    """The toleration of a device taint by a request."""
 
     key: str = ""
     operator: Literal["Exists", "Equal"] = "Equal"
@@ -90,13 +93,13 @@ class DeviceToleration(Value, frozen=True, kw_only=True):
 
 
 class CapacityRequirements(Value, frozen=True):
-    """What a request wants of a device's capacities (KEP-5075)."""
+    """The amounts of a device's capacities that a request asks for (KEP-5075)."""
 
     requests: dict[str, Quantity] = {}
 
 
 class DerivedAttribute(Value, frozen=True):
-    """An attribute that a request computes of each device by CEL, for its constraints (KEP-6080)."""
+    """An attribute that a request computes for each device with CEL, for its constraints (KEP-6080)."""
 
     name: str
     expression: str
@@ -137,19 +140,19 @@ class DeviceRequest(Value, frozen=True):
 
 
 class DeviceConstraint(Value, frozen=True, kw_only=True):
-    """A rule over the devices of several requests; no requests means all of the claim."""
+    """A rule over the devices of several requests; no requests means all requests of the claim."""
 
     requests: list[str] = []
     match_attribute: str | None = None
     distinct_attribute: str | None = None
 
     def covers(self, request: str) -> bool:
-        """Whether the rule is about this request (`gpu` covers its subrequest `gpu/large` too)."""
+        """Return whether the rule covers this request (`gpu` covers its subrequest `gpu/large` too)."""
         return not self.requests or request in self.requests or base_request(request) in self.requests
 
 
 class OpaqueConfig(Value, frozen=True):
-    """Parameters for one driver; the bytes are kept as they came."""
+    """Parameters for one driver; the bytes stay unchanged."""
 
     driver: str
     parameters: msgspec.Raw = msgspec.Raw(b"null")
@@ -163,7 +166,7 @@ class ClaimConfig(Value, frozen=True, kw_only=True):
 
 
 class DeviceRequests(Value, frozen=True, kw_only=True):
-    """What a claim asks for (`DeviceClaim`)."""
+    """The requests of a claim (`DeviceClaim`)."""
 
     requests: list[DeviceRequest] = []
     constraints: list[DeviceConstraint] = []
@@ -171,7 +174,7 @@ class DeviceRequests(Value, frozen=True, kw_only=True):
 
 
 class ClaimSpec(Value, frozen=True):
-    """The immutable wish of a claim."""
+    """The immutable specification of a claim."""
 
     devices: DeviceRequests = DeviceRequests()
 
@@ -191,23 +194,23 @@ class DeviceResult(Value, frozen=True, kw_only=True):
     consumed_capacity: dict[str, Quantity] = {}
     skip_node_operations: list[str] = []
     compatibility_groups: dict[str, list[str]] = {}
-    """By counter set the groups in force when the device was allocated (KEP-5963); Kubernetes 1.37 drops it."""
+    """The groups in force at the allocation, by counter set (KEP-5963); Kubernetes 1.37 drops this field."""
 
     @property
     def id(self) -> DeviceId:
-        """The device's name in the whole cluster, with the share."""
+        """Return the device's name in the whole cluster, with the share."""
         return DeviceId(self.driver, self.pool, self.device, self.share_id or "")
 
 
 class AllocationConfig(Value, frozen=True, kw_only=True):
-    """Configuration that was in force when the claim was allocated: classes first, then the claim."""
+    """Configuration in force when the claim was allocated: classes first, then the claim."""
 
     source: Literal["FromClass", "FromClaim"]
     requests: list[str] = []
     opaque: OpaqueConfig | None = None
 
     def covers(self, request: str) -> bool:
-        """Whether the configuration is for this request."""
+        """Return whether the configuration covers this request."""
         return not self.requests or request in self.requests or base_request(request) in self.requests
 
 
@@ -219,7 +222,7 @@ class DeviceAllocation(Value, frozen=True, kw_only=True):
 
 
 class Allocation(Value, frozen=True, kw_only=True):
-    """What a claim got, and the nodes on which it can be used (`AllocationResult`)."""
+    """The allocated devices of a claim, and the nodes on which it can be used (`AllocationResult`)."""
 
     devices: DeviceAllocation = DeviceAllocation()
     node_selector: NodeSelector | None = None
@@ -236,7 +239,7 @@ class ConsumerReference(Value, frozen=True, kw_only=True):
 
 
 class NetworkData(Value, frozen=True, kw_only=True):
-    """What a network driver tells of an allocated interface (`NetworkDeviceData`)."""
+    """The data of an allocated network interface that a driver reports (`NetworkDeviceData`)."""
 
     interface_name: str = ""
     ips: tuple[str, ...] = ()
@@ -249,33 +252,33 @@ class NetworkData(Value, frozen=True, kw_only=True):
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        """Turns iterables into tuples.
+        """Turn iterables into tuples.
 
         Raises:
-            TypeError: a field is no list; the message names it.
+            TypeError: a field is not a list; the message names it.
         """
         tuples("network data", self, ("ips",))
 
 
 class AllocatedDeviceStatus(Value, frozen=True, kw_only=True):
-    """What a driver says of one allocated device (`status.devices`)."""
+    """The status of one allocated device that a driver reports (`status.devices`)."""
 
     driver: str
     pool: str
     device: str
     share_id: str | None = msgspec.field(default=None, name="shareID")
     conditions: list[Condition] = []
-    data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET  # msgspec reads no Raw in a union with None
+    data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET  # msgspec does not support Raw in a union with None
     network_data: NetworkData | None = None
 
     @property
     def id(self) -> DeviceId:
-        """The device's name in the whole cluster, with the share."""
+        """Return the device's name in the whole cluster, with the share."""
         return DeviceId(self.driver, self.pool, self.device, self.share_id or "")
 
 
 class ClaimStatus(Value, frozen=True, kw_only=True):
-    """Allocation, reservations and device status of a claim."""
+    """The allocation, reservations and device status of a claim."""
 
     allocation: Allocation | None = None
     reserved_for: list[ConsumerReference] = []
@@ -293,22 +296,22 @@ class ResourceClaim(Value, frozen=True, kw_only=True):
 
     @property
     def allocation(self) -> Allocation | None:
-        """`status.allocation`."""
+        """Return `status.allocation`."""
         return self.status.allocation
 
     @property
     def results(self) -> list[DeviceResult]:
-        """The allocated devices, none while unallocated."""
+        """Return the allocated devices; empty while unallocated."""
         return self.status.allocation.devices.results if self.status.allocation else []
 
     @property
     def ref(self) -> str:
-        """`namespace/name`, for messages."""
+        """Return `namespace/name`, for messages."""
         return f"{self.metadata.namespace}/{self.metadata.name}"
 
 
 class ResourceClaimTemplateSpec(Value, frozen=True, kw_only=True):
-    """What the claims made from a template look like."""
+    """The metadata and specification of claims that are created from a template."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: ClaimSpec = ClaimSpec()

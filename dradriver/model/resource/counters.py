@@ -1,4 +1,4 @@
-"""Shared counters of a pool and what a device consumes of them (KEP-4815, KEP-5963)."""
+"""Shared counters of a pool, and their consumption by devices (KEP-4815, KEP-5963)."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
@@ -21,15 +21,15 @@ __all__ = [
 ]
 
 MAX_COUNTER_SETS: Final = 8
-"""Counter sets in one slice (`ResourceSliceMaxCounterSets`)."""
+"""Maximum number of counter sets in one slice (`ResourceSliceMaxCounterSets`)."""
 MAX_COUNTERS: Final = 32
-"""Counters in one counter set, and in one consumption of it."""
+"""Maximum number of counters in one counter set, and in one consumption of it."""
 MAX_CONSUMPTIONS: Final = 2
-"""Counter sets that one device may consume from."""
+"""Maximum number of counter sets from which one device may consume."""
 MAX_COMPATIBILITY_GROUPS: Final = 2
-"""Compatibility groups of one consumption (KEP-5963)."""
+"""Maximum number of compatibility groups of one consumption (KEP-5963)."""
 MAX_SLICE_COUNTERS: Final = 2048
-"""Consumed counters in one slice (KEP-4815, Limits; Kubernetes 1.37 does not enforce it)."""
+"""Maximum number of consumed counters in one slice (KEP-4815, Limits; Kubernetes 1.37 does not enforce it)."""
 
 
 class Counter(Value, frozen=True):
@@ -42,10 +42,10 @@ class Counter(Value, frozen=True):
         def __init__(self, value: QuantityLike) -> None: ...
 
     def __post_init__(self) -> None:
-        """Turns a plain amount into a quantity.
+        """Turn a plain amount into a quantity.
 
         Raises:
-            InvalidQuantityError: it is not one.
+            InvalidQuantityError: the amount is not a quantity.
         """
         force_setattr(self, "value", Quantity(self.value))
 
@@ -76,11 +76,11 @@ class CounterSet(Value, frozen=True):
         def __init__(self, name: str, counters: "Mapping[str, Counter | QuantityLike]" = ...) -> None: ...
 
     def __post_init__(self) -> None:
-        """Turns plain amounts into counters.
+        """Turn plain amounts into counters.
 
         Raises:
-            InvalidQuantityError: one is not a quantity; the message names counter set and counter.
-            TypeError: `counters` is no mapping.
+            InvalidQuantityError: an amount is not a quantity; the message names counter set and counter.
+            TypeError: `counters` is not a mapping.
         """
         try:
             force_setattr(self, "counters", _counters(self.counters))
@@ -89,13 +89,14 @@ class CounterSet(Value, frozen=True):
 
 
 class CounterConsumption(Value, frozen=True):
-    """What a device takes of one counter set when it is allocated (`consumesCounters`).
+    """The consumption of one counter set by an allocated device (`consumesCounters`).
 
     Attributes:
         counter_set: the counter set's name, in the same pool.
         counters: the amount taken of each counter.
-        compatibility_groups: devices that consume from one counter set at the same time must all
-            share at least one of these (KEP-5963); none means: only with others that have none.
+        compatibility_groups: devices that consume from one counter set at the same time must all share at least
+            one of these groups (KEP-5963). A device without groups is compatible only with other devices
+            without groups.
     """
 
     counter_set: str
@@ -112,11 +113,11 @@ class CounterConsumption(Value, frozen=True):
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        """Turns plain amounts into counters, an iterable of groups into a tuple.
+        """Turn plain amounts into counters, and an iterable of groups into a tuple.
 
         Raises:
             InvalidQuantityError: an amount is not a quantity; the message names counter set and counter.
-            TypeError: a field is no mapping or list.
+            TypeError: a field is not a mapping or list.
         """
         field = "counters"
         try:

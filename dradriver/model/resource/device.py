@@ -1,4 +1,4 @@
-"""A device: what a driver offers and a claim asks for (`resource.k8s.io/v1` Device)."""
+"""Devices, which drivers offer and claims request (`resource.k8s.io/v1` Device)."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -64,7 +64,7 @@ class Attribute(Value, frozen=True):
 
     @property
     def value(self) -> AttributeValue:
-        """The plain value.
+        """Return the plain value.
 
         Raises:
             ValueError: no field is set.
@@ -83,14 +83,14 @@ class Attribute(Value, frozen=True):
 
 
 AttributeLike: TypeAlias = Attribute | Scalar | Iterable[bool] | Iterable[int] | Iterable[str]
-"""What is accepted where an attribute is wanted; a list makes a list-typed attribute."""
+"""A value that is accepted as an attribute; a list makes a list-typed attribute."""
 
 
 def as_attributes(given: Mapping[str, AttributeLike]) -> dict[str, Attribute]:
-    """Attributes from plain values, by name.
+    """Return attributes from plain values, by name.
 
     Raises:
-        TypeError: a value is none that Kubernetes knows; the message names the attribute.
+        TypeError: Kubernetes does not support the type of a value; the message names the attribute.
     """
     attributes = {}
     for name, value in as_mapping(given).items():
@@ -146,10 +146,10 @@ class CapacityRequestPolicyRange(Value, frozen=True, kw_only=True):
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        """Turns plain amounts into quantities.
+        """Turn plain amounts into quantities.
 
         Raises:
-            InvalidQuantityError: one is not a quantity; the message names the field.
+            InvalidQuantityError: an amount is not a quantity; the message names the field.
         """
         for field in ("min", "max", "step"):
             if (given := getattr(self, field)) is not None:
@@ -160,7 +160,7 @@ class CapacityRequestPolicyRange(Value, frozen=True, kw_only=True):
 
 
 class CapacityRequestPolicy(Value, frozen=True, kw_only=True):
-    """How a request for a share of a capacity is rounded and checked (KEP-5075)."""
+    """The rules for rounding and checking a request for a share of a capacity (KEP-5075)."""
 
     default: Quantity | None = None
     valid_values: tuple[Quantity, ...] = ()
@@ -177,11 +177,11 @@ class CapacityRequestPolicy(Value, frozen=True, kw_only=True):
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        """Turns plain amounts into quantities.
+        """Turn plain amounts into quantities.
 
         Raises:
-            InvalidQuantityError: one is not a quantity; the message names the field.
-            TypeError: `valid_values` is no list.
+            InvalidQuantityError: an amount is not a quantity; the message names the field.
+            TypeError: `valid_values` is not a list.
         """
         field = "default"
         try:
@@ -204,10 +204,10 @@ class Capacity(Value, frozen=True):
         def __init__(self, value: QuantityLike, request_policy: CapacityRequestPolicy | None = ...) -> None: ...
 
     def __post_init__(self) -> None:
-        """Turns a plain amount into a quantity.
+        """Turn a plain amount into a quantity.
 
         Raises:
-            InvalidQuantityError: it is not one.
+            InvalidQuantityError: the amount is not a quantity.
         """
         force_setattr(self, "value", Quantity(self.value))
 
@@ -217,7 +217,7 @@ class Taint(Value, frozen=True, kw_only=True):
 
     Attributes:
         key: a qualified name.
-        value: a label value, may be empty.
+        value: a label value; may be empty.
         effect: `None` informs, `NoSchedule` keeps new claims away, `NoExecute` also evicts pods.
         time_added: set by the API server or kept from the last publication.
     """
@@ -228,7 +228,7 @@ class Taint(Value, frozen=True, kw_only=True):
     time_added: datetime | None = None
 
     def __str__(self) -> str:
-        """`key=value:effect`, as kubectl writes taints."""
+        """Return `key=value:effect`, as kubectl prints taints."""
         return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
 
 
@@ -249,16 +249,16 @@ class Device(Value, frozen=True):
     """One device of a pool.
 
     Attributes:
-        name: a DNS label, unique in its pool and stable over restarts: claims refer to it.
-        attributes: what selectors see; unqualified names belong to the driver's domain.
-        capacity: amounts that selectors see.
-        consumes_counters: what the device takes of the pool's counter sets (KEP-4815).
-        node_name, node_selector, all_nodes: where the device is, only in pools with per-device
-            node selection.
+        name: a DNS label, unique in its pool. It must not change at a restart, because claims refer to it.
+        attributes: values that selectors read; unqualified names belong to the driver's domain.
+        capacity: amounts that selectors read.
+        consumes_counters: the amounts that the device takes of the pool's counter sets (KEP-4815).
+        node_name, node_selector, all_nodes: the nodes that reach the device, only in pools with per-device node
+            selection.
         taints: marks that keep claims away.
-        binds_to_node: an allocation is good for the chosen node only (KEP-5007).
-        binding_conditions: conditions to become True before a pod is bound (KEP-5007).
-        binding_failure_conditions: conditions of which one True gives the allocation up.
+        binds_to_node: an allocation is valid only for the chosen node (KEP-5007).
+        binding_conditions: conditions that must be True before a pod is bound (KEP-5007).
+        binding_failure_conditions: if one of these conditions is True, the allocation is given up.
         allow_multiple_allocations: several claims may share the device.
     """
 
@@ -294,12 +294,12 @@ class Device(Value, frozen=True):
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        """Turns plain values into `Attribute` and `Capacity`, iterables into tuples.
+        """Turn plain values into `Attribute` and `Capacity`, and iterables into tuples.
 
         Raises:
-            TypeError: an attribute has a type that Kubernetes does not know, or a field is no list or mapping;
-                the message names device and field.
-            InvalidQuantityError: a capacity is not a quantity; likewise.
+            TypeError: Kubernetes does not support the type of an attribute, or a field is not a list or
+                mapping; the message names device and field.
+            InvalidQuantityError: a capacity is not a quantity; the message names device and field.
         """
         field = "attributes"
         try:
@@ -312,7 +312,7 @@ class Device(Value, frozen=True):
             raise misfit(f"device {self.name!r}", field, error) from None
 
     def attribute(self, name: str, driver: str = "") -> AttributeValue | None:
-        """The plain value of an attribute, or None; `driver` is the domain of unqualified names."""
+        """Return the plain value of an attribute, or None; `driver` is the domain of unqualified names."""
         found = self.attributes.get(name)
         if found is None and driver:
             wanted = qualify(name, driver)
@@ -321,5 +321,5 @@ class Device(Value, frozen=True):
 
     @property
     def shareable(self) -> bool:
-        """Whether several claims may hold the device at once."""
+        """Return whether several claims may hold the device at once."""
         return self.allow_multiple_allocations is True

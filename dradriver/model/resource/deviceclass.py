@@ -1,4 +1,4 @@
-"""DeviceClass: what an administrator offers under one name."""
+"""DeviceClass: selectors and configuration that an administrator offers under one name."""
 
 from dradriver.model.core.meta import ObjectMeta
 from dradriver.model.encoding.codec import Value
@@ -8,13 +8,13 @@ __all__ = ["ClassConfig", "DeviceClass", "DeviceClassSpec"]
 
 
 class ClassConfig(Value, frozen=True):
-    """Configuration that comes with every device of the class."""
+    """Configuration for every device of the class."""
 
     opaque: OpaqueConfig | None = None
 
 
 class DeviceClassSpec(Value, frozen=True, kw_only=True):
-    """Which devices belong to the class and how they are configured."""
+    """The selectors and the configuration of the class."""
 
     selectors: list[DeviceSelector] = []
     config: list[ClassConfig] = []

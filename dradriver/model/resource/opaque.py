@@ -1,7 +1,7 @@
-"""Where the objects of resource.k8s.io carry opaque configuration that users write.
+"""Finds the opaque configuration that users write in objects of resource.k8s.io.
 
-The place is the same in v1, v1beta2 and v1beta1, so an object is read as it is, whatever its version. The
-parameters stay the bytes that they are.
+Its place is the same in v1, v1beta2 and v1beta1, so an object of any version is read without conversion. The
+bytes of the parameters stay unchanged.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _PLACES: Final = {
     "ResourceClaimTemplate": ("spec", "spec", "devices", "config"),
 }
 OPAQUE_KINDS: Final = tuple(_PLACES)
-"""The kinds whose specs carry opaque configuration."""
+"""The kinds with opaque configuration in their specs."""
 
 
 T = TypeVar("T")
@@ -32,14 +32,14 @@ class _Entry(Value, frozen=True):
 
 
 def opaque_configs(kind: str, data: bytes) -> Iterator[tuple[str, OpaqueConfig]]:
-    """Field path of the parameters (`spec.config[0].opaque.parameters`) and configuration, entry by entry.
+    """Yield the field path of the parameters (`spec.config[0].opaque.parameters`) and the configuration.
 
     Args:
-        kind: the object's kind; others than `OPAQUE_KINDS` carry none.
+        kind: the object's kind; kinds other than `OPAQUE_KINDS` have no configuration.
         data: the object as JSON text.
 
     Raises:
-        InvalidObjectError: the object is not shaped like one of its kind; the problem names the field.
+        InvalidObjectError: the object does not have the shape of its kind; the problem names the field.
     """
     if kind not in _PLACES:
         return

@@ -1,7 +1,8 @@
 """A pool of devices, and the rules that hold across its slices.
 
-`Pool` is what a driver wants to publish; `problems()` is the one copy of the rules for it, used by the
-publisher (before it sends), by the allocator (on what it received) and by `dradriver validate`.
+`Pool` is the object that a driver publishes. `problems()` is the only copy of its rules. The publisher uses it
+before it sends, the allocator for what it received, and `dradriver validate` for files.
+
 Source: KEP-4815 (Validation), KEP-5963, `pkg/apis/resource/validation` of Kubernetes 1.37.
 """
 
@@ -22,17 +23,18 @@ __all__ = ["Pool", "problems"]
 
 
 class Pool(Value, frozen=True):
-    """Devices that are published together, and the nodes from which they can be reached.
+    """Devices that are published together, and the nodes that reach them.
 
-    With no node field set the pool is the driver's own node's (`spec.nodeName`); otherwise exactly one is.
+    Without a node field, only the driver's own node reaches the pool (`spec.nodeName`). At most one node field
+    may be set.
 
     Attributes:
-        name: unique for the driver in the cluster; empty means: the node's name.
-        devices: in the order in which an allocator should try them among equals.
-        counter_sets: what the devices consume from (KEP-4815).
+        name: unique for the driver in the cluster; empty means the node's name.
+        devices: in the order in which an allocator tries them among equals.
+        counter_sets: the counter sets from which the devices consume (KEP-4815).
         node_selector: the nodes that reach the devices.
-        all_nodes: every node reaches them.
-        per_device_node_selection: every device says for itself; only for publishers of the control plane.
+        all_nodes: every node reaches the devices.
+        per_device_node_selection: every device selects its own nodes; only for publishers of the control plane.
         generation: a driver's own generation, used if larger than the published one.
     """
 
@@ -58,23 +60,23 @@ class Pool(Value, frozen=True):
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        """Turns iterables into tuples.
+        """Turn iterables into tuples.
 
         Raises:
-            TypeError: a field is no list; the message names it.
+            TypeError: a field is not a list; the message names it.
         """
         tuples(f"pool {self.name!r}", self, ("devices", "counter_sets"))
 
     @property
     def node_local(self) -> bool:
-        """Whether only the driver's own node reaches the devices."""
+        """Return whether only the driver's own node reaches the devices."""
         return self.node_selector is None and not self.all_nodes and not self.per_device_node_selection
 
 
 def problems(pool: Pool) -> list[Problem]:
-    """Every broken rule of a pool: names, limits, uniqueness, and counters that do not exist.
+    """Return every broken rule of a pool: names, limits, uniqueness, and references to unknown counters.
 
-    The paths begin at the pool: `devices[gpu-0].consumesCounters[0].counterSet`.
+    The paths start at the pool: `devices[gpu-0].consumesCounters[0].counterSet`.
     """
     found: list[Problem] = []
     if pool.name and (rule := names.pool_name(pool.name)):
@@ -97,7 +99,7 @@ def problems(pool: Pool) -> list[Problem]:
 
 
 def unknown_counters(consumption: CounterConsumption, sets: Mapping[str, CounterSet]) -> Iterator[Problem]:
-    """Counter sets and counters that a device names and the pool does not have (KEP-4815, Validation)."""
+    """Yield the counter sets and counters that a device names but the pool lacks (KEP-4815, Validation)."""
     counter_set = sets.get(consumption.counter_set)
     if counter_set is None:
         known = ", ".join(sorted(sets)) or "none"

@@ -1,21 +1,21 @@
-"""The compatibility groups in force for an allocated device, kept in its claim (KEP-5963).
+"""The compatibility groups in force for an allocated device, recorded in its claim (KEP-5963).
 
 A driver may change the groups of a device that is in use. The groups at the time of the allocation decide about
-later allocations, so they are recorded beside it: in `compatibilityGroups` of the result, by counter set, for
-each device that declares any. A claim with a record speaks for all its devices: those that it does not list had
-no groups. Only for a claim without a record the groups are read from the slices.
+later allocations, so they are recorded in the allocation: in `compatibilityGroups` of the result, by counter
+set, for each device that declares any. A record in a claim covers all its devices: devices that it does not
+list had no groups. The groups are read from the slices only for a claim without a record.
 
-Kubernetes 1.37 drops that field. For an API server that does, the record goes into
-`status.allocation.devices.config`, in opaque parameters under this package's name: the API server keeps these
-bytes, nobody may change them, and a driver sees no configuration of its own in them. `source: FromClass` tells
-them from what a user writes into a claim.
+Kubernetes 1.37 drops that field. For such an API server, the record is stored in
+`status.allocation.devices.config`, in opaque parameters under this package's name. The API server keeps these
+bytes, no client may change them, and a driver does not see them as its own configuration. `source: FromClass`
+distinguishes them from configuration that a user writes into a claim.
 
     source: FromClass
     opaque:
       driver: allocator.dradriver.dev
       parameters: {"groups": {"0": {"gpu-0-counters": ["mig"]}}, "kind": "CompatibilityGroups"}
 
-The keys are positions in `results`.
+The keys of `groups` are positions in `results`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,10 +38,10 @@ __all__ = [
 ]
 
 SNAPSHOT_DRIVER: Final = "allocator.dradriver.dev"
-"""The name under which the groups stand; no driver has it."""
+"""The driver name of the record; no driver has this name."""
 
 GroupsBySet: TypeAlias = Mapping[str, tuple[str, ...]]
-"""Counter set to compatibility groups."""
+"""Maps a counter set to compatibility groups."""
 
 GroupsByDevice: TypeAlias = Mapping[str, GroupsBySet]
 
@@ -59,20 +59,20 @@ _READER: Final = msgspec.json.Decoder(_Parameters)
 
 
 def declared_groups(device: Device) -> GroupsBySet:
-    """The groups that a device declares for the counter sets that it consumes from."""
+    """Return the groups that a device declares for the counter sets from which it consumes."""
     return {taken.counter_set: tuple(taken.compatibility_groups) for taken in device.consumes_counters}
 
 
 def has_groups(allocation: Allocation) -> bool:
-    """Whether a result carries compatibility groups."""
+    """Return whether a result has compatibility groups."""
     return any(result.compatibility_groups for result in allocation.devices.results)
 
 
 def recorded_in_config(allocation: Allocation) -> Allocation:
-    """The allocation with its record in entries of `config`, for an API server that drops the results' field.
+    """Return the allocation with its record in entries of `config`.
 
-    Where a claim has no room for more entries (64), nothing is recorded, and the groups are read from the
-    slices, as Kubernetes does.
+    This form is for an API server that drops the results' field. If a claim has no room for more entries (64),
+    nothing is recorded, and the groups are read from the slices, as in Kubernetes.
     """
     devices = allocation.devices
     groups = {
@@ -92,7 +92,7 @@ def recorded_in_config(allocation: Allocation) -> Allocation:
 
 
 def _entries(groups: Mapping[str, Mapping[str, Sequence[str]]]) -> Iterator[AllocationConfig]:
-    # Sorted keys, no spaces: bytes in any other form would make the claim's allocation unwritable for others.
+    # Sorted keys, no spaces: with any other bytes, other clients could not write the claim's allocation.
     parameters = msgspec.json.encode({"groups": groups, "kind": _KIND}, order="sorted")
     if len(parameters) > _MAX_BYTES and len(groups) > 1:
         keys = list(groups)
@@ -103,9 +103,9 @@ def _entries(groups: Mapping[str, Mapping[str, Sequence[str]]]) -> Iterator[Allo
 
 
 def groups_in_force(allocation: Allocation) -> Sequence[GroupsBySet | None]:
-    """The recorded groups of each result, nothing for one without groups; None throughout without a record.
+    """Return the recorded groups of each result; empty for a result without groups.
 
-    An entry that can't be read is no record.
+    Without a record, each item is None. An entry that can't be read does not count as a record.
     """
     results, entries = allocation.devices.results, _recorded(allocation.devices.config)
     if entries is None and not has_groups(allocation):
@@ -118,7 +118,7 @@ def _of_result(result: DeviceResult) -> GroupsBySet:
 
 
 def _recorded(config: Sequence[AllocationConfig]) -> GroupsByDevice | None:
-    """What the entries say by position in `results`; None when there is none."""
+    """Return the content of the entries, by position in `results`; None if there is no entry."""
     found: dict[str, GroupsBySet] | None = None
     for entry in config:
         if entry.source != "FromClass" or entry.opaque is None or entry.opaque.driver != SNAPSHOT_DRIVER:

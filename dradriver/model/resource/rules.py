@@ -1,4 +1,4 @@
-"""The rules that one device or one counter set must obey on its own.
+"""The rules for a single device or a single counter set.
 
 Source: `pkg/apis/resource/validation` of Kubernetes 1.37 and the limits in `resource.k8s.io/v1`.
 """
@@ -32,14 +32,19 @@ __all__ = ["counter_set_problems", "device_problems", "node_selector_problems"]
 
 
 def counter_set_problems(counter_set: CounterSet) -> Iterator[Problem]:
-    """Broken rules of one counter set."""
+    """Yield the broken rules of one counter set."""
     if rule := names.dns_label(counter_set.name):
         yield Problem("name", rule)
     yield from _counters(counter_set.counters)
 
 
 def device_problems(device: Device, *, per_device_nodes: bool = False) -> Iterator[Problem]:
-    """Broken rules of one device; `per_device_nodes` says whether the slice leaves the node to it."""
+    """Yield the broken rules of one device.
+
+    Args:
+        device: the device.
+        per_device_nodes: whether each device of its slice selects its own nodes.
+    """
     if rule := names.dns_label(device.name):
         yield Problem("name", rule)
     yield from _attributes(device)
@@ -50,9 +55,9 @@ def device_problems(device: Device, *, per_device_nodes: bool = False) -> Iterat
 
 
 def node_selector_problems(selector: NodeSelector) -> Iterator[Problem]:
-    """Broken rules of the node selector of a pool or device."""
+    """Yield the broken rules of the node selector of a pool or device."""
     if len(selector.node_selector_terms) != 1:
-        # For a device the API server stores more terms, and allocation fails later.
+        # For a device the API server stores more terms, and the allocation fails later.
         yield Problem("nodeSelector", "exactly one node selector term is required")
     for i, term in enumerate(selector.node_selector_terms):
         for j, requirement in enumerate(term.match_expressions):

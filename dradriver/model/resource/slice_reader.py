@@ -1,7 +1,7 @@
-"""ResourceSlices of a large cluster, read so that equal parts of their devices are one object.
+"""Reads the ResourceSlices of a large cluster, so that equal parts of their devices are one object.
 
-The nodes of a cluster are alike: what their devices consume, most attributes and all capacities are written a
-thousand times in the same bytes. Each such part is decoded once. Values never change, so they can be shared.
+The nodes of a cluster are alike: the consumption of their devices, most attributes and all capacities occur a
+thousand times with the same bytes. Each such part is decoded once. Values never change, so they can be shared.
 """
 
 from typing import Final, TypeVar, cast
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class _RawDevice(Value, frozen=True):
-    """`Device`, its large parts still as JSON."""
+    """A `Device` with its large parts still in JSON."""
 
     name: str
     attributes: dict[str, msgspec.Raw] = {}
@@ -39,7 +39,7 @@ class _RawDevice(Value, frozen=True):
 
 
 class _RawSpec(Value, frozen=True, kw_only=True):
-    """`ResourceSliceSpec`, the same."""
+    """A `ResourceSliceSpec` with its large parts still in JSON."""
 
     driver: str
     pool: PoolReference
@@ -54,7 +54,7 @@ class _RawSpec(Value, frozen=True, kw_only=True):
 
 
 class _RawSlice(Value, frozen=True, kw_only=True):
-    """`ResourceSlice`, the same."""
+    """A `ResourceSlice` with its large parts still in JSON."""
 
     api_version: str = ""
     kind: str = ""
@@ -66,13 +66,13 @@ _RAW: Final = msgspec.json.Decoder(_RawSlice)
 
 
 class SliceReader:
-    """Reads slices one after the other and remembers their parts."""
+    """Reads one slice after another and remembers their parts."""
 
     def __init__(self) -> None:
         self._parts: dict[tuple[type, bytes], object] = {}
 
     def read(self, data: bytes, subject: str = "") -> ResourceSlice:
-        """The same as `decode(ResourceSlice, data, subject)`.
+        """Return the same as `decode(ResourceSlice, data, subject)`.
 
         Raises:
             InvalidObjectError: the text is not a ResourceSlice; the problem names the field.
@@ -80,7 +80,7 @@ class SliceReader:
         try:
             return self._slice(_RAW.decode(data))
         except (InvalidObjectError, msgspec.DecodeError, UnicodeDecodeError):
-            # Whatever the reason: `decode` knows about nulls, and says what is wrong with which field.
+            # For any failure: `decode` handles nulls, and its error names the field.
             return decode(ResourceSlice, data, subject)
 
     def _slice(self, raw: _RawSlice) -> ResourceSlice:

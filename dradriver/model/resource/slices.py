@@ -17,13 +17,13 @@ __all__ = [
 ]
 
 MAX_DEVICES: Final = 128
-"""Devices in one slice (`ResourceSliceMaxDevices`)."""
+"""Maximum number of devices in one slice (`ResourceSliceMaxDevices`)."""
 MAX_DEVICES_ADVANCED: Final = 64
-"""Devices in one slice when any has taints, consumes counters or list attributes."""
+"""Maximum number of devices in one slice if any has taints, consumes counters or has list attributes."""
 
 
 class PoolReference(Value, frozen=True, kw_only=True, omit_defaults=False):
-    """Which pool a slice belongs to, and how many slices that pool has at which generation."""
+    """The pool of a slice, its generation, and its number of slices at that generation."""
 
     name: str
     generation: int
@@ -31,7 +31,7 @@ class PoolReference(Value, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class ResourceSliceSpec(Value, frozen=True, kw_only=True):
-    """Devices or counter sets of one pool, and the nodes from which they can be reached."""
+    """Devices or counter sets of one pool, and the nodes that reach them."""
 
     driver: str
     pool: PoolReference

@@ -1,4 +1,4 @@
-"""DeviceTaintRule: an administrator's taint on devices that others publish (KEP-5055)."""
+"""DeviceTaintRule: an administrator's taint on published devices (KEP-5055)."""
 
 from collections.abc import Iterable
 
@@ -19,11 +19,11 @@ __all__ = [
 ]
 
 EVICTION_IN_PROGRESS = "EvictionInProgress"
-"""The condition of a rule that tells how far its evictions are (`DeviceTaintConditionEvictionInProgress`)."""
+"""Condition type of a rule: the progress of its evictions (`DeviceTaintConditionEvictionInProgress`)."""
 
 
 class DeviceTaintSelector(Value, frozen=True, kw_only=True):
-    """Which devices are meant; what is not given means any."""
+    """A selection of devices; an absent field matches any."""
 
     driver: str | None = None
     pool: str | None = None
@@ -38,7 +38,7 @@ class DeviceTaintRuleSpec(Value, frozen=True, kw_only=True):
 
 
 class DeviceTaintRuleStatus(Value, frozen=True, kw_only=True):
-    """What the eviction controller says of a rule."""
+    """The status of a rule that the eviction controller reports."""
 
     conditions: list[Condition] = []
 
@@ -53,11 +53,17 @@ class DeviceTaintRule(Value, frozen=True, kw_only=True):
     status: DeviceTaintRuleStatus = DeviceTaintRuleStatus()
 
     def selects(self, driver: str, pool: str, device: str) -> bool:
-        """Whether the rule evicts from the device: with an empty selector from all, without one from none."""
+        """Return whether the rule evicts from the device.
+
+        With an empty selector it evicts from all devices, and without a selector from none.
+        """
         return self.spec.device_selector is not None and self.taints(driver, pool, device)
 
     def taints(self, driver: str, pool: str, device: str) -> bool:
-        """Whether the rule keeps new claims from the device: without a selector from all, as in 1.37."""
+        """Return whether the rule keeps new claims away from the device.
+
+        Without a selector it keeps them away from all devices, as in Kubernetes 1.37.
+        """
         selector = self.spec.device_selector or DeviceTaintSelector()
         return all(
             wanted is None or wanted == given
@@ -70,7 +76,10 @@ class DeviceTaintRule(Value, frozen=True, kw_only=True):
 
 
 def with_rules(source: ResourceSlice, rules: Iterable[DeviceTaintRule]) -> ResourceSlice:
-    """The slice with the taints of the rules after those of its driver; the same object when none applies."""
+    """Return the slice with the taints of the rules after those of its driver.
+
+    The result is the same object if no rule applies.
+    """
     spec = source.spec
     may_apply = [rule for rule in rules if _reaches(rule, spec.driver, spec.pool.name)]
     devices = [_tainted(device, spec.driver, spec.pool.name, may_apply) for device in spec.devices]
