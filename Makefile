@@ -12,7 +12,7 @@ ifneq ($(origin PYTHON),file)
 ANOTHER := $(shell PYTHON='$(PYTHON)' sh packaging/venv.sh --is-of-another '$(VENV)' && echo another-python)
 endif
 
-.PHONY: help demo test check format proto interop e2e guest faults bench soak clean
+.PHONY: help demo test coverage check format proto interop e2e guest faults bench soak clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -22,6 +22,9 @@ demo: $(VENV)/.installed ## real devices of this machine, all the way into a con
 
 test: $(VENV)/.developer ## every test that needs neither Go, root nor a container runtime
 	$(BIN)/python -m pytest -n logical --dist worksteal
+
+coverage: $(VENV)/.developer ## the same tests, and the lines that they run (a lower limit in pyproject.toml)
+	$(BIN)/python -m pytest -n logical --dist worksteal --cov --cov-report=term:skip-covered
 
 check: $(VENV)/.developer ## format, lint, types, import contracts and words
 	$(BIN)/ruff format --check .

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar, cast
 import msgspec
 
 from dradriver.errors import DraError, InvalidObjectError, Problem
-from dradriver.kube.connection import find_connection
+from dradriver.kube.config.connection import find_connection
 from dradriver.kube.errors import ApiError, Gone, NotFound, Unavailable, error_from_status
-from dradriver.kube.request import LONGEST_LIST, LONGEST_OBJECT, Request
+from dradriver.kube.http.request import LONGEST_LIST, LONGEST_OBJECT, Request
 from dradriver.kube.resources import DRA_GROUP, PODS, Resource
 from dradriver.kube.watching import CUT_OFF, WatchEvent, WatchKind, cut_off, head_of, lines, split_event
 from dradriver.model.encoding import versions
 from dradriver.model.encoding.codec import Value, canonical, decode
 
 if TYPE_CHECKING:
-    from dradriver.kube.transport import Transport
+    from dradriver.kube.http.transport import Transport
 
 __all__ = ["Client", "Listing", "PatchKind"]
 
@@ -117,7 +117,7 @@ class Client:
         Raises:
             DraError: no usable configuration; the message names the file and the field.
         """
-        from dradriver.kube.transport import Transport  # noqa: PLC0415 - loads aiohttp
+        from dradriver.kube.http.transport import Transport  # noqa: PLC0415 - loads aiohttp
 
         connection = await find_connection(kubeconfig, context)
         return cls(Transport(connection, user_agent, timeout), connection.namespace)

@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar
 import msgspec
 
 from dradriver.errors import DraError
-from dradriver.kube.request import TooLongError
+from dradriver.kube.http.request import TooLongError
 from dradriver.model.encoding.codec import Value
 
 __all__ = ["CUT_OFF", "Head", "WatchEvent", "WatchKind", "cut_off", "head_of", "lines", "split_event"]

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from dradriver.kube.connection import find_connection
-from dradriver.kube.request import Request
-from dradriver.kube.transport import Transport
+from dradriver.kube.config.connection import find_connection
+from dradriver.kube.http.request import Request
+from dradriver.kube.http.transport import Transport
 from tests.conformance.apiserver_suite import Api
 from tests.e2e.helm import Helm
 

@@ -12,7 +12,7 @@ import pytest
 
 import dradriver as dra
 from dradriver.kube import Client, EventRecorder
-from dradriver.kube.transport import Transport
+from dradriver.kube.http.transport import Transport
 from dradriver.model.core.meta import ObjectReference
 from dradriver.node import Plugin, PluginConfig
 from dradriver.wire import dra_v1, registration_v1

@@ -10,7 +10,7 @@ import pytest
 
 import dradriver as dra
 from dradriver.kube import Client
-from dradriver.kube.transport import Transport
+from dradriver.kube.http.transport import Transport
 from dradriver.runner.binding import BindingProcess
 from tests.conformance.apiserver_suite import MERGE, Api, Json
 from tests.e2e.bed import Bed

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 import pytest
 
 from dradriver.kube import Client
-from dradriver.kube.transport import Transport
+from dradriver.kube.http.transport import Transport
 from dradriver.node import PluginConfig
 from dradriver.runner.binding_node import BindingPlugin
 from dradriver_fpga.card import ManagerState

@@ -15,8 +15,8 @@ from dradriver import extras
 from dradriver.cli.main import COMMANDS
 from dradriver.errors import DraError
 from dradriver.extras import EXTRAS, MissingExtraError, require
-from dradriver.kube.credentials import PluginToken
-from dradriver.kube.kubeconfig import Cluster, KubeconfigContext, User
+from dradriver.kube.config.credentials import PluginToken
+from dradriver.kube.config.kubeconfig import Cluster, KubeconfigContext, User
 
 ROOT = Path(__file__).parents[3]
 MODULES = {"google-re2": "re2"}

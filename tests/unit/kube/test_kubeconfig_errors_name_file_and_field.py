@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from dradriver.errors import DraError
-from dradriver.kube.connection import find_connection
-from dradriver.kube.credentials import FileToken
+from dradriver.kube.config.connection import find_connection
+from dradriver.kube.config.credentials import FileToken
 
 GOOD = """
 current-context: a

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from dradriver.kube import PODS, ApiError, Client, PatchKind, Unavailable
-from dradriver.kube.connection import find_connection
-from dradriver.kube.request import Request
-from dradriver.kube.transport import Transport
+from dradriver.kube.config.connection import find_connection
+from dradriver.kube.http.request import Request
+from dradriver.kube.http.transport import Transport
 from tests.unit.admission.certificates import make_pair
 from tests.unit.kube.scripted import Answer, ScriptedServer, kubeconfig
 from tests.unit.kube.test_http_answers_are_read_to_their_end import CHUNKED, OK, POD, Raw, serving

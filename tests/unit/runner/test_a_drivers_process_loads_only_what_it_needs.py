@@ -70,5 +70,5 @@ async def test_a_driver_on_a_node_loads_neither_the_control_plane_nor_other_comm
             await process.wait()
     assert process.returncode == 0, log.decode()
     loaded = set(printed.decode().split())
-    assert {"dradriver.node.plugin", "dradriver.kube.transport", "dradriver.cli.run"} <= loaded
+    assert {"dradriver.node.plugin", "dradriver.kube.http.transport", "dradriver.cli.run"} <= loaded
     assert loaded & (NEVER | COMMANDS) == set()

@@ -150,4 +150,6 @@ async def test_openmetrics_is_spoken_to_those_who_ask(node: Node) -> None:
 def test_labels_are_few() -> None:
     """No claim, pod or device is a label: their number would have no end."""
     text = (Path(__file__).parents[3] / "dradriver/node/reporting/metrics.py").read_text()
-    assert not re.search(r'"(claim|claim_uid|pod|device|uid|namespace)"[,\]]', text.split("class Metrics")[1])
+    assert not re.search(
+        r'"(claim|claim_uid|pod|device|uid|namespace)"[,\]]', text.split("class NodeMetrics")[1]
+    )

@@ -58,10 +58,10 @@ import asyncio, sys
 from pathlib import Path
 from dradriver.node.state.claim_states import ClaimEvent
 from dradriver.node.state.records import ClaimRecord
-from dradriver.node.state.store import State
+from dradriver.node.state.store import StateStore
 
 async def main():
-    state = State(Path(sys.argv[1]), "boot-1")
+    state = StateStore(Path(sys.argv[1]), "boot-1")
     await state.open()
     await state.write(lambda rows: rows.move(ClaimRecord(uid="child"), ClaimEvent.BEGIN_PREPARE))
     print("ready", flush=True)

@@ -22,7 +22,7 @@ from aiohttp.connector import Connection as PooledConnection
 from aiohttp.tracing import Trace
 from yarl import URL
 
-from dradriver.kube.connection import Connection
+from dradriver.kube.config.connection import Connection
 
 __all__ = ["open_session"]
 

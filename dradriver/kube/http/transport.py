@@ -30,13 +30,13 @@ from aiohttp import ClientError, ClientResponse, ClientTimeout
 from yarl import URL
 
 from dradriver.errors import DraError
-from dradriver.kube.answer import read_body
 from dradriver.kube.backoff import Backoff
-from dradriver.kube.connection import Connection
+from dradriver.kube.config.connection import Connection
 from dradriver.kube.errors import ApiError, TooLong, TooManyRequests, Unauthorized, Unavailable, error_from
-from dradriver.kube.http_session import open_session
-from dradriver.kube.network_errors import failed_handshake, may_have_arrived, words
-from dradriver.kube.request import Request, TooLongError
+from dradriver.kube.http.answer import read_body
+from dradriver.kube.http.network_errors import failed_handshake, may_have_arrived, words
+from dradriver.kube.http.request import Request, TooLongError
+from dradriver.kube.http.session import open_session
 
 __all__ = ["Transport"]
 

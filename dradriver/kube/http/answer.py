@@ -5,7 +5,7 @@ from typing import Final
 
 from aiohttp import ClientResponse
 
-from dradriver.kube.request import TooLongError
+from dradriver.kube.http.request import TooLongError
 
 __all__ = ["read_body"]
 

@@ -13,8 +13,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from dradriver.errors import DraError, InvalidObjectError, Problem
-from dradriver.kube.credentials import FileToken, FixedHeader, HeaderSource, PluginToken, basic, bearer
-from dradriver.kube.kubeconfig import KubeconfigContext, load_kubeconfig
+from dradriver.kube.config.credentials import FileToken, FixedHeader, HeaderSource, PluginToken, basic, bearer
+from dradriver.kube.config.kubeconfig import KubeconfigContext, load_kubeconfig
 
 __all__ = ["Connection", "find_connection"]
 

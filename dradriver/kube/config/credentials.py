@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 from dradriver.errors import DraError
 from dradriver.extras import require
-from dradriver.kube.kubeconfig import KubeconfigContext
+from dradriver.kube.config.kubeconfig import KubeconfigContext
 
 __all__ = ["FileToken", "FixedHeader", "HeaderSource", "PluginToken", "basic", "bearer"]
 

@@ -1,0 +1,8 @@
+"""Where the API server is and with which credentials to call it.
+
+| module | contents |
+|---|---|
+| `connection` | finds the API server: a kubeconfig or the pod's service account |
+| `kubeconfig` | reads, merges and checks kubeconfig files |
+| `credentials` | tokens and certificates, read again when they expire |
+"""
