@@ -189,8 +189,7 @@ def _groups(groups: set[str]) -> str:
 def _capacities_overdrawn(
     wanted: HoldingClaim, others: Sequence[HoldingClaim], capacities: Capacities
 ) -> Iterator[str]:
-    """Yield why the wanted shares cannot be prepared beside those of other claims, one sentence for each
-    reason.
+    """Yield why the wanted shares cannot be prepared beside those of other claims, one sentence a reason.
 
     If a capacity is unknown, one share of it is prepared as allocated, and a second one is rejected.
     """
