@@ -40,11 +40,13 @@ class PoolDriver(DeviceSource):
     def fallback(self, dropped: Collection[str]) -> Inventory | Awaitable[Inventory | None] | None:  # noqa: ARG002
         """Return the pools to publish while the API server drops some fields; None withdraws unsafe pools.
 
+        If counters are dropped, the devices of the result must not overlap. If the devices' own node selection
+        is dropped, they must be reachable from the pool's nodes.
+
         Args:
             dropped: JSON names of the fields that the server dropped, such as `perDeviceNodeSelection`.
 
         Returns:
-            Pools that replace those with the same names. If counters are dropped, their devices must not
-                overlap. Devices are reachable from the pool's nodes if their own node selection is dropped.
+            Pools that replace those with the same names.
         """
         return None

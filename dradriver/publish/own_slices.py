@@ -153,7 +153,7 @@ class OwnSlices:
             self._quiet = False
 
     async def refresh(self, item: ResourceSlice) -> None:
-        """Read a slice again after a write failed because it had changed."""
+        """Read a slice again after a write failed because the slice had changed."""
         try:
             self.apply_written(await self._client.get(SLICES, item.metadata.name, into=ResourceSlice))
         except NotFound:

@@ -168,7 +168,7 @@ def _owned(item: ResourceSlice, owner: OwnerReference | None) -> bool:
 
 
 def _with_owner(meta: ObjectMeta, owner: OwnerReference | None) -> ObjectMeta:
-    """Return the metadata with this owner as the only controller: a re-created Node has another UID."""
+    """Return the metadata with this owner and without an old UID of it or another controller."""
     if owner is None or owner in meta.owner_references:
         return meta
     others = [

@@ -86,8 +86,7 @@ async def prepare(
         rebuilding: the caller completes the state, so the call does not wait for a complete state.
 
     Returns:
-        One answer for each device, in the order of the allocation. Empty if all devices belong to other
-            drivers.
+        One answer for each device, in the order of the allocation. Empty if no device belongs to this driver.
 
     Raises:
         InProgressError: the prepare takes longer; call again.

@@ -158,7 +158,7 @@ class DiscoveredDevices:
 
     @property
     def failure(self) -> str:
-        """Return why the first discovery failed; empty if it has not been tried or has succeeded."""
+        """Return why the last discovery failed; empty if it succeeded or there was none."""
         return "" if self._failure is None else str(self._failure)
 
     @property

@@ -117,7 +117,7 @@ class Method:
 
 
 def methods_of(service: ServiceDescriptor, servicer: object) -> dict[str, Method]:
-    """Finds the methods of a service in a servicer.
+    """Find the methods of a service in a servicer.
 
     Args:
         service: the description in the generated module: `messages.DESCRIPTOR.services_by_name["DRAPlugin"]`.

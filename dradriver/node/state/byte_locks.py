@@ -47,7 +47,7 @@ def free(descriptor: int, place: int) -> None:
 
 
 def next_locked(descriptor: int, place: int) -> int | None:
-    """Return the first byte at or after `place` that another open file has locked; None if there is none."""
+    """Return a byte at or after `place` that another open file has locked; None if there is none."""
     asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, place, _TO_THE_END, 0)
     kind, _, start, _, _ = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, asked))
     return None if kind == fcntl.F_UNLCK else max(int(start), place)
