@@ -1,9 +1,9 @@
 """Update device metadata that the driver learns after prepare: first the record, then the files.
 
-| update                | killed right after it                                        |
-|-----------------------|--------------------------------------------------------------|
-| recorded              | the next sweep or prepare writes the files that are recorded |
-| files written, one by one | the same for those that are missing                      |
+| side effect               | if the process dies right after it                           |
+|---------------------------|--------------------------------------------------------------|
+| update recorded           | the next sweep or prepare writes the files that are recorded |
+| files written, one by one | the same for missing files                                   |
 """
 
 import asyncio

@@ -1,9 +1,9 @@
 """Prepare: a claim passes four stages under its lock, and each value is computed once.
 
-    looked up              recorded             prepared              answered
-    AllocatedClaim  --->  RecordedClaim  --->  PreparedClaim  --->  list[DeviceAnswer]
+    looked up              recorded             prepared                 answered
+    AllocatedClaim  --->  RecordedClaim  --->  PreparedByDriver  --->  list[DeviceAnswer]
 
-| side effect                             | killed right after it                          |
+| side effect                             | if the process dies right after it             |
 |-----------------------------------------|------------------------------------------------|
 | checked and recorded as preparing       | next prepare adopts it, or unprepare ends it   |
 | `driver.prepare`                        | the same: the driver's methods are idempotent  |

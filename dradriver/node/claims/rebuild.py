@@ -4,13 +4,13 @@ After the state file is opened, it is compared with the CDI specs and the driver
 writes, and SQLite then shows an older but consistent state. If a claim is missing in the file, the state is
 rebuilt, as for a new file.
 
-| side effect                       | killed right after it                                           |
-|-----------------------------------|-----------------------------------------------------------------|
-| state marked incomplete           | the next start rebuilds it; nothing is prepared before          |
-| record of a claim that is gone ended | the same                                                     |
-| claim recorded as preparing       | the same; the record keeps its devices from other claims        |
-| claim prepared again              | the same                                                        |
-| state marked complete             | the state is complete                                           |
+| side effect                          | if the process dies right after it                       |
+|--------------------------------------|----------------------------------------------------------|
+| state marked incomplete              | the next start rebuilds it; nothing is prepared before   |
+| record of a claim that is gone ended | the same                                                 |
+| claim recorded as preparing          | the same; the record keeps its devices from other claims |
+| claim prepared again                 | the same                                                 |
+| state marked complete                | the state is complete                                    |
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """Unprepare a claim under its lock: revert its prepare.
 
-| side effect                             | killed right after it                          |
+| side effect                             | if the process dies right after it             |
 |-----------------------------------------|------------------------------------------------|
-| recorded as unpreparing                 | next unprepare or collection goes on from here |
+| recorded as unpreparing                 | next unprepare or collection continues         |
 | `driver.unprepare`                      | the same                                       |
 | CDI spec and device metadata removed    | the same                                       |
 | record deleted                          | nothing is left                                |
