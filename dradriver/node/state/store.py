@@ -67,7 +67,7 @@ class _Job:
                 self.first()
             except Exception as error:  # the error is for the caller
                 self.error = deliverable(error)
-            except BaseException as error:  # and this one is for the thread's own loop
+            except BaseException as error:  # and this one is for the code that runs the event loop
                 self.error = error
 
     def settle(self) -> None:
