@@ -1,7 +1,8 @@
-"""The certificate that the webhook shows, read again when its files change.
+"""The certificate of the webhook's server, loaded again when its files change.
 
-Certificates are renewed while the webhook runs (cert-manager, a Secret mounted by the kubelet). A pair that
-does not load, such as a new certificate beside the old key amid a change, leaves the one before in force.
+Certificates are renewed while the webhook runs (cert-manager, a Secret mounted by the kubelet). If a pair
+cannot be loaded, for example a new certificate beside the old key during a change, the previous pair stays in
+use.
 """
 
 import asyncio
@@ -21,33 +22,33 @@ class Certificate:
     """A pair of certificate and private key, in PEM files.
 
     Attributes:
-        context: what to listen with; new connections get the pair that was loaded last.
+        context: the TLS context for listening. New connections use the pair that was loaded last.
     """
 
     def __init__(self, cert_file: Path, key_file: Path) -> None:
-        """Loads the pair. Blocking.
+        """Load the pair; blocks on the disk.
 
         Raises:
-            UsageError: a file can't be read, or the two are no pair.
+            UsageError: a file cannot be read, or the two files do not match.
         """
         self._files = cert_file, key_file
         try:
             self._digest = self._read()
             self._current = self.context = self._load()
-        except OSError as error:  # ssl.SSLError is one
+        except OSError as error:  # ssl.SSLError is a subclass
             raise UsageError(f"--tls-cert-file, --tls-private-key-file: {self._why(error)}") from error
-        # One context can't change its pair in a single step, hence one for each pair. Clients that name no
-        # server (those that connect to an address) come through here too.
+        # One context cannot change its pair in a single step, so each pair has a context. The callback also
+        # runs for clients that send no server name (those that connect to an address).
         self.context.sni_callback = self._choose
 
     async def follow(self, seconds: float) -> None:
-        """Looks at the files every so many seconds, without end."""
+        """Check the files at this interval, forever."""
         while True:
             await asyncio.sleep(seconds)
             await asyncio.to_thread(self.reload)
 
     def reload(self) -> None:
-        """Loads the pair again if the files have changed. Blocking; problems are logged."""
+        """Load the pair again if the files have changed; blocks on the disk, logs problems."""
         try:
             digest = self._read()
             if digest == self._digest:
@@ -56,7 +57,7 @@ class Certificate:
         except OSError as error:
             _log.warning("the certificate can't be read again, the one before stays: %s", self._why(error))
             return
-        # If the files changed between reading and loading, their digest differs next time: loaded once more.
+        # If the files changed between reading and loading, the next digest differs, and they are loaded again.
         self._current, self._digest = context, digest
         _log.info("the certificate has changed")
 

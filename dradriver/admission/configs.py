@@ -1,4 +1,4 @@
-"""The opaque configuration of one object against what drivers declare in `Driver.configs`."""
+"""Check the opaque configuration of one object against the classes in `Driver.configs`."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
@@ -16,17 +16,17 @@ from dradriver.model.resource.opaque import opaque_configs
 __all__ = ["Known", "Stored", "known_configs", "mistakes_in", "stored_configs"]
 
 Known: TypeAlias = Mapping[str, Sequence[type[Config]]]
-"""The classes of configuration that drivers know, by the driver's name in the cluster."""
+"""The configuration classes of drivers, by the driver's name in the cluster."""
 
 Stored: TypeAlias = Collection[tuple[str, bytes]]
-"""Configurations that an object has already: driver and canonical parameters."""
+"""Configurations that an object already has: driver and canonical parameters."""
 
 
 def known_configs(drivers: Iterable[type[Driver]]) -> Known:
-    """What the drivers declare; they are not instantiated, for a webhook runs where no device is.
+    """Return the declared classes of the drivers, without instances: the webhook runs where no device is.
 
     Raises:
-        DriverError: a class has no name, or none that a driver may have.
+        DriverError: a class has no name, or the name is not valid.
         UsageError: two drivers have the same name.
     """
     known: dict[str, Sequence[type[Config]]] = {}
@@ -39,17 +39,17 @@ def known_configs(drivers: Iterable[type[Driver]]) -> Known:
 
 
 def mistakes_in(kind: str, data: bytes, known: Known, stored: Stored = ()) -> Iterator[Problem]:
-    """Every mistake in the configurations of the known drivers, by field; others' are none of our business.
+    """Yield every error in the configurations of known drivers, by field; those of other drivers are ignored.
 
     Args:
-        kind: the object's kind; only DeviceClass, ResourceClaim and ResourceClaimTemplate carry configuration.
-        data: the object as JSON text, of whatever version.
-        known: what may be configured.
-        stored: what the object has already. It is not checked again, so that rules that became stricter keep
-            nobody from changing the rest of an object (ratcheting, as Kubernetes calls it).
+        kind: the object's kind. Only DeviceClass, ResourceClaim and ResourceClaimTemplate have configuration.
+        data: the object as JSON text, of any version.
+        known: the known configuration classes.
+        stored: configurations that the object already has. They are not checked again, so that stricter rules
+            do not prevent changes to the rest of an object (ratcheting, in Kubernetes' terms).
 
     Raises:
-        InvalidObjectError: the object is not shaped like one of its kind.
+        InvalidObjectError: the object does not have the structure of its kind.
     """
     for path, opaque in opaque_configs(kind, data):
         if opaque.driver not in known or _identity(opaque) in stored:
@@ -61,12 +61,12 @@ def mistakes_in(kind: str, data: bytes, known: Known, stored: Stored = ()) -> It
 
 
 def stored_configs(kind: str, data: bytes) -> Stored:
-    """The configurations that an object has, to be handed to `mistakes_in`."""
+    """Return the configurations that an object has, as input of `mistakes_in`."""
     return {identity for _, opaque in opaque_configs(kind, data) if (identity := _identity(opaque))}
 
 
 def _identity(opaque: OpaqueConfig) -> tuple[str, bytes] | None:
-    """The same for parameters that differ in nothing but their spaces, the order of keys and such."""
+    """Return a key that is equal for parameters which differ only in spaces, the order of keys and such."""
     try:
         return opaque.driver, canonical(msgspec.json.decode(opaque.parameters))
     except (msgspec.DecodeError, RecursionError):

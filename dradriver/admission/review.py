@@ -1,7 +1,7 @@
-"""One AdmissionReview (`admission.k8s.io/v1`) to its answer.
+"""Answer one AdmissionReview (`admission.k8s.io/v1`).
 
-An object is refused for new mistakes in its spec only. Whatever an object holds, it can be deleted, its status
-and metadata can be written, and its finalizers removed: else claims could never be cleaned up.
+An object is rejected only for new errors in its spec. Any object can be deleted, its status and metadata can be
+written, and its finalizers can be removed. Otherwise claims could never be cleaned up.
 """
 
 from collections.abc import Sequence
@@ -26,20 +26,20 @@ Outcome: TypeAlias = Literal["allowed", "denied"]
 
 
 class MalformedReviewError(DraError):
-    """What came is no AdmissionReview that can be answered."""
+    """The request is not an AdmissionReview that can be answered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was decided.
+    """The decision on a request.
 
     Attributes:
-        answer: the AdmissionReview to answer with, as JSON text.
-        outcome: whether the request may go on.
-        operation: what was asked for: `CREATE`, `UPDATE`, ...
+        answer: the AdmissionReview of the answer, as JSON text.
+        outcome: whether the request is allowed.
+        operation: the requested operation: `CREATE`, `UPDATE`, ...
         subject: kind, namespace and name of the object.
-        mistakes: how many were found.
-        warning: what the client was warned of, "" for nothing.
+        mistakes: the number of errors.
+        warning: the warning for the client, "" for none.
     """
 
     answer: bytes
@@ -78,14 +78,14 @@ class _Named(Value, frozen=True):
 
 
 def review(body: bytes, known: Known) -> Verdict:
-    """Decides on one request.
+    """Decide on one request.
 
     Args:
         body: the AdmissionReview as JSON text.
-        known: what the drivers know.
+        known: the configuration classes of the drivers.
 
     Raises:
-        MalformedReviewError: it can't be decided on; the message says why.
+        MalformedReviewError: a decision is impossible. The message has the reason.
     """
     try:
         request = _request(body)
@@ -131,7 +131,7 @@ def _is_ours(kind: _Kind) -> bool:
 
 
 def _warning(request: _Request) -> str:
-    """Said, not refused: a rule that sends too much must not stop the writes of a cluster."""
+    """Return a warning instead of a rejection: a rule with too wide a scope must not stop all writes."""
     if _is_ours(request.kind):
         return ""
     kind = request.kind

@@ -1,7 +1,7 @@
 """The webhook's HTTPS server.
 
-It keeps nothing: a process that dies in the middle of a request has decided nothing, and the API server treats
-the request as its `failurePolicy` says.
+It has no state. If the process dies within a request, nothing is decided, and the API server applies its
+`failurePolicy`.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ __all__ = ["LARGEST_BODY", "PATH", "THREADS", "Webhook"]
 
 PATH: Final = "/validate-resource-claim-parameters"
 LARGEST_BODY: Final = 8 * 1024 * 1024
-"""Bytes: an object and its predecessor, 3 MiB each at most, and what is around them."""
+"""Bytes: an object and its predecessor, 3 MiB each at most, and the rest of the review."""
 
 THREADS: Final = "webhook-review"
-"""How the names of the threads begin that run authors' rules; one whose rule never returns can't be ended."""
+"""Prefix of the names of threads that run authors' rules. A rule that never returns cannot be ended."""
 _THREADS: Final = 16
 _SHUTDOWN_SECONDS: Final = 3.0
 
@@ -37,15 +37,15 @@ class Webhook:
     """Answers the reviews of API servers.
 
     Args:
-        known: what drivers know.
-        context: the TLS to listen with.
-        host: the address to listen on; "": all of them.
-        port: the port; 0: any free one.
-        patience: seconds that a review may take, no API server waits for longer: then `/healthz` says no,
-            because only another start frees a thread whose rule does not return.
+        known: the configuration classes of the drivers.
+        context: the TLS context for listening.
+        host: the address to listen on. "": all addresses.
+        port: the port. 0: any free one.
+        patience: seconds that a review may take; no API server waits longer. After that, `/healthz` fails,
+            because only a restart frees a thread whose rule does not return.
 
     Attributes:
-        port: where it listens, once started.
+        port: the port on which it listens, once started.
     """
 
     def __init__(
@@ -76,10 +76,10 @@ class Webhook:
         )
 
     async def start(self) -> None:
-        """Listens.
+        """Listen.
 
         Raises:
-            UsageError: the address can't be used.
+            UsageError: the address cannot be used.
         """
         app = web.Application(client_max_size=LARGEST_BODY)
         app.router.add_post(PATH, self._review)
@@ -100,11 +100,11 @@ class Webhook:
         self.port = self._runner.addresses[0][1]
 
     def drain(self) -> None:
-        """Lets `/readyz` say no, and answers on: it takes a moment until no API server sends anything."""
+        """Let `/readyz` fail, and continue to answer: API servers stop sending requests only after a moment."""
         self._stopping = True
 
     async def stop(self) -> None:
-        """Ends what is under way and closes the socket."""
+        """End the requests in progress and close the socket."""
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
@@ -122,7 +122,7 @@ class Webhook:
         self._seconds.observe(time.monotonic() - begun)
         self._reviews.labels(verdict.outcome).inc()
         if verdict.mistakes:
-            # How many, not which: a message would hold parts of the configuration.
+            # Only the number: a message would contain parts of the configuration.
             count = f"{verdict.mistakes} mistake{'s' if verdict.mistakes > 1 else ''}"
             _log.info("%s %s is denied: %s", verdict.operation, verdict.subject, count)
         if verdict.warning:
@@ -130,7 +130,7 @@ class Webhook:
         return web.Response(body=verdict.answer, content_type="application/json")
 
     async def _decided(self, body: bytes) -> Verdict:
-        """In a thread: authors' rules are code that we do not know, and may take their time, even for ever."""
+        """Decide in a thread: authors' rules are unknown code, and may take any time."""
         loop = asyncio.get_running_loop()
         running = self._threads.submit(review, body, self._known)
         self._begun[running] = loop.time()

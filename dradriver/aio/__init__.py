@@ -1,1 +1,7 @@
-"""Helpers for asyncio that every layer which awaits may use: owned tasks, and iterators that block."""
+"""Helpers for asyncio, usable by every layer that awaits.
+
+Modules:
+
+- `tasks`: owned background tasks, and how tasks are ended.
+- `iteration`: iterators that block, read from the event loop.
+"""

@@ -1,6 +1,6 @@
-"""Iterators of an author's code that may block: in a thread of their own, read from the event loop.
+"""Read iterators of an author's code that may block: each in its own thread, from the event loop.
 
-The threads are daemons: one that waits for a device that never speaks must not keep the process from its end.
+The threads are daemons: a thread that waits for a silent device must not prevent the end of the process.
 """
 
 import asyncio
@@ -29,19 +29,19 @@ _Job: TypeAlias = tuple[Callable[[], Any], "asyncio.Future[Any] | None"]
 async def opened(
     method: Callable[[], AsyncIterable[T] | Iterable[T]], name: str, place: str = ""
 ) -> AsyncIterator[T]:
-    """What the method yields: a plain one runs in a thread, between two items it does nothing.
+    """Yield the items of the method; a plain one runs in a thread, which is idle between two items.
 
-    Closed or cancelled while the thread waits for an item, the iterator is closed in its thread as soon as that
-    item comes.
+    If it is closed or canceled while the thread waits for an item, the thread closes the iterator as soon as
+    that item comes.
 
     Args:
         method: a generator function, plain or async, or one that returns an iterable of either kind.
-        name: of the thread, and of the method in messages.
-        place: file and line of the method, as messages end with it.
+        name: the name of the thread, and of the method in messages.
+        place: file and line of the method, for the end of messages.
 
     Raises:
         DriverError: the method returned something else.
-        Exception: whatever the method raises.
+        Exception: the exception of the method.
     """
     if isasyncgenfunction(method):
         return aiter(cast(AsyncIterable[T], method()))
@@ -58,7 +58,7 @@ async def opened(
 
 
 def _iterator(made: Iterable[T], name: str, place: str) -> Iterator[T]:
-    """The iterator of what an author's method returned, which is not bound to its type."""
+    """Return the iterator of an author's result, which may ignore its type hint."""
     if iscoroutine(made):
         made.close()
     if not isinstance(made, Iterable):
@@ -75,7 +75,7 @@ async def _from_thread(worker: "_Worker", items: Iterator[T]) -> AsyncIterator[T
 
 
 class _Worker:
-    """One daemon thread that does one thing after the other."""
+    """One daemon thread that runs jobs one after the other."""
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.get_running_loop()
@@ -83,13 +83,13 @@ class _Worker:
         threading.Thread(target=self._serve, name=name, daemon=True).start()
 
     async def do(self, work: Callable[[], T]) -> T:
-        """What `work` returns or raises; cancelled, nobody waits for it any more."""
+        """Run `work` and return its result; if canceled, the result is dropped."""
         future: asyncio.Future[T] = self._loop.create_future()
         self._jobs.put((work, future))
         return await future
 
     def end(self, work: Callable[[], object]) -> None:
-        """Does this last; returns at once."""
+        """Run this as the last job; returns immediately."""
         self._jobs.put((work, None))
 
     def _serve(self) -> None:
@@ -103,7 +103,7 @@ class _Worker:
                 outcome = work()
             except BaseException as raised:
                 error = deliverable(raised)
-            with suppress(RuntimeError):  # the loop that asked is closed
+            with suppress(RuntimeError):  # the caller's loop is closed
                 self._loop.call_soon_threadsafe(_settle, future, outcome, error)
 
     @staticmethod
@@ -116,7 +116,7 @@ class _Worker:
 
 def _settle(future: "asyncio.Future[Any]", outcome: object, error: Exception | None) -> None:
     if future.done():
-        return  # whoever asked was cancelled meanwhile
+        return  # the caller was canceled meanwhile
     if error is not None:
         future.set_exception(error)
     else:

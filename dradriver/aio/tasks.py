@@ -1,4 +1,4 @@
-"""Tasks that run as long as the plugin does, and how tasks are brought to an end."""
+"""Background tasks that live as long as the plugin, and how tasks are ended."""
 
 import asyncio
 import logging
@@ -17,10 +17,10 @@ _CANCEL_SECONDS: Final = 1.0
 
 
 async def end(tasks: Collection[asyncio.Task[Any]], seconds: float = 0) -> None:
-    """Lets tasks end for `seconds`, then cancels those that have not, and waits for them.
+    """Let tasks end for `seconds`, then cancel the others and wait for them.
 
-    One that ignores this (a driver's code may) is named in the log and left behind: it must not keep all others
-    from being brought to their end.
+    A task that ignores its cancellation (a driver's code may) is named in the log and abandoned: it must not
+    prevent the end of all others.
     """
     pending: Collection[asyncio.Task[Any]] = tasks
     if pending and seconds > 0:
@@ -34,9 +34,9 @@ async def end(tasks: Collection[asyncio.Task[Any]], seconds: float = 0) -> None:
 
 
 async def settled(work: asyncio.Future[T]) -> T:
-    """The outcome of work that a thread does and nothing can stop.
+    """Return the result of work in a thread that cannot be stopped.
 
-    Who is cancelled meanwhile leaves when the work has ended, so that no lock is given back before.
+    If the caller is canceled meanwhile, it leaves when the work has ended, so that no lock is released earlier.
     """
     try:
         return await asyncio.shield(work)
@@ -46,23 +46,23 @@ async def settled(work: asyncio.Future[T]) -> T:
 
 
 def deliverable(error: BaseException) -> Exception:
-    """What code in a thread raised, as whoever waits for it on the loop may get it.
+    """Convert an exception of code in a thread to one that a future on the loop can deliver.
 
-    No future takes a StopIteration, and nobody ends or cancels a thread but its own code: such an error would
-    end or cancel the one who waits.
+    A future accepts no StopIteration, and only a thread's own code can end or cancel it: such an exception
+    would end or cancel the waiting task.
     """
     told = isinstance(error, Exception) and not isinstance(error, StopIteration)
     return cast(Exception, error) if told else RuntimeError(repr(error))
 
 
 class Unstoppable(asyncio.Future[T]):
-    """The outcome of work that a thread does and nothing can stop: `settled` without a future around it.
+    """The result of work in a thread that cannot be stopped; like `settled` without another future.
 
-    A task that is cancelled while it awaits this gets its `CancelledError` when the work has ended.
+    A task that is canceled while it awaits this gets its `CancelledError` when the work has ended.
     """
 
     def cancel(self, msg: object = None) -> bool:  # noqa: ARG002 - the signature is asyncio's
-        """Refused: the task remembers that it is cancelled."""
+        """Reject the cancellation; the task remembers that it is canceled."""
         return False
 
 
@@ -76,19 +76,19 @@ class Background:
         self._stopping = False
 
     def start(self, name: str, work: Coroutine[Any, Any, None]) -> None:
-        """Runs `work` until `stop()`."""
+        """Run `work` until `stop()`."""
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 
     async def failure(self) -> None:
-        """Waits until a task fails, and raises what it raised: a defect, nothing that goes away by waiting."""
+        """Wait until a task fails, and raise its exception: a defect, which a retry cannot fix."""
         await self._failed.wait()
         assert self._error is not None  # noqa: S101 - set together
         raise self._error
 
     async def stop(self) -> None:
-        """Cancels the tasks and waits for their end."""
+        """Cancel the tasks and wait for their end."""
         self._stopping = True
         await end(self._tasks)
         self._tasks.clear()
@@ -101,7 +101,7 @@ class Background:
         else:
             error = task.exception()
         if error is not None:
-            # A DraError says it all; the places in the code are wanted of a defect.
+            # The message of a DraError is enough. For a defect the log needs the places in the code.
             defect = None if isinstance(error, DraError) else error
             _log.error("%s ended: %s", task.get_name(), error, exc_info=defect)
             self._error = error

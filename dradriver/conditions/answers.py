@@ -1,4 +1,4 @@
-"""What a binding driver returned, checked."""
+"""Check the return values of a binding driver."""
 
 from collections.abc import Iterable, Mapping
 
@@ -10,15 +10,15 @@ __all__ = ["listed_attachments"]
 
 
 def listed_attachments(driver: str, returned: object, place: str = "") -> list[Attachment]:
-    """The attachments that `attachments()` returned, in order.
+    """Return the attachments that `attachments()` returned, in order.
 
     Args:
         driver: the driver's name.
-        returned: the answer; None for none.
+        returned: the result. None: no attachments.
         place: file and line of the method, for messages.
 
     Raises:
-        DriverError: it is no list of attachments; the message names the index of what is none.
+        DriverError: the result is not a list of attachments. The message has the index of the wrong item.
     """
     if returned is None:
         return []

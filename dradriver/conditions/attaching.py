@@ -1,9 +1,10 @@
-"""Attaches the devices of a claim and says in its status what came of it.
+"""Attach the devices of a claim, and write the result to the claim's status.
 
-Dies anywhere: the conditions are not True, and the next process calls `attach` again. A failure condition is
-set last, when the device is out of the scheduler's reach. That `attach` has begun is said before it is called:
-the conditions are False with the reason `Attaching`, which neither lets a pod go nor fails it. Where the API
-server does not store that, `attach` is not called: its outcome could not be told, and it would never end.
+If the process dies at any point, the conditions are not True, and the next process calls `attach` again. A
+failure condition is set last, after the scheduler can no longer allocate the device. Before `attach` is called,
+its start is recorded: the conditions are set to False with the reason `Attaching`, which neither binds the pod
+nor fails it. If the API server does not store these conditions, `attach` is not called: its result could not be
+reported, and the work would never end.
 """
 
 import asyncio
@@ -42,34 +43,34 @@ __all__ = ["Attacher", "Keeper"]
 _log = logging.getLogger(__name__)
 
 _MESSAGE_LENGTH: Final = 32768
-"""The longest message of a condition."""
+"""Maximum length of a condition's message."""
 
 
 class Keeper(Protocol):
-    """Who keeps bad devices from new claims."""
+    """Keeps bad devices from new claims."""
 
     async def keep_away(self, pool: str, device: str, why: Why) -> None:
-        """Taints the device; returns when no claim that does not tolerate it can get it any more."""
+        """Taint the device; returns when only claims that tolerate the taint can get it."""
 
     def welcome(self, pool: str, device: str, why: Why) -> None:
-        """The device works: takes this taint away, if it has it."""
+        """Remove this taint, if present, because the device works."""
 
 
 class Attacher:
-    """Calls `attach` and tells.
+    """Calls `attach` and reports the result.
 
     Args:
-        driver: the author's.
+        driver: the author's driver.
         client: the API server.
         claims: the claims as they are now.
         calls: calls the driver.
-        device: gives a device as `discover()` last returned it.
-        keeper: keeps devices that failed from new claims.
-        reports: is told of errors, and of devices with which the driver does not come to an end.
-        due: what is to be attached for a claim.
+        device: returns a device as `discover()` last returned it.
+        keeper: keeps failed devices from new claims.
+        reports: receives errors, and attachments that the driver cannot finish.
+        due: returns the attachments of a claim that are to be attached.
 
     Attributes:
-        locks: held while a method of the driver works on a device, by its place.
+        locks: by place of a device, held while a method of the driver works on it.
     """
 
     def __init__(
@@ -98,12 +99,12 @@ class Attacher:
     async def attach_all(
         self, claim: ResourceClaim, attachments: Iterable[Attachment], news: asyncio.Event
     ) -> None:
-        """Attaches side by side until all are done, or the claim does not want one of them any more.
+        """Attach concurrently until all are done, or the claim no longer wants one of them.
 
-        A plain method can't be stopped: it goes on alone then, and keeps its device until it has ended.
+        A plain method cannot be stopped: it then continues alone, and keeps its device until it has ended.
 
         Raises:
-            DraError: what became of a device could not be told, or not be learned; the claim is tried again.
+            DraError: the result for a device could not be written or read. The claim is tried again.
         """
         results = attachments_of(claim, self._driver.name)
         tasks = [
@@ -123,10 +124,10 @@ class Attacher:
                     raise outcome
 
     async def admit(self, claim: ResourceClaim, results: Iterable[DeviceResult]) -> None:
-        """Sets the conditions of devices to which the claim has admin access: it waits for no device.
+        """Set the conditions of devices with admin access; the claim waits for no device.
 
         Raises:
-            DraError: they could not be set; the claim is tried again.
+            DraError: they could not be set. The claim is tried again.
         """
         writer = self._writer(claim)
         for result in results:
@@ -177,7 +178,7 @@ class Attacher:
             _log.warning("%s: %s", task.get_name(), error)
 
     async def end(self) -> None:
-        """Leaves plain methods behind that still run."""
+        """Abandon plain methods that still run."""
         await end(set(self._left))
 
     def _still_wanted(self, claim: ResourceClaim) -> bool:
@@ -219,7 +220,7 @@ class Attacher:
             return
         except (AttachError, InvalidObjectError) as error:
             if is_being_cancelled():
-                return  # what an attach says that was cut off is no word about the device
+                return  # the error of an interrupted attach is not about the device
             await self._failed(writer, result, device, error)
         finally:
             self._reports.ended("attach", attachment)
@@ -234,7 +235,7 @@ class Attacher:
                 overdue=overdue,
             )
         except (AttachError, AllocationGone, OverdueError, ApiError):
-            raise  # an API server that does not take what `attach` tells says nothing of the device
+            raise  # an API server that rejects the reports of `attach` is no evidence about the device
         except DraError as error:
             raise AttachError(str(error)) from error
 
@@ -261,7 +262,7 @@ class Attacher:
 
 
 def _named(result: DeviceResult) -> AllocatedDevice:
-    """The device as far as the allocation alone tells."""
+    """Return the device with the data of the allocation only."""
     return AllocatedDevice(result.request, result.pool, result.device, result.share_id or "")
 
 

@@ -1,13 +1,13 @@
-"""What there is to do for a claim, and its record of attachments.
+"""Compute the next work for a claim from its allocation and its record of attachments.
 
-The record is an annotation: it has to outlive the allocation, with which the API server drops `status.devices`.
-The finalizer keeps the claim, and so the record, until everything was detached.
+The record is an annotation, because it must outlive the allocation: the API server clears `status.devices`
+together with the allocation. The finalizer keeps the claim, and thus the record, until everything is detached.
 
-| in the allocation | in the record | to do                                            |
+| in the allocation | in the record | work                                             |
 |-------------------|---------------|--------------------------------------------------|
-| no                | yes           | detach, then take it out of the record           |
-| yes               | no            | put it into the record                           |
-| yes               | yes           | attach, unless its conditions say how that ended |
+| no                | yes           | detach, then remove it from the record           |
+| yes               | no            | add it to the record                             |
+| yes               | yes           | attach, unless its conditions have the result    |
 
 The allocation of a claim that is `given_up` counts only while a pod runs with it.
 """
@@ -42,20 +42,20 @@ __all__ = [
 
 
 _CLASSIC_FINALIZER: Final = "/deletion-protection"
-"""How the finalizer ends of a claim that a controller allocates (KEP-3063); the controller's name is first."""
+"""Suffix of a finalizer on a claim that a controller allocates (KEP-3063), after the controller's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttachmentDiff:
-    """What there is to do; empty when there is nothing.
+    """The next work; empty if there is none.
 
     Attributes:
-        admit: devices to which the claim has admin access, and whose conditions are not set yet.
-        detach: attachments that the claim does not have any more.
-        record: attachments that have to be in the record before they are attached.
+        admit: devices with admin access whose conditions are not set yet.
+        detach: attachments that the claim no longer has.
+        record: attachments that must be recorded before they are attached.
         attach: attachments that are recorded and neither ready nor failed.
-        let_go: whether only the finalizer is left to remove.
-        look_up: whether the pods that the claim is reserved for decide what is to be detached.
+        let_go: whether only the finalizer must be removed.
+        look_up: whether the pods in `reservedFor` decide what to detach.
     """
 
     admit: tuple[DeviceResult, ...] = ()
@@ -67,7 +67,7 @@ class AttachmentDiff:
 
 
 class _Entry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An attachment in the annotation; its claim is the one that carries it."""
+    """An attachment in the annotation; its claim is the one with the annotation."""
 
     pool: str
     device: str
@@ -77,17 +77,17 @@ class _Entry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def finalizer(driver: str) -> str:
-    """The finalizer of claims that have something attached."""
+    """Return the finalizer of claims that have attachments."""
     return f"{driver}/detach"
 
 
 def record_key(driver: str) -> str:
-    """The annotation with the record."""
+    """Return the key of the annotation with the record."""
     return f"{driver}/attachments"
 
 
 def recorded(claim: ResourceClaim, driver: str) -> tuple[Attachment, ...]:
-    """What the claim's record says; a text that is none says nothing."""
+    """Return the attachments in the claim's record; a text that is not a record has none."""
     text = claim.metadata.annotations.get(record_key(driver), "[]")
     try:
         entries = msgspec.json.decode(text, type=list[_Entry])
@@ -98,18 +98,18 @@ def recorded(claim: ResourceClaim, driver: str) -> tuple[Attachment, ...]:
 
 
 def written(attachments: Iterable[Attachment]) -> str:
-    """The record as text."""
+    """Return the record as text."""
     entries = [_Entry(a.pool, a.device, a.share_id, a.node, a.allocated) for a in sorted(attachments)]
     return msgspec.json.encode(entries).decode()
 
 
 def place_of(attachment: Attachment) -> tuple[str, str, str]:
-    """Pool, device and share: what at most one attachment has at a time."""
+    """Return pool, device and share, which at most one attachment has at a time."""
     return attachment.pool, attachment.device, attachment.share_id
 
 
 def allocated_node(selector: NodeSelector | None) -> str:
-    """The node, if it is exactly one by name; empty otherwise."""
+    """Return the node, if it is exactly one by name; otherwise empty."""
     terms = selector.node_selector_terms if selector else []
     if len(terms) != 1 or terms[0].match_expressions or len(terms[0].match_fields) != 1:
         return ""
@@ -119,7 +119,7 @@ def allocated_node(selector: NodeSelector | None) -> str:
 
 
 def attachments_of(claim: ResourceClaim, driver: str) -> dict[Attachment, DeviceResult]:
-    """The driver's devices with binding conditions in the claim's allocation."""
+    """Return the driver's devices with binding conditions in the claim's allocation."""
     allocation = claim.allocation
     if allocation is None:
         return {}
@@ -133,18 +133,19 @@ def attachments_of(claim: ResourceClaim, driver: str) -> dict[Attachment, Device
 
 
 def own_conditions(result: DeviceResult, own: Collection[str]) -> list[str]:
-    """The binding conditions of a device that its driver's controller sets: these, or all."""
+    """Return the binding conditions of a device that its driver's controller sets: these, or all."""
     return [kind for kind in result.binding_conditions if not own or kind in own]
 
 
 def given_up(claim: ResourceClaim) -> bool:
-    """Whether the claim is terminating and nothing protects its allocation: nobody will deallocate it.
+    """Return whether the claim is terminating and nothing protects its allocation, so it is never deallocated.
 
-    kube-scheduler leaves the special claim of a failed attempt so (KEP-5004): it removes the finalizer
-    `resource.kubernetes.io/delete-protection` and deletes the claim, whose allocation stays. It does the same
-    when the answer to a Bind is lost, and then the pod runs with the claim. So the allocation counts until no
-    pod in `reservedFor` has a node and is unfinished. A claim that a controller allocates (KEP-3063) never has
-    that finalizer but one of the controller, which deallocates the claim itself.
+    kube-scheduler leaves the special claim of a failed attempt in this state (KEP-5004): it removes the
+    finalizer `resource.kubernetes.io/delete-protection` and deletes the claim, and the allocation stays. It
+    does the same when the answer to a Bind is lost; in that case the pod runs with the claim. So the allocation
+    counts until no pod in `reservedFor` has a node and is unfinished. A claim that a controller allocates
+    (KEP-3063) never has that finalizer. It has a finalizer of the controller, which deallocates the claim
+    itself.
     """
     meta = claim.metadata
     return (
@@ -157,12 +158,12 @@ def given_up(claim: ResourceClaim) -> bool:
 def attachment_diff(
     claim: ResourceClaim, driver: str, own: Collection[str] = (), *, unused: bool = False
 ) -> AttachmentDiff:
-    """What there is to do for the claim.
+    """Return the next work for the claim.
 
     Args:
         claim: the claim.
-        driver: whose attachments.
-        own: as with `own_conditions`.
+        driver: the driver of the attachments.
+        own: as for `own_conditions`.
         unused: whether no pod runs with a claim that is `given_up`.
     """
     abandoned = given_up(claim)
@@ -173,8 +174,8 @@ def attachment_diff(
         look_up = not unused and bool(wanted) and (protected or bool(record))
         return AttachmentDiff(detach=detach, let_go=protected and not record and not wanted, look_up=look_up)
     known = {each: result for each, result in wanted.items() if protected and each in record}
-    # A device is detached before it is recorded again. A claim that is being deleted takes no finalizer: what
-    # was not begun is not begun any more.
+    # A device is detached before it is recorded again. A claim that is being deleted accepts no finalizer, so
+    # no new attachment begins.
     held = set(map(place_of, detach))
     missing = [each for each in wanted if each not in known and place_of(each) not in held]
     return AttachmentDiff(
@@ -189,16 +190,16 @@ def attachment_diff(
 def to_admit(
     claim: ResourceClaim, driver: str, own: Collection[str] = (), node: str = ""
 ) -> tuple[DeviceResult, ...]:
-    """The driver's devices to which the claim has admin access, and whose conditions are not set yet.
+    """Return the driver's devices with admin access whose conditions are not set yet.
 
-    A scheduler copies binding conditions into results for admin access too, and waits for them. But such a
-    claim only looks at devices that others use, so nothing is attached for it.
+    A scheduler also copies binding conditions into results for admin access, and waits for them. But such a
+    claim only monitors devices that others use, so nothing is attached for it.
 
     Args:
         claim: the claim.
-        driver: whose devices.
-        own: as with `own_conditions`.
-        node: only where the claim was allocated for this node; empty for any.
+        driver: the driver of the devices.
+        own: as for `own_conditions`.
+        node: only claims that are allocated for this node. Empty: any.
     """
     allocation = claim.allocation
     if allocation is None or claim.metadata.deletion_timestamp is not None:
@@ -216,9 +217,9 @@ def to_admit(
 
 
 def on_node(claim: ResourceClaim, driver: str, node: str, own: Collection[str] = ()) -> tuple[Attachment, ...]:
-    """What there is to attach on the node of a claim, where no record is kept; `own` as with `own_conditions`.
+    """Return the attachments to attach on the node of a claim, without a record; `own` as for `own_conditions`.
 
-    A claim that is to be deleted has lost its pods.
+    A claim that is being deleted has lost its pods.
     """
     if claim.metadata.deletion_timestamp is not None:
         return ()

@@ -1,4 +1,4 @@
-"""A task for each claim for which there is something to do: one that takes minutes holds up no other."""
+"""Run a task for each claim with work to do, so that a slow claim delays no other."""
 
 import asyncio
 import logging
@@ -16,16 +16,16 @@ _log = logging.getLogger(__name__)
 RETRY_SECONDS: Final = (0.5, 30.0)
 
 Step = Callable[[ResourceClaim, asyncio.Event], Awaitable[bool]]
-"""Does the next thing for a claim, of whose changes the event tells; whether there was any."""
+"""Executes the next work for a claim and returns whether there was any; the event reports its changes."""
 
 
 class ClaimTasks:
-    """Brings each claim that it is told of to where nothing is left to do; `await end()` at last.
+    """Runs the steps of each claim until no work is left; call `await end()` at the end.
 
     Args:
         claims: the claims as they are now.
-        concerns_us: whether there is something to do for a claim.
-        step: does the next thing.
+        concerns_us: whether there is work for a claim.
+        step: executes the next work.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class ClaimTasks:
         self._news: dict[str, asyncio.Event] = {}
 
     def serve(self, ref: str) -> None:
-        """The claim is new, or changed."""
+        """Handle a claim that is new or changed."""
         if news := self._news.get(ref):
             news.set()
             return
@@ -48,12 +48,12 @@ class ClaimTasks:
             self._tasks[ref] = asyncio.create_task(self._work(ref), name=f"claim {ref}")
 
     def nudge(self) -> None:
-        """Whoever waits looks again."""
+        """Wake all waiting tasks, so that they check again."""
         for news in self._news.values():
             news.set()
 
     async def end(self) -> None:
-        """Cancels what is being done."""
+        """Cancel the running tasks."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -80,7 +80,7 @@ class ClaimTasks:
 
 
 async def pause(news: asyncio.Event, seconds: float) -> None:
-    """Waits for news, at most for some seconds."""
+    """Wait for news, at most for `seconds`."""
     try:
         async with asyncio.timeout(seconds):
             await news.wait()

@@ -1,4 +1,4 @@
-"""A claim as a binding driver sees it."""
+"""The claim in the form that a binding driver receives."""
 
 from collections.abc import Callable, Iterator
 
@@ -17,10 +17,10 @@ def binding_claim(
     device: Callable[[str, str], Device | None],
     conditions: ClaimConditions,
 ) -> BindingClaim:
-    """The claim with the driver's devices that have binding conditions.
+    """Return the claim with the driver's devices that have binding conditions.
 
     Raises:
-        InvalidObjectError: its opaque configuration is not one that the driver knows.
+        InvalidObjectError: the driver does not accept its opaque configuration.
     """
     allocation = claim.allocation
     devices = [
@@ -47,7 +47,7 @@ def binding_claim(
 
 
 def _configs(claim: ResourceClaim, result: DeviceResult, driver: Attaching) -> Iterator[Config]:
-    """In the order in which they win: classes first, then the claim, each in the order of the API."""
+    """Yield configurations in the order of precedence: classes first, then the claim, each in API order."""
     found = claim.allocation.devices.config if claim.allocation else []
     for config in sorted(found, key=lambda each: each.source != "FromClass"):
         if config.opaque is None or config.opaque.driver != driver.name or not config.covers(result.request):

@@ -1,8 +1,8 @@
-"""The loop of a `BindingDriver`: for each claim, what `attachment_diff` says, until nothing is left.
+"""The loop of a `BindingDriver`: for each claim, execute `attachment_diff` until no work is left.
 
-A claim has two tasks of its own while there is something to do for it, one that attaches and one that detaches:
-a claim that takes minutes holds up no other, and a device that can't be detached holds up no device that can be
-attached. Dies anywhere: what was begun stands in the claims, and the next process goes on from there.
+A claim with work has two tasks of its own, one that attaches and one that detaches. A claim that takes minutes
+delays no other, and a device that cannot be detached delays no device that can be attached. If the process dies
+at any point, the started work is recorded in the claims, and the next process continues.
 """
 
 import asyncio
@@ -39,20 +39,20 @@ __all__ = ["BindingController"]
 _log = logging.getLogger(__name__)
 
 _LOOK_SECONDS: Final = 30.0
-"""How often pods that run with a claim that is given up are looked at, should nobody end its reservation."""
+"""Interval of checks of the pods that run with a given-up claim, in case its reservation is never ended."""
 
 
 class BindingController:
-    """Attaches and detaches the devices of a driver: `await run()` until cancelled.
+    """Attaches and detaches the devices of a driver: `await run()` until canceled.
 
     Args:
-        driver: the author's.
-        client: the API server; it needs `patch` on claims and on their status (`arbitrary-node`), and `get` on
+        driver: the author's driver.
+        client: the API server. It needs `patch` on claims and on their status (`arbitrary-node`), and `get` on
             pods.
         calls: calls the driver.
-        device: gives a device as `discover()` last returned it.
-        keeper: keeps devices that failed from new claims.
-        reports: is told of errors, and of devices with which the driver does not come to an end.
+        device: returns a device as `discover()` last returned it.
+        keeper: keeps failed devices from new claims.
+        reports: receives errors, and attachments that the driver cannot finish.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class BindingController:
         self._claims.subscribe(self._changed)
 
     async def run(self) -> None:
-        """Works until it is cancelled. What is being attached then is taken up by the next process."""
+        """Work until canceled; the next process continues unfinished attachments."""
         async with self._claims:
             try:
                 await self._claims.synced()
@@ -98,7 +98,7 @@ class BindingController:
                     self._serve(ref)
                 await asyncio.get_running_loop().create_future()
             finally:
-                self._looked = False  # nothing new is begun
+                self._looked = False  # no new work begins
                 await asyncio.gather(self._attaching.end(), self._detaching.end())
                 await self._attacher.end()
 
@@ -127,7 +127,7 @@ class BindingController:
             return
         if self._looked:
             self._serve(claim.ref)
-        if before - after:  # others may wait for what this one let go of
+        if before - after:  # others may wait for a device that this one released
             self._attaching.nudge()
         for each in before - after:
             self._reports.ended("detach", each)
@@ -161,7 +161,7 @@ class BindingController:
         elif due.attach:
             await self._attacher.attach_all(claim, due.attach, news)
         elif due.record:
-            await news.wait()  # for what another claim, or this one once before, has still to detach
+            await news.wait()  # until another claim, or an earlier allocation of this one, is detached
         else:
             return False
         return True
@@ -182,18 +182,19 @@ class BindingController:
         return True
 
     def _others(self, attachment: Attachment) -> set[Attachment]:
-        """What else of this device is in records."""
+        """Return the other recorded attachments of this device."""
         return self._holders.get(place_of(attachment), set()) - {attachment}
 
     async def _detach(self, claim: ResourceClaim, attachment: Attachment, *, unused: bool) -> None:
-        """Dies before the record is written: `detach` is called once more."""
-        async with self._attacher.locks[place_of(attachment)]:  # an `attach` that was cut off has ended
+        """Detach a device; if the process dies before the record is written, `detach` is called once more."""
+        async with self._attacher.locks[place_of(attachment)]:  # an interrupted `attach` has ended
             current = self._claims.items.get(claim.ref, claim)
             same = current.metadata.uid == claim.metadata.uid
             if same and attachment not in self._todo(current, unused=unused).detach:
                 return  # allocated again within the same second, and attached
             if any(each.claim_uid != attachment.claim_uid for each in self._others(attachment)):
-                # Only one claim's record has a device at a time; a second one was written by somebody else.
+                # Only one claim's record has a device at a time. A second record was written by another
+                # component.
                 _log.warning(
                     "claim %s: its record names device %s of another claim", claim.ref, attachment.device
                 )
@@ -202,7 +203,7 @@ class BindingController:
             await self._records.remove(claim, [attachment])
 
     async def _call_detach(self, claim: ResourceClaim, attachment: Attachment) -> None:
-        """A device that does not come off serves nobody: it is kept from new claims until it does."""
+        """Call `detach`; a device that cannot be detached is unusable, and is kept from new claims."""
 
         async def report(problem: str) -> None:
             self._reports.stuck("detach", claim, attachment, problem)
@@ -225,7 +226,7 @@ class BindingController:
         _log.info("detached device %s of claim %s", device, claim.ref)
 
     async def _detach_strangers(self) -> None:
-        """What the hardware knows and no claim speaks of, because its record was lost, is detached."""
+        """Detach the devices that the hardware reports and no claim records, because the record was lost."""
         name = self._driver.name
         method = self._driver.attachments
         known = listed_attachments(name, await self._calls.call(method), defined_at(method))
@@ -240,7 +241,7 @@ class BindingController:
 
 
 async def _all(work: Iterable[Awaitable[None]]) -> None:
-    """All to their end, then the first error."""
+    """Await all to their end, then raise the first error."""
     for outcome in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(outcome, BaseException):
             raise outcome

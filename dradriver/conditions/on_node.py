@@ -1,7 +1,8 @@
-"""The loop of a `NodeBindingDriver`: attaches what is allocated on its node.
+"""The loop of a `NodeBindingDriver`: attach devices that are allocated on its node.
 
-No record is kept and nothing is detached: what is done to a node's device stays on the node. Dies anywhere: the
-claim still says neither ready nor failed, and the next process calls `attach` again.
+No record is kept and nothing is detached: changes to a node's device stay on the node. If the process dies at
+any point, the claim still has neither a ready nor a failed condition, and the next process calls `attach`
+again.
 """
 
 import asyncio
@@ -21,18 +22,18 @@ __all__ = ["NodeBinding"]
 
 
 class NodeBinding:
-    """Attaches the devices of a driver on one node: `await run()`, once, until cancelled.
+    """Attaches the devices of a driver on one node: `await run()`, once, until canceled.
 
     Args:
-        driver: the author's.
-        client: the API server; it needs `list` and `watch` of claims, and `patch` of their status
+        driver: the author's driver.
+        client: the API server. It needs `list` and `watch` of claims, and `patch` of their status
             (`associated-node`).
         node: the node.
         calls: calls the driver.
-        device: gives a device as `discover()` last returned it.
-        keeper: keeps devices that failed from new claims.
+        device: returns a device as `discover()` last returned it.
+        keeper: keeps failed devices from new claims.
         free: raises a DraError while a device of the claim is prepared for another claim.
-        reports: is told of errors, and of devices with which the driver does not come to an end.
+        reports: receives errors, and attachments that the driver cannot finish.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class NodeBinding:
         self._running = False
 
     async def run(self) -> None:
-        """Works until it is cancelled; what is being attached then is taken up by the next process."""
+        """Work until canceled; the next process continues unfinished attachments."""
         stop = self._claims.subscribe(lambda _, old, new: self._changed(new or old))
         async with self._claims:
             try:
@@ -79,7 +80,7 @@ class NodeBinding:
                 await self._attacher.end()
 
     def nudge(self) -> None:
-        """A claim was unprepared: who waits for its devices looks again."""
+        """Wake the tasks that wait for devices, because a claim was unprepared."""
         self._tasks.nudge()
 
     def _changed(self, claim: ResourceClaim | None) -> None:

@@ -1,4 +1,4 @@
-"""Whether a pod runs with a claim: read from the API server itself, because a cache may be behind."""
+"""Check whether a pod runs with a claim, by reads from the API server, because a cache may be stale."""
 
 from dradriver.kube import PODS, Client, NotFound
 from dradriver.model.core.workload import Pod
@@ -8,17 +8,17 @@ __all__ = ["a_pod_runs"]
 
 
 async def a_pod_runs(client: Client, claim: ResourceClaim) -> bool:
-    """Whether a pod in `status.reservedFor` of the claim has a node and is unfinished, by consistent reads.
+    """Return whether a pod in `status.reservedFor` has a node and is unfinished, by consistent reads.
 
-    The entries of a claim that is being deleted only become fewer, so a claim out of a cache is good enough. A
-    consumer of a kind other than pods may be running for all that is known here.
+    The entries of a claim that is being deleted are only removed, so a cached claim is sufficient. A consumer
+    that is not a pod counts as running.
 
     Args:
         client: the API server.
         claim: a claim that is being deleted.
 
     Raises:
-        ApiError: the API server did not answer, or refused.
+        ApiError: the API server did not answer, or rejected the request.
     """
     for consumer in claim.status.reserved_for:
         if consumer.resource != "pods" or consumer.api_group:

@@ -1,8 +1,7 @@
-"""What people learn of devices that do not come on or off, and of conditions that are not stored.
+"""Report attachments that cannot be finished, and conditions that are not stored.
 
-Counters, a gauge's numbers, and events of claims.
-
-In memory only: the next process meets the same devices and says so again.
+The reports are counters, the values of a gauge, and events of claims. They are in memory only: the next process
+detects the same problems and reports them again.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,11 +20,11 @@ _REASONS: Final[Mapping[Operation, str]] = {"attach": "AttachTimeout", "detach":
 
 
 class AttachmentReports:
-    """Tells of errors, and of attachments that are stuck in one of the driver's methods.
+    """Reports errors, and attachments that are stuck in one of the driver's methods.
 
     Args:
         recorder: writes the events.
-        on_error: is told of each error, with the name of the method.
+        on_error: called for each error, with the name of the method.
     """
 
     def __init__(self, recorder: EventRecorder, on_error: Callable[[str], None]) -> None:
@@ -34,14 +33,14 @@ class AttachmentReports:
         self._stuck: dict[Operation, set[Attachment]] = {operation: set() for operation in _REASONS}
 
     def stuck(self, operation: Operation, claim: ResourceClaim, attachment: Attachment, problem: str) -> None:
-        """The method took too long, or failed and has to be called again; from the loop."""
+        """Report that the method took too long, or failed and must be called again; from the loop."""
         self._stuck[operation].add(attachment)
         self._post(
             claim, _REASONS[operation], f"device {attachment.device} of pool {attachment.pool}: {problem}"
         )
 
     def dropped(self, claim: ResourceClaim, problem: str) -> None:
-        """The API server does not store the conditions of a claim's devices; from the loop."""
+        """Report that the API server does not store the conditions of a claim's devices; from the loop."""
         self.error("attach")
         self._post(claim, "ConditionsDropped", problem)
 
@@ -57,9 +56,9 @@ class AttachmentReports:
         self._recorder.post(reference, "Warning", reason, message)
 
     def ended(self, operation: Operation, attachment: Attachment) -> None:
-        """The method has come to an end."""
+        """Record that the method has ended."""
         self._stuck[operation].discard(attachment)
 
     def stuck_counts(self) -> Mapping[str, int]:
-        """How many attachments are stuck in each method."""
+        """Return the number of attachments that are stuck in each method."""
         return {operation: len(attachments) for operation, attachments in self._stuck.items()}

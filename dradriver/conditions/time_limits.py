@@ -1,4 +1,4 @@
-"""Calls of the author's `attach` and `detach`, which may take minutes but not for ever."""
+"""Call the author's `attach` and `detach` with a time limit of minutes."""
 
 import asyncio
 import inspect
@@ -23,22 +23,22 @@ async def call_within(
     about: str,
     overdue: Callable[[str], Awaitable[None]],
 ) -> None:
-    """Calls a method of the driver; returns or raises when it is not running any more.
+    """Call a method of the driver; returns or raises only after the method has ended.
 
-    A coroutine that takes too long is cancelled. A plain method can't be stopped: it is waited for, so that
-    nothing else is done with its device meanwhile.
+    A coroutine that takes too long is canceled. A plain method cannot be stopped: the call waits for it, so
+    that nothing else uses its device meanwhile.
 
     Args:
         calls: calls the driver.
-        seconds: how long the method may take.
+        seconds: the time limit of the method.
         method: the method.
-        arguments: what it is called with.
-        about: as with `Calls.call`.
-        overdue: is awaited as soon as the time is over, with what went wrong.
+        arguments: its arguments.
+        about: as for `Calls.call`.
+        overdue: awaited with the error message as soon as the time is over.
 
     Raises:
-        OverdueError: it took longer.
-        DraError: what the method raised, or `overdue`.
+        OverdueError: the time limit was exceeded.
+        DraError: the exception of the method, or of `overdue`.
     """
     name = getattr(method, "__name__", str(method))
     work = asyncio.create_task(calls.call(method, *arguments, about=about), name=f"{name}(){about}")
@@ -58,4 +58,4 @@ async def call_within(
     finally:
         await end({work})
         if work.done() and not work.cancelled():
-            work.exception()  # nobody asks for what was raised after the time was over
+            work.exception()  # an exception after the time limit is not used

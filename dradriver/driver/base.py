@@ -1,4 +1,4 @@
-"""`class Driver`: what an author writes."""
+"""`class Driver`: the class that an author of a node driver subclasses."""
 
 from abc import abstractmethod
 from collections.abc import (
@@ -26,34 +26,36 @@ from dradriver.model.cdi import ContainerEdits
 __all__ = ["Driver", "Preparation"]
 
 Preparation: TypeAlias = Mapping[AllocatedDevice, PreparedDevice | ContainerEdits]
-"""What `prepare()` returns: an answer for every device of the claim."""
+"""Result of `prepare()`: an entry for every device of the claim."""
 
 
 class Driver(DeviceSource):
-    """A DRA node driver: subclass it, name it, and say what to discover and how to prepare.
+    """Base class of a DRA node driver: set `name`, and implement `discover` and `prepare`.
 
-    Any method may be `async def` or plain `def`; a plain one runs in a worker thread, so it may block. The SDK
-    calls `prepare` and `unprepare` for different claims side by side, and never twice at once for one claim,
-    not even from two processes during a rolling update. Other methods may run at the same time as these.
+    Any method may be `async def` or plain `def`. A plain method runs in a worker thread, so it may block. The
+    SDK calls `prepare` and `unprepare` for different claims concurrently. It never runs two such calls for one
+    claim at the same time, not even from two processes during a rolling update. Other methods may run at the
+    same time as these.
 
-    One instance lives as long as its process. State that must outlive the process belongs to the hardware or
-    to files in `data_dir`; which claims are prepared, with which devices, is kept by the SDK.
+    One instance lives as long as its process. State that must outlive the process belongs in the hardware or in
+    files in `data_dir`. The SDK records which claims are prepared, and with which devices.
 
     Attributes:
         name: the driver's name in the cluster, a DNS subdomain of at most 63 characters.
         configs: classes of opaque configuration that claims and device classes may carry for this driver.
-        rescan_seconds: how often `discover()` is called without being asked; None: only when asked.
-        context: where the driver runs, and what it may ask of the SDK; set by the SDK before the first call.
+        rescan_seconds: seconds between calls of `discover()`. None: `discover()` runs only at start and after
+            `rediscover()`.
+        context: the node, the data folder and the services of the SDK. The SDK sets it before the first call.
         node_name: the node that the process runs on (`context.node_name`).
-        data_dir: a folder for files of the driver's own, kept over restarts and reboots (`context.data_dir`).
-            The SDK makes it before the first call. Two processes share it during a rolling update.
+        data_dir: a folder for the driver's own files, kept over restarts and reboots (`context.data_dir`). The
+            SDK creates it before the first call. Two processes share it during a rolling update.
     """
 
     configs: ClassVar[Sequence[type[Config]]] = ()
 
     @property
     def node_name(self) -> str:
-        """The node that the process runs on.
+        """Return the name of the node that the process runs on.
 
         Raises:
             DriverError: the SDK has not started the driver yet, as in `__init__`.
@@ -62,7 +64,7 @@ class Driver(DeviceSource):
 
     @property
     def data_dir(self) -> Path:
-        """A folder for files of the driver's own.
+        """Return the folder for the driver's own files.
 
         Raises:
             DriverError: the SDK has not started the driver yet, as in `__init__`.
@@ -71,62 +73,74 @@ class Driver(DeviceSource):
 
     @abstractmethod
     def discover(self) -> Discovered | Awaitable[Discovered]:
-        """The devices that exist now; called at start, every `rescan_seconds`, and after `rediscover()`.
+        """Return the devices that exist now.
 
-        Names must be stable over restarts, because claims refer to them. An exception keeps what is published
-        and is retried. A device that is in use and not returned any more is withdrawn all the same: its claim
-        keeps it until it is unprepared. The SDK checks the result, cuts it into ResourceSlices and publishes.
+        The SDK calls it at start, every `rescan_seconds`, and after `rediscover()`. It checks the result,
+        divides it into ResourceSlices and publishes them. If the call raises, the published devices stay and
+        the SDK retries.
 
-        Devices that span nodes are a `PoolDriver`'s to publish; a driver that has no others returns an empty
-        list.
+        Device names must be stable over restarts, because claims refer to them. A device that is missing from
+        the result is withdrawn even while it is in use. Its claim keeps it until the claim is unprepared.
+
+        Devices that span nodes are published by a `PoolDriver`. A driver that has no other devices returns an
+        empty list.
+
+        Returns:
+            Pools, or the devices of one pool that is named after the node.
         """
 
     @abstractmethod
     def prepare(self, claim: Claim) -> Preparation | Awaitable[Preparation]:
-        """Makes the claim's devices ready and says what a container needs to use them.
+        """Make the claim's devices ready, and return what a container needs to use them.
 
-        The SDK has checked before: the claim exists with this UID and is allocated on this node, its opaque
-        configuration is valid, and none of its devices is prepared for another claim (except for admin access
-        and shared capacity), no counter set is overdrawn, and compatibility groups are kept.
+        The SDK has checked before the call that:
 
-        Must be idempotent: after a crash in the middle it is called again for the same claim, maybe by another
-        process, and must come to the same end. If it raises, the claim counts as half made: the SDK reports the
-        error to the pod, and either calls `prepare` again or `unprepare`. It may take longer than the kubelet
-        waits (45 s): the kubelet is then told that work is in progress, and gets the result when it asks again.
+        - the claim exists with this UID and is allocated on this node
+        - its opaque configuration is valid
+        - none of its devices is prepared for another claim (except for admin access and shared capacity)
+        - no counter set is overdrawn, and compatibility groups are kept
+
+        The method must be idempotent. After a crash it is called again for the same claim, possibly by another
+        process, and must reach the same result. If it raises, the claim counts as partly prepared: the SDK
+        reports the error to the pod, and calls either `prepare` again or `unprepare`. The call may take longer
+        than the kubelet waits (45 s). The SDK then answers the kubelet that work is in progress, and returns
+        the result when the kubelet asks again.
 
         Returns:
-            An answer for every device in `claim.devices`.
+            An entry for every device in `claim.devices`.
         """
 
     def unprepare(self, claim: Claim) -> Awaitable[None] | None:
-        """Takes back what `prepare` did; the default does nothing.
+        """Revert `prepare`; the default does nothing.
 
-        Must be idempotent and must accept a claim that is half prepared, or of which nothing is known any more;
-        the claim may be deleted in the API server. `claim.devices` is what was recorded when it was prepared.
-        An exception is reported to the kubelet, which tries again.
+        The method must be idempotent. It must accept a claim that is partly prepared, and a claim that the
+        driver does not know. The claim may be deleted in the API server. `claim.devices` has the values that
+        were recorded when the claim was prepared. An exception is reported to the kubelet, which retries.
         """
 
     def health(self) -> AsyncIterator[Iterable[DeviceHealth]] | Iterator[Iterable[DeviceHealth]]:
-        """Yields the health of all devices, or of those that changed, whenever there is news.
+        """Yield the health of all devices, or of the changed ones, whenever it changes.
 
-        The kubelet shows it in the pod's status. A device is Unknown there when its report is older than its
-        `check_timeout`, so yield again in time. A plain generator may block between two reports, and is closed
-        at the next one once the driver stops. Drivers without health leave this method alone.
+        The kubelet shows the health in the pod's status. It shows a device as Unknown when the last report is
+        older than the device's `check_timeout`, so yield again in time. A plain generator may block between two
+        reports; when the driver stops, it is closed at its next report. A driver without health does not
+        override this method.
         """
         raise NotImplementedError
 
     def prepared_claims(self) -> Collection[str] | Awaitable[Collection[str] | None] | None:
-        """UIDs of the claims that the hardware itself knows as prepared; None if it keeps no record.
+        """Return the UIDs of the claims that the hardware records as prepared; None if it keeps no record.
 
-        Used to rebuild lost state and to find what was left behind.
+        The SDK uses them to rebuild lost state and to find leftovers.
         """
         return None
 
     def restart(self, reason: str) -> None:
-        """Asks the SDK to end this process as failed, for whoever runs it to start it again; from any thread.
+        """Ask the SDK to end this process as failed, so that its supervisor restarts it.
 
-        For what a process can't get over by itself, such as a vendor's library that was replaced under it.
-        Calls in flight may end, claims stay prepared, and the log says why.
+        It can be called from any thread. Use it when the process cannot recover by itself, for example after a
+        vendor's library was replaced. Calls in flight may finish, claims stay prepared, and the reason is
+        logged.
 
         Args:
             reason: one sentence for people.
@@ -135,40 +149,43 @@ class Driver(DeviceSource):
             self._context.restart(reason)
 
     async def read_config_map(self, namespace: str, name: str) -> Mapping[str, bytes]:
-        """What a ConfigMap holds, by key: both `data` and `binaryData`.
+        """Return the content of a ConfigMap by key, from both `data` and `binaryData`.
 
-        For what users keep beside their claims and is too large for an opaque configuration; Kubernetes lets a
-        ConfigMap be 1 MiB. From a task of the SDK's loop. Read those of the claim's own namespace only: who may
-        make a claim there may not read other namespaces.
+        It is meant for user data that is too large for an opaque configuration. Kubernetes limits a ConfigMap
+        to 1 MiB. Call it from a task of the SDK's loop. Read only ConfigMaps in the claim's own namespace: a
+        user who may create claims there may not be allowed to read other namespaces.
 
         Args:
-            namespace: the claim's.
-            name: of the ConfigMap.
+            namespace: the namespace of the claim.
+            name: the name of the ConfigMap.
 
         Raises:
-            DraError: it is not there, it must not be read (the chart's `readConfigMaps` lists the
-                namespaces), or the driver does not run.
+            DraError: the ConfigMap does not exist, the driver may not read it (the chart's `readConfigMaps`
+                lists the namespaces), or the driver does not run.
         """
         return await self.context.read_config_map(namespace, name)
 
     async def update_metadata(self, claim_uid: str, devices: MetadataUpdate) -> None:
-        """Tells containers more about devices of a prepared claim, such as an address that came later.
+        """Replace the metadata that containers read about devices of a prepared claim.
 
-        From any task; a thread says `asyncio.run(self.update_metadata(...))`. Returns when it is recorded and
-        on disk: the files of the requests concerned are replaced in one step, with the next
-        `metadata.generation`, and written again if they get lost. Containers that start from now on see it; one
-        that runs already keeps the file that it started with. Addresses also go to the claim's status.
+        Use it for values that become known after `prepare`, such as an address. Call it from any task; from a
+        thread, call `asyncio.run(self.update_metadata(...))`. It returns when the metadata is recorded and on
+        disk. The files of each affected request are replaced in one step, with the next `metadata.generation`,
+        and are written again if they are lost. Containers that start later read the new file. A running
+        container keeps the file that it started with. Addresses are also written to the claim's status.
 
-        Not from inside `prepare` or `unprepare` of the same claim: what is known there belongs into its answer.
+        Do not call it inside `prepare` or `unprepare` of the same claim: `prepare` returns the metadata that it
+        knows.
 
         Args:
-            claim_uid: the claim.
-            devices: what is to be told, by device.
+            claim_uid: the UID of the claim.
+            devices: the new metadata, by device.
 
         Raises:
-            DraError: the claim is not prepared on this node, or it is being worked on; a device is not one of
-                its devices, or `prepare` answered neither `metadata` nor `network` for any device of its
-                request, so that no container reads a file; a value is no attribute; the disk is full.
+            DraError: the claim is not prepared on this node, or another operation on it is in progress; a
+                device does not belong to the claim; `prepare` returned neither `metadata` nor `network` for any
+                device of its request, so that no container reads a file; a value is not a valid attribute; or
+                the disk is full.
         """
         context = self.context
         try:

@@ -1,4 +1,4 @@
-"""`class BindingDriver`: what an author of devices that take their time to get ready writes (KEP-5007)."""
+"""`BindingDriver` and `NodeBindingDriver`: drivers of devices that need time to get ready (KEP-5007)."""
 
 from abc import abstractmethod
 from collections.abc import Awaitable, Collection, Sequence
@@ -26,14 +26,14 @@ __all__ = [
 
 
 class AttachError(DriverError):
-    """A device did not get ready; the message is shown to the user.
+    """A device could not be made ready; the message is shown to the user.
 
     Args:
-        message: why, for people.
-        reason: the same as one CamelCase word, for programs.
-        condition: which of the device's binding failure conditions becomes True; the first unless said.
-        device_is_bad: taint the device, so that it is not picked again for a while. False where the claim is
-            at fault.
+        message: the reason, for people.
+        reason: the reason as one CamelCase word, for programs.
+        condition: the binding failure condition of the device that becomes True. Default: the first one.
+        device_is_bad: True: taint the device, so that it is not allocated again for a while. False: the claim
+            is the cause.
     """
 
     def __init__(
@@ -51,18 +51,18 @@ class AttachError(DriverError):
 
 
 class AllocationGone(DraError):  # noqa: N818 - a finding, nobody's mistake
-    """The claim is not allocated any more as it was when the work for it began."""
+    """The claim no longer has the allocation for which the work began."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Attachment:
-    """One device in one allocation of one claim; what `detach` needs when the allocation is gone.
+    """One device in one allocation of one claim: the input of `detach` after the allocation is gone.
 
     Attributes:
-        claim_uid: of the claim. Keep it with the hardware: it tells whose the attachment is.
-        pool, device, share_id: which device.
-        node: the node that the claim was allocated for; empty if it is good for several.
-        allocated: when (RFC 3339). A claim can be allocated the same device twice.
+        claim_uid: UID of the claim. Keep it with the hardware: it identifies the owner of the attachment.
+        pool, device, share_id: identify the device.
+        node: the node that the claim was allocated for. Empty if the allocation is valid for several nodes.
+        allocated: the time of the allocation (RFC 3339). A claim can be allocated the same device twice.
     """
 
     claim_uid: str
@@ -74,7 +74,7 @@ class Attachment:
 
 
 class ClaimConditions(Protocol):
-    """Tells in a claim's status how far its devices are."""
+    """Sets conditions of devices in a claim's status, to report progress."""
 
     async def set(
         self,
@@ -84,21 +84,21 @@ class ClaimConditions(Protocol):
         reason: str = "",
         message: str = "",
     ) -> None:
-        """Sets one condition of one device; returns when it is stored.
+        """Set one condition of one device, and return when it is stored.
 
-        What others say of the device stays. A write that others came before is decided on anew, and given up
-        when the claim is not any more allocated as it was: another node, another time, another device.
+        Conditions of other writers stay. After a write conflict the change is computed again from the new
+        object. The write is abandoned if the claim no longer has the same allocation (node, time and device).
 
         Args:
             device: one of the claim's devices.
             kind: the condition's type.
-            status: True and False are accepted too.
-            reason: one CamelCase word for programs; "Reported" if there is none.
-            message: for people.
+            status: the condition's status. True and False are accepted too.
+            reason: one CamelCase word for programs. Default: "Reported".
+            message: text for people.
 
         Raises:
-            AllocationGone: nothing was written, the allocation is not there any more.
-            DraError: it could not be written; a device has at most eight conditions.
+            AllocationGone: nothing was written, because the allocation no longer exists.
+            DraError: the condition could not be written. A device has at most eight conditions.
         """
         ...
 
@@ -108,14 +108,13 @@ class BindingClaim:
     """An allocated claim whose pod waits for its devices.
 
     Attributes:
-        uid: identifies the claim for all time; names are used again.
-        namespace, name: where it is found.
-        node: the node that it was allocated for, if that is exactly one (`binds_to_node`, or a device of a
-            node); empty otherwise.
-        allocated: when it was allocated; the pod is given up ten minutes later unless the cluster says
-            otherwise.
-        devices: the devices of this driver, in the allocation's order.
-        conditions: tells how far they are, while `attach` runs.
+        uid: identifies the claim permanently. Names are reused.
+        namespace, name: the key of the claim in the API server.
+        node: the node that the claim was allocated for, if it is exactly one (`binds_to_node`, or a device of a
+            node). Otherwise empty.
+        allocated: the time of the allocation. The scheduler gives up ten minutes later by default.
+        devices: the devices of this driver, in the order of the allocation.
+        conditions: sets conditions of these devices while `attach` runs.
     """
 
     uid: str
@@ -131,21 +130,21 @@ class BindingClaim:
 
 
 class Attaching(DeviceSource):
-    """Gets devices ready while pods wait for them; see `BindingDriver` and `NodeBindingDriver`.
+    """Makes devices ready while pods wait for them; see `BindingDriver` and `NodeBindingDriver`.
 
     The devices have `binding_conditions` and `binding_failure_conditions`. A device that fails is tainted
-    (`DRIVER/attach-failed`, NoSchedule) before the claim says so: the pod's next try takes another one.
+    (`DRIVER/attach-failed`, NoSchedule) before the failure is written to the claim, so the pod's next attempt
+    uses another device.
 
     Attributes:
         configs: classes of opaque configuration that claims and device classes may carry for this driver.
-        own_conditions: the binding conditions that become True with `attach`; empty: all. Name them where
-            somebody else, such as a program on the node, sets the others.
-        attach_timeout_seconds: how long `attach` of one device may take, and `detach`: the "controller-side
-            timeout" of KEP-5007 (Handling attachment failures). An `attach` that takes longer has failed, with
-            the reason `AttachTimeout`. By default the five minutes that the KEP expects, half of what a
-            scheduler waits.
-        hold_off_seconds: how long a device that failed is kept from new claims; an `attach` that succeeds
-            ends it early.
+        own_conditions: the binding conditions that become True with `attach`. Empty: all. Set it if another
+            component, such as a program on the node, sets the other conditions.
+        attach_timeout_seconds: time limit for `attach` of one device, and for `detach`: the "controller-side
+            timeout" of KEP-5007 (Handling attachment failures). An `attach` that takes longer fails with the
+            reason `AttachTimeout`. The default is the five minutes that the KEP expects, half of a scheduler's
+            limit.
+        hold_off_seconds: how long a failed device is tainted. A successful `attach` ends the taint early.
     """
 
     configs: ClassVar[Sequence[type[Config]]] = ()
@@ -155,65 +154,68 @@ class Attaching(DeviceSource):
 
     @abstractmethod
     def attach(self, claim: BindingClaim, device: AllocatedDevice) -> Awaitable[None] | None:
-        """Makes a device usable on `claim.node`; returns when it is.
+        """Make a device usable on `claim.node`, and return when it is usable.
 
-        All its binding conditions (`own_conditions`) become True then. Where they mean several steps,
-        `claim.conditions.set` tells of each as it is done. Until then they are False, with the reason
-        `Attaching`. Devices to which a claim has admin access are not attached for it: their conditions become
-        True at once, with the reason `AdminAccess`.
+        After that, all its binding conditions (`own_conditions`) become True. If they stand for several steps,
+        report each step with `claim.conditions.set` when it is done. Until then they are False with the reason
+        `Attaching`. A device that a claim has with admin access is not attached for this claim: its conditions
+        become True immediately, with the reason `AdminAccess`.
 
-        Must be idempotent: after a crash it is called again for the same allocation, maybe by another process,
-        until it has returned once. When the claim is not needed any more (its pod was deleted, it took too
-        long), or `attach_timeout_seconds` are over, an `async def` is cancelled.
+        The method must be idempotent. After a crash it is called again for the same allocation, possibly by
+        another process, until it has returned once. An `async def` is canceled when the claim is no longer
+        needed (its pod was deleted, or it took too long) or when `attach_timeout_seconds` are over.
 
         Raises:
-            AttachError: the device can't be made ready. Any other exception means the same, but those of
-                `conditions.set` for an API server that does not answer: then `attach` is called again.
+            AttachError: the device cannot be made ready. Any other exception has the same meaning, except for
+                those that `conditions.set` raises when the API server does not answer: `attach` is then called
+                again.
         """
 
 
 class BindingDriver(Attaching, PoolDriver):
-    """Publishes devices that have to be attached, programmed or the like before a pod can be bound (KEP-5007).
+    """Publishes devices that must be attached or programmed before a pod can be bound (KEP-5007).
 
-    It runs once in the cluster, as every `PoolDriver`. Its devices mostly have `binds_to_node` too. When a
-    claim is allocated such a device, the SDK calls `attach` while the pod waits, and says in the claim's status
-    what came of it; when the allocation is gone, or `attach` was cancelled, it calls `detach`. What has been
-    begun stands in the claim, with a finalizer, before `attach` is called: a process that dies anywhere is
-    continued by the next one, and nothing stays attached.
+    One process of it acts in the cluster, as for every `PoolDriver`. Its devices usually have `binds_to_node`
+    too. When a claim is allocated such a device, the SDK calls `attach` while the pod waits, and writes the
+    result to the claim's status. When the allocation is gone, or `attach` was canceled, the SDK calls `detach`.
+    Each attachment is recorded in the claim, with a finalizer, before `attach` is called. If the process dies
+    at any point, the next process continues, and no device stays attached.
 
-    `attach` and `detach` of different devices run side by side. A device is never attached for one claim
-    before it was detached for the last.
+    `attach` and `detach` of different devices run concurrently. A device is never attached for one claim before
+    it is detached for the previous one.
     """
 
     @abstractmethod
     def detach(self, attachment: Attachment) -> Awaitable[None] | None:
-        """Takes back what `attach` did, or half of it, or nothing.
+        """Revert `attach`, whether it is complete, partly done or not begun.
 
-        Must be idempotent. The claim may be deleted next, allocated again, or both; nothing that is needed here
-        may stand in its status, which the API server clears together with the allocation. Compare
-        `attachment.claim_uid` with what the hardware says: users can write their claims' metadata. An exception
-        is logged and told in an event of the claim, and it is tried again until it works: the claim stays as
-        long, and the device is tainted (`DRIVER/detach-failed`, NoSchedule) as long.
+        The method must be idempotent. The claim may be deleted or allocated again before the call ends. Do not
+        keep data that this method needs in the claim's status: the API server clears it together with the
+        allocation. Compare `attachment.claim_uid` with the hardware's own record, because users can write the
+        metadata of their claims. An exception is logged and reported in an event of the claim, and the call is
+        repeated until it succeeds. Until then the claim is not deleted and the device is tainted
+        (`DRIVER/detach-failed`, NoSchedule).
         """
 
     def attachments(self) -> Collection[Attachment] | Awaitable[Collection[Attachment] | None] | None:
-        """What the hardware itself knows to be attached; None if it keeps no record.
+        """Return the attachments that the hardware itself records; None if it keeps no record.
 
-        Asked once at start: what no claim speaks of any more is detached.
+        The SDK calls it once at start, and detaches each attachment that no claim records.
         """
         return None
 
 
 class NodeBindingDriver(Attaching, Driver):
-    """A `Driver` whose node's own devices take their time to get ready, such as an FPGA that is programmed.
+    """A `Driver` whose node's own devices need time to get ready, such as an FPGA that is programmed.
 
     It runs beside the kubelet, as every `Driver`. When a claim is allocated a device of the node that has
-    binding conditions, the SDK calls `attach` while the pod waits, and says in the claim's status what came of
-    it; `prepare` follows when the pod is bound. There is no `detach`: what is done to a device stays on the
-    node, and no claim waits for a node that is gone. Undo in `unprepare` or by the next `attach` what must be.
+    binding conditions, the SDK calls `attach` while the pod waits, and writes the result to the claim's status.
+    `prepare` follows when the pod is bound. There is no `detach`: the changes to a device stay on the node, so
+    no claim waits for a node that is gone. Revert them in `unprepare` or in the next `attach` where that is
+    necessary.
 
-    `attach` is never called for a device that is prepared for another claim, nor for one that shares a counter
-    set with such and would overdraw it. Of two processes in a rolling update one attaches, that which
-    publishes. Where the cluster knows no binding conditions `fallback` gives the devices without, and `prepare`
-    does the work.
+    `attach` is never called for a device that is prepared for another claim, nor for a device that would
+    overdraw a counter set together with a prepared one. During a rolling update only the process that publishes
+    attaches. If the cluster does not support binding conditions, `fallback` returns the devices without them,
+    and `prepare` does the work.
     """

@@ -1,4 +1,4 @@
-"""A claim as a driver sees it: its own devices of it, with their configuration."""
+"""The claim that a driver receives: its own devices, with their configuration."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,17 +16,17 @@ C = TypeVar("C", bound=Config)
 
 @dataclass(frozen=True, slots=True)
 class AllocatedDevice:
-    """One device that a claim got; equal and hashed by request, pool, name and share.
+    """One allocated device of a claim; equal and hashed by request, pool, name and share.
 
     Attributes:
-        request: the request that it answers; `request/subrequest` for a `firstAvailable` alternative.
+        request: the request that it satisfies; `request/subrequest` for a `firstAvailable` alternative.
         pool: its pool.
         name: its name in the pool.
-        share_id: which share of a device with multiple allocations; empty otherwise.
-        admin_access: the claim only looks: the device may be in use by another claim at the same time.
-        consumed_capacity: what this share takes of the device's capacities.
-        configs: decoded configuration that applies, in order: classes first, then the claim; later wins.
-        device: the device as `discover()` last returned it, None if it is gone.
+        share_id: ID of the share of a device that allows multiple allocations. Otherwise empty.
+        admin_access: True: the claim only monitors; another claim may use the device at the same time.
+        consumed_capacity: the part of the device's capacities that this share uses.
+        configs: decoded configuration that applies, in order: classes first, then the claim. The last one wins.
+        device: the device as `discover()` last returned it. None if it is gone.
     """
 
     request: str
@@ -39,11 +39,11 @@ class AllocatedDevice:
     device: Device | None = field(default=None, compare=False)
 
     def config(self, kind: type[C]) -> C | None:
-        """The last configuration of this kind, the one that wins; None when there is none."""
+        """Return the last configuration of this class, which wins; None if there is none."""
         return next((c for c in reversed(self.configs) if isinstance(c, kind)), None)
 
     def id(self, driver: str) -> DeviceId:
-        """The device's name in the whole cluster."""
+        """Return the device's ID, which is unique in the cluster."""
         return DeviceId(driver, self.pool, self.name, self.share_id)
 
 
@@ -52,9 +52,10 @@ class Claim:
     """A ResourceClaim that is prepared or unprepared on this node.
 
     Attributes:
-        uid: identifies the claim for all time; names are used again.
-        namespace, name: where it is found.
-        devices: the devices of this driver, in the allocation's order; those of other drivers are left out.
+        uid: identifies the claim permanently. Names are reused.
+        namespace, name: the key of the claim in the API server.
+        devices: the devices of this driver, in the order of the allocation. Devices of other drivers are
+            omitted.
     """
 
     uid: str

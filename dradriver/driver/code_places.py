@@ -1,7 +1,7 @@
-"""Where in an author's code a mistake was made, as `file:line`.
+"""Find the place of an error in an author's code, as `file:line`.
 
-A message that names the place spares the author the traceback. Nothing here fails: where no place can be
-found, the answer is empty.
+With the place in the message the author needs no traceback. Nothing here raises: the result is empty if no
+place is found.
 """
 
 import inspect
@@ -19,23 +19,23 @@ _OWN: Final = __name__.partition(".")[0]
 
 
 def at(place: str) -> str:
-    """The place as the end of a message: ` (leds.py:12)`; empty without one."""
+    """Return the place as the end of a message, ` (leds.py:12)`; empty if there is none."""
     return f" ({place})" if place else ""
 
 
 def defined_at(thing: object) -> str:
-    """Where a function, method or class is defined.
+    """Return the place where a function, method or class is defined.
 
     Args:
-        thing: of the author's code; decorators that keep `__wrapped__` are looked through.
+        thing: an object of the author's code. Decorators that keep `__wrapped__` are skipped.
 
     Returns:
-        `file:line`, empty for anything else and for what the SDK itself defines.
+        `file:line`. Empty for other objects and for everything that the SDK defines.
     """
     if isinstance(thing, type):
         if _package(thing.__module__) == _OWN:
             return ""
-        with suppress(OSError, TypeError, IndexError):  # such as a class of an interactive session
+        with suppress(OSError, TypeError, IndexError):  # for example a class of an interactive session
             return f"{inspect.getfile(thing)}:{inspect.getsourcelines(thing)[1]}"
         return ""
     function = inspect.unwrap(getattr(thing, "func", thing)) if callable(thing) else thing
@@ -46,15 +46,15 @@ def defined_at(thing: object) -> str:
 
 
 def raised_at(error: BaseException, driver: type | None = None) -> str:
-    """The last line of the author's code on the way to an exception.
+    """Return the last line of the author's code in an exception's traceback.
 
     Args:
-        error: the exception, as it was caught. A `SyntaxError` names its own place.
-        driver: the driver's class. The packages of its hierarchy are the author's; without one, everything but
-            the SDK and Python's import system is.
+        error: the exception, as it was caught. A `SyntaxError` contains its own place.
+        driver: the driver's class; the packages of its hierarchy count as the author's. None: everything except
+            the SDK and Python's import system counts as the author's.
 
     Returns:
-        `file:line`, empty if the exception did not come through the author's code.
+        `file:line`. Empty if the exception did not pass through the author's code.
     """
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}" if error.lineno else error.filename
@@ -62,7 +62,7 @@ def raised_at(error: BaseException, driver: type | None = None) -> str:
 
 
 def called_at(driver: type) -> str:
-    """The line of the author's code that is being executed, called from something that the author called."""
+    """Return the line of the author's code that is executed now, at or above the current call."""
     return _last(reversed(list(_callers(sys._getframe(1)))), driver)  # noqa: SLF001 - inspect's way, without reading files
 
 
@@ -84,7 +84,7 @@ def _callers(frame: FrameType | None) -> Iterator[tuple[FrameType, int]]:
 
 
 def _packages(driver: type) -> set[str]:
-    """The top-level packages in which the driver's class and its bases are written."""
+    """Return the top-level packages that define the driver's class and its bases."""
     return {_package(each.__module__) for each in driver.__mro__} - {_OWN, "abc", "builtins", "typing"}
 
 

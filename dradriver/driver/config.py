@@ -1,7 +1,7 @@
-"""Typed opaque configuration: what users write under `opaque.parameters`, as the author's own class.
+"""Typed opaque configuration: the content of `opaque.parameters` as the author's own class.
 
-Decoding is strict for what users send (an unknown field is an error that names it) and lenient for state
-that was stored before an upgrade or downgrade (unknown fields are ignored).
+Decoding is strict for users' input: an unknown field is an error that names the field. It is lenient for state
+that was stored before an upgrade or downgrade: unknown fields are ignored.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,10 +18,11 @@ __all__ = ["Config", "decode_config"]
 
 
 class Config(msgspec.Struct, kw_only=True, rename="camel"):
-    """Base of an author's opaque configuration.
+    """Base class of an author's opaque configuration.
 
-    A subclass names its `api_version` and `kind`, as every Kubernetes object does, and declares typed fields;
-    JSON names are camelCase. Rules beyond types go into `__post_init__`, raising ValueError with one sentence.
+    A subclass sets `api_version` and `kind`, as every Kubernetes object does, and declares typed fields. The
+    JSON names are camelCase. Put rules beyond types into `__post_init__`, which raises ValueError with one
+    sentence.
 
         class LoopConfig(dra.Config):
             api_version = "loop.example.com/v1"
@@ -39,17 +40,17 @@ class _TypeMeta(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def decode_config(parameters: bytes, known: Sequence[type[Config]], subject: str, *, strict: bool) -> Config:
-    """The configuration that an opaque parameter holds.
+    """Decode opaque parameters into the driver's configuration class.
 
     Args:
         parameters: the JSON text.
         known: the classes that the driver declares in `Driver.configs`.
-        subject: whose parameters these are, for messages.
-        strict: whether an unknown field is an error.
+        subject: the object that has the parameters, for messages.
+        strict: True: an unknown field is an error.
 
     Raises:
-        InvalidObjectError: not JSON, of a kind that is not known, or with unknown fields, wrong types and
-            broken rules; all of them are listed.
+        InvalidObjectError: the text is not JSON, its kind is unknown, or it has unknown fields, wrong types or
+            broken rules. The error lists all of them.
     """
     try:
         return _decoded(parameters, known, subject, strict=strict)

@@ -1,4 +1,4 @@
-"""`class DriverContext`: what the SDK gives a driver that runs."""
+"""`class DriverContext`: the services that the SDK offers to a running driver."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,21 +11,21 @@ from dradriver.errors import DriverError
 __all__ = ["DriverContext", "MetadataUpdate"]
 
 MetadataUpdate: TypeAlias = Mapping[AllocatedDevice, DeviceMetadata] | Mapping[tuple[str, str], DeviceMetadata]
-"""What to tell about devices, given as in the claim or as `(pool, name)`; those left out stay as they are."""
+"""New metadata by device, given as in the claim or as `(pool, name)`; other devices keep their metadata."""
 
 
 class DriverContext:
-    """Where a driver runs, and what it may ask of the SDK.
+    """The node, the data folder and the services of the SDK.
 
-    The SDK makes one for each process and passes it to `DeviceSource.set_context` before the first call. The
+    The SDK creates one for each process and passes it to `DeviceSource.set_context` before the first call. The
     methods of `Driver` with the same names delegate to it.
 
-    This class itself is for tests that call a driver without the SDK: requests do nothing, and what needs an
-    SDK raises an error. Such a test overrides the methods that it looks at.
+    Use this class itself in tests that call a driver without the SDK: requests do nothing, and operations that
+    need an SDK raise an error. Such a test overrides the methods that it observes.
 
     Args:
-        node_name: the node that the process runs on; empty for a `PoolDriver`.
-        data_dir: an existing folder for files of the driver's own; unused for a `PoolDriver`.
+        node_name: the node that the process runs on. Empty for a `PoolDriver`.
+        data_dir: an existing folder for the driver's own files. Unused for a `PoolDriver`.
     """
 
     def __init__(self, node_name: str = "", data_dir: Path = Path()) -> None:
@@ -33,36 +33,36 @@ class DriverContext:
         self.data_dir = data_dir
 
     def rediscover(self) -> None:
-        """Asks the SDK to call `discover()` soon; from any thread or task."""
+        """Ask the SDK to call `discover()` soon; from any thread or task."""
 
     def restart(self, reason: str) -> None:
-        """Asks the SDK to end this process as failed; from any thread.
+        """Ask the SDK to end this process as failed; from any thread.
 
         Args:
             reason: one sentence for people.
         """
 
     async def read_config_map(self, namespace: str, name: str) -> Mapping[str, bytes]:
-        """What a ConfigMap holds, by key.
+        """Return the content of a ConfigMap, by key.
 
         Args:
-            namespace: of the ConfigMap.
-            name: of the ConfigMap.
+            namespace: the namespace of the ConfigMap.
+            name: the name of the ConfigMap.
 
         Raises:
-            DraError: it is not there, it must not be read, or the driver does not run.
+            DraError: it does not exist, the driver may not read it, or the driver does not run.
         """
         raise DriverError(f"ConfigMap {namespace}/{name} can't be read: the driver does not run")
 
     async def update_metadata(self, claim_uid: str, devices: MetadataUpdate) -> None:
-        """Replaces the metadata of devices of a prepared claim; see `Driver.update_metadata`.
+        """Replace the metadata of devices of a prepared claim; see `Driver.update_metadata`.
 
         Args:
-            claim_uid: the claim.
+            claim_uid: the UID of the claim.
             devices: the new metadata, by device.
 
         Raises:
-            DraError: as `Driver.update_metadata` says, or the driver does not run.
+            DraError: in the cases of `Driver.update_metadata`, or if the driver does not run.
         """
         count = len(devices)
         raise DriverError(

@@ -7,7 +7,7 @@ __all__ = ["DeviceHealth", "Health"]
 
 
 class Health(Enum):
-    """The kubelet's three words for the state of a device."""
+    """The kubelet's three values for the health of a device."""
 
     UNKNOWN = "Unknown"
     HEALTHY = "Healthy"
@@ -20,10 +20,10 @@ class DeviceHealth:
 
     Attributes:
         device: the device's name.
-        health: how it is.
-        message: why, for people; at most 1,024 characters reach the pod's status.
-        pool: the device's pool; empty means: the pool named after the node.
-        check_timeout: seconds after which the kubelet takes the report for stale (0: its default, 30).
+        health: the value.
+        message: the reason, for people. At most 1,024 characters reach the pod's status.
+        pool: the device's pool. Empty: the pool that is named after the node.
+        check_timeout: seconds after which the kubelet treats the report as stale (0: its default, 30).
     """
 
     device: str

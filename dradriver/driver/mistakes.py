@@ -1,8 +1,8 @@
-"""Every mistake in a configuration, where decoding stops at the first.
+"""List every error of a configuration, although decoding stops at the first one.
 
-Decoding alone decides whether a configuration is good. What is here only words a refusal, by decoding each
-field on its own, from the inside out: a struct is decoded as a whole, so that the author's rules are asked,
-when each of its fields is good.
+Only decoding decides whether a configuration is valid. This module only explains a rejection. It decodes each
+field separately, from the inside out. A struct is decoded as a whole, so that the author's rules run, once each
+of its fields is valid.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -18,32 +18,32 @@ __all__ = ["fitting", "mistakes"]
 
 T = TypeVar("T")
 
-_SUBJECT: Final = "configuration"  # not seen by users: they are told of the object that holds it
+_SUBJECT: Final = "configuration"  # users do not see it: messages name the object instead
 
 
 def fitting(wanted: type[T], data: object) -> T:
-    """The value of type `wanted` that `data` (decoded JSON) stands for.
+    """Convert decoded JSON to a value of the type `wanted`.
 
     Raises:
-        InvalidObjectError: it does not fit. That goes for an exception too that is none of those by which an
-            author's rule refuses: the configuration can't be used with this driver, here or on a node, and a
-            claim that is refused now can't hold a device for a pod that never starts.
+        InvalidObjectError: it does not fit. This includes every exception of the author's rules, not only the
+            expected types. The configuration cannot be used with this driver, neither here nor on a node.
+            Rejected now, the claim cannot hold a device for a pod that never starts.
     """
     try:
         return from_builtins(wanted, data, _SUBJECT)
     except (InvalidObjectError, RecursionError):
         raise
-    except (Exception, SystemExit) as error:  # nor may a rule end the process of all other claims
+    except (Exception, SystemExit) as error:  # a rule must not end the process of all other claims
         rule = f"can't be checked: the driver's rule raised {error!r}, which is a defect of the driver"
         raise InvalidObjectError(_SUBJECT, [Problem("", rule)]) from error
 
 
 def mistakes(wanted: object, data: object) -> list[Problem]:
-    """All that keeps `data` (decoded JSON) from being of type `wanted`; unknown fields do not."""
+    """Return all reasons why `data` (decoded JSON) is not of type `wanted`, except for unknown fields."""
     if inside := list(_inside(wanted, data)):
         return inside
     try:
-        fitting(cast(type, wanted), data)  # `X | None` is as good as a class
+        fitting(cast(type, wanted), data)  # `X | None` works like a class
     except InvalidObjectError as error:
         return list(error.problems)
     return []
@@ -79,7 +79,7 @@ def _under(place: str, wanted: object, data: object) -> Iterator[Problem]:
 
 
 def _alternative(wanted: object, data: object) -> object:
-    """The type without what is around it: constraints, `| None`, and the alternatives that a tag excludes."""
+    """Return the type without constraints, `| None`, and the alternatives that a tag excludes."""
     if get_origin(wanted) is Annotated:
         return _alternative(get_args(wanted)[0], data)
     if get_origin(wanted) in {Union, UnionType}:

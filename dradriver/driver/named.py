@@ -1,4 +1,4 @@
-"""What is read from a driver's class without an instance: its name, and whether the class is complete."""
+"""Read a driver's name from its class, and check the class, without an instance."""
 
 from collections.abc import Collection, Iterable, Iterator
 
@@ -13,10 +13,10 @@ __all__ = ["check_class", "name_of"]
 
 
 def name_of(driver: type[DeviceSource]) -> str:
-    """The driver's name in the cluster, known without an instance.
+    """Return the driver's name in the cluster, without an instance.
 
     Raises:
-        DriverError: the class has none, or one that no driver may have.
+        DriverError: the class has no name, or the name is not valid.
     """
     name: object = getattr(driver, "name", None)
     if not isinstance(name, str):
@@ -28,10 +28,10 @@ def name_of(driver: type[DeviceSource]) -> str:
 
 
 def check_class(driver: type[DeviceSource]) -> None:
-    """Whether the class can be run: it has what such a driver needs, and its attributes are of their types.
+    """Check that the class can be run: it has the required members, and its attributes have the right types.
 
     Raises:
-        DriverError: it can't; the message names the class, the attribute, file and line.
+        DriverError: a check fails. The message names the class, the attribute, the file and the line.
     """
     name_of(driver)
     if missing := ", ".join(f"{each}()" for each in sorted(getattr(driver, "__abstractmethods__", ()))):
@@ -42,7 +42,7 @@ def check_class(driver: type[DeviceSource]) -> None:
 
 
 def _wrong_attributes(driver: type[DeviceSource]) -> Iterator[str]:
-    """Attributes of wrong types, each with what is wanted: they would fail far from the class."""
+    """Yield attributes of wrong types, with the expected type; they would otherwise fail elsewhere."""
     rescan: object = driver.rescan_seconds
     if rescan is not None and not _is_duration(rescan):
         yield f"rescan_seconds: {rescan!r} is no number of seconds above 0, and not None"

@@ -1,4 +1,4 @@
-"""What a driver answers for a device that it prepared."""
+"""The result of `prepare()` for one device."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,11 +15,11 @@ __all__ = ["DeviceMetadata", "PreparedDevice"]
 
 @dataclass(frozen=True, slots=True)
 class DeviceMetadata:
-    """What containers read about a device (KEP-5304), when it becomes known after `prepare`.
+    """Metadata of a device that becomes known after `prepare` (KEP-5304); containers read it.
 
     Attributes:
-        attributes: all of them; they replace those that were told before.
-        network: addresses of a network interface; None takes back those that were told before.
+        attributes: all attributes. They replace the earlier ones.
+        network: addresses of a network interface. None removes the earlier ones.
     """
 
     attributes: Mapping[str, AttributeLike] = field(default_factory=dict)
@@ -28,16 +28,16 @@ class DeviceMetadata:
 
 @dataclass(frozen=True, slots=True)
 class PreparedDevice:
-    """One prepared device: what the container gets, and what others may learn.
+    """One prepared device: changes to its containers, and values for the claim's status.
 
     Attributes:
-        edits: what the container runtime adds to each container that uses the device.
-        metadata: attributes that containers read as device metadata (KEP-5304). None, and no `network`: there
-            is nothing to read; an empty mapping: a file that `Driver.update_metadata` fills later.
-        data: JSON data for `status.devices[].data`, at most 10 KiB; None writes nothing.
+        edits: the additions of the container runtime to each container that uses the device.
+        metadata: attributes that containers read as device metadata (KEP-5304). None, without `network`: no
+            file. An empty mapping: a file that `Driver.update_metadata` fills later.
+        data: JSON data for `status.devices[].data`, at most 10 KiB. None: no data.
         conditions: conditions for `status.devices[].conditions`, at most 8.
         network: addresses of a network interface, for the status and the metadata.
-        cdi_ids: IDs of CDI devices that exist already (made by the driver or the vendor's tool), used besides
+        cdi_ids: IDs of existing CDI devices (created by the driver or the vendor's tool), used in addition to
             the spec that the SDK writes from `edits`.
     """
 
@@ -49,7 +49,7 @@ class PreparedDevice:
     cdi_ids: tuple[str, ...] = ()
 
     if TYPE_CHECKING:
-        # The fields' defaults are dataclass's work; __post_init__ accepts any iterable.
+        # dataclass sets the fields' defaults; __post_init__ accepts any iterable.
         def __init__(
             self,
             edits: ContainerEdits = ...,
@@ -61,10 +61,10 @@ class PreparedDevice:
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        """Turns iterables into tuples.
+        """Convert iterables to tuples.
 
         Raises:
-            TypeError: a field is no list; the message names it.
+            TypeError: a field is not a list. The message names the field.
         """
         for name in ("conditions", "cdi_ids"):
             try:

@@ -1,4 +1,4 @@
-"""`class DeviceSource`: what a driver says of its devices, on a node or in the control plane."""
+"""`class DeviceSource`: the common base of drivers that run on a node and in the control plane."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Collection, Iterable, Sequence
@@ -13,23 +13,24 @@ from dradriver.model.resource.pool import Pool
 __all__ = ["DeviceSource", "Discovered", "Inventory"]
 
 Inventory: TypeAlias = Sequence[Pool]
-"""Everything that a driver offers, pool by pool."""
+"""All pools that a driver offers."""
 
 Discovered: TypeAlias = Inventory | Iterable[Device]
-"""What `discover()` returns: pools, or just the devices of the one pool named after the node."""
+"""Result of `discover()`: pools, or only the devices of the one pool that is named after the node."""
 
 
 class DeviceSource(ABC):
-    """Has devices to publish; see `Driver` and `PoolDriver`, which authors subclass.
+    """Base of `Driver` and `PoolDriver`, which authors subclass: it has devices to publish.
 
-    Any method may be `async def` or plain `def`; a plain one runs in a worker thread, so it may block.
+    Any method may be `async def` or plain `def`. A plain method runs in a worker thread, so it may block.
 
     Attributes:
         name: the driver's name in the cluster, a DNS subdomain of at most 63 characters.
-        rescan_seconds: how often `discover()` is called without being asked; None: only when asked.
-        simulate: whether a driver that has a simulator of its hardware should use it: `never`, `always`, or
-            `auto` (where the hardware is missing); set by the SDK before the first call. `dradriver up` says
-            `auto`, `dradriver demo` says `always`.
+        rescan_seconds: seconds between calls of `discover()`. None: `discover()` runs only at start and after
+            `rediscover()`.
+        simulate: when a driver with a hardware simulator uses it: `never`, `always`, or `auto` (if the hardware
+            is missing). The SDK sets it before the first call: `dradriver up` sets `auto`, `dradriver demo`
+            sets `always`.
     """
 
     name: ClassVar[str]
@@ -41,7 +42,7 @@ class DeviceSource(ABC):
 
     @property
     def context(self) -> DriverContext:
-        """Where the driver runs, and what it may ask of the SDK.
+        """Return the driver's context: the node, the data folder and the services of the SDK.
 
         Raises:
             DriverError: the SDK has not started the driver yet, as in `__init__`.
@@ -54,41 +55,45 @@ class DeviceSource(ABC):
         return self._context
 
     def set_context(self, context: DriverContext) -> None:
-        """Gives the driver its context, once, before any other method is called.
+        """Set the driver's context, once, before any other method is called.
 
-        The SDK does it. A test that calls a driver without the SDK does the same.
+        The SDK calls it. A test that uses a driver without the SDK does the same.
 
         Args:
-            context: where the driver runs.
+            context: the context.
         """
         self._context = context
 
     @abstractmethod
     def discover(self) -> Discovered | Awaitable[Discovered]:
-        """The devices that exist now."""
+        """Return the devices that exist now."""
 
     def fallback(self, dropped: Collection[str]) -> Discovered | Awaitable[Discovered | None] | None:  # noqa: ARG002
-        """What to publish where the API server does not store some fields; None withdraws what is unsafe.
+        """Return the devices to publish while the API server drops some fields; None withdraws unsafe devices.
+
+        If counters are dropped, the devices must not overlap one another, and none may overlap a device that a
+        claim holds: return a layout in one mode (KEP-4815, Rollback). While a claim holds a device of this
+        driver that is not in the result, the SDK publishes no new device from it. While a claim holds a device
+        of the result, and the server stores the fields again, the SDK does not publish devices that may overlap
+        the held one. Give a device the same name in both layouts if it is the same hardware: fewer changes then
+        have to wait.
 
         Args:
             dropped: JSON names of the fields that the server dropped: `consumesCounters`, `sharedCounters`,
                 `compatibilityGroups`, `perDeviceNodeSelection`, `bindingConditions`, ...
-
-        When counters are dropped its devices must not overlap one another, nor a device in it that a claim
-        holds: return a layout in one mode (KEP-4815, Rollback). While a claim holds a device of yours that is
-        not in it, the SDK publishes nothing new of it; while a claim holds one of its devices, the SDK does not
-        publish what may overlap that one when the server stores the fields again. A device that is the same
-        hardware in both layouts should have the same name, then less has to wait.
         """
         return None
 
     def shutdown(self) -> Awaitable[None] | None:  # noqa: B027 - optional
-        """Called once at the end of the process, after the last call in flight; claims stay prepared."""
+        """Release resources at the end of the process; the default does nothing.
+
+        It is called once, after the last call in flight. Claims stay prepared.
+        """
 
     def rediscover(self) -> None:
-        """Asks the SDK to call `discover()` soon, for example after a hot-plug; from any thread or task.
+        """Ask the SDK to call `discover()` soon, for example after a hotplug; from any thread or task.
 
-        A call before the SDK has started the driver is a no-op: `discover()` is called at start anyway.
+        A call before the SDK has started the driver is a no-op, because `discover()` is called at start.
         """
         if self._context is not None:
             self._context.rediscover()

@@ -1,4 +1,4 @@
-"""The part of the Kubernetes client that the node side uses; a fake needs no more."""
+"""The part of the Kubernetes client that the node side uses, as protocols that a fake can implement."""
 
 from typing import Protocol, TypeVar
 
@@ -11,20 +11,20 @@ T = TypeVar("T")
 
 
 class Getter(Protocol):
-    """The part of the Kubernetes client that looks one object up."""
+    """The part of the Kubernetes client that gets one object."""
 
     async def get(self, resource: Resource, name: str, namespace: str = "", *, into: type[T]) -> T:
-        """One object; raises `NotFound` or another `ApiError`."""
+        """Return one object; raise `NotFound` or another `ApiError`."""
         ...
 
 
 class Api(Getter, Protocol):
-    """Looks objects up, lists them, and patches them; see `dradriver.kube.Client`."""
+    """Gets, lists and patches objects; see `dradriver.kube.Client`."""
 
     async def list(
         self, resource: Resource, namespace: str = "", *, into: type[T], fields: str = ""
     ) -> Listing[T]:
-        """The objects of a collection that a field selector selects."""
+        """Return the objects of a collection that match a field selector."""
         ...
 
     async def patch(  # noqa: PLR0913 - as the client has it
@@ -40,5 +40,5 @@ class Api(Getter, Protocol):
         field_manager: str = "",
         force: bool = False,
     ) -> T:
-        """Changes parts of an object."""
+        """Change parts of an object."""
         ...

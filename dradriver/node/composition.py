@@ -1,7 +1,7 @@
-"""One function builds the parts of a driver's node in order: stores, claims, devices, services.
+"""Build the parts of a driver's node in order: stores, claims, devices, services.
 
-Each part gets what it needs when it is built. Parts that are built later are reached through functions: what
-they are used for happens after all of them exist.
+Each part gets its dependencies when it is built. It reaches parts that are built later through functions, which
+are called only after all parts exist.
 """
 
 import asyncio
@@ -62,16 +62,16 @@ _LOCK_FILE: Final = "claims.lock"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """What a node is built from.
+    """The inputs of a node.
 
     Attributes:
         driver: the author's driver.
-        client: the API server.
-        config: where and how.
+        client: the client of the API server.
+        config: settings of the process.
         sockets: the paths of the sockets.
-        metrics: counts.
-        announcements: writes events.
-        make_publisher: makes the publisher.
+        metrics: counts events of the node side.
+        announcements: writes Kubernetes events.
+        make_publisher: creates the publisher.
     """
 
     driver: Driver
@@ -84,19 +84,19 @@ class Environment:
 
     @property
     def data_dir(self) -> Path:
-        """The plugin's data directory."""
+        """Return the plugin's data directory."""
         return self.config.data_dir(self.driver.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
-    """What the owner of the parts wants to be called for.
+    """Callbacks to the owner of the parts.
 
     Attributes:
-        observe: after each side effect on a claim.
-        unprepared: with the UID of each claim that has just been unprepared.
-        discovered: with the pools of each answer of `discover()`; decides what is published of them.
-        readiness: why the instance is not ready; empty when it is.
+        observe: called after each side effect on a claim.
+        unprepared: called with the UID of each claim that has just been unprepared.
+        discovered: called with the pools of each result of `discover()`; decides what to publish.
+        readiness: returns why the instance is not ready; empty if it is ready.
     """
 
     observe: Observer
@@ -107,28 +107,28 @@ class Hooks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeParts:
-    """The parts of a driver's node; nothing of it runs yet.
+    """The parts of a driver's node; none of them runs yet.
 
     Attributes:
         calls: calls the driver.
-        inventory: what the driver has discovered.
+        inventory: the discovered devices.
         stores: the prepared state, the claims' files and locks.
-        election: whose turn it is to publish.
+        election: decides which instance publishes.
         status: writes `status.devices` of claims.
-        claims: what operations on claims work with.
-        reconciler: rebuilds, collects and sweeps.
-        discovery: asks the driver for its devices.
-        publisher: publishes them while it is this instance's turn.
-        news: reports what becomes of the pools.
-        context: what the driver got.
-        restarts: the reasons for which the driver asked for another process.
+        claims: the context of operations on claims.
+        reconciler: rebuilds the state, unprepares claims that are gone, and restores files.
+        discovery: calls the driver's `discover()`.
+        publisher: publishes the devices while this instance is elected.
+        news: reports the state of the published pools.
+        context: the driver's context.
+        restarts: the reasons for which the driver asked for a restart.
         health: watches the driver's health.
         traffic: counts the kubelet's calls.
         probe: answers liveness probes.
-        registration: answers the kubelet's watcher.
+        registration: answers the kubelet's plugin watcher.
         service_server, registrar_server: serve the two sockets.
-        readiness: what keeps the instance from being ready.
-        instance_file: shows the readiness to `dradriver node status`.
+        readiness: computes why the instance is not ready.
+        instance_file: writes the readiness for `dradriver node status`.
     """
 
     calls: DriverCalls
@@ -154,14 +154,14 @@ class NodeParts:
 
 
 async def compose(environment: Environment, hooks: Hooks) -> NodeParts:
-    """Opens the stores and builds the parts, in order; the driver has its context afterwards.
+    """Open the stores and build the parts in order; afterwards the driver has its context.
 
     Args:
-        environment: what the node is built from; its directories exist.
-        hooks: what the owner wants to be called for.
+        environment: the inputs. Its directories exist.
+        hooks: the owner's callbacks.
 
     Raises:
-        StateError: the prepared state or a lock file can't be opened or made.
+        StateError: the prepared state or a lock file cannot be opened or created.
     """
     driver, client, config = environment.driver, environment.client, environment.config
     metrics, announcements, data_dir = environment.metrics, environment.announcements, environment.data_dir
@@ -252,9 +252,9 @@ async def _open_stores(environment: Environment, observe: Observer) -> tuple[Sto
     loop = asyncio.get_running_loop()
 
     def set_aside(path: Path) -> None:
-        """From the state's thread."""
+        """Report that the state file was set aside; called in the state's thread."""
         told = f"the prepared state was unreadable, set aside as {path}, and is rebuilt"
-        with suppress(RuntimeError):  # the loop may be gone
+        with suppress(RuntimeError):  # the loop may be closed
             loop.call_soon_threadsafe(environment.announcements.of_node, "StateSetAside", told)
 
     state = StateStore(data_dir / FILE_NAME, config.boot_id or current_boot_id(), set_aside)

@@ -1,4 +1,4 @@
-"""Where the node plugin lives and how patient it is."""
+"""Paths and time limits of the node plugin."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Final
 __all__ = ["DRIVER_DIR", "PluginConfig"]
 
 DRIVER_DIR: Final = "driver"
-"""The folder in the plugin's data directory that is the driver's own (`Driver.data_dir`)."""
+"""The folder in the plugin's data directory that belongs to the driver (`Driver.data_dir`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,17 +15,17 @@ class PluginConfig:
     """Settings of one plugin process; the defaults are the kubelet's.
 
     Attributes:
-        node_name: the Node object that stands for this machine.
+        node_name: the name of this machine's Node object.
         plugins_dir: parent of the plugin's data directory; the same path inside and outside a container.
         registry_dir: where the kubelet looks for registration sockets.
         cdi_dir: where the container runtime looks for CDI specs.
-        pod_uid: UID of the plugin's pod; set, it allows two instances side by side (rolling update).
-        prepare_deadline: seconds after which a call is answered even if its work goes on; the kubelet gives
+        pod_uid: UID of the plugin's pod. If set, two instances can run at the same time (rolling update).
+        prepare_deadline: seconds after which a call is answered even if its work continues. The kubelet gives
             up after 45.
-        collect_seconds: how often claims that are gone are looked for.
-        sweep_seconds: how often lost CDI specs are looked for.
-        rediscover_delay: seconds for which calls of `rediscover()` are gathered.
-        boot_id: identifies the boot; empty: read from `/proc/sys/kernel/random/boot_id`.
+        collect_seconds: interval of the search for claims that are gone.
+        sweep_seconds: interval of the search for lost CDI specs.
+        rediscover_delay: seconds for which calls of `rediscover()` are collected into one.
+        boot_id: identifies the boot. Empty: it is read from `/proc/sys/kernel/random/boot_id`.
     """
 
     node_name: str
@@ -40,10 +40,10 @@ class PluginConfig:
     boot_id: str = ""
 
     def __post_init__(self) -> None:
-        # The kubelet and the container runtime are told these paths, and have working directories of their own.
+        # The kubelet and the container runtime receive these paths, and have their own working directories.
         for name in ("plugins_dir", "registry_dir", "cdi_dir"):
             object.__setattr__(self, name, Path(getattr(self, name)).absolute())
 
     def data_dir(self, driver: str) -> Path:
-        """The plugin's data directory: prepared state, device metadata, lock file, service socket."""
+        """Return the plugin's data directory: prepared state, device metadata, lock file, service socket."""
         return self.plugins_dir / driver

@@ -1,4 +1,4 @@
-"""ConfigMaps, for drivers whose users keep something in them."""
+"""Read ConfigMaps for drivers whose users keep data in them."""
 
 import base64
 import binascii
@@ -19,10 +19,10 @@ class _ConfigMap(msgspec.Struct, frozen=True, rename="camel"):
 
 
 async def read_config_map(client: Getter, namespace: str, name: str) -> Mapping[str, bytes]:
-    """What a ConfigMap holds, by key.
+    """Return the content of a ConfigMap, by key.
 
     Raises:
-        DraError: it is not there, or must not be read.
+        DraError: it does not exist, or the driver may not read it.
     """
     found = await client.get(CONFIG_MAPS, name, namespace, into=_ConfigMap)
     try:

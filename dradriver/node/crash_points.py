@@ -1,6 +1,6 @@
-"""The places where a process may die, by name: between any two side effects on a claim.
+"""Names of the points between two side effects on a claim, where a process may die.
 
-In production nobody listens. Tests pass an observer that kills the process, raises, or waits.
+In production the observer does nothing. Tests pass an observer that kills the process, raises, or waits.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ __all__ = ["CrashPoint", "Observer", "unobserved"]
 
 
 class CrashPoint(StrEnum):
-    """What has just been recorded, written, or done to the hardware."""
+    """The side effect that has just been completed: a record, a file, or a change of the hardware."""
 
     PREPARE_RECORDED = "prepare: claim recorded as preparing"
     PREPARE_DRIVER_DONE = "prepare: driver.prepare returned"
@@ -26,8 +26,8 @@ class CrashPoint(StrEnum):
 
 
 Observer: TypeAlias = Callable[[CrashPoint, str], None]
-"""Is called with a step and the claim's UID, on the event loop or in a worker thread."""
+"""Callback with a step and the claim's UID; called on the event loop or in a worker thread."""
 
 
 def unobserved(step: CrashPoint, uid: str) -> None:
-    """The observer of production."""
+    """Do nothing: the observer of production."""

@@ -1,7 +1,7 @@
-"""Calling an author's methods: `async def` on the loop, plain `def` in a worker thread.
+"""Call an author's methods: `async def` on the loop, plain `def` in a worker thread.
 
-Whatever they raise arrives as a `DriverError` that names the method and the author's file and line, or as the
-`DraError` that they raised on purpose. The traceback is logged at debug.
+An exception of a method becomes a `DriverError` that names the method and the author's file and line. A
+`DraError` that the method raises on purpose stays as it is. The traceback is logged at level debug.
 """
 
 import asyncio
@@ -24,21 +24,22 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _THREADS: Final = 64
-"""Prepares that block side by side; more wait for a thread."""
+"""Maximum of prepares that block at the same time; further ones wait for a thread."""
 
 
 def raised_by(
     driver: DeviceSource, method: Callable[..., object], error: BaseException, about: str = ""
 ) -> DriverError:
-    """What a method raised, as one line with the author's file and line; the traceback is logged at debug.
+    """Convert an exception of a method to one line with the author's file and line.
 
-    The traceback goes without the exception's message, which may quote what is secret of a claim.
+    The traceback is logged at level debug, without the exception's message, which may quote secret values of a
+    claim.
 
     Args:
-        driver: whose method it is.
+        driver: the driver that has the method.
         method: the method.
-        error: what it raised.
-        about: what the call is about: ` of claim default/led`.
+        error: the exception.
+        about: the subject of the call: ` of claim default/led`.
     """
     subject, kind = subject_of(driver, method, about), type(error).__name__
     if _log.isEnabledFor(logging.DEBUG):
@@ -49,16 +50,16 @@ def raised_by(
 
 
 def subject_of(driver: DeviceSource, method: Callable[..., object], about: str = "") -> str:
-    """The method as a message about it begins: `driver led.example.com: discover()`."""
+    """Return the start of a message about a method: `driver led.example.com: discover()`."""
     return f"driver {driver.name}: {getattr(method, '__name__', method)}(){about}"
 
 
 class Calls:
-    """Calls the methods of one driver, of whatever kind; `close()` when done.
+    """Calls the methods of one driver of any kind; call `close()` at the end.
 
     Args:
-        driver: the author's.
-        guard: raises a DraError when nothing may be called any more.
+        driver: the author's driver.
+        guard: raises a DraError when no method may be called any more.
     """
 
     driver: DeviceSource
@@ -69,17 +70,17 @@ class Calls:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"driver-{driver.name}")
 
     async def call(self, method: Callable[..., T | Awaitable[T]], *arguments: object, about: str = "") -> T:
-        """The method's result.
+        """Call a method and return its result.
 
         Args:
             method: a method of the driver.
-            arguments: what it is called with.
-            about: what the call is about, for the error: ` of claim default/led`.
+            arguments: its arguments.
+            about: the subject of the call, for the error: ` of claim default/led`.
 
         Raises:
-            DraError: what the method raised, if it is one, and no value that does not fit (`ValueError`).
-            DriverError: anything else that it raised, as its cause; also if it cancelled itself.
-            StillRunningError: the caller was cancelled, but the method goes on in its thread.
+            DraError: the method raised it, unless it is also a `ValueError` (an invalid value).
+            DriverError: the method raised any other exception, which is the cause, or canceled itself.
+            StillRunningError: the caller was canceled, but the method continues in its thread.
         """
         self._guard()
         try:
@@ -112,18 +113,18 @@ class Calls:
             raise StillRunningError from None
 
     def _run(self, method: Callable[..., T], arguments: Sequence[object], about: str) -> T:
-        """What the method returns; an iterator's body runs here too: in the thread, where errors are told."""
+        """Run the method; an iterator's body runs here too, in the thread, where errors are reported."""
         try:
             outcome = method(*arguments)
             return cast(T, list(outcome)) if isinstance(outcome, Iterator) else outcome
         except BaseException as error:
             if isinstance(error, DraError) and not isinstance(error, ValueError):
                 raise
-            # No future takes a StopIteration, and nobody interrupts or cancels a thread but its own code.
+            # A future accepts no StopIteration, and only a thread's own code can interrupt or cancel it.
             raise raised_by(self.driver, method, error, about) from error
 
     def close(self) -> None:
-        """Lets go of the threads; one that never returns can't be stopped."""
+        """Release the threads; a thread that never returns cannot be stopped."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
@@ -137,6 +138,6 @@ class DriverCalls(Calls):
 
 
 def is_being_cancelled() -> bool:
-    """Whether a `CancelledError` is meant for the running task, and not left over by code that it called."""
+    """Return whether a `CancelledError` is for the running task, and not left over by code that it called."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

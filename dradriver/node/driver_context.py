@@ -1,4 +1,4 @@
-"""The context of a driver in a process of the SDK: each request reaches the part that serves it."""
+"""The context of a driver in a process of the SDK: it passes each request to the part that serves it."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -16,10 +16,10 @@ UpdateMetadata: TypeAlias = Callable[[str, MetadataUpdate], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextRequests:
-    """What serves the requests of a driver; None: the request is not served.
+    """The functions that serve the requests of a driver; None: the request is not served.
 
     Attributes:
-        rediscover: asks for `discover()`, from any thread.
+        rediscover: requests `discover()`, from any thread.
         restart: ends the process, from any thread.
         read_config_map: reads a ConfigMap, on the SDK's loop.
         update_metadata: records and writes new metadata, from any loop.
@@ -35,7 +35,7 @@ class ProcessContext(DriverContext):
     """A `DriverContext` whose requests are served until `close()`.
 
     Args:
-        requests: what serves them.
+        requests: the functions that serve them.
         node_name: the node that the process runs on.
         data_dir: the driver's own folder.
     """
@@ -45,29 +45,29 @@ class ProcessContext(DriverContext):
         self._requests = requests
 
     def close(self) -> None:
-        """The process ends: requests do nothing from now on, or raise an error."""
+        """End the service: later requests do nothing or raise an error."""
         self._requests = ContextRequests()
 
     def rediscover(self) -> None:
-        """Asks for `discover()`; no-op when the loop is closed."""
+        """Request `discover()`; no-op when the loop is closed."""
         if (serve := self._requests.rediscover) is not None:
             with suppress(RuntimeError):
                 serve()
 
     def restart(self, reason: str) -> None:
-        """Asks for the end of the process; no-op when the loop is closed."""
+        """Request the end of the process; no-op when the loop is closed."""
         if (serve := self._requests.restart) is not None:
             with suppress(RuntimeError):
                 serve(reason)
 
     async def read_config_map(self, namespace: str, name: str) -> Mapping[str, bytes]:
-        """What a ConfigMap holds, by key."""
+        """Return the content of a ConfigMap, by key."""
         if (serve := self._requests.read_config_map) is None:
             return await super().read_config_map(namespace, name)
         return await serve(namespace, name)
 
     async def update_metadata(self, claim_uid: str, devices: MetadataUpdate) -> None:
-        """Replaces the metadata of devices of a prepared claim."""
+        """Replace the metadata of devices of a prepared claim."""
         if (serve := self._requests.update_metadata) is None:
             await super().update_metadata(claim_uid, devices)
         else:

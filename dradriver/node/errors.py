@@ -1,4 +1,4 @@
-"""What the node side refuses, and why."""
+"""The errors of the node side."""
 
 import asyncio
 
@@ -17,32 +17,32 @@ __all__ = [
 
 
 class ClaimError(DraError):
-    """A claim can't be prepared as it is: gone, replaced, not allocated, or allocated elsewhere."""
+    """The claim cannot be prepared as it is: gone, replaced, not allocated, or allocated elsewhere."""
 
 
 class DeviceInUseError(ClaimError):
-    """The claim's devices collide with those of another prepared claim; the message names both claims."""
+    """The claim's devices conflict with those of another prepared claim; the message names both claims."""
 
 
 class InvalidConfigError(InvalidObjectError):
-    """The opaque configuration of the claim, or of its class, is not one that the driver takes."""
+    """The driver rejects the opaque configuration of the claim or of its class."""
 
 
 class InProgressError(DraError):
-    """The work goes on in the background; the caller asks again."""
+    """The work continues in the background; the caller retries."""
 
 
 class StateError(DraError):
-    """Prepared state, a CDI spec or device metadata can't be read or written: disk full, damaged file."""
+    """Prepared state, a CDI spec or device metadata cannot be read or written: disk full, damaged file."""
 
 
 class IncompleteStateError(StateError):
-    """The state does not know every claim that is prepared here (yet): its file is new."""
+    """The state does not have every prepared claim of this node (yet), because its file is new."""
 
 
 class RegistrationError(DraError):
-    """The kubelet refused the driver, or never asked for it."""
+    """The kubelet rejected the driver, or never asked for it."""
 
 
 class StillRunningError(asyncio.CancelledError):
-    """The waiting was cancelled, but the driver's method goes on in its thread: nothing can stop it."""
+    """The caller was canceled, but the driver's method continues in its thread and cannot be stopped."""

@@ -1,9 +1,9 @@
 """`Plugin`: one driver beside the kubelet, from start to stop.
 
-Start: prepared state, service socket, publisher (idle), registration socket. What is published before the
-kubelet has accepted the registration attracts pods that then fail, so the publisher runs from that moment on.
-Stop: the registration socket goes first, calls in flight end, and nothing that is prepared or published is
-taken back: the next instance takes over.
+Start order: prepared state, service socket, publisher (idle), registration socket. The publisher begins only
+after the kubelet has accepted the registration: devices that are published earlier attract pods that then fail.
+At stop the registration socket is removed first, and calls in flight end. Prepared and published devices stay,
+because the next instance takes over.
 """
 
 import asyncio
@@ -36,29 +36,30 @@ __all__ = ["Plugin"]
 _log = logging.getLogger(__name__)
 
 _PATIENCE_SECONDS: Final = 15.0
-"""A kubelet that is there registers a driver within a second or two; later the log says where to look."""
+"""A running kubelet registers a driver within a second or two. After this time the log names likely causes."""
 
 _QUIET_SECONDS: Final = 1.0
-"""Longer than a kubelet takes from picking an instance to calling it."""
+"""Longer than a kubelet needs from the choice of an instance to the call."""
 
 _SHUTDOWN_SECONDS: Final = 1.0
-"""What shutdown() gets when calls in flight have used up the grace."""
+"""Time for shutdown() when calls in flight have used up the grace."""
 
 
 class Plugin:
     """Runs one driver on one node.
 
-    `await start()`, then `await stop()`; or `await run(stop_event)` for both. An instance is started once.
+    Call `await start()`, then `await stop()`; or `await run(stop_event)` for both. An instance is started once.
 
     Args:
         driver: the author's driver.
         client: the API server (`dradriver.kube.Client`).
-        config: where and how.
-        publisher: makes the publisher (tests); it gets a function that asks the driver for its fallback.
-        observe: is told of each side effect on claims (tests).
+        config: settings of the process.
+        publisher: creates the publisher (tests). It gets a function that calls the driver's `fallback`.
+        observe: called after each side effect on claims (tests).
 
     Raises:
-        UsageError: the driver's name is not a DNS subdomain, or no socket fits into the directories.
+        UsageError: the driver's name is not a DNS subdomain, or the directories leave no room for a socket's
+            path.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class Plugin:
 
     @property
     def parts(self) -> NodeParts:
-        """What the plugin runs.
+        """Return the running parts.
 
         Raises:
             UsageError: the plugin has not started yet.
@@ -105,11 +106,11 @@ class Plugin:
         return self._parts
 
     async def start(self) -> None:
-        """Opens the state, listens, and begins to discover, to collect and, once registered, to publish.
+        """Open the state, listen, and begin to discover, to reconcile and, once registered, to publish.
 
         Raises:
-            UsageError: a directory or socket can't be used.
-            StateError: the prepared state can't be opened or made.
+            UsageError: a directory or socket cannot be used.
+            StateError: the prepared state cannot be opened or created.
         """
         await asyncio.to_thread(self._make_directories)
         hooks = Hooks(
@@ -132,13 +133,13 @@ class Plugin:
 
     @property
     def readiness(self) -> str:
-        """What keeps pods that are sent here from being prepared; empty when nothing does."""
+        """Return the reason why pods on this node cannot be prepared; empty if there is none."""
         if not (self._serving or self._stopped):
             return "the driver is starting"
         return self.parts.readiness.missing
 
     async def liveness(self) -> str:
-        """What only another start would help against; empty when nothing is wrong. Waits for no claim."""
+        """Return the error that only a restart can fix; empty if there is none. It waits for no claim."""
         if self._stopped or not self._serving:
             return ""
         paths = (self.sockets.service, self.sockets.registrar)
@@ -146,19 +147,20 @@ class Plugin:
         return f"the kubelet can't call: {' and '.join(gone)} is gone" if gone else ""
 
     async def wait_registered(self, timeout: float) -> None:
-        """Waits until the kubelet has accepted the driver.
+        """Wait until the kubelet has accepted the driver.
 
         Raises:
-            RegistrationError: it has not within `timeout` seconds, and why, as far as can be known.
+            RegistrationError: not accepted within `timeout` seconds. The message has the reason as far as it is
+                known.
         """
         await self.parts.registration.wait(timeout)
 
     async def run(self, stop: asyncio.Event, grace: float = 30.0) -> None:
-        """Starts, works until `stop` is set, and stops.
+        """Start, work until `stop` is set, and stop.
 
         Raises:
-            DraError: it can't start.
-            Exception: a background task met a defect; the process should end and be started again.
+            DraError: the plugin cannot start.
+            Exception: a background task failed because of a defect. The process should end and be restarted.
         """
         await self.start()
         waiting = asyncio.create_task(stop.wait(), name="wait for stop")
@@ -174,10 +176,10 @@ class Plugin:
             await self.stop(grace)
 
     async def stop(self, grace: float = 30.0) -> None:
-        """Ends the plugin: calls in flight end within `grace` seconds; claims stay prepared.
+        """Stop the plugin: calls in flight end within `grace` seconds; claims stay prepared.
 
-        It serves until the kubelet has turned to another instance, where there is one (rolling update). What
-        has not ended by then is adopted by the next instance.
+        If another instance is registered (rolling update), this one serves until the kubelet calls the other
+        one. The next instance continues the work that has not ended by then.
         """
         if self._stopped:
             return
@@ -196,7 +198,7 @@ class Plugin:
         await self._background.stop()
         await parts.instance_file.remove()
         parts.election.close()
-        await parts.claims.drain(0)  # what the background began meanwhile
+        await parts.claims.drain(0)  # work that the background began meanwhile
         parts.context.close()
         await self._shut_down(parts, max(_SHUTDOWN_SECONDS, until - clock()))
         parts.claims.close()
@@ -205,10 +207,10 @@ class Plugin:
         parts.stores.locks.close()
 
     def prepared(self) -> list[PreparedClaimRecord]:
-        """The claims that are recorded on this node, by this or another instance; reads the file.
+        """Return the claims that this or another instance has recorded on this node; reads the file.
 
         Raises:
-            StateError: it can't be read.
+            StateError: the file cannot be read.
         """
         return read_only(self._environment.data_dir / FILE_NAME)
 
@@ -251,12 +253,12 @@ class Plugin:
         raise DriverError(f"driver {self._driver.name} wants to be started again: {reason}")
 
     def _want(self, pools: Sequence[Pool]) -> None:
-        """The driver has discovered these pools: they are published."""
+        """Publish the discovered pools."""
         self.parts.publisher.want(pools)
         self.parts.readiness.want([pool.name for pool in pools])
 
     def _unprepared(self, uid: str) -> None:
-        """A claim was unprepared; for subclasses."""
+        """Handle the end of a claim; a hook for subclasses."""
 
     async def _write_events(self) -> None:
         async with self.announcements.recorder:
@@ -272,12 +274,12 @@ class Plugin:
         await parts.election.run(self._turn)
 
     async def _turn(self) -> None:
-        """What only one of several instances does, until it is cancelled."""
+        """Do the work of the elected instance, until it is canceled."""
         await publish_in_turn(self.parts.publisher, self.parts.news)
 
     async def _write_statuses(self, parts: NodeParts) -> None:
         try:
-            # Those of a process that died before it wrote them; writing the same again changes nothing.
+            # A process may have died before it wrote these. Writing the same status again changes nothing.
             for row in await parts.stores.state.read(Rows.all):
                 if row.record.answers:
                     parts.status.want(row.record)

@@ -1,18 +1,28 @@
-"""Devices and counter sets of a driver as ResourceSlices on the API server.
+"""Publish devices and counter sets of a driver as ResourceSlices on the API server.
 
 Read it in this order:
 
 1. `controller`: one loop for a driver; owns a worker for each pool.
-2. `pool_worker`: one pool over time: a try, the wait after it, the pool's status.
+2. `pool_worker`: one pool over time: an attempt, the wait after it, the pool's status.
 3. `layout` and `plan`: the pure planner, from the wanted pool and the stored slices to the writes.
 4. `writer`: executes the writes and records what the server stored.
 
-`features` decides what may be published while the server drops fields, `holds` what has to wait for claims.
+Other modules:
+
+- `context`: the values that the parts of one publisher share during one run.
+- `own_slices`: the slices on the API server that belong to one publisher.
+- `owner`: the owner reference of the slices.
+- `status`: the decision and the status of each pool.
+
+Rooms:
+
+- `features`: what may be published while the server drops fields.
+- `holds`: changes that wait while a claim holds a device.
 
 Law of this package: what to publish (`layout`), what to write next (`plan`), what the server dropped
-(`features.dropped_fields`) and what has to wait (`holds.pinned_changes`) are pure functions; the workers do
-nothing that those functions did not decide. A pool that is wrong, refused or held never stops another one, and
-nothing is left published that is unsafe without a field that the server dropped.
+(`features.dropped_fields`) and what has to wait (`holds.pinned_changes`) are pure functions. The workers only
+execute their decisions. A pool that is invalid, rejected or pinned never stops another one. A pool that is
+unsafe without a dropped field never stays published.
 """
 
 from dradriver.publish.context import OnDropped, OnStatus

@@ -1,4 +1,4 @@
-"""What the parts of one publisher share during one run."""
+"""The values that the parts of one publisher share during one run."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,11 +17,12 @@ from dradriver.publish.status import PoolStatus
 __all__ = ["OnDropped", "OnStatus", "PublishContext"]
 
 OnDropped: TypeAlias = Callable[[str, frozenset[DroppedField]], Awaitable[Sequence[Pool] | None]]
-"""Is called with a pool's name and the dropped fields without which the pool is unsafe. Returns fallback pools:
-the one of that name is published instead. None: there is no fallback."""
+"""Called with a pool's name and the dropped fields without which the pool is unsafe. Returns fallback pools:
+the one with that name is published instead. None: there is no fallback.
+"""
 
 OnStatus: TypeAlias = Callable[[PoolStatus], None]
-"""Is called after each try to publish a pool."""
+"""Called after each attempt to publish a pool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +32,17 @@ class PublishContext:
     Attributes:
         client: the API server.
         driver: the driver's name.
-        node: the publisher's node, None in the control plane.
+        node: the publisher's node. None in the control plane.
         slices: the publisher's slices as they are on the server.
         owner: the owner reference for new slices.
         features: the fields that the server stores and drops.
         allocation_lookup: returns the claims that hold devices.
         on_dropped: returns the driver's fallback pools.
         wake_all: makes every pool worker try again.
-        report: takes a pool's new status.
-        published: by pool, what was last published of it; it outlives the pool, which may come back.
-        origin: where the pools come from; the message about one that breaks rules ends with it.
+        report: receives a pool's new status.
+        published: by pool, its last published counters. They are kept when the pool is removed, because it may
+            return.
+        origin: the place of the pools' definition; the end of the message about an invalid pool.
     """
 
     client: Client
@@ -57,7 +59,7 @@ class PublishContext:
     origin: str = ""
 
     def recall(self, pool: str) -> PublishedCounters:
-        """What was last published of a pool; before the first write of this run, by an earlier process."""
+        """Return a pool's last published counters; before this run's first write, an earlier process's."""
         known = self.published.get(pool)
         if known is None:
             known = self.published[pool] = PublishedCounters(self.slices.of(pool))

@@ -1,7 +1,7 @@
-"""Keeps the pools of one driver published: one worker for each pool, one loop for all of them.
+"""Keep the pools of one driver published: one worker for each pool, one loop for all of them.
 
-`want` sets what is wanted; `PoolWorker` makes the API server agree, pool by pool. If the process dies, nothing
-is lost: the next one starts from the slices that it finds.
+`want` sets the wanted pools, and `PoolWorker` changes the API server accordingly, pool by pool. If the process
+dies, nothing is lost: the next process starts from the slices that it finds.
 """
 
 import asyncio
@@ -29,24 +29,24 @@ _log = logging.getLogger(__name__)
 
 
 class PublishController:
-    """Makes the API server's slices of one driver what the driver wants, and keeps them so.
+    """Makes the API server's slices of one driver equal to the wanted pools, and keeps them equal.
 
-    Every pool has a worker of its own: one that is refused, held or in trouble stops no other. Slices that
-    others delete or change are repaired within a fraction of a second. Nothing is deleted at the end of
-    `run()`: slices outlive a restart; `withdraw()` is for good.
+    Every pool has a worker of its own: a rejected, pinned or failing pool stops no other. Slices that others
+    delete or change are repaired within a fraction of a second. The end of `run()` deletes nothing: slices
+    survive a restart. `withdraw()` deletes them permanently.
 
     Args:
         client: the API server.
         driver: the driver's name.
-        node: the node that the publisher runs for; None for one of the control plane, whose pools all need a
-            node selection of their own.
+        node: the node that the publisher runs for. None for a publisher of the control plane, whose pools all
+            need a node selection of their own.
         owner: the owner of its slices, for a publisher of the control plane: they are deleted with it. Without
-            one they stay until `withdraw()`. A node's publisher has its Node.
+            one they stay until `withdraw()`. The owner of a node's slices is its Node.
         on_dropped: returns fallback pools when the server drops fields without which a pool is unsafe.
-        allocation_lookup: returns the claims that hold devices; by default the allocated claims on the server.
-        on_status: called after each try to publish a pool.
-        origin: where the pools come from, such as ` (leds.py:12)`: the message about one that breaks rules ends
-            with it.
+        allocation_lookup: returns the claims that hold devices. Default: the allocated claims on the server.
+        on_status: called after each attempt to publish a pool.
+        origin: the place of the pools' definition, such as ` (leds.py:12)`; the end of the message about an
+            invalid pool.
     """
 
     def __init__(
@@ -78,14 +78,14 @@ class PublishController:
 
     @property
     def status(self) -> Mapping[str, PoolStatus]:
-        """Where each pool stands, by name; a removed pool is included until its slices are gone."""
+        """Return the status of each pool by name, including removed pools until their slices are gone."""
         return MappingProxyType({name: worker.status for name, worker in self._workers.items()})
 
     def want(self, pools: Sequence[Pool]) -> None:
-        """Replaces everything that is wanted, now and in later runs; returns at once.
+        """Replace all wanted pools, for this and later runs; returns immediately.
 
         Args:
-            pools: all pools of the driver; pools that are left out are deleted.
+            pools: all pools of the driver. Pools that are omitted are deleted.
         """
         names = Tally(pool.name or self._node or "" for pool in pools)
         self._wanted = {}
@@ -99,10 +99,10 @@ class PublishController:
             self._assign()
 
     async def run(self) -> None:
-        """Keeps the pools published until it is cancelled; may be called again then.
+        """Keep the pools published until canceled; it may be called again after that.
 
-        A run relies on what it sees of the slices and of the server. Others write between two runs, so each
-        run starts without what the one before it knew.
+        A run relies on its own observations of the slices and the server. Others write between two runs, so
+        each run starts without the knowledge of the previous one.
 
         Raises:
             UsageError: another call is running.
@@ -133,7 +133,7 @@ class PublishController:
                 self._workers.clear()
 
     async def wait_settled(self, timeout: float | None = None) -> Mapping[str, PoolStatus]:
-        """Waits until no pool is pending any more, at most `timeout` seconds; returns the status then."""
+        """Wait until no pool is pending any more, at most `timeout` seconds; return the status then."""
         try:
             async with asyncio.timeout(timeout):
                 while self._wanted is None or not self._running or self._busy():
@@ -144,13 +144,13 @@ class PublishController:
         return self.status
 
     async def withdraw(self) -> None:
-        """Deletes all slices of this publisher, for an uninstall; works with and without `run()`.
+        """Delete all slices of this publisher, for an uninstall; works with and without `run()`.
 
         Raises:
-            ApiError: one could not be deleted; call it again.
+            ApiError: a slice could not be deleted; call it again.
         """
         self.want(())
-        while any(worker.working for worker in self._workers.values()):  # on what was wanted before
+        while any(worker.working for worker in self._workers.values()):  # on earlier wanted pools
             self._moved.clear()
             await self._moved.wait()
         slices = self._context.slices
@@ -181,7 +181,7 @@ class PublishController:
         return not self._context.slices.is_synced or any(worker.busy for worker in self._workers.values())
 
     def _assign(self) -> None:
-        """Gives each pool that is wanted, published or in the works to its worker."""
+        """Give each pool that is wanted, published or in progress to its worker."""
         wanted = self._wanted or {}
         for name in {*wanted, *self._workers}:
             pool, objection = wanted.get(name, (None, ""))
@@ -189,7 +189,7 @@ class PublishController:
         self._adopt()
 
     def _adopt(self) -> None:
-        """Gives the pools of an earlier process that are not wanted any more to workers that delete them."""
+        """Give pools of an earlier process that are no longer wanted to workers that delete them."""
         if self._wanted is None:
             return
         for name in self._context.slices.pools() - set(self._workers):
@@ -211,7 +211,7 @@ class PublishController:
             self._moved.set()
 
     def _slice_changed(self, pool: str, kind: ChangeKind) -> None:
-        """Someone else changed a slice."""
+        """Handle a change of a slice by another writer."""
         if kind is ChangeKind.DELETED:
             self._context.owner.doubt()
         if self._wanted is None or not self._running:
@@ -222,7 +222,7 @@ class PublishController:
             self._worker(pool).want(None)
 
     def _watch_reopened(self) -> None:
-        """The server that answers now may have been started with other gates."""
+        """Probe again: the server may have been restarted with other feature gates."""
         for worker in self._workers.values():
             if worker.depends_on_gates:
                 worker.wake()
@@ -237,5 +237,5 @@ class PublishController:
             return
         try:
             self._on_status(status)
-        except Exception:  # a defect of the listener must not end the pool's try
+        except Exception:  # a defect of the listener must not end the pool's attempt
             _log.exception("pool %s: the status listener failed", status.pool)

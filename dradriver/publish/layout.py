@@ -1,8 +1,9 @@
-"""A pool cut into slices, within the limits of the API.
+"""Divide a pool into slices, within the limits of the API.
 
-Counter sets get slices of their own, before those of the devices. Devices are ordered so that an allocator that
-takes the first one that fits takes one that is ready at once (KEP-5007, Goals), of these the one that consumes
-least, and whole devices last (KEP-4815). Slices are read in the order of their names, that of this list.
+Counter sets have slices of their own, before those of the devices. An allocator takes the first device that
+fits, so the devices are ordered: first those that are ready immediately (KEP-5007, Goals), among these the ones
+that consume least, and whole devices last (KEP-4815). Slices are read in the order of their names, which is the
+order of this list.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,11 +27,11 @@ _PARTS: Final = 1_000_000
 
 
 def refusals(pool: Pool, node: str | None) -> list[Problem]:
-    """Why a pool can't be published, empty if it can.
+    """Return the reasons why a pool cannot be published, empty if it can.
 
     Args:
-        pool: what a driver wants.
-        node: the node that the publisher runs for, None for one of the control plane.
+        pool: a pool that a driver wants.
+        node: the node that the publisher runs for. None for a publisher of the control plane.
     """
     found = problems(pool)
     if node is None and not pool.name:
@@ -53,17 +54,17 @@ def refusals(pool: Pool, node: str | None) -> list[Problem]:
 
 
 def layout(pool: Pool, driver: str, node: str | None) -> list[ResourceSliceSpec]:
-    """The slices of a pool in the order of their names, never none: an empty pool is one empty slice.
+    """Return the slices of a pool in the order of their names; an empty pool has one empty slice.
 
-    The generation is left at 0: which one comes next depends on what is published (`plan`).
+    The generation is 0, because the next generation depends on the published one (`plan`).
 
     Args:
         pool: the devices and counter sets.
         driver: the driver's name.
-        node: the publisher's node; it gives node-local pools their `nodeName` and pools their default name.
+        node: the publisher's node: the `nodeName` of node-local pools, and the default name of pools.
 
     Raises:
-        InvalidObjectError: `refusals()` has something to say.
+        InvalidObjectError: `refusals()` is not empty.
     """
     if problems := refusals(pool, node):
         raise InvalidObjectError(f"pool {pool.name or node}", problems)
@@ -90,17 +91,18 @@ def layout(pool: Pool, driver: str, node: str | None) -> list[ResourceSliceSpec]
 
 
 def order_devices(pool: Pool) -> list[Device]:
-    """The devices in the order in which they are published; equals keep the driver's order.
+    """Return the devices in the order of publication; equal ones keep the driver's order.
 
-    Devices without binding conditions come first: kube-scheduler prefers whole pools without any, and inside a
-    pool takes the first device that fits. Of both kinds what consumes least of its counter sets comes first.
+    Devices without binding conditions come first: kube-scheduler prefers whole pools without any, and within a
+    pool takes the first device that fits. Within both kinds, devices that consume least of their counter sets
+    come first.
     """
     sets = {counter_set.name: counter_set for counter_set in pool.counter_sets}
     return sorted(pool.devices, key=lambda device: (bool(device.binding_conditions), _consumed(device, sets)))
 
 
 def _consumed(device: Device, sets: dict[str, CounterSet]) -> int:
-    """The mean share of the counters of each consumed set, summed over the sets."""
+    """Return the mean share of the counters of each consumed set, summed over the sets."""
     total = 0
     for consumption in device.consumes_counters:
         available = sets[consumption.counter_set].counters
@@ -137,7 +139,7 @@ def _cut(devices: Sequence[Device]) -> Iterator[list[Device]]:
 
 
 def _is_advanced(device: Device) -> bool:
-    """Whether the device lowers its slice's limit (`ResourceSliceMaxDevicesWithAdvancedFeatures`)."""
+    """Return whether the device lowers its slice's limit (`ResourceSliceMaxDevicesWithAdvancedFeatures`)."""
     return bool(device.taints or device.consumes_counters) or any(map(_is_list, device.attributes.values()))
 
 

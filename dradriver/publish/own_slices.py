@@ -20,9 +20,9 @@ _log = logging.getLogger(__name__)
 class OwnSlices:
     """Two caches: slices of the publisher's node, and slices of the driver that belong to no single node.
 
-    Of the latter, a node's publisher owns those whose owner is its Node, one of the control plane those that no
-    Node owns. That cache is opened when it is first needed: few nodes publish shared pools, and a watch more on
-    each of thousands is not free.
+    In the second cache, a node's publisher owns the slices whose owner is its Node. A publisher of the control
+    plane owns the slices without a Node as owner. This cache is opened when it is first needed: few nodes
+    publish shared pools, and an additional watch on each of thousands of nodes costs the server.
     """
 
     def __init__(
@@ -59,18 +59,18 @@ class OwnSlices:
 
     @staticmethod
     def selector(driver: str, node: str | None) -> str:
-        """The field selector for slices of a driver on one node, or on none in particular."""
+        """Return the field selector for slices of a driver on one node, or on no particular node."""
         return f"spec.driver={driver},spec.nodeName={node or ''}"
 
     async def open_shared(self) -> None:
-        """Opens the cache of shared slices, once."""
+        """Open the cache of shared slices, once."""
         async with self._lock:
             if not self._shared_open:
                 await self._open(self.selector(self._driver, None))
                 self._shared_open = True
 
     async def look_for_shared(self) -> None:
-        """Opens the cache of shared slices if an earlier life of the publisher left any; returns once known."""
+        """Open the cache of shared slices if an earlier process left any; returns once this is known."""
         backoff = Backoff(1.0, 60.0)
         while not self._shared_open:
             try:
@@ -86,33 +86,33 @@ class OwnSlices:
 
     @property
     def problem(self) -> DraError | None:
-        """What keeps a cache from being current, if anything does."""
+        """Return the problem that keeps a cache from being current, if there is one."""
         return next((cache.problem for cache in self._caches if cache.problem is not None), None)
 
     @property
     def cuts(self) -> int:
-        """Grows when a watch ends or is opened again: then the server may be another one, or started anew."""
+        """Return a number that grows when a watch ends or is reopened: the server may then be a new one."""
         return sum(cache.cuts for cache in self._caches)
 
     @property
     def is_synced(self) -> bool:
-        """Whether every open cache has its first list."""
+        """Return whether every open cache has its first list."""
         return bool(self._caches) and all(cache.is_synced for cache in self._caches)
 
     async def synced(self) -> None:
-        """Returns when every open cache has its first list."""
+        """Wait until every open cache has its first list."""
         for cache in tuple(self._caches):
             await cache.synced()
 
     def of(self, pool: str) -> list[ResourceSlice]:
-        """The slices of one pool."""
+        """Return the slices of one pool."""
         return list(self._pools.get(pool, {}).values())
 
     async def list_raw(self, pool: str) -> list[dict[str, Any]]:
-        """The slices of one pool as the server has them now, with all metadata.
+        """List the slices of one pool on the server, with all metadata.
 
         Raises:
-            DraError: they can't be listed.
+            DraError: they cannot be listed.
         """
         found: list[dict[str, Any]] = []
         for node in sorted({item.spec.node_name for item in self.of(pool)}, key=str):
@@ -121,11 +121,11 @@ class OwnSlices:
         return [item for item in found if item["metadata"]["name"] in self._pools.get(pool, {})]
 
     def pools(self) -> set[str]:
-        """The names of all pools that have slices."""
+        """Return the names of all pools that have slices."""
         return set(self._pools)
 
     def owns(self, item: ResourceSlice) -> bool:
-        """Whether the slice is this publisher's to change."""
+        """Return whether this publisher may change the slice."""
         if item.spec.driver != self._driver:
             return False
         if item.spec.node_name is not None:
@@ -135,12 +135,12 @@ class OwnSlices:
         return owner_node == self._node
 
     def apply_written(self, item: ResourceSlice) -> None:
-        """Shows a slice as one of our writes left it, without a notice of a change."""
+        """Store the result of one of our writes in the cache, without a change notification."""
         with self._without_notice():
             self._cache_of(item).apply_written(item)
 
     def apply_deleted(self, item: ResourceSlice) -> None:
-        """Forgets a slice that one of our writes deleted, without a notice of a change."""
+        """Remove a slice that one of our writes deleted from the cache, without a change notification."""
         with self._without_notice():
             self._cache_of(item).apply_deleted(item)
 
@@ -153,7 +153,7 @@ class OwnSlices:
             self._quiet = False
 
     async def refresh(self, item: ResourceSlice) -> None:
-        """Looks at a slice again after a write failed because it had changed."""
+        """Read a slice again after a write failed because the slice had changed."""
         try:
             self.apply_written(await self._client.get(SLICES, item.metadata.name, into=ResourceSlice))
         except NotFound:

@@ -1,4 +1,4 @@
-"""The object that owns a publisher's slices: when it goes, they go."""
+"""The object that owns a publisher's slices: when it is deleted, they are deleted."""
 
 import asyncio
 from collections.abc import Mapping
@@ -19,10 +19,10 @@ _KINDS: Final[Mapping[str, Resource]] = MappingProxyType({"deviceclass": CLASSES
 
 @dataclass(frozen=True, slots=True)
 class OwnerRef:
-    """An object that may own slices. With no `uid` it is looked up; one made anew under that name is noticed.
+    """An object that may own slices; without a `uid` it is looked up, and a re-created object is detected.
 
-    Slices belong to no namespace, and the garbage collector of Kubernetes never deletes what is owned by an
-    object that does: so a Deployment can't own them.
+    Slices are cluster-scoped, and Kubernetes' garbage collector never deletes a cluster-scoped object because
+    of a namespaced owner. So a Deployment cannot own them.
     """
 
     resource: Resource
@@ -31,15 +31,15 @@ class OwnerRef:
 
     @classmethod
     def of_node(cls, node: NodeRef) -> "OwnerRef":
-        """The Node of a publisher that runs for one."""
+        """Return the Node of a publisher that runs for a node."""
         return cls(NODES, node.name, node.uid)
 
     @classmethod
     def parse(cls, text: str) -> "OwnerRef":
-        """`deviceclass/NAME` or `namespace/NAME`.
+        """Parse `deviceclass/NAME` or `namespace/NAME`.
 
         Raises:
-            UsageError: it is neither.
+            UsageError: the text has neither form.
         """
         kind, _, name = text.partition("/")
         resource = _KINDS.get(kind.lower())
@@ -58,10 +58,10 @@ class OwnerRef:
 
 
 class SliceOwner:
-    """The owner reference of the publisher's slices, kept true.
+    """The owner reference of the publisher's slices, kept current.
 
-    An object that is deleted and made anew has another UID; slices that name the old one are collected as
-    garbage, again and again. So the owner is looked at once more whenever slices vanish.
+    An object that is deleted and created again has another UID. Slices with the old UID are garbage-collected,
+    again and again. So the owner is read again whenever slices disappear.
     """
 
     def __init__(self, client: Client, owner: OwnerRef | None) -> None:
@@ -71,14 +71,14 @@ class SliceOwner:
         self._lock = asyncio.Lock()
 
     def doubt(self) -> None:
-        """Slices vanished: look at the owner again before the next write."""
+        """Read the owner again before the next write, because slices disappeared."""
         self._uid = ""
 
     async def reference(self) -> OwnerReference | None:
-        """The owner reference, None for slices that nobody owns.
+        """Return the owner reference; None for slices without an owner.
 
         Raises:
-            DraError: there is no such object, or it can't be read.
+            DraError: the object does not exist or cannot be read.
         """
         owner = self._owner
         if owner is None:
@@ -103,5 +103,5 @@ class SliceOwner:
         except Forbidden:
             if not owner.uid:
                 raise
-            return owner.uid  # all that is known: there is no right to read the object
+            return owner.uid  # the only known value: the publisher may not read the object
         return str(found["metadata"]["uid"])

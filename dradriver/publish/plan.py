@@ -1,17 +1,17 @@
-"""What to write so that the slices of a pool become the wanted ones.
+"""Compute the writes that turn the slices of a pool into the wanted ones.
 
-A reader takes the slices of a pool with the highest generation and believes them when there are as many as
-`resourceSliceCount` says. Whoever reads between two of our writes must find the pool as it was, an incomplete
-new generation, or the pool as it is wanted; never some old slices and some new ones that count as complete:
+A reader uses the slices of a pool with the highest generation, once there are as many as `resourceSliceCount`
+says. A reader between two of our writes must see the old pool, an incomplete new generation, or the wanted
+pool. It must never see a mix of old and new slices that counts as complete:
 
-- If every slice of the current generation is as wanted and only some are missing, they are added to it: that
-  was the last plan cut short, or a slice that someone deleted.
+- If every slice of the current generation is as wanted and only some are missing, they are added to it: the
+  last plan was interrupted, or a slice was deleted.
 - If one slice differs and no other write is needed, it is updated within its generation: one write is atomic,
-  even when counters change. (Whatever moves between slices changes two.)
-- Otherwise a new generation begins with the first write, and what is left of older ones is deleted last:
-  readers do not look at it any more.
+  even when counters change. (A move between slices changes two.)
+- Otherwise the first write begins a new generation, and the rest of older ones is deleted last: readers ignore
+  them by then.
 
-If the process dies between two of these writes, the next plan starts from what it finds.
+If the process dies between two of these writes, the next plan starts from the slices that it finds.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,7 +36,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Replace `old` by `new`, if it is still at its resource version."""
+    """Replace `old` by `new`, if it still has its resource version."""
 
     old: ResourceSlice
     new: ResourceSlice
@@ -44,7 +44,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete `old`, if it is still that object at that resource version."""
+    """Delete `old`, if it is still the same object with the same resource version."""
 
     old: ResourceSlice
 
@@ -63,12 +63,12 @@ def plan(
     owner: OwnerReference | None = None,
     generation: int = 0,
 ) -> list[Action]:
-    """The writes that turn `seen` into `wanted`, in order; none if nothing has to change.
+    """Return the writes that turn `seen` into `wanted`, in order; empty if nothing has to change.
 
     Args:
-        wanted: all slices of one pool as `layout` made them; their generation is ignored.
-        seen: all slices of that pool that exist.
-        owner: the object whose deletion shall delete the slices.
+        wanted: all slices of one pool from `layout`. Their generation is ignored.
+        seen: all existing slices of that pool.
+        owner: the object whose deletion deletes the slices.
         generation: the driver's own generation, used if it is larger than the published one.
     """
     seen = list(seen)
@@ -97,12 +97,12 @@ def _next_generation(
     current: int,
     asked: int,
 ) -> int:
-    """The generation to write: the current one if the module's rules allow it, else a new one."""
+    """Return the generation to write: the current one if the module's rules allow it, else a new one."""
     same = [
         index for index, old in matched.items() if same_spec(_at_generation(wanted[index], current), old.spec)
     ]
     at_current = [item for item in seen if item.spec.pool.generation == current]
-    others = len(at_current) - len(same)  # differ, or are surplus
+    others = len(at_current) - len(same)  # different or surplus
     missing = len(wanted) - len(same)
     surplus_only = missing == 0 and others == 1
     one_update = missing == 1 and others == 1 and _is_update(matched, same, current)
@@ -111,14 +111,14 @@ def _next_generation(
 
 
 def _is_update(matched: Mapping[int, ResourceSlice], same: Sequence[int], current: int) -> bool:
-    """Whether the one slice of the current generation that differs is matched, so that one update mends it."""
+    """Return whether the one different slice of the current generation is matched: one update fixes it."""
     return any(index not in same and old.spec.pool.generation == current for index, old in matched.items())
 
 
 def _match(
     wanted: Sequence[ResourceSliceSpec], seen: Sequence[ResourceSlice], current: int
 ) -> dict[int, ResourceSlice]:
-    """For each index the slice to keep: the one that is as wanted, else the newest, else the first by name."""
+    """Return for each index the slice to keep: the one as wanted, else the newest, else the first by name."""
     matched: dict[int, ResourceSlice] = {}
     ranks: dict[int, tuple[bool, int]] = {}
     for item in sorted(seen, key=lambda s: s.metadata.name):
@@ -133,7 +133,7 @@ def _match(
 
 
 def _updatable(item: ResourceSlice, wanted: ResourceSliceSpec) -> bool:
-    """Whether an update can make the slice the wanted one: `nodeName` is immutable, and it must stay."""
+    """Return whether an update can produce the wanted slice: `nodeName` is immutable, so it must be equal."""
     return item.metadata.deletion_timestamp is None and item.spec.node_name == wanted.node_name
 
 
@@ -142,7 +142,7 @@ def _digits(count: int) -> int:
 
 
 def _index(name: str, count: int) -> int | None:
-    """The index at the beginning of a slice's name, None for names that no publisher of this kind made."""
+    """Return the index at the beginning of a slice's name; None for names in another format."""
     head, dash, _ = name.partition("-")
     if not dash or len(head) != _digits(count) or not set(head) <= set("0123456789abcdef"):
         return None
@@ -168,7 +168,7 @@ def _owned(item: ResourceSlice, owner: OwnerReference | None) -> bool:
 
 
 def _with_owner(meta: ObjectMeta, owner: OwnerReference | None) -> ObjectMeta:
-    """The metadata with this owner alone in charge: a Node that was made anew has another UID."""
+    """Return the metadata with this owner and without an old UID of it or another controller."""
     if owner is None or owner in meta.owner_references:
         return meta
     others = [
@@ -178,7 +178,7 @@ def _with_owner(meta: ObjectMeta, owner: OwnerReference | None) -> ObjectMeta:
 
 
 def same_spec(one: ResourceSliceSpec, other: ResourceSliceSpec) -> bool:
-    """Whether two specs say the same; when a taint was added is the server's business."""
+    """Return whether two specs are equal; the times of taints are ignored, because the server sets them."""
     return one == other or _without_times(one) == _without_times(other)
 
 
@@ -187,7 +187,7 @@ def _without_times(spec: ResourceSliceSpec) -> ResourceSliceSpec:
 
 
 def _with_times(spec: ResourceSliceSpec, stored: ResourceSliceSpec) -> ResourceSliceSpec:
-    """The spec with the times of the taints that were there before."""
+    """Return the spec with the stored times of existing taints."""
     times = {
         (device.name, taint.key, taint.value, taint.effect): taint.time_added
         for device in stored.devices

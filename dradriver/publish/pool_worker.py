@@ -1,8 +1,9 @@
-"""One pool over time: when to try, what a try does, when to wait, and the pool's status.
+"""One pool over time: when to try, what an attempt does, when to wait, and the pool's status.
 
-A try passes a value along: what is wanted, the decision (`features.fallback`: the server's feature gates,
-`holds.pin_devices`: the claims), the planned writes (`layout` and `plan`, pure), and what came of the writes
-(`writer`). If the process dies during a try, the next one starts from what it finds on the server.
+An attempt passes values along: the wanted pool, the decision (`features.fallback`: the server's feature gates,
+`holds.pin_devices`: the claims), the planned writes (`layout` and `plan`, pure), and the result of the writes
+(`writer`). If the process dies during an attempt, the next process starts from the slices that it finds on the
+server.
 """
 
 import asyncio
@@ -32,11 +33,11 @@ __all__ = ["PoolWorker"]
 _log = logging.getLogger(__name__)
 
 _DEBOUNCE_SECONDS: Final = 0.02
-"""Wait after a change made by others: a deletion of many slices is repaired at one go."""
+"""Wait after a change made by others: a deletion of many slices is repaired at once."""
 _REPAIR_BURST: Final = 100
 _REPAIR_WINDOW_SECONDS: Final = 60.0
 _REPAIR_SLOW_SECONDS: Final = 5.0
-"""More repairs than the burst within the window: someone else writes this pool too, do not race them."""
+"""More repairs than the burst within the window: another writer changes this pool too. Do not race it."""
 
 _HELD_SECONDS: Final = (1.0, 15.0)
 """First and longest wait before the claims that hold devices are looked up again."""
@@ -46,21 +47,21 @@ _LEVELS: Final = dict.fromkeys(PoolState, logging.WARNING) | {
     PoolState.REMOVED: logging.INFO,
     PoolState.REFUSED: logging.ERROR,
 }
-"""How a state is logged."""
+"""The log level of each state."""
 
 _LONGEST_PAUSE_SECONDS: Final = 60.0
-"""A longer `Retry-After` of the server is cut to this."""
+"""A longer `Retry-After` of the server is reduced to this."""
 
 
 class PoolWorker:
-    """Keeps one pool published; runs as one task until the pool is neither wanted nor there.
+    """Keeps one pool published; runs as one task until the pool is neither wanted nor published.
 
     Args:
         name: the pool's name.
-        context: what the publisher's pools share.
+        context: the values that the publisher's pools share.
 
     Attributes:
-        status: where the pool stands.
+        status: the pool's status.
     """
 
     def __init__(self, name: str, context: PublishContext) -> None:
@@ -83,18 +84,18 @@ class PoolWorker:
 
     @property
     def working(self) -> bool:
-        """Whether a try is under way."""
+        """Return whether an attempt is in progress."""
         return self._working
 
     @property
     def depends_on_gates(self) -> bool:
-        """Whether what is right to publish may change with the server, though nothing else does."""
+        """Return whether the right decision may change with the server while nothing else changes."""
         devices = self._wanted.devices if self._wanted is not None else ()
         return bool(self.status.dropped) or any(map(keeps_claims_away, devices))
 
     @property
     def busy(self) -> bool:
-        """Whether something is being done, about to be, or tried again."""
+        """Return whether an attempt is in progress, due, or to be retried."""
         return self._working or self._is_woken or self.status.state is PoolState.PENDING
 
     @property
@@ -102,18 +103,18 @@ class PoolWorker:
         return self._dirty.is_set() or self._timer is not None
 
     def want(self, pool: Pool | None, objection: str = "") -> None:
-        """Sets what is wanted, None for nothing; an `objection` refuses it without a look."""
+        """Set the wanted pool, None for nothing; an `objection` rejects it without a check."""
         self._wanted, self._objection = pool, objection
         self._soon.reset()
         self._later.reset()
         self._dirty.set()
 
     def wake(self) -> None:
-        """Tries again now: something that the pool depends on has changed."""
+        """Try again now, because something that the pool depends on has changed."""
         self._dirty.set()
 
     def repair(self) -> None:
-        """Someone else changed a slice of the pool: tries again soon, later if that happens all the time."""
+        """Try again soon, because another writer changed a slice of the pool; later if that is frequent."""
         if self._timer is not None:
             return
         recent = time.monotonic() - _REPAIR_WINDOW_SECONDS
@@ -127,7 +128,7 @@ class PoolWorker:
         self._dirty.set()
 
     async def run(self) -> None:
-        """Works until the pool is neither wanted nor there."""
+        """Work until the pool is neither wanted nor published."""
         wait: float | None = None
         try:
             while True:
@@ -136,7 +137,7 @@ class PoolWorker:
                 wait = await self._try()
                 self._working = False
                 if self._wanted is None and wait is None and not self._is_woken:
-                    await self._fallback.close()  # may take a while, in which the pool may be wanted again
+                    await self._fallback.close()  # may take a while, and the pool may be wanted again meanwhile
                     if not self._is_woken:
                         return
         finally:
@@ -151,12 +152,12 @@ class PoolWorker:
                 await self._dirty.wait()
         except TimeoutError:
             pass
-        # A server that asked for time gets it, whatever happens meanwhile.
+        # A server's `Retry-After` is respected, whatever happens meanwhile.
         await asyncio.sleep(self._not_before - time.monotonic())
         self._dirty.clear()
 
     async def _try(self) -> float | None:
-        """One try; the seconds after which to try again, None if only a change makes that necessary."""
+        """Make one attempt; return the seconds until the next one, None if only a change makes it necessary."""
         try:
             await self._wait_synced()
             decision = await self._publish()
@@ -181,10 +182,10 @@ class PoolWorker:
         return decision.again
 
     async def _publish(self) -> PoolDecision:
-        """Makes the server agree with what is wanted, as far as the server and the claims let it.
+        """Make the server's slices equal to the wanted pool, as far as the server and the claims allow it.
 
         Raises:
-            DraError: it can't be done now; writes before the failure are done.
+            DraError: it is not possible now. Writes before the failure are done.
         """
         wanted = self._wanted
         if wanted is None:
@@ -192,7 +193,7 @@ class PoolWorker:
             return PoolDecision(PoolState.REMOVED)
         if self._objection:
             return PoolDecision(PoolState.REFUSED, message=self._objection + self._context.origin)
-        # Thousands of devices take a while.
+        # Takes time for thousands of devices.
         if problems := await asyncio.to_thread(refusals, wanted, self._context.node):
             message = "; ".join(map(str, problems)) + self._context.origin
             return PoolDecision(PoolState.REFUSED, message=message)
@@ -202,7 +203,7 @@ class PoolWorker:
         self._context.recall(self._name)
         await self._probe_features(wanted)
         while True:
-            # Ends: every round but the last has learned of another field that is dropped.
+            # The loop ends: every round but the last has detected another dropped field.
             decision = await self._fallback.choose(wanted)
             if decision.pool is None:
                 await self._writer.remove()
@@ -212,18 +213,19 @@ class PoolWorker:
                 return self._next_try(decision)
 
     async def _probe_features(self, wanted: Pool) -> None:
-        """Asks the server what it stores of the wanted pool, where no write would show it."""
+        """Probe what the server stores of the wanted pool, if no write would show it."""
         features = self._context.features
         if features.due(fields_of(wanted)) and await features.probe_again(await self._layout(wanted)):
             _log.info("pool %s: the API server stores now what it dropped before", self._name)
             self._context.wake_all()
         if any(map(keeps_claims_away, wanted.devices)) and not features.knows(TAINTS):
-            # A scheduler whose gate went off hands out what is stored with its taint: look also if nothing is
-            # to be written. (It passes over devices with counters or binding conditions.)
+            # A scheduler whose gate was turned off allocates a device that is stored with its taint. So probe
+            # also if nothing is to be written. (The scheduler skips devices with counters or binding
+            # conditions.)
             await features.probe(await self._layout(wanted))
 
     async def _write(self, pool: Pool, generation: int) -> bool:
-        """Plans and executes the writes; False if the server dropped a new field: then decide again."""
+        """Plan and execute the writes; False if the server dropped a new field: then a new decision is due."""
         specs = await self._layout(pool)
         owner = await self._context.owner.reference()
         actions = plan(specs, self._writer.stored(), owner=owner, generation=generation)
@@ -237,11 +239,11 @@ class PoolWorker:
         return True
 
     async def _layout(self, pool: Pool) -> list[ResourceSliceSpec]:
-        """The slices of a pool. A quarter of a second for 5000 devices, which the loop can't spare."""
+        """Compute the slices of a pool in a thread: 5000 devices take a quarter of a second."""
         return await asyncio.to_thread(layout, pool, self._context.driver, self._context.node)
 
     def _next_try(self, decision: PoolDecision) -> PoolDecision:
-        """The decision with the time of the next try."""
+        """Return the decision with the time of the next attempt."""
         if decision.held_by:
             return replace(decision, again=self._held.next())
         self._held.reset()
@@ -249,7 +251,7 @@ class PoolWorker:
         return replace(decision, again=self._context.features.due_in(dropped) if dropped else None)
 
     async def _wait_synced(self) -> None:
-        """Waits for the first list of slices, and reports the wait."""
+        """Wait for the first list of slices, and report the wait."""
         while True:
             try:
                 async with asyncio.timeout(1.0):
@@ -278,7 +280,7 @@ class PoolWorker:
         self._context.report(self.status)
 
     def _log(self) -> None:
-        """One line in the log for each change of state or message; a problem that lasts is logged once."""
+        """Log one line for each change of state or message; a lasting problem is logged once."""
         status = self.status
         news = (status.state, status.message)
         if news == self._logged:

@@ -1,4 +1,4 @@
-"""What is decided about each pool, and where it stands."""
+"""The decision about each pool, and its status."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,29 +11,29 @@ __all__ = ["NodeRef", "PoolDecision", "PoolState", "PoolStatus", "Writes"]
 
 @dataclass(frozen=True, slots=True)
 class NodeRef:
-    """The publisher's node. With no `uid` it is looked up; a Node made anew under that name is noticed."""
+    """The publisher's node; without a `uid` it is looked up, and a re-created Node is detected."""
 
     name: str
     uid: str = ""
 
 
 class PoolState(StrEnum):
-    """Where a pool stands."""
+    """State of a pool."""
 
     PENDING = "pending"
-    """It is not as wanted yet; it is being tried."""
+    """It is not yet as wanted; attempts continue."""
     PUBLISHED = "published"
-    """The API server has it as wanted (harmless fields may have been dropped, see `dropped`)."""
+    """The API server has it as wanted (harmless fields may be dropped, see `dropped`)."""
     HELD = "held"
-    """Counter sets of devices that claims hold, and what consumes them, stay as they were; the rest goes on."""
+    """Counter sets of devices that claims hold, and their consumers, stay unchanged; the rest is published."""
     REFUSED = "refused"
-    """It breaks rules, or the server said no; what was published before stays."""
+    """It breaks rules, or the server rejected it; the earlier published pool stays."""
     FALLBACK = "fallback"
     """The server dropped fields without which it is unsafe: the driver's fallback is published."""
     UNSAFE_WITHDRAWN = "unsafe_withdrawn"
-    """The same without a fallback, or it dropped taints: only devices that are safe without are published."""
+    """As above, without a fallback, or taints are dropped: only devices that are safe without are published."""
     REMOVED = "removed"
-    """It is not wanted any more, and nothing of it is published: its last state."""
+    """It is no longer wanted, and nothing of it is published: its last state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +47,15 @@ class Writes:
 
 @dataclass(frozen=True, slots=True)
 class PoolDecision:
-    """What one try decides about a pool.
+    """The decision of one attempt about a pool.
 
     Attributes:
-        state: where the pool stands once the try is done.
-        pool: what is published of it.
-        message: why it is not simply published.
+        state: the pool's state after the attempt.
+        pool: the pool to publish.
+        message: why the pool is not published as wanted.
         dropped: the fields that the wanted pool uses and the server drops.
         held_by: claims that it waits for.
-        again: seconds after which to try again, None if only a change makes that necessary.
+        again: seconds until the next attempt. None if only a change makes it necessary.
     """
 
     state: PoolState
@@ -68,17 +68,17 @@ class PoolDecision:
 
 @dataclass(frozen=True, slots=True)
 class PoolStatus:
-    """One pool.
+    """The status of one pool.
 
     Attributes:
         pool: its name.
-        state: where it stands.
-        generation: the published generation, 0 if none is.
-        slices: how many slices are published.
-        devices: how many devices are in them.
-        message: why it is not simply published; the server's own words where there are any.
-        dropped: what the server did not store, and the gate that is probably off.
-        held_by: the claims that are waited for, `namespace/name`.
+        state: its state.
+        generation: the published generation. 0 if none is.
+        slices: the number of published slices.
+        devices: the number of devices in them.
+        message: why the pool is not published as wanted, with the server's message if there is one.
+        dropped: the fields that the server did not store, and the gate that is probably off.
+        held_by: the claims that it waits for, `namespace/name`.
         writes: the number of writes so far.
     """
 

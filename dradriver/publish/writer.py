@@ -1,6 +1,6 @@
-"""Executes the planned writes of one pool, and records what the API server stored.
+"""Execute the planned writes of one pool, and record what the API server stored.
 
-If the process dies after any write, the next one plans from what it finds; see `plan`.
+If the process dies after any write, the next process plans from the slices that it finds; see `plan`.
 """
 
 import logging
@@ -26,7 +26,7 @@ class SliceWriter:
 
     Args:
         pool: the pool's name.
-        context: what the publisher's pools share.
+        context: the values that the publisher's pools share.
 
     Attributes:
         writes: the number of writes so far.
@@ -39,22 +39,22 @@ class SliceWriter:
         self._changed_by_server: dict[str, tuple[ResourceSliceSpec, ResourceSliceSpec]] = {}
 
     def stored(self) -> list[ResourceSlice]:
-        """The slices on the server, as the planner compares them.
+        """Return the slices on the server, in the form that the planner compares.
 
-        A slice that the server changed while storing it counts as it was sent, until somebody changes it again:
-        otherwise it would be written over and over.
+        A slice that the server changed while storing it counts as it was sent, until another writer changes it.
+        Otherwise it would be written again and again.
         """
         return [self._as_sent(item) for item in self._context.slices.of(self._pool)]
 
     async def execute(self, actions: Sequence[Action]) -> bool:
-        """Writes, in order.
+        """Execute the writes in order.
 
         Returns:
-            True, after the write that showed it, if the server dropped a field that it was not known to drop;
-            the writes after that one are not made.
+            True if a write showed that the server drops a field that was not known to be dropped. The writes
+            after that one are not made.
 
         Raises:
-            ApiError: a write failed; those before it are done.
+            ApiError: a write failed. Those before it are done.
         """
         for action in actions:
             match action:
@@ -72,10 +72,10 @@ class SliceWriter:
         return False
 
     async def remove(self) -> None:
-        """Deletes all slices of the pool.
+        """Delete all slices of the pool.
 
         Raises:
-            ApiError: a write failed; those before it are done.
+            ApiError: a write failed. Those before it are done.
         """
         published = self._context.recall(self._pool)
         await self.execute([Delete(item) for item in self._context.slices.of(self._pool)])
@@ -110,14 +110,15 @@ class SliceWriter:
         self._context.slices.apply_deleted(old)
 
     def _record(self, sent: ResourceSlice, stored: ResourceSlice) -> bool:
-        """Records the answer to a write; True if the server dropped something."""
+        """Record the answer to a write; True if the server dropped something."""
         self._context.slices.apply_written(stored)
         self._changed_by_server.pop(stored.metadata.name, None)
         if self._context.features.learn(sent.spec, stored.spec):
             return True
         self._context.recall(self._pool).record_stored(stored.spec)
         if not same_spec(sent.spec, stored.spec):
-            # An admission webhook, or a field that is too new. The server wins, or this would never end.
+            # The cause is an admission webhook, or a field that is too new. The server wins; otherwise this
+            # would never end.
             _log.warning("slice %s: the API server changed it while storing it", stored.metadata.name)
             self._changed_by_server[stored.metadata.name] = (stored.spec, sent.spec)
         return False

@@ -1,4 +1,4 @@
-"""A binding driver at work: a pool driver whose devices are also attached and detached."""
+"""Run a binding driver: a pool driver whose devices are also attached and detached."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -37,12 +37,12 @@ class BindingProcess(PoolProcess):
         self.metrics.show_stuck(self._reports.stuck_counts)
 
     async def run(self, stop: asyncio.Event, grace: float = 30.0) -> None:
-        """Publishes, attaches and detaches until `stop` is set; see `PoolProcess`."""
+        """Publish, attach and detach until `stop` is set; see `PoolProcess`."""
         async with self._recorder:
             await super().run(stop, grace)
 
     def start(self, calls: Calls, background: Background) -> None:
-        """Starts what runs beside discovery and publishing."""
+        """Start the work beside discovery and publishing."""
         controller = BindingController(
             self._binding,
             self._client,
@@ -55,7 +55,7 @@ class BindingProcess(PoolProcess):
         background.start("attach", controller.run())
 
     async def adopt(self) -> None:
-        """Before anything is published: what an earlier process kept away stays away."""
+        """Adopt the taints of an earlier process before anything is published."""
         await self._hold_off.adopt()
 
     def _want(self, pools: Sequence[Pool]) -> None:

@@ -1,7 +1,7 @@
-"""A driver of a node whose devices are attached while their pods wait: a plugin with one more loop.
+"""Run a node's driver whose devices are attached while their pods wait: a plugin with one more loop.
 
-The loop runs where the publisher does: of two instances in a rolling update one attaches, and what it keeps
-from new claims it publishes itself.
+The loop runs while this instance publishes: during a rolling update only one of two instances attaches, and it
+publishes its own taints.
 """
 
 import asyncio
@@ -28,8 +28,8 @@ class BindingPlugin(Plugin):
     Args:
         driver: the author's driver.
         client: the API server.
-        config: where and how.
-        observe: is told of each side effect on claims (tests).
+        config: settings of the process.
+        observe: called after each side effect on claims (tests).
     """
 
     def __init__(
@@ -63,10 +63,10 @@ class BindingPlugin(Plugin):
             group.create_task(self._binding.run(), name="attach")
 
     async def _check_free(self, claim: ResourceClaim) -> None:
-        """Raises a DraError while a device of the claim is prepared, or being prepared, for another claim.
+        """Raise a DraError while a device of the claim is prepared, or being prepared, for another claim.
 
-        A rebuilt state holds claims that may never have been prepared: those that are gone end soon. One
-        that is prepared ends with the kubelet's word, because its container may run.
+        A rebuilt state has claims that may never have been prepared: those that are gone are ended soon. A
+        prepared claim ends only when the kubelet unprepares it, because its container may run.
         """
         try:
             await check_free(self.parts.claims, claim)

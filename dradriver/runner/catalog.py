@@ -1,4 +1,4 @@
-"""The drivers that are installed: entry points of the group `dradriver.drivers`."""
+"""Find the installed drivers: entry points of the group `dradriver.drivers`."""
 
 import re
 from importlib import import_module
@@ -19,23 +19,23 @@ _CLASS: Final = re.compile(r"[\w.]+:[\w.]+")
 
 
 def _entry_points() -> "dict[str, EntryPoint]":
-    # As heavy as everything that `import dradriver` needs of this package.
+    # This import is as heavy as all other imports of this package in `import dradriver`.
     from importlib.metadata import entry_points  # noqa: PLC0415
 
     return {point.name: point for point in entry_points(group=GROUP)}
 
 
 def driver_names() -> list[str]:
-    """The names under which installed drivers can be run."""
+    """Return the names under which installed drivers can be run."""
     return sorted(_entry_points())
 
 
 def load_driver(name: str) -> type[Driver]:
-    """The class of an installed driver of nodes; the rest is as with `load_any`.
+    """Return the class of an installed node driver; otherwise like `load_any`.
 
     Raises:
         NotFoundError: no driver of this name is installed.
-        DriverError: as `load_any`, or it is a `PoolDriver`.
+        DriverError: as for `load_any`, or it is a `PoolDriver`.
     """
     loaded = load_any(name)
     if not issubclass(loaded, Driver):
@@ -44,14 +44,14 @@ def load_driver(name: str) -> type[Driver]:
 
 
 def load_any(name: str) -> type[Driver | PoolDriver]:
-    """The class of an installed driver, of a node or of the control plane.
+    """Return the class of an installed driver, of a node or of the control plane.
 
     Args:
-        name: of an entry point, or `module:Class` for a driver that has none.
+        name: the name of an entry point, or `module:Class` for a driver without one.
 
     Raises:
-        NotFoundError: no driver of this name is installed; the message lists those that are.
-        DriverError: its package can't be imported, or the entry point is no `Driver` or `PoolDriver` class.
+        NotFoundError: no driver of this name is installed. The message lists the installed ones.
+        DriverError: its package cannot be imported, or the entry point is not a `Driver` or `PoolDriver` class.
     """
     point = _entry_points().get(name)
     if point is None and _CLASS.fullmatch(name):
@@ -81,7 +81,7 @@ def load_any(name: str) -> type[Driver | PoolDriver]:
 
 
 def _import_failure(module: str, error: BaseException) -> str:
-    """What went wrong, and the line of the author's code that is at fault, if that was reached."""
+    """Return the error, and the line of the author's code that caused it, if that was reached."""
     told = error.msg if isinstance(error, SyntaxError) else str(error)
     place = at(raised_at(error))
     packages = {module.rsplit(".", depth)[0] for depth in range(module.count(".") + 1)}

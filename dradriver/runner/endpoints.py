@@ -1,7 +1,7 @@
 """`/healthz`, `/readyz` and `/metrics`, served by the process's own loop.
 
-A few lines of HTTP of our own, because a server's import costs as much time as the start of a driver. The loop
-answers, so that an answer proves that it turns; no claim that is being prepared is waited for.
+They use a few lines of own HTTP code, because the import of an HTTP server takes as long as the start of a
+driver. The loop answers, so an answer proves that it runs. An answer does not wait for claims in progress.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _log = logging.getLogger("dradriver.runner")
 
 _HEAD_BYTES: Final = 16 * 1024
 _SECONDS: Final = 5.0
-"""A client that has not asked by then, or does not take the answer, is left."""
+"""Time limit for a client to send its request and to read the answer."""
 _TEXT: Final = "text/plain; charset=utf-8"
 _REASONS: Final[Mapping[int, str]] = {
     200: "OK",
@@ -38,26 +38,26 @@ _REASONS: Final[Mapping[int, str]] = {
 
 
 class Counting(Protocol):
-    """Metrics."""
+    """Has metrics."""
 
     @property
     def registry(self) -> "CollectorRegistry":
-        """All of them."""
+        """Return the registry of all metrics."""
 
 
 class Process(Protocol):
-    """What is asked: a plugin on a node, a pool driver, or an embedded cluster."""
+    """The source of the answers: a plugin on a node, a pool driver, or an embedded cluster."""
 
     @property
     def metrics(self) -> Counting:
-        """What is counted."""
+        """Return the metrics."""
 
     @property
     def readiness(self) -> str:
-        """Why it is not ready, empty when it is."""
+        """Return why it is not ready; empty when it is."""
 
     async def liveness(self) -> str:
-        """Why it should be started anew, empty when it need not."""
+        """Return why it should be restarted; empty when it need not."""
 
 
 class _Answer(NamedTuple):
@@ -67,12 +67,12 @@ class _Answer(NamedTuple):
 
 
 class Endpoints:
-    """Serves them: `async with Endpoints(process, host, port)`.
+    """Serves the endpoints: `async with Endpoints(process, host, port)`.
 
     Args:
-        process: who is asked.
-        host: the address to listen on; empty: all of IPv4 and IPv6.
-        port: the port; 0 serves nothing.
+        process: the source of the answers.
+        host: the address to listen on. Empty: all of IPv4 and IPv6.
+        port: the port. 0: nothing is served.
     """
 
     def __init__(self, process: Process, host: str, port: int) -> None:
@@ -88,10 +88,10 @@ class Endpoints:
         }
 
     async def __aenter__(self) -> Self:
-        """Listens.
+        """Listen.
 
         Raises:
-            UsageError: it can't; the message names the flag.
+            UsageError: it cannot listen. The message names the flag.
         """
         if not self._port:
             return self
@@ -140,7 +140,7 @@ class Endpoints:
             return _Answer(405, b"only GET and HEAD\n")
         try:
             return await work(_header(headers, "accept"))
-        except Exception:  # a defect is answered too
+        except Exception:  # a defect gets an answer too
             _log.exception("%s can't be answered", path)
             return _Answer(500, b"a defect; the log says more\n")
 
@@ -154,7 +154,7 @@ class Endpoints:
         from prometheus_client.exposition import choose_encoder  # noqa: PLC0415 - most on laptops serve none
 
         encoder, kind = choose_encoder(accept)
-        # In a thread: the prepared state is read.
+        # In a thread, because it reads the prepared state.
         return _Answer(200, await asyncio.to_thread(encoder, self._process.metrics.registry), kind)
 
 
@@ -163,7 +163,7 @@ def _said(problem: str) -> _Answer:
 
 
 async def _head(reader: asyncio.StreamReader) -> str:
-    """The request's lines, empty if it is none."""
+    """Return the request's header lines; empty if there is no valid request."""
     try:
         return (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):

@@ -1,4 +1,4 @@
-"""`run()`: all that a driver's `__main__` needs."""
+"""`run()`: the only call that a driver's `__main__` needs."""
 
 import argparse
 import asyncio
@@ -22,28 +22,28 @@ from dradriver.runner.settings import OPTIONS, Settings
 __all__ = ["FAILED", "OK", "USAGE", "end_threads", "launch", "run"]
 
 OK, FAILED, USAGE = 0, 1, 2
-"""Exit codes: stopped as asked, failed, and used wrongly."""
+"""Exit codes: stopped on request, failed, and used incorrectly."""
 _THREAD_SECONDS: Final = 0.5
 _NO_FORK_HANDLERS: Final = ("GRPC_ENABLE_FORK_SUPPORT", "0")
 """A driver may start programs. grpcio's fork handlers would write to stderr and could abort the child.
 
-Nothing needs these handlers, because no child calls gRPC.
+They are not needed, because no child process uses gRPC.
 """
 
 _log = logging.getLogger("dradriver.runner")
 
 
 def run(driver: type[Driver | PoolDriver], arguments: Sequence[str] | None = None) -> NoReturn:
-    """Runs a driver until SIGTERM or SIGINT, then ends the process.
+    """Run a driver until SIGTERM or SIGINT, then end the process.
 
-    A `Driver` runs beside the kubelet of this node, a `PoolDriver` anywhere, once in the cluster.
+    A `Driver` runs beside the kubelet of this node. A `PoolDriver` runs anywhere, once in the cluster.
 
     Settings come from the command line, else from the environment, else they are the kubelet's usual paths;
-    `--help` lists them. Exit codes: 0 stopped as asked, 1 failed, 2 used wrongly.
+    `--help` lists them. Exit codes: 0 stopped on request, 1 failed, 2 used incorrectly.
 
     Args:
-        driver: the class; it is instantiated without arguments.
-        arguments: the command line; None: the process's own.
+        driver: the class. It is instantiated without arguments.
+        arguments: the command line. None: the process's own.
     """
     parser = argparse.ArgumentParser(description=f"Kubernetes DRA driver {getattr(driver, 'name', '')}")
     for option in OPTIONS:
@@ -58,14 +58,15 @@ def run(driver: type[Driver | PoolDriver], arguments: Sequence[str] | None = Non
 
 
 def launch(driver: type[Driver | PoolDriver] | str, given: Mapping[str, str | None]) -> int:
-    """Runs a driver with the settings given on the command line; returns the exit code.
+    """Run a driver with the settings of the command line; return the exit code.
 
-    A `DraError` becomes one line on stderr; where the author's code raised, its traceback is logged at debug.
-    If a plain method of the driver never returns, the process is ended here: nothing else can end its thread.
+    A `DraError` becomes one line on stderr. If the author's code raised, its traceback is logged at level
+    debug. If a plain method of the driver never returns, this function ends the process, because nothing else
+    can end the method's thread.
 
     Args:
-        driver: the class, or the name by which `load_any` finds it.
-        given: settings by option name; None: not given.
+        driver: the class, or its name for `load_any`.
+        given: settings by option name. None: not given.
     """
     try:
         settings = Settings.read(given, os.environ)
@@ -79,7 +80,7 @@ def launch(driver: type[Driver | PoolDriver] | str, given: Mapping[str, str | No
 
 
 def _kind(driver: type[Driver | PoolDriver]) -> str:
-    """The kind of driver, as `Option.only` has it."""
+    """Return the kind of driver, as in `Option.only`."""
     return "pool" if issubclass(driver, PoolDriver) else "node"
 
 
@@ -87,9 +88,9 @@ def _launch(driver: type[Driver | PoolDriver], given: Mapping[str, str | None], 
     try:
         _refuse_misplaced(driver, given)
         instance = _instantiate(driver, settings)
-        gc.disable()  # nothing of what is imported becomes garbage, and looking for some takes a tenth of it
+        gc.disable()  # imports leave no garbage, and collections would take a tenth of their time
         os.environ.setdefault(*_NO_FORK_HANDLERS)
-        # Heavy (gRPC, metrics), so only now.
+        # Heavy imports (gRPC, metrics), so only now.
         import uvloop  # noqa: PLC0415
 
         from dradriver.runner.serve import serve  # noqa: PLC0415
@@ -115,9 +116,9 @@ def _refuse_misplaced(driver: type[Driver | PoolDriver], given: Mapping[str, str
 
 
 def end_threads(prefix: str, code: int) -> None:
-    """Ends the process if threads whose names begin so do not end: Python would wait for them without end.
+    """End the process if threads with this name prefix do not end: Python would wait for them forever.
 
-    What they were doing is taken up as after a kill.
+    The next process continues their work, as after a kill.
     """
     threads = [thread for thread in threading.enumerate() if thread.name.startswith(prefix)]
     until = time.monotonic() + _THREAD_SECONDS

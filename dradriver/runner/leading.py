@@ -1,10 +1,10 @@
-"""A driver of the control plane among several processes of it: the one that holds the Lease acts.
+"""Run a driver of the control plane in several processes: only the holder of the Lease acts.
 
-A process that loses its lease ends. At the renew deadline its tasks are cancelled, and every write and
-every call of the driver that would begin later is refused. A thread ends the process before the lease is
-over, in case the driver's code does not give way, the loop is blocked, or the whole process was stopped
-meanwhile. A process that is stopped between such a check and the system call is out of reach: the API
-server refuses its write by the resource version.
+A process that loses its lease ends. At the renew deadline its tasks are canceled, and every later write and
+call of the driver is rejected. A thread ends the process before the lease is over, in case the driver's code
+does not yield, the loop is blocked, or the whole process was stopped meanwhile. One case is not covered: a
+process that is stopped between such a check and the system call. The API server rejects its write by the
+resource version.
 """
 
 import asyncio
@@ -26,16 +26,16 @@ _log = logging.getLogger("dradriver.runner")
 
 
 def new_identity() -> str:
-    """This process's name for a lease: the host's, which is the pod's, and what no other process has."""
+    """Return this process's lease identity: the host's name, which is the pod's name, and a unique suffix."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
 class Watchdog:
-    """Ends the process if it still runs when its lease is about to be over: `with Watchdog(leader)`.
+    """Ends the process if it still runs when its lease is about to expire: `with Watchdog(leader)`.
 
     Args:
-        leader: tells how long there is left.
-        kill: ends the process, at once.
+        leader: returns the remaining time.
+        kill: ends the process immediately.
     """
 
     def __init__(self, leader: Leader, kill: Callable[[int], object] = os._exit) -> None:
@@ -60,14 +60,14 @@ class Watchdog:
 
 
 class LeadingProcess:
-    """Runs a pool driver's process while it leads: `await run(stop)`, once.
+    """Runs a pool driver's process while it is the leader: `await run(stop)`, once.
 
     Args:
-        process: what the leader does.
+        process: the work of the leader.
         leader: the candidate.
 
     Attributes:
-        metrics: the process's.
+        metrics: the metrics of the process.
     """
 
     def __init__(self, process: PoolProcess, leader: Leader) -> None:
@@ -78,21 +78,21 @@ class LeadingProcess:
 
     @property
     def readiness(self) -> str:
-        """Why it neither works nor stands by; one that stands by is ready, so that a rollout goes on."""
+        """Return why it neither works nor stands by; a standby is ready, so that a rollout continues."""
         if self._leading:
             return self._process.readiness
         return f"{self._leader}: {self._leader.problem}" if self._leader.problem else ""
 
     async def liveness(self) -> str:
-        """As the process's."""
+        """Return the liveness of the process."""
         return await self._process.liveness()
 
     async def run(self, stop: asyncio.Event, grace: float) -> None:
-        """Waits until it leads, works until `stop` is set, and lets another process lead.
+        """Wait for the lease, work until `stop` is set, and release the lease.
 
         Raises:
             LeaseLostError: the lease could not be renewed.
-            Exception: a defect; the process should end and be started again.
+            Exception: a defect. The process should end and be restarted.
         """
         stopping = asyncio.create_task(stop.wait(), name="wait for stop")
         acquiring = asyncio.create_task(self._leader.acquire(), name="acquire the lease")

@@ -1,7 +1,6 @@
-"""The log of a driver's process, on stderr, as text for people or as JSON for collectors.
+"""The log of a driver's process on stderr, as text for people or as JSON for collectors.
 
-A line carries what the process is at: the call of the kubelet, its claim and pods. `docs/observe.md` lists the
-fields.
+A line has the context of its task: the kubelet's call, its claim and pods. `docs/observe.md` lists the fields.
 """
 
 import json
@@ -15,7 +14,7 @@ from typing import Final
 __all__ = ["JsonFormatter", "TextFormatter", "carry", "start_log"]
 
 _OWN: Final = frozenset(vars(logging.makeLogRecord({})))
-"""Attributes that every record has; all others were given with `extra=`."""
+"""Attributes that every record has. All others were given with `extra=`."""
 
 _HIDDEN: Final = _OWN | {"message", "asctime", "carried", "constant"}
 
@@ -23,7 +22,7 @@ _NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
 
 
 class _Carrier(logging.Filter):
-    """Gives each record what the process is at, in the thread and the task that logs."""
+    """Adds the context of the logging thread and task to each record."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,30 +39,30 @@ _carrier = _Carrier()
 
 
 def carry(constant: Mapping[str, object], current: Callable[[], Mapping[str, object]]) -> None:
-    """Puts fields on each line from now on.
+    """Add fields to each line from now on.
 
     Args:
-        constant: the same for all lines; JSON only, the process is known to who reads its text.
-        current: asked for each line.
+        constant: the same for all lines; in JSON only, because a reader of the text knows the process.
+        current: called for each line.
     """
     _carrier.constant, _carrier.current = constant, current
 
 
 class TextFormatter(logging.Formatter):
-    """One line: time, level, logger, message, and in brackets what is carried; a traceback below."""
+    """One line: time, level, logger, message, and the context in brackets; a traceback below."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
         self._second, self._told = 0, ""
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 - logging's name
-        """The time as logging tells it; what is the same for a second is made once."""
+        """Return the time in logging's format; the part that is equal within a second is cached."""
         if int(record.created) != self._second or datefmt is not None:
             self._second, self._told = int(record.created), super().formatTime(record, datefmt)[:-3]
         return f"{self._told}{int(record.msecs):03}"
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
-        """The line without the traceback: whatever a message quotes, it does not end the line."""
+        """Return the line without the traceback; characters that are not printable are escaped."""
         line = super().formatMessage(record)
         if carried := _carried(record):
             line += f" [{' '.join(f'{key}={_text(value)}' for key, value in carried.items())}]"
@@ -73,10 +72,10 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, what is carried, came with `extra=`, traceback."""
+    """One JSON object a line: time, level, logger, message, context, fields of `extra=`, traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line for one record."""
+        """Return the line for one record."""
         fields: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -92,12 +91,12 @@ class JsonFormatter(logging.Formatter):
 
 
 def start_log(form: str, level: str) -> None:
-    """Sends the process's log to stderr; a library's chatter below WARNING only at level debug."""
+    """Send the process's log to stderr; libraries' lines below WARNING only at level debug."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     handler.addFilter(_carrier)
     wanted = getattr(logging, level.upper())
-    # Looked up for each line, and in none of them.
+    # They are looked up for each line, and no line contains them.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging._srcfile = None  # noqa: SLF001 - so logging's manual says it is not asked which line of code logs
     logging.basicConfig(handlers=[handler], level=max(wanted, logging.WARNING), force=True)

@@ -1,8 +1,8 @@
-"""A pool driver at work: discovers, and keeps published what it has, beside no kubelet.
+"""Run a pool driver: discover its pools and keep them published, without a kubelet.
 
-One instance works at a time, the one that leads (`leading`): two versions of a driver would write against
-each other, and two binding drivers would attach and detach each other's devices. Nothing is taken back at
-the end: the next process goes on from the slices that it finds, also after a kill between any two writes.
+Only the leader works (`leading`): two versions of a driver would overwrite each other's slices, and two binding
+drivers would attach and detach each other's devices. Nothing is reverted at the end. The next process continues
+from the slices that it finds, also after a kill between any two writes.
 """
 
 import asyncio
@@ -36,11 +36,11 @@ class PoolProcess:
     Args:
         driver: the author's driver.
         client: the API server.
-        owner: what the slices go with; without one they stay until they are withdrawn.
+        owner: the owner of the slices. Without one they stay until they are withdrawn.
         guard: raises a DraError when the driver's methods may not be called any more.
 
     Attributes:
-        metrics: what is counted; those of claims stay empty.
+        metrics: the metrics; those of claims stay empty.
     """
 
     def __init__(
@@ -61,18 +61,18 @@ class PoolProcess:
 
     @property
     def readiness(self) -> str:
-        """Why its pools are not published yet; empty when they are."""
+        """Return why its pools are not published yet; empty when they are."""
         return self._readiness.missing
 
     async def liveness(self) -> str:
-        """Nothing that another start would help against is known here but that the loop turns."""
+        """Return no reason for a restart: an answer already proves that the loop runs."""
         return ""
 
     async def run(self, stop: asyncio.Event, grace: float = 30.0) -> None:
-        """Publishes until `stop` is set; `shutdown()` then gets `grace` seconds.
+        """Publish until `stop` is set; `shutdown()` then gets `grace` seconds.
 
         Raises:
-            Exception: a background task met a defect; the process should end and be started again.
+            Exception: a background task failed because of a defect. The process should end and be restarted.
         """
         await self.adopt()
         calls, background = Calls(self._driver, self._guard), Background()
@@ -105,10 +105,10 @@ class PoolProcess:
             calls.close()
 
     async def adopt(self) -> None:
-        """Takes over what has to be known of an earlier process before anything is published."""
+        """Adopt the required data of an earlier process before anything is published."""
 
     def start(self, calls: Calls, background: Background) -> None:
-        """Starts what runs beside discovery and publishing."""
+        """Start the work beside discovery and publishing."""
 
     async def _shut_down(self, calls: Calls, grace: float) -> None:
         last = asyncio.create_task(calls.call(self._driver.shutdown), name="shutdown()")
@@ -121,7 +121,7 @@ class PoolProcess:
         self._readiness.want([pool.name for pool in pools])
 
     def _record_status(self, status: PoolStatus) -> None:
-        """Records the outcome of a try to publish a pool, which the publisher has logged."""
+        """Record the outcome of an attempt to publish a pool, which the publisher has logged."""
         self.metrics.pool(self._statuses.get(status.pool), status)
         self._readiness.tried(status)
         self._statuses[status.pool] = status

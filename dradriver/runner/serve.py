@@ -21,18 +21,18 @@ from dradriver.runner.settings import Settings
 __all__ = ["GRACE", "serve"]
 
 GRACE: Final = 25.0
-"""Seconds that calls in flight get to end after a signal; below a pod's usual 30 s until SIGKILL."""
+"""Seconds for calls in flight after a signal; less than a pod's usual 30 s until SIGKILL."""
 
 _log = logging.getLogger("dradriver.runner")
 
 
 async def serve(driver: Driver | PoolDriver, settings: Settings) -> None:
-    """Runs the driver until SIGTERM or SIGINT.
+    """Run the driver until SIGTERM or SIGINT.
 
-    Claims stay prepared; a process that is killed instead leaves what the next one picks up.
+    Claims stay prepared. If the process is killed instead, the next process continues its work.
 
     Raises:
-        DraError: the process can't start, or the plugin gave up.
+        DraError: the process cannot start, or the plugin failed.
     """
     carry({"driver": driver.name}, log_fields)
     stop = asyncio.Event()

@@ -1,4 +1,4 @@
-"""The settings of a driver's process: one table, read by `run()` and by `dradriver run` alike."""
+"""The settings of a driver's process: one table for `run()` and `dradriver run`."""
 
 import socket
 from collections.abc import Mapping
@@ -18,11 +18,11 @@ class Option:
 
     Attributes:
         name: the field of `Settings`; `node_name` is the flag `--node-name`.
-        environment: variables that give it, the first that is set and not empty.
-        default: the value when nothing gives it.
-        help: what it is, for `--help` and the documentation.
-        choices: the values that are allowed; none: any.
-        only: the kind of driver that it is for: `node` or `pool`; empty: for both.
+        environment: variables with its value. The first one that is set and not empty is used.
+        default: the default value.
+        help: the description, for `--help` and the documentation.
+        choices: the allowed values. Empty: any.
+        only: the kind of driver that uses it: `node` or `pool`. Empty: both.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Option:
 
     @property
     def flag(self) -> str:
-        """The command line flag."""
+        """Return the command line flag."""
         return "--" + self.name.replace("_", "-")
 
 
@@ -140,7 +140,7 @@ OPTIONS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a driver's process was told; see `OPTIONS` for the meaning of each field."""
+    """The settings of a driver's process; see `OPTIONS` for the meaning of each field."""
 
     kubeconfig: Path | None
     context: str
@@ -160,14 +160,14 @@ class Settings:
 
     @classmethod
     def read(cls, given: Mapping[str, str | None], environment: Mapping[str, str]) -> "Settings":
-        """Settings from the command line, else the environment, else the defaults.
+        """Return settings from the command line, else the environment, else the defaults.
 
         Args:
-            given: values by option name, as the command line has them; None: not given there.
+            given: values of the command line by option name. None: not given.
             environment: the process's environment.
 
         Raises:
-            UsageError: a value can't be used; the message names the flag.
+            UsageError: a value is not valid. The message names the flag.
         """
         values = {option.name: _value(option, given.get(option.name), environment) for option in OPTIONS}
         node_name = values["node_name"] or socket.gethostname().lower()

@@ -1,4 +1,4 @@
-"""Files of sysfs that may not be there."""
+"""Read files of sysfs that may be missing."""
 
 from pathlib import Path
 from typing import Final
@@ -9,7 +9,7 @@ SYSFS: Final = Path("/sys")
 
 
 def read(path: Path) -> str:
-    """The file's text without the spaces around it; "" when there is no such file."""
+    """Return the file's text without surrounding spaces; "" if the file does not exist."""
     try:
         return path.read_text().strip()
     except FileNotFoundError:
@@ -17,7 +17,7 @@ def read(path: Path) -> str:
 
 
 def read_int(path: Path) -> int | None:
-    """The number in the file; None when there is no such file, or no number in it."""
+    """Return the number in the file; None if the file does not exist or contains no number."""
     try:
         return int(read(path))
     except ValueError:

@@ -1,4 +1,4 @@
-"""`resource.kubernetes.io/numaNode`: the memory that is near a device."""
+"""`resource.kubernetes.io/numaNode`: the memory near a device."""
 
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
@@ -12,24 +12,24 @@ NUMA_NODE: Final = "resource.kubernetes.io/numaNode"
 _MOST_NODES: Final = 1024  # the kernel's own limit
 
 NumaForm: TypeAlias = Literal["scalar", "list"]
-"""How a NUMA node is published: the node alone, or a list of it and of the nodes that are as good."""
+"""Form of a published NUMA node: the node alone, or a list with equally near nodes."""
 
 NumaValue: TypeAlias = int | list[int]
 
 
 def numa_attribute(node: int, *, form: NumaForm = "scalar", sysfs: Path = SYSFS) -> dict[str, NumaValue]:
-    """The attribute of a device that knows its NUMA node by itself, such as CPUs and memory. Blocking.
+    """Return the attribute of a device with a known NUMA node, such as CPUs and memory; blocks on the disk.
 
     Args:
         node: the NUMA node.
-        form: a list holds the node first, then those of the same socket at the least distance. Lists need the
-            feature gate DRAListTypeAttributes in the cluster, which a driver can't find out: let whoever runs
-            the cluster choose.
-        sysfs: where sysfs is mounted.
+        form: a list has the node first, then those of the same socket at the least distance. Lists need the
+            feature gate DRAListTypeAttributes in the cluster. A driver cannot detect it, so make it a setting
+            for the cluster's administrator.
+        sysfs: the mount point of sysfs.
 
     Raises:
-        DriverError: there can be no such node. A device near to no node (-1) has no such attribute: it would
-            match all the others.
+        DriverError: such a node cannot exist. A device near no node (-1) has no such attribute: it would match
+            all others.
     """
     if not 0 <= node < _MOST_NODES:
         raise DriverError(f"{NUMA_NODE}: {node} is not a node between 0 and {_MOST_NODES - 1}")
@@ -39,10 +39,10 @@ def numa_attribute(node: int, *, form: NumaForm = "scalar", sysfs: Path = SYSFS)
 
 
 def numa_node_of_cpu(cpu: int, *, sysfs: Path = SYSFS) -> int:
-    """The NUMA node that a CPU belongs to. Blocking.
+    """Return the NUMA node of a CPU; blocks on the disk.
 
     Raises:
-        NotFoundError: there is no such CPU, or the kernel knows no NUMA nodes.
+        NotFoundError: the CPU does not exist, or the kernel has no NUMA nodes.
     """
     folder = sysfs / "devices" / "system" / "cpu" / f"cpu{cpu}"
     found = sorted(path.name for path in folder.glob("node[0-9]*"))
@@ -52,16 +52,15 @@ def numa_node_of_cpu(cpu: int, *, sysfs: Path = SYSFS) -> int:
 
 
 def _as_near(node: int, system: Path) -> list[int]:
-    """The other nodes of the socket at the least distance, none where the kernel tells no distances."""
-    # The n-th distance is taken for node n, as upstream does, although the kernel leaves out nodes that are
-    # offline.
+    """Return the other nodes of the socket at the least distance; empty if the kernel reports no distances."""
+    # The n-th distance counts for node n, as upstream does, although the kernel omits offline nodes.
     row = read(system / "node" / f"node{node}" / "distance").split()
     if node >= len(row) or not all(text.isdecimal() for text in row):
         return []
     distances = {other: int(text) for other, text in enumerate(row) if other != node}
     least = min(distances.values(), default=0)
     socket = _socket(node, system)
-    # A node whose socket is not known (memory without CPUs) is rather kept than lost.
+    # A node with an unknown socket (memory without CPUs) is kept.
     return [
         other
         for other, distance in distances.items()
@@ -70,7 +69,7 @@ def _as_near(node: int, system: Path) -> list[int]:
 
 
 def _socket(node: int, system: Path) -> int | None:
-    """The socket of a node, by its first CPU; None for a node without CPUs."""
+    """Return the socket of a node, by its first CPU; None for a node without CPUs."""
     first = read(system / "node" / f"node{node}" / "cpulist").partition(",")[0].partition("-")[0]
     if not first.isdecimal():
         return None

@@ -1,4 +1,4 @@
-"""`resource.kubernetes.io/pciBusID` and `pcieRoot`: where a device is on the PCI bus."""
+"""`resource.kubernetes.io/pciBusID` and `pcieRoot`: the position of a device on the PCI bus."""
 
 import re
 from pathlib import Path
@@ -18,21 +18,21 @@ _BUS_ID: Final = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]")
 def pci_attributes(
     bus_id: str, *, numa_form: NumaForm = "scalar", sysfs: Path = SYSFS
 ) -> dict[str, str | NumaValue]:
-    """The standard attributes of a PCI device, to be put among its own. Blocking.
+    """Return the standard attributes of a PCI device, to combine with its own; blocks on the disk.
 
         dra.Device("gpu-0", attributes={**dra.pci_attributes("0000:65:00.0"), "model": "x"})
 
-    `pciBusID` is always there. `pcieRoot` is left out of a device that hangs on no PCI root complex, `numaNode`
-    of one that is near to no NUMA node: claims that match them then do without the device.
+    `pciBusID` is always present. `pcieRoot` is missing for a device without a PCI root complex, and `numaNode`
+    for a device near no NUMA node. Claims that match these attributes do not get such a device.
 
     Args:
-        bus_id: domain, bus, device and function, as sysfs writes them: `0000:65:00.0`.
+        bus_id: domain, bus, device and function, as in sysfs: `0000:65:00.0`.
         numa_form: a number or a list; see `numa_attribute`.
-        sysfs: where sysfs is mounted, `/host/sys` for example.
+        sysfs: the mount point of sysfs, for example `/host/sys`.
 
     Raises:
-        DriverError: `bus_id` is written otherwise.
-        NotFoundError: there is no such device.
+        DriverError: `bus_id` has another format.
+        NotFoundError: the device does not exist.
     """
     if not _BUS_ID.fullmatch(bus_id):
         raise DriverError(
@@ -53,7 +53,7 @@ def pci_attributes(
 
 
 def _root(target: Path, bus_id: str) -> str:
-    """The root complex in what the device's link points to: ../../../devices/pci0000:64/.../0000:65:00.0."""
+    """Return the root complex in the device's link: ../../../devices/pci0000:64/.../0000:65:00.0."""
     match target.parts:
         case ("..", "..", "..", "devices", root, *_, last) if root.startswith("pci") and last == bus_id:
             return root

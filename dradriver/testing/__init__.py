@@ -1,10 +1,20 @@
 """The test kit for driver authors: a pytest plugin, a harness, builders, and the contract of every driver.
 
-Law of this package: it is for tests and never runs in production. It drives the real node side (state file,
-exclusivity, CDI specs) and the real allocator; only gRPC, the kubelet and the API server are left out, or,
-with the fixture `cluster`, embedded. Only the storage of simulated hardware (`SimulatedState`) is for drivers
-themselves: their simulators use it. Loading the pytest plugin imports nothing heavy, which is why the names
-below are found on first use.
+Law of this package: it is for tests and never runs in production. It uses the real node side (state file,
+locks, CDI specs) and the real allocator. Only gRPC, the kubelet and the API server are missing, or, with the
+fixture `cluster`, embedded. The exception is the storage of simulated hardware (`SimulatedState`), which a
+driver's own simulator uses. Loading the pytest plugin imports nothing heavy; therefore the names below are
+resolved on first use.
+
+Modules:
+
+- `plugin`: the pytest fixtures `driver_harness` and `cluster`.
+- `harness`: `Harness`, a driver that is discovered, allocated, prepared and restarted in one process.
+- `contract`: `DriverContract`, tests that every driver must pass.
+- `process`: one life of a driver's process, without gRPC.
+- `builders`: Kubernetes objects with defaults, one line each.
+- `configs`: the errors in opaque parameters as users see them.
+- `simulated_state`: storage for the state of simulated hardware.
 """
 
 from importlib import import_module

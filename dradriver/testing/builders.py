@@ -1,7 +1,7 @@
-"""Objects for tests in one line, with defaults for what a test does not speak of.
+"""Build objects for tests in one line, with defaults for the other fields.
 
-The defaults fit together: a claim asks for one device of the class `CLASS`, which takes any device of the
-driver `DRIVER`, whose slices are on the node `NODE`, in a pool of the same name.
+The defaults fit together. A claim requests one device of the class `CLASS`, which selects any device of the
+driver `DRIVER`. The driver's slices are on the node `NODE`, in a pool of the same name.
 """
 
 import uuid
@@ -72,7 +72,7 @@ def device(
     attributes: Mapping[str, AttributeLike] | None = None,
     capacity: Mapping[str, QuantityLike] | None = None,
 ) -> Device:
-    """A device."""
+    """Return a device."""
     return Device(name, attributes or {}, capacity or {})
 
 
@@ -86,7 +86,7 @@ def slice_(
     counter_sets: Iterable[CounterSet] = (),
     name: str = "",
 ) -> ResourceSlice:
-    """A ResourceSlice of a pool that is local to a node; `pool` is the node's name unless given."""
+    """Return a ResourceSlice of a pool of one node; the default of `pool` is the node's name."""
     pool = pool or node_name
     return ResourceSlice(
         api_version=_DRA,
@@ -103,7 +103,7 @@ def slice_(
 
 
 def device_class(name: str = CLASS, *selectors: str) -> DeviceClass:
-    """A DeviceClass; without selectors it takes the devices of the driver that it is named after."""
+    """Return a DeviceClass; without selectors it selects the devices of the driver with the class's name."""
     expressions = selectors or (f'device.driver == "{name}"',)
     spec = DeviceClassSpec(selectors=[DeviceSelector(CelSelector(expression)) for expression in expressions])
     return DeviceClass(api_version=_DRA, kind="DeviceClass", metadata=ObjectMeta(name=name), spec=spec)
@@ -112,7 +112,7 @@ def device_class(name: str = CLASS, *selectors: str) -> DeviceClass:
 def device_request(
     class_name: str = CLASS, *selectors: str, name: str = "device", count: int = 1, all_devices: bool = False
 ) -> DeviceRequest:
-    """A request for `count` devices (or all) of a class that meet the CEL selectors."""
+    """Return a request for `count` devices (or all) of a class that satisfy the CEL selectors."""
     exactly = ExactDeviceRequest(
         device_class_name=class_name,
         selectors=[DeviceSelector(CelSelector(expression)) for expression in selectors],
@@ -123,7 +123,7 @@ def device_request(
 
 
 def opaque(driver: str, config: Config) -> OpaqueConfig:
-    """An author's configuration as users write it: with apiVersion and kind, as canonical JSON."""
+    """Return an author's configuration as users write it: with apiVersion and kind, as canonical JSON."""
     fields = {"apiVersion": config.api_version, "kind": config.kind} | builtins(config)
     return OpaqueConfig(driver, msgspec.Raw(canonical(fields)))
 
@@ -135,7 +135,7 @@ def claim(
     constraints: Iterable[DeviceConstraint] = (),
     configs: Iterable[OpaqueConfig] = (),
 ) -> ResourceClaim:
-    """A ResourceClaim with a UID of its own, not allocated; one device of `CLASS` unless it says otherwise."""
+    """Return an unallocated ResourceClaim with its own UID; by default it requests one device of `CLASS`."""
     devices = DeviceRequests(
         requests=list(requests or (device_request(),)),
         constraints=list(constraints),
@@ -152,7 +152,14 @@ def claim(
 def allocated(
     wanted: ResourceClaim, *results: DeviceResult | str, driver: str = DRIVER, node_name: str = NODE
 ) -> ResourceClaim:
-    """The claim with an allocation, as a scheduler wrote it, right or wrong; a text names a device."""
+    """Return the claim with an allocation that is written without any check.
+
+    Args:
+        wanted: the claim.
+        results: the allocated devices. A string is the name of a device.
+        driver: the driver of devices that are given by name.
+        node_name: the node that the claim is allocated for.
+    """
     request = wanted.spec.devices.requests[0].name
     listed = [
         DeviceResult(request=request, driver=driver, pool=node_name, device=result)
@@ -180,7 +187,7 @@ def pod(
     image: str = "busybox:1.36",
     command: Sequence[str] = ("sleep", "3600"),
 ) -> Pod:
-    """A pod of one container that uses claims, existing ones by name and others made from templates."""
+    """Return a pod with one container that uses existing claims by name, and claims from templates."""
     used = [PodClaim(name=f"claim-{i}", resource_claim_name=each) for i, each in enumerate(claims)]
     used += [
         PodClaim(name=f"template-{i}", resource_claim_template_name=each) for i, each in enumerate(templates)
@@ -200,5 +207,5 @@ def pod(
 
 
 def node(name: str = NODE, **labels: str) -> Node:
-    """A node."""
+    """Return a node."""
     return Node(api_version="v1", kind="Node", metadata=ObjectMeta(name=name, labels=labels))

@@ -1,4 +1,4 @@
-"""What users of a driver are told about their configuration."""
+"""The errors in a driver's configuration, as users see them."""
 
 from collections.abc import Mapping
 
@@ -11,11 +11,11 @@ __all__ = ["config_mistakes"]
 
 
 def config_mistakes(driver: type[Driver], parameters: Mapping[str, object]) -> list[str]:
-    """Every mistake in opaque parameters, each with its field, as the webhook and a node name it.
+    """Return every error in opaque parameters with its field, as the webhook and a node report it.
 
     Args:
-        driver: whose configuration it is.
-        parameters: what stands under `opaque.parameters`, `apiVersion` and `kind` included.
+        driver: the driver class that declares the configuration.
+        parameters: the content of `opaque.parameters`, with `apiVersion` and `kind`.
     """
     try:
         decode_config(canonical(parameters), driver.configs, "opaque parameters", strict=True)

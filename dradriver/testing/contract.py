@@ -1,10 +1,10 @@
-"""The contract that every driver keeps, as tests: subclass `DriverContract` in a test module.
+"""Tests of the contract that every driver must keep: subclass `DriverContract` in a test module.
 
     class TestContract(DriverContract):
         driver_class = MyDriver
 
-It needs devices to work with: on a machine without the hardware, `make_driver` returns the driver on a
-simulated one. A scheduler that lies is simulated by allocations that nobody checked.
+The tests need devices. On a machine without the hardware, `make_driver` returns a driver with simulated
+hardware. Allocations that are written without a check simulate a faulty scheduler.
 """
 
 from collections import Counter as Tally
@@ -39,29 +39,29 @@ UNPREPARE_STEPS: Final = [step for step in CrashPoint if step.name.startswith("U
 
 
 class DriverContract:
-    """What the docstrings of `dradriver.Driver` promise, and what the SDK promises with the driver's help.
+    """Tests of the promises in the docstrings of `dradriver.Driver`, by the driver and by the SDK.
 
     Attributes:
-        driver_class: the driver under test, for drivers that are made without arguments.
-        configs: opaque configuration of every claim, for drivers that insist on some.
+        driver_class: the driver under test, if its constructor needs no arguments.
+        configs: opaque configuration of every claim, for drivers that require some.
     """
 
     driver_class: ClassVar[type[Driver]]
     configs: ClassVar[Sequence[Config]] = ()
 
     def make_driver(self) -> Driver:
-        """A new driver, as a new process makes it; override it to put the driver on simulated hardware."""
+        """Return a new driver, as a new process does; override it to use simulated hardware."""
         return self.driver_class()
 
     @pytest.fixture
     def harness(self, tmp_path: Path) -> Iterator[Harness]:
-        """The driver on a node of its own, which ends with nothing left over."""
+        """Yield the driver on its own node; at the end, nothing may be left over."""
         with Harness(self.make_driver, tmp_path) as harness:
             yield harness
 
     @pytest.fixture
     def claim(self, harness: Harness) -> ResourceClaim:
-        """A claim for the first device."""
+        """Return a claim for the first device."""
         return self._claim(harness, _places(harness)[0])
 
     def test_its_name_is_one_that_kubernetes_accepts(self, harness: Harness) -> None:
@@ -244,7 +244,7 @@ def _places(harness: Harness) -> list[Place]:
 
 
 def _together(harness: Harness, at_most: int = 2) -> list[Place]:
-    """Some devices that may be in use at the same time."""
+    """Return some devices that may be in use at the same time."""
     chosen: list[Found] = []
     for found in _devices(harness):
         if len(chosen) < at_most and not _overdrawn([*chosen, found]) and not _incompatible([*chosen, found]):
@@ -253,7 +253,7 @@ def _together(harness: Harness, at_most: int = 2) -> list[Place]:
 
 
 def _too_much(harness: Harness) -> tuple[list[Place], Place] | None:
-    """Devices that can be prepared together, and one for which a counter set has not enough left."""
+    """Return devices that can be prepared together, and one that would then overdraw a counter set."""
     chosen: list[Found] = []
     for found in _devices(harness):
         more = [*chosen, found]
@@ -266,14 +266,14 @@ def _too_much(harness: Harness) -> tuple[list[Place], Place] | None:
 
 
 def _apart(harness: Harness) -> tuple[list[Place], Place] | None:
-    """A device, and one that has no compatibility group in common with it though the counters would do."""
+    """Return a device, and one that shares no compatibility group with it although the counters suffice."""
     for one, other in combinations(_devices(harness), 2):
         if _incompatible([one, other]) and not _overdrawn([one, other]):
             return [one[0]], other[0]
     return None
 
 
-# The rules of KEP-4815 and KEP-5963 once more, in the plainest form: what the node says is under test.
+# The rules of KEP-4815 and KEP-5963 again, in the simplest form, because the node's own check is under test.
 
 
 def _overdrawn(found: Sequence[Found]) -> bool:

@@ -1,7 +1,7 @@
-"""A driver under test: discovered, allocated, prepared, restarted and unprepared, in one process.
+"""Run a driver under test in one process: discover, allocate, prepare, restart and unprepare.
 
-Everything a driver meets on a node is real (state file, exclusivity, CDI specs, the allocator), except for
-the kubelet, the API server and gRPC between them.
+Everything that a driver meets on a node is real (state file, locks, CDI specs, the allocator), except for the
+kubelet, the API server and gRPC between them.
 """
 
 import asyncio
@@ -44,17 +44,17 @@ __all__ = ["Harness", "PreparedClaim"]
 T = TypeVar("T")
 
 _FEATURES: Final = Features(compatibility_groups=True, list_type_attributes=True)
-"""Everything on: what a driver offers is under test, not the feature gates of some cluster."""
+"""All features on: the driver's devices are under test, not the feature gates of a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedClaim:
-    """What a prepare gave.
+    """The result of a prepare.
 
     Attributes:
-        devices: what the kubelet is told, device by device.
-        spec: the CDI spec as it is on disk; None when nothing is added to containers.
-        edits: the driver's own edits of all devices, together.
+        devices: the answer to the kubelet, device by device.
+        spec: the CDI spec on disk. None if nothing is added to containers.
+        edits: the driver's own edits of all devices, combined.
     """
 
     devices: tuple[DeviceAnswer, ...]
@@ -63,13 +63,13 @@ class PreparedClaim:
 
 
 class Harness:
-    """Drives one driver: `with Harness(MyDriver) as harness`. Not to be used inside a running event loop.
+    """Runs one driver: `with Harness(MyDriver) as harness`. Do not use it inside a running event loop.
 
     Args:
-        make: makes the driver, once for every process; the class itself will do.
-        directory: where its folders are; a temporary one unless given.
+        make: creates the driver, once for each process. A class without arguments is enough.
+        directory: the parent of its folders. Default: a temporary folder.
         node: the node's name.
-        classes: device classes besides the one that is named like the driver and takes all its devices.
+        classes: device classes in addition to the one with the driver's name, which selects all its devices.
     """
 
     def __init__(
@@ -119,18 +119,18 @@ class Harness:
 
     @property
     def driver(self) -> Driver:
-        """The driver of the process that runs now."""
+        """Return the driver of the current process."""
         return self._running.driver
 
     def discover(self) -> list[Pool]:
-        """What the driver offers now, as pools that have a name."""
+        """Return the devices that the driver offers now, as pools with names."""
         return self._runner.run(self._running.discover())
 
     def slices(self) -> list[ResourceSlice]:
-        """The ResourceSlices that would be published.
+        """Return the ResourceSlices that would be published.
 
         Raises:
-            InvalidObjectError: a pool can't be published; every broken rule is listed.
+            InvalidObjectError: a pool cannot be published. The error lists every broken rule.
         """
         name = self.driver.name
         found: list[ResourceSlice] = []
@@ -154,16 +154,16 @@ class Harness:
         config: Config | Sequence[Config] = (),
         constraints: Iterable[DeviceConstraint] = (),
     ) -> ResourceClaim:
-        """A claim that the real allocator gave devices which no other claim of this harness has.
+        """Allocate a claim with the real allocator; no other claim of this harness has its devices.
 
         Args:
-            requests: one device of the driver's own class, unless given.
+            requests: the requests. Default: one device of the driver's own class.
             name: the claim's name.
             config: the driver's opaque configuration, for all requests.
             constraints: rules over the devices.
 
         Raises:
-            Refusal: the devices that were asked for are not to be had; its `text()` says why.
+            Refusal: the requested devices are not available. Its `text()` has the reasons.
         """
         claim = self._claim(requests, name, config, constraints)
         inventory, in_use = Inventory.of(self.slices()), InUse.of(self._claims)
@@ -175,7 +175,7 @@ class Harness:
     def allocate_blindly(
         self, *devices: tuple[str, str], name: str = "", config: Config | Sequence[Config] = ()
     ) -> ResourceClaim:
-        """A claim with these devices (pool and name), as a scheduler that lies or is stale would write it."""
+        """Return a claim with these devices (pool and name), allocated without any check."""
         claim = self._claim((), name, config, ())
         request = claim.spec.devices.requests[0].name
         results = [
@@ -185,26 +185,30 @@ class Harness:
         return self._keep(builders.allocated(claim, *results, node_name=self._node.name))
 
     def prepare(self, claim: ResourceClaim, *, die_at: CrashPoint | None = None) -> PreparedClaim:
-        """Prepares the claim as the kubelet would.
+        """Prepare the claim as the kubelet would.
 
         Args:
             claim: an allocated claim.
-            die_at: kills the process at this step; the next one starts at once.
+            die_at: kill the process at this step. The next process starts immediately.
 
         Raises:
-            ProcessDiedError: the process died where it was told to.
-            DraError: the prepare was refused or failed.
+            ProcessDiedError: the process died at `die_at`.
+            DraError: the prepare was rejected or failed.
         """
         answers = self._lethal(lambda process: process.prepare(claim), die_at)
         spec = self.spec(claim)
         return PreparedClaim(tuple(answers), spec, self._edits(claim, spec))
 
     def unprepare(self, claim: ResourceClaim | str, *, die_at: CrashPoint | None = None) -> None:
-        """Unprepares a claim, given as an object or as a UID of which nothing else is known.
+        """Unprepare a claim.
+
+        Args:
+            claim: the claim, or only its UID.
+            die_at: kill the process at this step. The next process starts immediately.
 
         Raises:
-            ProcessDiedError: the process died where it was told to.
-            DraError: it failed.
+            ProcessDiedError: the process died at `die_at`.
+            DraError: the unprepare failed.
         """
         ref = (
             ClaimRef(claim, "default", "unknown")
@@ -214,12 +218,12 @@ class Harness:
         self._lethal(lambda process: process.unprepare(ref), die_at)
 
     def restart(self) -> None:
-        """Kills the process and starts a new one, with a new driver, on what is left."""
+        """Kill the process and start a new one, with a new driver, on the remaining files."""
         self._runner.run(self._running.end())
         self._start()
 
     def reboot(self) -> None:
-        """Restarts on a new boot: the folder of CDI specs is empty, the prepared state is not."""
+        """Restart on a new boot: the folder of CDI specs is empty, the prepared state is kept."""
         self._runner.run(self._running.end())
         for path in self.paths.cdi.iterdir():
             path.unlink()
@@ -227,23 +231,23 @@ class Harness:
         self._start()
 
     def lose_state(self) -> None:
-        """Restarts without the state file, as after a disk was replaced."""
+        """Restart without the state file, as after a disk was replaced."""
         self._runner.run(self._running.end())
         for path in self.paths.data.glob(f"{self.paths.state.name}*"):
             path.unlink()
         self._start()
 
     def prepared(self) -> dict[str, str]:
-        """Every claim that the state file knows, by UID: `preparing`, `prepared` or `unpreparing`."""
+        """Return every claim in the state file by UID: `preparing`, `prepared` or `unpreparing`."""
         return {row.uid: str(row.state) for row in self._runner.run(self._running.records())}
 
     def spec(self, claim: ResourceClaim) -> CdiSpec | None:
-        """The claim's CDI spec as it is on disk; None if there is none."""
+        """Return the claim's CDI spec on disk; None if there is none."""
         path = self.paths.cdi / self._running.names.file(claim.metadata.uid)
         return decode(CdiSpec, path.read_bytes(), str(path)) if path.exists() else None
 
     def spec_files(self) -> list[str]:
-        """The names of all files in the folder of CDI specs, temporary ones too."""
+        """Return the names of all files in the folder of CDI specs, including temporary ones."""
         return sorted(path.name for path in self.paths.cdi.iterdir())
 
     def _claim(

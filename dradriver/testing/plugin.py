@@ -1,6 +1,6 @@
 """Fixtures for driver authors, loaded by pytest through the entry point `pytest11`.
 
-Everything heavy is imported by the fixture that needs it: pytest loads this file in every project of every
+Each fixture imports the heavy modules that it needs: pytest loads this file in every project of every
 environment that has dradriver installed.
 """
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from dradriver.driver import Driver
     from dradriver.testing.harness import Harness
 
-# The contract's bare asserts should explain themselves in an author's test run too.
+# Failed asserts of the contract show their values in an author's test run too.
 pytest.register_assert_rewrite("dradriver.testing.contract")
 
 
 @pytest.fixture
 def driver_harness(tmp_path: Path) -> "Iterator[Callable[[Callable[[], Driver]], Harness]]":
-    """Makes a `Harness` for a driver (a class, or a function that makes one), and ends it after the test."""
+    """Return a function that creates a `Harness` for a driver (a class or a factory)."""
     from dradriver.testing import Harness  # noqa: PLC0415
 
     with ExitStack() as stack:
@@ -39,13 +39,13 @@ def driver_harness(tmp_path: Path) -> "Iterator[Callable[[Callable[[], Driver]],
 
 
 async def _cluster() -> "AsyncIterator[EmbeddedCluster]":
-    """An embedded cluster of one node, empty; its containers are plain processes."""
+    """Yield an empty embedded cluster with one node, whose containers are plain processes."""
     from dradriver.extras import require  # noqa: PLC0415
 
     require("cluster", "the fixture `cluster`")
     from dradriver.cluster import EmbeddedCluster  # noqa: PLC0415
 
-    # Not `tmp_path`: its names are too long for the sockets below.
+    # `tmp_path` is too long for the paths of the sockets below.
     with tempfile.TemporaryDirectory(prefix="dra-") as folder:
         async with EmbeddedCluster(Path(folder), runtime="process") as running:
             yield running
@@ -59,5 +59,5 @@ else:
 
     @pytest.fixture(name="cluster")
     def cluster_is_async() -> None:
-        """Says what an async fixture needs."""
+        """Fail with the name of the package that the async fixture needs."""
         pytest.fail("the fixture `cluster` is asynchronous: install pytest-asyncio")

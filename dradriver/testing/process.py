@@ -32,19 +32,19 @@ __all__ = ["NodeProcess", "Paths", "ProcessDiedError"]
 
 
 class ProcessDiedError(Exception):
-    """The process was killed where the test wanted it; only the disk and the hardware know what it did."""
+    """The process was killed at the step that the test chose; only disk and hardware keep its work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """What outlives the process: its data directory and the folder of CDI specs."""
+    """The folders that outlive the process: its data directory and the folder of CDI specs."""
 
     data: Path
     cdi: Path
 
     @classmethod
     def under(cls, directory: Path, driver: str) -> "Paths":
-        """The kubelet's layout, below a folder of the test; the folders are made."""
+        """Create the kubelet's layout below a folder of the test."""
         paths = cls(directory / "plugins" / driver, directory / "cdi")
         paths.data.mkdir(parents=True, exist_ok=True)
         paths.cdi.mkdir(parents=True, exist_ok=True)
@@ -52,12 +52,12 @@ class Paths:
 
     @property
     def state(self) -> Path:
-        """The file of the prepared state."""
+        """Return the path of the prepared state."""
         return self.data / FILE_NAME
 
 
 class NodeProcess:
-    """The node side of one driver: real state file, real exclusivity, real CDI specs."""
+    """The node side of one driver, with the real state file, the real locks and real CDI specs."""
 
     def __init__(self, driver: Driver, node: str, paths: Paths, boot_id: str) -> None:
         self.driver = driver
@@ -80,18 +80,18 @@ class NodeProcess:
 
     @classmethod
     async def start(cls, make: Callable[[], Driver], node: str, paths: Paths, boot_id: str) -> "NodeProcess":
-        """A new process: a new driver that has discovered its devices, on the state that the last one left."""
+        """Start a new process on the state of the previous one; its new driver has discovered its devices."""
         process = cls(make(), node, paths, boot_id)
         await asyncio.to_thread(process.driver.data_dir.mkdir, exist_ok=True)
         await process._state.open()
-        # The test has no API server from which a lost state could be rebuilt.
+        # The test has no API server, so a lost state cannot be rebuilt.
         await process._state.write(Rows.set_complete)
         process._claims.state_complete.set()
         await process.discover()
         return process
 
     async def discover(self) -> list[Pool]:
-        """Asks the driver; what it says is what prepares are checked against from now on."""
+        """Call `discover()`; later prepares are checked against its result."""
         discover: Callable[[], Discovered | Awaitable[Discovered]] = self.driver.discover
         found: Discovered = await self._calls.call(discover)
         pools = as_pools(found, self.node, subject_of(self.driver, discover), defined_at(discover))
@@ -99,21 +99,21 @@ class NodeProcess:
         return pools
 
     async def prepare(self, claim: ResourceClaim) -> list[DeviceAnswer]:
-        """As the kubelet asks for it."""
+        """Prepare the claim, as for a request of the kubelet."""
         return await prepare(self._claims, claim)
 
     async def unprepare(self, ref: ClaimRef) -> None:
-        """As the kubelet asks for it."""
+        """Unprepare the claim, as for a request of the kubelet."""
         await unprepare(self._claims, ref)
 
     async def records(self) -> list[PreparedClaimRecord]:
-        """Every claim that the state file knows."""
+        """Return every claim in the state file."""
         return await self._state.read(lambda rows: rows.all())
 
     async def end(self) -> None:
-        """Lets go of files and threads; for the next process this is no different from a kill.
+        """Close files and threads; for the next process this is the same as a kill.
 
-        Everything durable has been written before.
+        Everything durable was written before.
         """
         await self._claims.drain(0)
         self._claims.close()
@@ -122,7 +122,7 @@ class NodeProcess:
         self._calls.close()
 
     async def stop(self) -> None:
-        """The graceful end, with the driver's `shutdown()`."""
+        """End gracefully: call the driver's `shutdown()` first."""
         await self._calls.call(self.driver.shutdown)
         await self.end()
 

@@ -20,10 +20,10 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class SimulatedState(Protocol[T_co]):
-    """The state of simulated hardware, wherever it is stored."""
+    """The state of simulated hardware, independent of its storage."""
 
     def change(self) -> AbstractContextManager[T_co]:
-        """Locks the state, returns it, and stores it at the end of the `with` block.
+        """Lock the state, return it, and store it at the end of the `with` block.
 
         Returns:
             A context manager with the state. Changes are dropped when the block raises.
@@ -31,7 +31,7 @@ class SimulatedState(Protocol[T_co]):
 
 
 class StateInMemory(Generic[T]):
-    """Simulated hardware that ends with its process.
+    """State of simulated hardware in memory; it ends with its process.
 
     Args:
         kind: the type of the state, a `msgspec.Struct` with defaults for all fields.
@@ -52,9 +52,9 @@ class StateInMemory(Generic[T]):
 
 
 class StateInFile(Generic[T]):
-    """Simulated hardware that outlives processes, and that several processes share.
+    """State of simulated hardware in a file; it outlives processes, and several processes share it.
 
-    A process that is killed within a change leaves the old state: the file is replaced in one step.
+    If a process dies within a change, the old state stays: the file is replaced in one step.
 
     Args:
         kind: the type of the state, a `msgspec.Struct` with defaults for all fields.

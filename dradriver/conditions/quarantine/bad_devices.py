@@ -1,7 +1,7 @@
 """Devices that failed, and the taints that keep new claims away from them.
 
-In memory, and in the published taints themselves: a new process finds them there with the time they were
-added, and takes them away when they have been there long enough.
+They are in memory and in the published taints. A new process finds the taints with the times at which they were
+added, and removes them when their time is over.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -17,18 +17,18 @@ from dradriver.model.resource.slices import ResourceSlice
 __all__ = ["BadDevices", "Why", "kept_away"]
 
 Why = Literal["attach-failed", "detach-failed"]
-"""What failed; the taint's key after the driver's name."""
+"""The failed method, and the taint's key after the driver's name."""
 
 _ALL: Final[tuple[Why, ...]] = get_args(Why)
 
 
 class BadDevices:
-    """Which devices are kept from new claims, why and until when.
+    """The devices that are kept from new claims, with reasons and time limits.
 
     Args:
-        driver: whose devices they are.
-        hold_off: how long each is kept away after it failed last.
-        now: the time.
+        driver: the driver's name.
+        hold_off: how long a device is kept away after its last failure.
+        now: returns the time.
     """
 
     def __init__(self, driver: str, hold_off: timedelta, now: Callable[[], datetime]) -> None:
@@ -38,11 +38,11 @@ class BadDevices:
         self._until: dict[tuple[str, str], dict[Why, datetime]] = {}
 
     def add(self, pool: str, device: str, why: Why) -> None:
-        """The device failed now."""
+        """Record a failure of the device now."""
         self._until.setdefault((pool, device), {})[why] = self._now() + self._hold_off
 
     def discard(self, pool: str, device: str, why: Why) -> bool:
-        """The device works; whether it was thought bad."""
+        """Remove one reason, because the device works; return whether it was recorded."""
         whys = self._until.get((pool, device), {})
         found = whys.pop(why, None) is not None
         if found and not whys:
@@ -50,7 +50,7 @@ class BadDevices:
         return found
 
     def adopt(self, slices: Iterable[ResourceSlice]) -> None:
-        """Takes over what an earlier process published."""
+        """Adopt the taints that an earlier process published."""
         for item in slices:
             for device in item.spec.devices:
                 for taint in device.taints:
@@ -60,7 +60,7 @@ class BadDevices:
                         whys.setdefault(why, since + self._hold_off)
 
     def expire(self) -> timedelta | None:
-        """Forgets what is over; how long until the next one."""
+        """Remove expired entries; return the time until the next one expires."""
         now = self._now()
         for (pool, device), whys in list(self._until.items()):
             for why in [why for why, until in whys.items() if until <= now]:
@@ -69,7 +69,7 @@ class BadDevices:
         return min(untils) - now if untils else None
 
     def tainted(self, pools: Sequence[Pool]) -> list[Pool]:
-        """The pools with the taints of each bad device."""
+        """Return the pools with the taints of each bad device."""
         bad_pools = {pool for pool, _ in self._until}
         return [self._pool(pool) if pool.name in bad_pools else pool for pool in pools]
 
@@ -87,7 +87,7 @@ class BadDevices:
 
 
 def kept_away(slices: Iterable[ResourceSlice], pool: str, device: str) -> bool:
-    """Whether no claim without a toleration can get the device: it is withdrawn or tainted in every slice."""
+    """Return whether claims need a toleration to get the device: it is withdrawn or tainted in every slice."""
     return all(
         any(taint.effect in {"NoSchedule", "NoExecute"} for taint in each.taints)
         for item in slices

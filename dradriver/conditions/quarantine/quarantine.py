@@ -1,6 +1,7 @@
-"""Keeps bad devices from new claims, through the taints of what is published.
+"""Keep bad devices from new claims, through taints in the published slices.
 
-Dies anywhere: the taints stand in the slices, where the next process finds them with the time they were added.
+If the process dies at any point, the taints are in the slices, where the next process finds them with the times
+at which they were added.
 """
 
 import asyncio
@@ -22,13 +23,13 @@ _RETRY_SECONDS: Final = (0.02, 5.0)
 
 
 class Quarantine:
-    """The `Keeper` of a driver's process: `await adopt()`, then `await run()` until cancelled.
+    """The `Keeper` of a driver's process: `await adopt()`, then `await run()` until canceled.
 
     Args:
-        driver: whose devices they are.
+        driver: the driver's name.
         client: the API server.
-        publish_again: what is published has to be made anew, with `tainted`.
-        on_error: is told of failures that are tried again.
+        publish_again: publishes the pools again, with `tainted`.
+        on_error: called for failures that are retried.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class Quarantine:
         self._changed = asyncio.Event()
 
     async def adopt(self) -> None:
-        """Before anything is published: what an earlier process kept away stays away."""
+        """Adopt the taints of an earlier process; call it before anything is published."""
         backoff = Backoff(*_RETRY_SECONDS)
         while True:
             try:
@@ -59,7 +60,7 @@ class Quarantine:
                 return
 
     async def run(self) -> None:
-        """Takes taints away when their time is over."""
+        """Remove taints when their time is over, until canceled."""
         while True:
             self._changed.clear()
             left = self._bad.expire()
@@ -71,11 +72,11 @@ class Quarantine:
                 continue
 
     def tainted(self, pools: Sequence[Pool]) -> list[Pool]:
-        """The pools with a taint on each bad device."""
+        """Return the pools with a taint on each bad device."""
         return self._bad.tainted(pools)
 
     async def keep_away(self, pool: str, device: str, why: Why) -> None:
-        """Taints the device; returns when the API server has it so."""
+        """Taint the device; returns when the API server has stored the taint."""
         self._bad.add(pool, device, why)
         self._changed.set()
         self._publish_again()
@@ -89,7 +90,7 @@ class Quarantine:
             await asyncio.sleep(backoff.next())
 
     def welcome(self, pool: str, device: str, why: Why) -> None:
-        """The device works."""
+        """Remove the taint, because the device works."""
         if self._bad.discard(pool, device, why):
             self._publish_again()
 

@@ -1,1 +1,7 @@
-"""writes."""
+"""Write the results of a binding driver to claims.
+
+Modules:
+
+- `record`: the record of attachments, in the claim's metadata.
+- `writer`: conditions in `status.devices`.
+"""

@@ -1,8 +1,9 @@
-"""Writes the record of attachments into the metadata of claims.
+"""Write the record of attachments into the metadata of claims.
 
-A JSON patch bound to the resource version, of annotation and finalizer at once: one is never there without the
-other. Dies after adding: `attach` was not called yet, the next process calls it, or `detach` if the allocation
-is gone. Dies before taking away: `detach` is called once more.
+The write is a JSON patch bound to the resource version. It changes annotation and finalizer together: one never
+exists without the other. If the process dies after adding, `attach` was not called yet; the next process calls
+it, or calls `detach` if the allocation is gone. If the process dies before removing, `detach` is called once
+more.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,9 +22,9 @@ class AttachmentRecords:
 
     Args:
         client: the API server.
-        driver: whose attachments they are.
-        wrote: is given each claim as it was written or found.
-        gone: is given a claim that is not there any more.
+        driver: the driver's name.
+        wrote: called with each claim as it was written or found.
+        gone: called with a claim that no longer exists.
     """
 
     def __init__(
@@ -39,16 +40,17 @@ class AttachmentRecords:
         self._gone = gone
 
     async def add(self, claim: ResourceClaim, new: Iterable[Attachment]) -> None:
-        """Puts attachments into the record; nothing when the claim changed meanwhile: it is decided on anew."""
+        """Add attachments to the record; no-op if the claim has changed, because a new decision is then due."""
         try:
             await self._write(claim, {*recorded(claim, self._driver), *new})
         except Conflict:
             await self._read(claim)
 
     async def remove(self, claim: ResourceClaim, gone: Iterable[Attachment]) -> None:
-        """Takes attachments out; with the last one the finalizer goes, and the claim may.
+        """Remove attachments from the record; with the last one, also remove the finalizer.
 
-        However the claim changed meanwhile: what was detached is not attached.
+        The claim can then be deleted. Other changes of the claim do not matter: a detached device is not
+        attached.
         """
         current: ResourceClaim | None = claim
         while current is not None and current.metadata.uid == claim.metadata.uid:

@@ -1,10 +1,11 @@
-"""Writes conditions into `status.devices` of a claim, among what others write there.
+"""Write conditions into `status.devices` of a claim, beside the entries of other writers.
 
-A JSON patch of the one entry, bound to the resource version that was decided on: the bytes of everything else,
-opaque parameters above all, stay as they are. Dies after it: the condition stands, the next process sees it.
+The write is a JSON patch of one entry, bound to the resource version of the decision. The bytes of everything
+else stay as they are, especially opaque parameters. If the process dies right after it, the condition is
+stored, and the next process reads it.
 
-An API server whose DRAResourceClaimDeviceStatus is off answers such a patch with 200 and drops the entry,
-unless the claim has `status.devices` already. So the answer is compared with what was sent.
+An API server with DRAResourceClaimDeviceStatus off answers such a patch with 200 and drops the entry, unless
+the claim already has `status.devices`. So the answer is compared with the sent value.
 """
 
 from collections.abc import Callable
@@ -28,17 +29,17 @@ _TRIES: Final = 20
 
 
 class ConditionsDroppedError(ApiError):
-    """The API server took the write and did not store its conditions."""
+    """The API server accepted the write and did not store its conditions."""
 
 
 class ConditionWriter:
-    """The conditions of one allocation of one claim: the SDK's end of `claim.conditions`.
+    """The conditions of one allocation of one claim: the SDK's implementation of `claim.conditions`.
 
     Args:
         client: the API server.
-        driver: whose devices they are.
-        claim: as it was when the work began; another allocation is not written to.
-        wrote: is given what was written.
+        driver: the driver's name.
+        claim: the claim as it was when the work began. Another allocation is not written to.
+        wrote: called with the written claim.
     """
 
     def __init__(
@@ -67,17 +68,17 @@ class ConditionWriter:
     async def set_all(
         self, device: AllocatedDevice, conditions: list[Condition], *, keep: bool = False
     ) -> None:
-        """Sets several conditions of a device in one write.
+        """Set several conditions of a device in one write.
 
         Args:
             device: one of the claim's devices.
             conditions: the conditions.
-            keep: whether conditions that the device has already stay as they are.
+            keep: whether existing conditions of the device stay as they are.
 
         Raises:
-            AllocationGone: nothing was written, the allocation is not there any more.
+            AllocationGone: nothing was written, because the allocation no longer exists.
             ConditionsDroppedError: the API server does not store conditions of devices.
-            DraError: it could not be written.
+            DraError: the conditions could not be written.
         """
         for _ in range(_TRIES):
             claim = await self._current(device)

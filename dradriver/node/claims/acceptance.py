@@ -1,4 +1,4 @@
-"""Whether a claim may be recorded beside those that are, by what is known of its devices now or was before."""
+"""Decide whether a claim may be recorded beside the recorded ones, with current or recorded device data."""
 
 from collections import ChainMap
 from collections.abc import Mapping
@@ -24,14 +24,14 @@ _Capacities: TypeAlias = dict[tuple[str, str], Mapping[str, Capacity]]
 
 
 class Acceptance:
-    """Checks claims of one driver inside the transaction that records them, so two can't both pass.
+    """Checks claims of one driver inside the transaction that records them, so that two cannot both pass.
 
-    What the driver offers is kept in the same transaction: whatever was there when a claim was recorded is
-    known later, in another process too.
+    The same transaction stores the driver's inventory. Later, also in another process, the devices are known as
+    they were when a claim was recorded.
 
     Args:
         driver: the driver's name.
-        inventory: what the driver offers.
+        inventory: the discovered devices.
     """
 
     def __init__(self, driver: str, inventory: DiscoveredDevices) -> None:
@@ -42,15 +42,15 @@ class Acceptance:
         self._holders: dict[str, tuple[ClaimRecord, HoldingClaim]] = {}
 
     def accepted(self, allocated: AllocatedClaim, rows: Rows) -> ClaimRecord:
-        """The claim as it is to be recorded, with what its devices consume.
+        """Check a claim, and return its record with the counters that its devices consume.
 
         Raises:
-            DeviceInUseError: it collides with claims that are recorded.
-            ClaimError: too little is known of a device to say that it does not.
-            InvalidObjectError: the driver's device is of wrong types, so it can't be recorded.
+            DeviceInUseError: the claim conflicts with recorded claims.
+            ClaimError: too little is known about a device to exclude a conflict.
+            InvalidObjectError: the driver's device has wrong types, so it cannot be recorded.
         """
         wanted = self._with_consumption(allocated, rows)
-        encode_record(wanted)  # before anything is compared with it
+        encode_record(wanted)  # encoded before anything is compared with it
         holder, held, counter_sets = self._situation(wanted, rows)
         if reasons := refusals(holder, held, counter_sets, self._capacities(wanted, rows)):
             raise DeviceInUseError("; ".join(reasons))
@@ -60,10 +60,10 @@ class Acceptance:
         return wanted
 
     def held(self, allocated: AllocatedClaim, rows: Rows) -> ClaimRecord:
-        """The same for a claim that may be prepared already: an unknown device of it keeps other claims away.
+        """Check a claim that may be prepared already; an unknown device of it keeps other claims away.
 
         Raises:
-            DeviceInUseError: it collides with claims that are recorded.
+            DeviceInUseError: the claim conflicts with recorded claims.
         """
         wanted = self._with_consumption(allocated, rows)
         holder, held, counter_sets = self._situation(wanted, rows)
@@ -79,7 +79,7 @@ class Acceptance:
         return wanted.holder(self._driver), self._held(rows), counter_sets
 
     def _held(self, rows: Rows) -> list[HoldingClaim]:
-        """What the recorded claims hold; made anew for those that have changed since it was asked last."""
+        """Return the devices that the recorded claims hold; computed again only for changed claims."""
         before, self._holders = self._holders, {}
         for row in rows.each():
             record, holder = before.get(row.uid, (None, None))
@@ -100,7 +100,7 @@ class Acceptance:
             return device
         consumes = known.consumes_counters
         if groups is not None:
-            # A scheduler counted with these when it allocated the device, whatever the driver declares now.
+            # The scheduler used these values for the allocation. They win over what the driver declares now.
             consumes = tuple(
                 msgspec.structs.replace(each, compatibility_groups=groups.get(each.counter_set, ()))
                 for each in consumes
@@ -108,7 +108,7 @@ class Acceptance:
         return msgspec.structs.replace(device, consumes=consumes, consumes_unknown=False)
 
     def _capacities(self, wanted: ClaimRecord, rows: Rows) -> _Capacities:
-        """What the devices have of which the claim wants shares."""
+        """Return the capacities of the devices that the claim uses as shares."""
         found: _Capacities = {}
         for each in wanted.devices:
             device = self._inventory.device(each.pool, each.device) if each.share_id else None

@@ -1,13 +1,14 @@
-"""`status.devices` of claims: what the driver says of each device, merged into what others say.
+"""Write `status.devices` of claims: merge the driver's report on each device with other writers' entries.
 
-Written in the background: it informs, nothing depends on it, so its failure never fails a prepare. First by
-server-side apply, which touches nothing but our own entries. A claim whose opaque parameters are not stored as
-Go writes them refuses that (the server compares them byte by byte): then by a merge patch of the list as it is
-now, bound to the resource version.
+The status is written in the background. It only informs, so a failed write never fails a prepare. The first
+method is server-side apply, which touches only our own entries. If a claim's opaque parameters are not stored
+in Go's format, the server rejects an apply, because it compares them byte by byte. The second method is then a
+merge patch of the current list, bound to the resource version.
 
 Plugins of several nodes may have prepared one claim (a device that spans nodes), and each device has one entry
-for all of them. So each plugin is a field manager of its own: conditions of different types stand side by side,
-each the last word of the node that has it; of one type, and of data and addresses, the last word of all stays.
+for all of them. Therefore each plugin is a field manager of its own. Conditions of different types coexist:
+each type keeps the value of the node that wrote it. For conditions of one type, and for data and addresses, the
+last writer wins.
 """
 
 import asyncio
@@ -43,7 +44,7 @@ _MAX_CONDITIONS: Final = 8
 
 
 def device_statuses(driver: str, record: ClaimRecord, now: datetime) -> list[AllocatedDeviceStatus]:
-    """What is to be said of the claim's devices; those of which the driver says nothing are left out."""
+    """Return the status entries of the claim's devices; devices without a report are omitted."""
     return [
         AllocatedDeviceStatus(
             driver=driver,
@@ -60,7 +61,7 @@ def device_statuses(driver: str, record: ClaimRecord, now: datetime) -> list[All
 
 
 def field_manager(driver: str, node: str) -> str:
-    """Who writes: the plugin of one driver on one node, told apart also where the names are too long."""
+    """Return the field manager of one driver on one node; it stays unique if the names are too long."""
     name = f"dradriver/{driver}@{node}"
     if len(name) <= _MAX_MANAGER:
         return name
@@ -69,7 +70,7 @@ def field_manager(driver: str, node: str) -> str:
 
 
 def _complete(condition: Condition, now: datetime) -> Condition:
-    """The condition with what the API requires and authors leave out."""
+    """Return the condition with the fields that the API requires and authors omit."""
     return msgspec.structs.replace(
         condition,
         reason=condition.reason or "Reported",
@@ -78,9 +79,10 @@ def _complete(condition: Condition, now: datetime) -> Condition:
 
 
 def merged(theirs: Iterable[dict[str, Any]], ours: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The list with our entries in it: by driver, pool, device and share ID; others stay as they are.
+    """Return the list with our entries, merged by driver, pool, device and share ID; others stay unchanged.
 
-    Conditions in an entry are merged by type; a new one of ours for which there is no room is left out.
+    Conditions in an entry are merged by type. A new condition of ours is dropped if the entry has no room for
+    it.
     """
     entries = {_key(entry): entry for entry in theirs}
     for entry in ours:
@@ -101,14 +103,14 @@ def _conditions(theirs: Iterable[dict[str, Any]], ours: Iterable[dict[str, Any]]
 
 
 def _in_time(condition: dict[str, Any], before: dict[str, Any] | None) -> dict[str, Any]:
-    """With the time at which the status became what it is (`metav1.Condition`)."""
+    """Return the condition with the time of its last status change (`metav1.Condition`)."""
     if before is None or before["status"] != condition["status"] or not before.get("lastTransitionTime"):
         return condition
     return condition | {"lastTransitionTime": before["lastTransitionTime"]}
 
 
 def _own(theirs: Iterable[dict[str, Any]], ours: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Our entries with no more than our conditions, as they are in the merged list."""
+    """Return our entries with only our conditions, as they are in the merged list."""
     entries = {_key(entry): entry for entry in merged(theirs, ours)}
 
     def own(entry: dict[str, Any]) -> dict[str, Any]:
@@ -124,14 +126,14 @@ def _key(entry: dict[str, Any]) -> tuple[str, str, str, str]:
 
 
 class StatusWriter:
-    """Writes device statuses: `run()` until cancelled, `want()` and `forget()` at any time.
+    """Writes device statuses: `run()` until canceled, `want()` and `forget()` at any time.
 
     Args:
         client: the API server.
-        driver: whose devices they are.
+        driver: the driver's name.
         metrics: counts failures.
-        node: whose plugin it is.
-        on_refused: is told when the API server begins to refuse what is written.
+        node: the node's name.
+        on_refused: called when the API server begins to reject the writes.
     """
 
     def __init__(
@@ -153,18 +155,18 @@ class StatusWriter:
         self._wake = asyncio.Event()
 
     def want(self, record: ClaimRecord) -> None:
-        """The claim has been prepared like this; returns at once."""
+        """Schedule a write of a prepared claim's status; returns immediately."""
         if device_statuses(self._driver, record, datetime.now(UTC)):
             self._wanted[record.uid] = record
             self._wake.set()
 
     def forget(self, uid: str) -> None:
-        """The claim is prepared no more: there is nothing left to say, and nobody to wait for."""
+        """Drop the pending write of a claim that is no longer prepared."""
         self._wanted.pop(uid, None)
         self._repeats.over(uid)
 
     async def run(self) -> None:
-        """Writes what is wanted; what fails is tried again, less and less often."""
+        """Write the pending statuses; failures are retried with backoff."""
         wait, longest = _RETRY_SECONDS
         while True:
             await self._wake.wait()
@@ -180,13 +182,13 @@ class StatusWriter:
             self._wake.set()
 
     async def _written(self, record: ClaimRecord) -> bool:
-        """Whether nothing is left to do for this claim."""
+        """Write one claim's status, and return whether nothing is left to do for it."""
         try:
             await self._write(record)
         except NotFound:
             return True
         except (Conflict, Invalid) as error:
-            # Replaced by another claim, or no longer allocated like this: asking again won't help.
+            # The claim was replaced, or its allocation has changed: a retry cannot succeed.
             self._report(record, error)
             return True
         except DraError as error:
@@ -202,7 +204,7 @@ class StatusWriter:
         if news := self._repeats.news(record.uid, text):
             _log.warning("%s", news)
         if isinstance(error, Forbidden | Invalid) and not self._refused:
-            self._refused = True  # most likely for all claims, and for one reason
+            self._refused = True  # probably for all claims, for one reason
             self._on_refused(text)
 
     async def _write(self, record: ClaimRecord) -> None:
@@ -214,7 +216,7 @@ class StatusWriter:
                     datetime.fromisoformat(condition["lastTransitionTime"])
                 )
         if any(entry.get("conditions") for entry in entries):
-            # An apply writes all of a condition, and when it changed is known to the server only.
+            # An apply writes the whole condition, and only the server knows when its status changed.
             theirs = (await self._current(record)).get("status", {}).get("devices") or []
             entries = self._told(record, entries, _own(theirs, entries))
         meta = {"name": record.name, "namespace": record.namespace, "uid": record.uid}
@@ -255,10 +257,10 @@ class StatusWriter:
         return written
 
     async def _current(self, record: ClaimRecord) -> dict[str, Any]:
-        """The claim as it is now.
+        """Return the claim as it is now.
 
         Raises:
-            NotFound: it is gone; another one of its name is not it.
+            NotFound: the claim is gone. Another claim with its name does not count.
         """
         claim: dict[str, Any] = await self._client.get(CLAIMS, record.name, record.namespace, into=dict)
         if claim["metadata"]["uid"] != record.uid:

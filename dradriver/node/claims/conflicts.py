@@ -1,13 +1,17 @@
-"""The last line of defense: which devices may be prepared beside those that already are.
+"""The node's own check of which devices may be prepared beside the prepared ones.
 
-Whatever the control plane allocated, no device is prepared for two claims, no counter set is overdrawn
-(KEP-4815), and devices that consume from one counter set share a compatibility group (KEP-5963). What a held
-device consumes, and its groups, are those recorded when it was prepared. Admin access only looks, and shares
-of one device (KEP-5075) are told apart by their share IDs, consume counters once, and together take no more of
-a capacity than the device has.
+It holds whatever the control plane has allocated:
 
-The capacities of shares are the `consumedCapacity` of the allocation results, as they were recorded: the
-scheduler has rounded them by the capacity's request policy.
+- No device is prepared for two claims.
+- No counter set is overdrawn (KEP-4815).
+- Devices that consume from one counter set share a compatibility group (KEP-5963).
+
+The counters and groups of a held device are those that were recorded when it was prepared. Admin access only
+monitors. Shares of one device (KEP-5075) are distinguished by their share IDs. They consume counters once, and
+together they must not exceed the device's capacity.
+
+The capacities of shares are the recorded `consumedCapacity` of the allocation results. The scheduler has
+rounded them by the capacity's request policy.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,12 +30,12 @@ from dradriver.node.state.device_holds import CounterSets, DeviceHold, HoldingCl
 __all__ = ["Capacities", "refusals", "unknowns"]
 
 Capacities: TypeAlias = Mapping[tuple[str, str], Mapping[str, Capacity]]
-"""What devices have, by pool and device."""
+"""Capacities of devices, by pool and device."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """What one device takes of one counter set."""
+    """The consumption of one device from one counter set."""
 
     claim: str
     device: DeviceId
@@ -44,13 +48,13 @@ def refusals(
     counter_sets: CounterSets,
     capacities: Capacities = MappingProxyType({}),
 ) -> list[str]:
-    """Why the wanted devices can't be prepared now, one sentence a reason; empty when they can.
+    """Return the reasons why the wanted devices cannot be prepared now, one sentence each; empty if they can.
 
     Args:
         wanted: the claim to prepare.
-        held: every other claim that is recorded on this node.
-        counter_sets: what the counter sets of the pools hold now, or held when they were last seen.
-        capacities: the same of the devices' capacities.
+        held: every other recorded claim of this node.
+        counter_sets: the counter sets of the pools, now or when they were last seen.
+        capacities: the capacities of the devices, now or when they were last seen.
     """
     return [
         *_taken(wanted, held),
@@ -63,9 +67,9 @@ def refusals(
 
 
 def unknowns(wanted: HoldingClaim, held: Sequence[HoldingClaim], counter_sets: CounterSets) -> list[str]:
-    """What would have to be known to say that nothing is overdrawn or mixed; empty when all of it is.
+    """Return the facts that are missing to exclude an overdrawn or mixed counter set; empty if none is.
 
-    Not to know is not to consume nothing: such a claim waits until the driver offers the device again.
+    An unknown device may consume any counter. The claim waits until the driver offers the device again.
     """
     counting = {pool for pool, _ in counter_sets}
     counting |= {hold.id.pool for holder in (*held, wanted) for hold in holder.holds if hold.consumes}
@@ -118,7 +122,7 @@ def _separate_shares(one: DeviceId, other: DeviceId) -> bool:
 
 
 def _uses(wanted: HoldingClaim, others: Iterable[HoldingClaim]) -> dict[tuple[str, str], list[_Use]]:
-    """What is taken of each counter set that the wanted devices take from; a shared device counts once."""
+    """Return the uses of each counter set that the wanted devices consume; a shared device counts once."""
     touched = {
         (hold.id.pool, consumption.counter_set)
         for hold in wanted.holds
@@ -149,7 +153,7 @@ def _overdrawn(
         users = [use for use in uses if name in use.consumption.counters]
         if not any(use.claim == claim for use in users):
             continue
-        # Added up from the first, whose unit the total is then printed in.
+        # The sum starts with the first value, because the total is printed in its unit.
         first, *rest = (use.consumption.counters[name].value for use in users)
         total = sum(rest, first)
         if total > counter.value:
@@ -167,7 +171,7 @@ def _incompatible(claim: str, key: tuple[str, str], uses: Sequence[_Use]) -> Ite
     common = set(first.consumption.compatibility_groups)
     for use in rest:
         groups = set(use.consumption.compatibility_groups)
-        # No groups at all go only with others that have none.
+        # A device without groups is compatible only with devices without groups.
         if bool(groups) != bool(first.consumption.compatibility_groups) or (groups and not common & groups):
             yield (
                 f"device {use.device} of claim {use.claim} has no compatibility group in common with device "
@@ -185,13 +189,12 @@ def _groups(groups: set[str]) -> str:
 def _capacities_overdrawn(
     wanted: HoldingClaim, others: Sequence[HoldingClaim], capacities: Capacities
 ) -> Iterator[str]:
-    """Why the wanted shares can't be prepared beside those of other claims, one sentence a reason.
+    """Yield why the wanted shares cannot be prepared beside those of other claims, one sentence a reason.
 
-    A capacity that is not known can't be added up to: one share of it is prepared, as it was allocated, and a
-    second one is refused.
+    If a capacity is unknown, one share of it is prepared as allocated, and a second one is rejected.
     """
     for pool, device in sorted({(h.id.pool, h.id.device) for h in wanted.holds if _is_share(h)}):
-        # Capacities may be named with and without the driver's domain: once each is enough to compare.
+        # A capacity's name may include the driver's domain; one spelling for each is enough for a comparison.
         known = {
             qualify(name, wanted.holds[0].id.driver): capacity.value
             for name, capacity in capacities.get((pool, device), {}).items()
@@ -208,7 +211,7 @@ def _is_share(hold: DeviceHold) -> bool:
 def _capacity_uses(
     holders: Iterable[HoldingClaim], pool: str, device: str
 ) -> dict[str, list[tuple[str, Quantity]]]:
-    """Which claim takes how much of each capacity of the device."""
+    """Return the claims that use each capacity of the device, with the amount."""
     uses: dict[str, list[tuple[str, Quantity]]] = {}
     for holder in holders:
         for hold in holder.holds:

@@ -1,4 +1,4 @@
-"""What every operation on a claim works with: built once for a process, and shared by all operations."""
+"""The dependencies of every operation on a claim: built once for a process, and shared."""
 
 import asyncio
 from collections.abc import Callable
@@ -29,7 +29,7 @@ _FILE_THREADS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """Where the process keeps what is prepared."""
+    """The storage of prepared claims: state, files and locks."""
 
     state: StateStore
     files: ClaimFiles
@@ -51,16 +51,17 @@ class ClaimContext:
     Attributes:
         calls: calls the driver.
         node: the node's name.
-        inventory: what the driver has discovered.
+        inventory: the discovered devices.
         stores: the prepared state, the claims' files and locks.
-        deadline: seconds after which a call is answered even if its work goes on.
-        observe: is called after each side effect.
-        on_prepared: is called with each claim that the driver has just prepared.
+        deadline: seconds after which a call is answered even if its work continues.
+        observe: called after each side effect.
+        on_prepared: called with each claim that the driver has just prepared.
         look_up_pools: finds pools of this driver that are published elsewhere.
-        state_complete: set while the state knows every claim that is prepared here; nothing is prepared before.
-        operations: the work that is going on.
-        acceptance: checks claims against those that are recorded.
-        threads: run work on files that is not part of a transaction.
+        state_complete: set while the state has every prepared claim of this node. Nothing is prepared before
+            that.
+        operations: the work in progress.
+        acceptance: checks claims against the recorded ones.
+        threads: run file operations outside transactions.
     """
 
     calls: DriverCalls
@@ -81,22 +82,22 @@ class ClaimContext:
 
     @property
     def driver(self) -> Driver:
-        """The author's driver."""
+        """Return the author's driver."""
         return self.calls.driver
 
     async def until_state_complete(self, kind: str, ref: ClaimRef, seconds: float) -> float:
-        """Waits until the state knows every claim that is prepared here.
+        """Wait until the state has every prepared claim of this node.
 
-        A caller waits before its work begins. Rebuilding works on claims too, and must not wait for a caller
+        A caller waits before its work begins. Rebuilding also works on claims, and must not wait for a caller
         that waits for the rebuilding.
 
         Args:
             kind: `prepare` or `unprepare`, for the message.
             ref: the claim, for the message.
-            seconds: how long to wait.
+            seconds: maximum time to wait.
 
         Returns:
-            The seconds that are left.
+            The remaining seconds.
 
         Raises:
             InProgressError: the state is still not complete; call again.
@@ -116,18 +117,18 @@ class ClaimContext:
         return until - clock()
 
     async def in_thread(self, work: Callable[..., T], *arguments: object) -> T:
-        """Runs work that blocks on the disk; a caller that is cancelled waits for its end.
+        """Run work that blocks on the disk in a thread; a canceled caller waits for its end.
 
         Returns:
-            What `work` returns.
+            The result of `work`.
         """
         loop = asyncio.get_running_loop()
         return await settled(loop.run_in_executor(self.threads, work, *arguments))
 
     async def drain(self, seconds: float) -> None:
-        """Lets work in flight end. The next process adopts what has not ended after `seconds`."""
+        """Let work in flight end; the next process adopts work that has not ended after `seconds`."""
         await self.operations.drain(seconds)
 
     def close(self) -> None:
-        """Ends the threads."""
+        """End the threads."""
         self.threads.shutdown(wait=False, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""What a driver returned, checked: answers of `prepare` in the form that is recorded, and lists of claims."""
+"""Check a driver's return values: results of `prepare` in recorded form, and lists of claims."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -28,16 +28,16 @@ def recorded_answers(
     returned: Mapping[AllocatedDevice, PreparedDevice | ContainerEdits],
     place: str = "",
 ) -> list[RecordedAnswer]:
-    """What the driver returned, one answer a device in the claim's order.
+    """Convert the result of `prepare` to one answer for each device, in the claim's order.
 
     Args:
         driver: the driver's name.
         claim: the claim that was prepared.
-        returned: the answers.
+        returned: the result.
         place: file and line of `prepare`, for messages.
 
     Raises:
-        DriverError: it is no mapping, lacks a device, or an answer is of another kind.
+        DriverError: the result is not a mapping, lacks a device, or has a value of another type.
     """
     told = f"driver {driver}: prepare() of claim {claim} returned"
     if not isinstance(returned, Mapping):
@@ -58,15 +58,15 @@ def recorded_answers(
 
 
 def recorded_answer(answer: PreparedDevice, told: str, place: str = "") -> RecordedAnswer:
-    """One device's answer.
+    """Convert the answer for one device to its recorded form.
 
     Args:
-        answer: what the driver says of the device.
-        told: begins the message about what is wrong with it.
+        answer: the driver's answer for the device.
+        told: the start of the error message.
         place: file and line of the author's code, for messages.
 
     Raises:
-        DriverError: a value is none of its field's; the message names the field.
+        DriverError: a value does not fit its field. The message names the field.
     """
     if not isinstance(answer.edits, ContainerEdits):
         kind = type(answer.edits).__name__
@@ -102,15 +102,15 @@ def recorded_answer(answer: PreparedDevice, told: str, place: str = "") -> Recor
 
 
 def listed_claims(driver: str, returned: object, place: str = "") -> set[str]:
-    """The UIDs that `prepared_claims()` returned; they become names of files, so each is looked at.
+    """Check the UIDs that `prepared_claims()` returned; each is validated because it becomes a file name.
 
     Args:
         driver: the driver's name.
-        returned: the answer.
+        returned: the result.
         place: file and line of the method, for messages.
 
     Raises:
-        DriverError: it is no list of UIDs.
+        DriverError: the result is not a list of UIDs.
     """
     if returned is None:
         return set()

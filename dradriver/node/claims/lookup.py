@@ -1,4 +1,4 @@
-"""Claims as the API server has them: looking one up, and what it means for the driver of this node."""
+"""Look up claims in the API server, and extract the part that concerns the driver of this node."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -38,12 +38,12 @@ _LOOKUPS: Final = 32
 
 
 def claim_ref(claim: ResourceClaim) -> ClaimRef:
-    """Which claim it is."""
+    """Return the reference of a claim."""
     return ClaimRef(claim.metadata.uid, claim.metadata.namespace, claim.metadata.name)
 
 
 class ClaimLookup:
-    """Looks claims up, a bounded number at once: each lookup may take a connection of its own.
+    """Looks claims up, a bounded number at once, because each lookup may use its own connection.
 
     Args:
         client: the API server.
@@ -54,22 +54,22 @@ class ClaimLookup:
         self._free = asyncio.Semaphore(_LOOKUPS)
 
     async def get(self, ref: ClaimRef) -> ResourceClaim:
-        """The claim that has this name now.
+        """Return the claim that has this name now.
 
         Raises:
             NotFound: there is none.
             ApiError: the API server did not answer.
-            InvalidObjectError: it did not answer with a claim.
+            InvalidObjectError: the answer is not a claim.
         """
         async with self._free:
             return await self._client.get(CLAIMS, ref.name, ref.namespace, into=ResourceClaim)
 
     async def meant(self, ref: ClaimRef) -> ResourceClaim:
-        """The claim that the kubelet means.
+        """Return the claim with the UID that the kubelet sent.
 
         Raises:
             ClaimError: it does not exist, or another claim has its name now.
-            DraError: the API server did not answer, or not with a claim.
+            DraError: the API server did not answer, or the answer is not a claim.
         """
         try:
             claim = await self.get(ref)
@@ -83,13 +83,13 @@ class ClaimLookup:
 
 
 class NodeClaims:
-    """The claims with devices of one driver on one node, as the API server and the driver know them.
+    """The claims with devices of one driver on one node, from the API server and from the driver.
 
     Args:
         client: the API server.
         calls: the driver.
         node: the node's name.
-        failures: where claims are reported that can't be read.
+        failures: reports claims that cannot be read.
     """
 
     def __init__(self, client: Api, calls: DriverCalls, node: str, failures: BackgroundFailures) -> None:
@@ -101,7 +101,7 @@ class NodeClaims:
         self._failures = failures
 
     async def still_here(self, ref: ClaimRef) -> bool:
-        """Whether the API server knows the claim, allocated for this node and this driver.
+        """Return whether the API server has the claim, allocated for this node and this driver.
 
         Raises:
             DraError: the API server did not answer.
@@ -113,7 +113,7 @@ class NodeClaims:
         return claim.metadata.uid == ref.uid and self._is_ours(claim)
 
     async def listed(self) -> tuple[list[ResourceClaim], Mapping[str, DraError]]:
-        """The claims with devices of this driver that can be used here, and those that can't be read.
+        """Return the claims with devices of this driver that can be used here, and those that cannot be read.
 
         Raises:
             DraError: the API server did not answer.
@@ -124,7 +124,7 @@ class NodeClaims:
         return [claim for claim in listing.items if self._is_ours(claim)], listing.unreadable
 
     async def known_to_driver(self) -> set[str]:
-        """UIDs of the claims that the driver's hardware knows as prepared.
+        """Return the UIDs of the claims that the driver's hardware records as prepared.
 
         Raises:
             DraError: the driver's `prepared_claims()` failed.
@@ -139,9 +139,9 @@ class NodeClaims:
 
 
 def runs_on(claim: ResourceClaim, node: str) -> bool:
-    """Whether the claim's allocation can be used on the node, as far as its name tells.
+    """Return whether the claim's allocation can be used on the node, judged by the node's name only.
 
-    Labels are not looked at: they may have changed since the scheduler did.
+    Labels are ignored, because they may have changed since the scheduling decision.
     """
     selector = claim.allocation.node_selector if claim.allocation else None
     if selector is None:
@@ -154,18 +154,18 @@ def runs_on(claim: ResourceClaim, node: str) -> bool:
 
 
 def is_bound(claim: ResourceClaim) -> bool:
-    """Whether the claim's allocation names the nodes that can use it."""
+    """Return whether the claim's allocation names the nodes that can use it."""
     selector = claim.allocation.node_selector if claim.allocation else None
     return selector is not None and any(term.match_fields for term in selector.node_selector_terms)
 
 
 @dataclass(frozen=True, slots=True)
 class AllocatedClaim:
-    """A claim that is allocated for this node, as far as it concerns one driver.
+    """A claim that is allocated for this node, reduced to one driver.
 
     Attributes:
-        record: what is to be recorded of it. What its devices consume is not known yet.
-        groups: for each device of the record, the compatibility groups that the claim records, by counter set;
+        record: the record to write. The consumed counters of its devices are not known yet.
+        groups: for each device of the record, the compatibility groups that the claim records, by counter set.
             None for a claim without such a record (KEP-5963).
     """
 
@@ -174,15 +174,15 @@ class AllocatedClaim:
 
 
 def allocated_claim(claim: ResourceClaim, driver: str, node: str) -> AllocatedClaim:
-    """What an allocated claim means for one driver.
+    """Reduce an allocated claim to one driver.
 
     Args:
-        claim: as the API server has it.
-        driver: the driver's name; devices of other drivers are left out.
+        claim: the claim from the API server.
+        driver: the driver's name. Devices of other drivers are omitted.
         node: the node's name.
 
     Raises:
-        ClaimError: it is not allocated, or for another node.
+        ClaimError: the claim is not allocated, or is allocated for another node.
     """
     ref = claim_ref(claim)
     if claim.allocation is None:
@@ -209,7 +209,7 @@ def allocated_claim(claim: ResourceClaim, driver: str, node: str) -> AllocatedCl
 
 
 def _pod_claim(claim: ResourceClaim) -> str:
-    """The annotation of claims made from templates; it names a path, and users may write anything there."""
+    """Return the pod-claim name from a claim's annotation; it names a path, and users may write any value."""
     name = claim.metadata.annotations.get(POD_CLAIM_ANNOTATION, "")
     return "" if dns_label(name) else name
 
@@ -235,16 +235,17 @@ def _device(result: DeviceResult, configs: Sequence[AllocationConfig]) -> Record
 
 
 def driver_claim(record: ClaimRecord, driver: Driver, inventory: DiscoveredDevices, *, strict: bool) -> Claim:
-    """The claim as its driver gets it.
+    """Return the claim in the form that its driver receives.
 
     Args:
         record: the claim.
-        driver: the driver; its `configs` are the classes of configuration that it knows.
-        inventory: where the devices are looked up.
-        strict: whether unknown fields are errors: for what users sent, not for what another version has stored.
+        driver: the driver. Its `configs` are the known classes of configuration.
+        inventory: finds the devices.
+        strict: True: unknown fields are errors, for users' input. False: for data that another version has
+            stored.
 
     Raises:
-        InvalidConfigError: the configuration is not one that the driver knows; the message names the field.
+        InvalidConfigError: the driver does not accept the configuration. The message names the field.
     """
 
     def allocated(device: RecordedDevice) -> AllocatedDevice:

@@ -1,9 +1,9 @@
-"""Device metadata that the driver learns after prepare: recorded first, then written.
+"""Update device metadata that the driver learns after prepare: first the record, then the files.
 
-| update                | killed right after it                                        |
-|-----------------------|--------------------------------------------------------------|
-| recorded              | the next sweep or prepare writes the files that are recorded |
-| files written, one by one | the same for those that are missing                      |
+| side effect               | if the process dies right after it                           |
+|---------------------------|--------------------------------------------------------------|
+| update recorded           | the next sweep or prepare writes the files that are recorded |
+| files written, one by one | the same for missing files                                   |
 """
 
 import asyncio
@@ -33,16 +33,16 @@ _PATIENCE_SECONDS: Final = 5.0
 
 
 def _nobody(record: ClaimRecord) -> None:
-    """Nobody wants to know what has changed."""
+    """Default callback: does nothing."""
 
 
 class MetadataUpdates:
-    """The SDK's end of `Driver.update_metadata`; made on the loop where the state is used.
+    """Serves `Driver.update_metadata`; create it on the loop that uses the state.
 
     Args:
         driver: the driver's name.
-        stores: where it is kept what is prepared.
-        on_updated: is told of each claim whose metadata has changed.
+        stores: the prepared state, the claims' files and locks.
+        on_updated: called with each claim whose metadata has changed.
     """
 
     def __init__(
@@ -54,10 +54,10 @@ class MetadataUpdates:
         self._loop = asyncio.get_running_loop()
 
     async def update(self, uid: str, devices: MetadataUpdate) -> None:
-        """Replaces what is told of the devices; from any loop.
+        """Replace the metadata of the devices; from any loop.
 
         Raises:
-            DraError: as `Driver.update_metadata` says.
+            DraError: in the cases of `Driver.update_metadata`.
         """
         await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._update(uid, devices), self._loop))
 
@@ -121,7 +121,7 @@ def _is(device: RecordedDevice, key: AllocatedDevice | tuple[str, str]) -> bool:
 
 
 def _mistake(devices: object) -> str:
-    """What is of a wrong type, empty if nothing is; authors' code is not bound to its types."""
+    """Return a message about a wrong type, empty if there is none; authors' code may ignore type hints."""
     if not isinstance(devices, Mapping):
         return f"it was given {type(devices).__name__}"
     for key, metadata in devices.items():

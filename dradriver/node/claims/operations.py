@@ -1,8 +1,8 @@
-"""Work on claims that may outlast the call that asked for it.
+"""Work on claims that may outlast the call that requested it.
 
-At most one piece of work a claim runs in this process. It is a task of its own: a caller that gives up, or is
-told after its deadline that work is in progress, does not stop it, and the next caller for the same thing joins
-it. What nobody was there to hear is told to the next caller.
+At most one operation for each claim runs in this process. It is a separate task. A caller may give up, or be
+answered after its deadline that work is in progress; the task continues, and the next caller with the same
+request joins it. If an operation fails while no caller waits, the next caller gets the error.
 """
 
 import asyncio
@@ -25,20 +25,20 @@ T = TypeVar("T")
 
 
 def device_names(record: ClaimRecord) -> str:
-    """The devices of a claim, as `OperationProgress` and messages name them."""
+    """Return the devices of a claim in the form of `OperationProgress` and messages."""
     names = ", ".join(device.device for device in record.devices)
     return f"{'device' if len(record.devices) == 1 else 'devices'} {names}" if names else "an unknown claim"
 
 
 class OperationProgress:
-    """What a piece of work is doing now."""
+    """The current step of an operation."""
 
     def __init__(self) -> None:
         self._clock = asyncio.get_running_loop().time
         self.at("waiting for the claim's lock")
 
     def at(self, step: str) -> None:
-        """The work has come to this step."""
+        """Record that the operation has reached this step."""
         self._step, self._since = step, self._clock()
 
     def __str__(self) -> str:
@@ -59,7 +59,7 @@ class _Operation:
         return self.kind == kind and self.subject == subject
 
     async def ended(self, deadline: float) -> None:
-        """Waits for its end, until the deadline of the loop's clock."""
+        """Wait for the end of the operation, until `deadline` on the loop's clock."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
         self.waiting.append(waiter)
@@ -77,7 +77,7 @@ def _wake(waiter: asyncio.Future[None]) -> None:
 
 
 class Operations:
-    """The work that is going on; `await drain()` at the end."""
+    """The operations in progress; call `await drain()` at the end."""
 
     def __init__(self) -> None:
         self._current: dict[str, _Operation] = {}
@@ -90,18 +90,19 @@ class Operations:
         work: Callable[[OperationProgress], Coroutine[Any, Any, T]],
         seconds: float,
     ) -> T:
-        """The outcome of `work`, or of the same work that runs already.
+        """Return the result of `work`, or of the same operation that is already running.
 
         Args:
-            kind: `prepare` or `unprepare`; other work on the claim is waited for first.
+            kind: `prepare` or `unprepare`. Another kind of operation on the claim must end first.
             ref: the claim.
-            subject: what is done to it; work of the same kind about something else is waited for too.
+            subject: the input of the operation. An operation of the same kind with another subject must end
+                first.
             work: started if needed.
-            seconds: how long to wait.
+            seconds: maximum time to wait.
 
         Raises:
-            InProgressError: it takes longer; the work goes on.
-            Exception: whatever the work raised.
+            InProgressError: the operation takes longer and continues.
+            Exception: the exception of `work`.
         """
         deadline = asyncio.get_running_loop().time() + seconds
         while (running := self._current.get(ref.uid)) and not running.is_about(kind, subject):
@@ -114,7 +115,7 @@ class Operations:
         return outcome
 
     async def drain(self, seconds: float) -> None:
-        """Lets work end, and cancels what has not ended after `seconds`."""
+        """Let operations end, and cancel those that have not ended after `seconds`."""
         await end({operation.task for operation in self._current.values()}, seconds)
 
     def _start(

@@ -1,17 +1,17 @@
 """Prepare: a claim passes four stages under its lock, and each value is computed once.
 
-    looked up              recorded             prepared              answered
-    AllocatedClaim  --->  RecordedClaim  --->  PreparedClaim  --->  list[DeviceAnswer]
+    looked up              recorded             prepared                 answered
+    AllocatedClaim  --->  RecordedClaim  --->  PreparedByDriver  --->  list[DeviceAnswer]
 
-| side effect                             | killed right after it                          |
+| side effect                             | if the process dies right after it             |
 |-----------------------------------------|------------------------------------------------|
 | checked and recorded as preparing       | next prepare adopts it, or unprepare ends it   |
 | `driver.prepare`                        | the same: the driver's methods are idempotent  |
 | device metadata and CDI spec written    | the same: the same files are written again     |
 | recorded as prepared, with the answers  | next prepare answers from the record           |
 
-A claim that is recorded as unpreparing, or for other devices, is taken back first (`unprepare`). The check and
-the record are one transaction, so two claims can't both pass it, not even in two processes.
+A claim that is recorded as unpreparing, or for other devices, is unprepared first (`unprepare`). The check and
+the record are one transaction, so two claims cannot both pass the check, not even in two processes.
 """
 
 from collections.abc import Iterator, Mapping
@@ -48,10 +48,10 @@ class RecordedClaim:
     """A claim that has a record.
 
     Attributes:
-        step: what has to be done next.
-        record: what is recorded.
-        claim: what the driver gets; None unless the claim was recorded just now. An older record may be of
-            another version, so its configuration is read less strictly.
+        step: the next step.
+        record: the record.
+        claim: the claim for the driver. None unless it was recorded just now: another version may have written
+            an older record, so its configuration is decoded less strictly.
     """
 
     step: NextStep
@@ -65,8 +65,8 @@ class PreparedByDriver:
 
     Attributes:
         begun: the record of the claim as preparing.
-        record: the same with the driver's answers.
-        returned: what `driver.prepare` returned; messages must not quote it.
+        record: the same record with the driver's answers.
+        returned: the result of `driver.prepare`. Messages must not quote it.
     """
 
     begun: ClaimRecord
@@ -77,21 +77,21 @@ class PreparedByDriver:
 async def prepare(
     context: ClaimContext, claim: ResourceClaim, seconds: float | None = None, *, rebuilding: bool = False
 ) -> list[DeviceAnswer]:
-    """Makes the claim's devices ready; every call of it has the same answer.
+    """Make the claim's devices ready; repeated calls return the same answer.
 
     Args:
         context: the parts of the node.
-        claim: as the API server has it now.
-        seconds: how long to wait; None: `context.deadline`.
-        rebuilding: the caller is about to make the state complete, so the call does not wait for that.
+        claim: the claim as the API server has it now.
+        seconds: maximum time to wait. None: `context.deadline`.
+        rebuilding: the caller completes the state, so the call does not wait for a complete state.
 
     Returns:
-        One answer a device, in the order of the allocation; none if all devices belong to other drivers.
+        One answer for each device, in the order of the allocation. Empty if no device belongs to this driver.
 
     Raises:
-        InProgressError: it takes longer; call again.
-        DeviceInUseError: another claim has a device, its counters, or is not compatible.
-        DraError: what else is wrong with the claim, the driver or the disk.
+        InProgressError: the prepare takes longer; call again.
+        DeviceInUseError: another claim has a device or its counters, or is not compatible.
+        DraError: any other error of the claim, the driver or the disk.
     """
     allocated = allocated_claim(claim, context.driver.name, context.node)
     if not allocated.record.devices:
@@ -104,10 +104,10 @@ async def prepare(
 
 
 async def check_free(context: ClaimContext, claim: ResourceClaim) -> None:
-    """Looks whether no other claim keeps this one from being prepared now; records nothing.
+    """Check that no other claim prevents a prepare of this claim now; records nothing.
 
     Raises:
-        DeviceInUseError: another one does.
+        DeviceInUseError: another claim prevents it.
         DraError: the claim is not for this node.
     """
     await context.inventory.ready(context.deadline)
@@ -146,7 +146,7 @@ async def _run(
 
 
 async def _know_devices(context: ClaimContext, allocated: AllocatedClaim, progress: OperationProgress) -> None:
-    """Waits until the devices are known, unless the claim is answered from its record."""
+    """Wait until the devices are known, unless the claim is answered from its record."""
     inventory, record = context.inventory, allocated.record
     if inventory.known and not inventory.elsewhere(record.pools):
         return
@@ -161,9 +161,9 @@ async def _know_devices(context: ClaimContext, allocated: AllocatedClaim, progre
 
 
 async def find_devices(context: ClaimContext, record: ClaimRecord) -> None:
-    """Looks up the pools of the claim that are published elsewhere.
+    """Look up the pools of the claim that are published elsewhere.
 
-    They are looked up for each claim again, because no watch shows their changes.
+    They are looked up again for each claim, because they are not watched.
 
     Raises:
         DraError: the API server did not answer.
@@ -184,7 +184,7 @@ async def _record(
             partial(_begin, context, allocated, rebuilding),
         )
     except IncompleteStateError:
-        # The next call waits for the rebuilding. This one must not: it has the lock that rebuilding needs.
+        # The next call waits for the rebuilding. This call must not: it has the lock that rebuilding needs.
         context.state_complete.clear()
         raise
 
@@ -195,7 +195,7 @@ def _begin(
     rebuilding: bool,  # noqa: FBT001 - from a partial
     rows: Rows,
 ) -> RecordedClaim:
-    """The transaction that begins a prepare."""
+    """Run the transaction that begins a prepare."""
     if not (rebuilding or rows.complete()):
         path = context.stores.state.path
         raise IncompleteStateError(
@@ -248,7 +248,7 @@ async def _call_driver(
 async def _finish(
     context: ClaimContext, prepared: PreparedByDriver, progress: OperationProgress
 ) -> list[DeviceAnswer]:
-    """Writes the claim's files, records it as prepared, and answers."""
+    """Write the claim's files, record the claim as prepared, and return the answer."""
     files, state, record = context.stores.files, context.stores.state, prepared.record
     try:
         progress.at("writing the CDI spec and recording the claim")
@@ -257,8 +257,8 @@ async def _finish(
             first=partial(files.write, files.texts(record)),
         )
     except StateError:
-        # A full disk: the device is given back instead of kept for a claim that can't be finished. If that
-        # fails too, the claim stays recorded as half made.
+        # The disk is full. The device is released instead of kept for a claim that cannot be completed. If that
+        # fails too, the claim stays recorded as preparing.
         with suppress(DraError):
             await state.write(lambda rows: rows.move(prepared.begun, ClaimEvent.BEGIN_UNPREPARE))
             await take_back(context, prepared.begun, progress)
@@ -269,7 +269,7 @@ async def _finish(
 
 
 async def _answer_again(context: ClaimContext, recorded: RecordedClaim) -> list[DeviceAnswer]:
-    """Answers from the record, after its files are as they should be."""
+    """Answer from the record, after its files are restored."""
     files = context.stores.files
     await context.in_thread(files.write, files.texts(recorded.record))
     return files.answers(recorded.record)
@@ -277,7 +277,7 @@ async def _answer_again(context: ClaimContext, recorded: RecordedClaim) -> list[
 
 @contextmanager
 def _redacting(record: ClaimRecord, returned: object = None) -> Iterator[None]:
-    """Errors from inside quote nothing of the claim's configuration or of what the driver returned."""
+    """Keep the claim's configuration and the driver's result out of error messages."""
     try:
         yield
     except DraError as error:

@@ -1,16 +1,16 @@
-"""Rebuilding the prepared state: afterwards it knows every claim that may be prepared on this node.
+"""Rebuild the prepared state: afterwards it has every claim that may be prepared on this node.
 
-The state's file is compared with CDI specs and driver when it was opened: a disk may have lost what was written
-last, and SQLite then shows an older state that is whole. A file that knows less than they do is rebuilt, as a
-new one is.
+After the state file is opened, it is compared with the CDI specs and the driver. A disk may have lost the last
+writes, and SQLite then shows an older but consistent state. If a claim is missing in the file, the state is
+rebuilt, as for a new file.
 
-| side effect                       | killed right after it                                           |
-|-----------------------------------|-----------------------------------------------------------------|
-| state marked incomplete           | the next start rebuilds it; nothing is prepared before          |
-| record of a claim that is gone ended | the same                                                     |
-| claim recorded as preparing       | the same; the record keeps its devices from other claims        |
-| claim prepared again              | the same                                                        |
-| state marked complete             | the state is complete                                           |
+| side effect                          | if the process dies right after it                       |
+|--------------------------------------|----------------------------------------------------------|
+| state marked incomplete              | the next start rebuilds it; nothing is prepared before   |
+| record of a claim that is gone ended | the same                                                 |
+| claim recorded as preparing          | the same; the record keeps its devices from other claims |
+| claim prepared again                 | the same                                                 |
+| state marked complete                | the state is complete                                    |
 """
 
 import asyncio
@@ -41,11 +41,11 @@ _NAMED: Final = 5
 
 
 async def hold(context: ClaimContext, claim: ResourceClaim) -> None:
-    """Records that the claim may be prepared, without a call of the driver: its devices are kept from others.
+    """Record a claim that may be prepared, without a call of the driver, to keep its devices from others.
 
     Raises:
-        DeviceInUseError: another claim is recorded for them; this one is not recorded then.
-        DraError: the claim is not for this node, or can't be recorded.
+        DeviceInUseError: another claim is recorded for the devices. This claim is then not recorded.
+        DraError: the claim is not for this node, or cannot be recorded.
     """
     await context.inventory.ready(context.deadline)
     allocated = allocated_claim(claim, context.driver.name, context.node)
@@ -65,9 +65,9 @@ class Rebuilder:
 
     Args:
         context: the parts of the node.
-        claims: the claims as API server and driver know them.
-        failures: where failures are reported.
-        on_lost: is called with a sentence when the state has lost claims.
+        claims: the claims of the API server and the driver.
+        failures: reports failures.
+        on_lost: called with a sentence when the state has lost claims.
     """
 
     def __init__(
@@ -84,10 +84,10 @@ class Rebuilder:
         self._state, self._files = context.stores.state, context.stores.files
 
     async def ensure_complete(self) -> None:
-        """Makes the state know every claim that may be prepared here; nothing is prepared before.
+        """Add every claim that may be prepared here to the state; nothing is prepared before that.
 
-        A process that is killed in between begins again: the state is marked complete at the very end, and
-        marked incomplete before anything in it changes.
+        If the process dies in between, the next one begins again: the state is marked incomplete before any
+        change, and marked complete at the very end.
         """
         wait, longest = _RETRY_SECONDS
         while True:
@@ -107,11 +107,11 @@ class Rebuilder:
         self._context.state_complete.set()
 
     async def _check(self) -> None:
-        """Marks a state incomplete that knows less than CDI specs or driver."""
+        """Mark the state incomplete if a claim of the CDI specs or the driver is missing in it."""
         if not await self._state.read(Rows.marked_complete):
             return
         lost = await self._unrecorded()
-        if lost:  # or another instance has unprepared the claim meanwhile
+        if lost:  # another instance may have unprepared the claim meanwhile
             lost &= await self._unrecorded()
         if lost:
             told = (
@@ -123,26 +123,26 @@ class Rebuilder:
             await self._state.write(Rows.set_incomplete)
 
     async def _unrecorded(self) -> set[str]:
-        """The claims that were prepared here, as specs or driver say, and that are not recorded.
+        """Return the claims that were prepared here, by specs or driver, and have no record.
 
-        A claim is recorded before there is anything of it, until there is nothing any more: so the record is
-        looked for last.
+        A claim's record is the first trace that is written and the last that is deleted. Therefore the records
+        are read last.
         """
         evidence = await self._evidence()
         return evidence - {row.uid for row in await self._state.read(Rows.all)}
 
     async def _evidence(self) -> set[str]:
-        """The claims that were prepared here, as specs or driver say."""
+        """Return the claims that were prepared here, by specs or driver."""
         return await asyncio.to_thread(self._files.specs) | await self._claims.known_to_driver()
 
     async def _rebuild(self) -> None:
-        """Finds the claims that may be prepared here, as the API server, the specs and the driver say.
+        """Find the claims that may be prepared here, from the API server, the specs and the driver.
 
-        Those of which there is a CDI spec, or that the driver knows, were prepared: the driver prepares them
-        again, which is how their answers are found out; or takes them back when the claim is gone. Others that
-        are reserved and that only this node can use may have been: they keep their devices from other claims
-        until the kubelet says more, or they are gone. What is recorded of a claim that is still allocated like
-        that stays; a record that outlived its claim is ended first.
+        Claims with a CDI spec, and claims that the driver reports, were prepared. The driver prepares them
+        again, which restores their answers, or unprepares them if the claim is gone. Other claims that are
+        reserved, and that only this node can use, may have been prepared. They keep their devices from other
+        claims until the kubelet calls for them or they are gone. The record of a claim stays if the claim still
+        has this allocation. A record that outlived its claim is ended first.
         """
         evidence = await self._evidence()
         claims, unreadable = await self._claims.listed()
@@ -169,10 +169,10 @@ class Rebuilder:
             await attempt(prepare(self._context, claim, rebuilding=True), claim.ref)
 
     async def _end_stale(self, claims: Sequence[ResourceClaim], evidence: Collection[str]) -> None:
-        """Ends records of which neither API server, specs nor driver knows any more.
+        """End records of claims that neither the API server nor the specs nor the driver has any more.
 
-        They are those whose end was lost. Their devices may belong to another claim since: then the driver is
-        not asked to take them back.
+        Their end was lost. Another claim may have got their devices since then; in this case the driver is not
+        asked to unprepare them.
         """
         allocated = {claim.metadata.uid: self._devices(claim) for claim in claims}
         attempt = partial(self._failures.attempt, "rebuild")
@@ -188,7 +188,7 @@ class Rebuilder:
                 await attempt(unprepare(self._context, ref, rebuilding=True), ref)
 
     def _devices(self, claim: ResourceClaim) -> set[tuple[str, str, str, bool]]:
-        """This driver's devices of a claim: pool, name, share, and whether the claim only looks."""
+        """Return this driver's devices of a claim: pool, name, share, and whether it is admin access."""
         return {
             (result.pool, result.device, result.share_id or "", result.admin_access is True)
             for result in claim.results

@@ -1,6 +1,6 @@
-"""Repairs that no call asks for: claims that are gone, files that are lost, files without a recorded claim.
+"""Repairs that no call requests: claims that are gone, lost files, files without a recorded claim.
 
-Nothing is collected on a guess: a claim is gone when the API server says so. While it does not answer,
+A claim counts as gone only if the API server says that it does not exist. While the API server does not answer,
 everything stays.
 """
 
@@ -28,13 +28,13 @@ _NUDGE_SECONDS: Final = 2.0
 
 
 class Reconciler:
-    """Rebuilds, collects and sweeps: `run()` until cancelled.
+    """Rebuilds, collects and sweeps: `run()` until canceled.
 
     Args:
         context: the parts of the node.
-        claims: the claims as API server and driver know them.
+        claims: the claims of the API server and the driver.
         rebuilder: makes the state complete.
-        failures: where failures are reported.
+        failures: reports failures.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Reconciler:
         self._collects_prepared = False
 
     async def run(self, collect_seconds: float, sweep_seconds: float) -> None:
-        """Completes the state first, and whenever its file was replaced; collects and sweeps for ever."""
+        """Complete the state at start and whenever its file was replaced; collect and sweep periodically."""
         clock = asyncio.get_running_loop().time
         next_collection = clock()
         while True:
@@ -71,26 +71,26 @@ class Reconciler:
             await self._pause(sweep_seconds)
 
     def nudge(self, *, prepared: bool = True) -> None:
-        """A claim was refused because of another: the next collection looks soon whether that one is gone.
+        """Request an early collection, because a claim was rejected in favor of one that may be gone.
 
         Args:
-            prepared: also look at claims that are prepared, whose containers may run.
+            prepared: also check claims that are prepared, whose containers may run.
         """
         self._collects_prepared |= prepared
         self._nudged.set()
 
     async def _pause(self, seconds: float) -> None:
-        # Not at once: a refused claim is asked for again and again.
+        # Not immediately: the kubelet retries a rejected claim again and again.
         await asyncio.sleep(min(seconds, _NUDGE_SECONDS))
         with suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, seconds - _NUDGE_SECONDS)):
                 await self._nudged.wait()
 
     async def collect(self, *, prepared: bool = True) -> None:
-        """Unprepares the claims that are gone, and what is known to the driver alone.
+        """Unprepare the claims that are gone, and claims that only the driver has.
 
         Args:
-            prepared: False for claims alone whose prepare was not finished.
+            prepared: False: check only claims whose prepare was not finished.
         """
         try:
             rows = await self._state.read(Rows.all)
@@ -108,9 +108,9 @@ class Reconciler:
             self._failures.report("collect", "what the driver left behind can't be looked for", error)
 
     async def sweep(self) -> None:
-        """Writes lost files again and removes files that no recorded claim owns."""
+        """Restore lost files and remove files that belong to no recorded claim."""
         try:
-            # Listed before the rows: a claim is recorded before its files are written.
+            # Listed before the records, because a claim is recorded before its files are written.
             present = await asyncio.to_thread(self._files.uids)
             rows = await self._state.read(Rows.all)
         except DraError as error:
@@ -134,7 +134,7 @@ class Reconciler:
             self._failures.report("collect", f"claim {ref} is left as it is", error)
 
     async def _collect_unknown(self) -> None:
-        """Unprepares what the hardware knows and neither the state nor the API server does."""
+        """Unprepare the claims that only the hardware has: neither the state nor the API server does."""
         known = await self._claims.known_to_driver()
         if not known:
             return
@@ -155,33 +155,33 @@ class Reconciler:
         return await self._state.read(lambda rows: rows.get(uid)) is not None
 
     async def _write_lost_files(self, uid: str) -> bool:
-        """Writes the files of a prepared claim again if they are lost; True if the CDI spec was.
+        """Restore lost files of a prepared claim; return True if the CDI spec was lost.
 
-        A claim that is being worked on is left alone. A process that is killed in between leaves some files
-        written; the next sweep, or a prepare, writes the rest.
+        A claim with an operation in progress is skipped. If the process dies in between, some files are
+        written, and the next sweep or prepare writes the rest.
 
         Raises:
-            StateError: they can't be written.
+            StateError: the files cannot be written.
         """
         async with self._context.stores.locks.hold_if_free(uid) as free:
             row = await self._state.read(lambda rows: rows.get(uid))
             if not free or row is None or row.state is not ClaimState.PREPARED:
                 return False
             if row.boot_id != self._state.boot_id:
-                return False  # what the driver answered in another boot may no longer be true
+                return False  # the driver's answer in another boot may no longer be valid
             return await self._context.in_thread(self._files.write, self._files.texts(row.record))
 
     async def _remove_orphaned_files(self, uid: str) -> bool:
-        """Removes files of a claim that is not recorded; True if it is not.
+        """Remove files of a claim that is not recorded; return True if it has no record.
 
-        A claim that is being worked on is left alone. A process that is killed in between leaves the rest of
-        the files to the next sweep.
+        A claim with an operation in progress is skipped. If the process dies in between, the next sweep removes
+        the rest of the files.
 
         Raises:
-            StateError: they can't be removed.
+            StateError: the files cannot be removed.
         """
         async with self._context.stores.locks.hold_if_free(uid) as free:
-            # A file that is not complete knows too little to say that no claim owns them.
+            # An incomplete state cannot prove that no claim owns the files.
             orphaned = await self._state.read(lambda rows: rows.complete() and rows.get(uid) is None)
             if not (free and orphaned):
                 return False

@@ -1,8 +1,8 @@
-"""Unprepare: takes back what was prepared for a claim, under the claim's lock.
+"""Unprepare a claim under its lock: revert its prepare.
 
-| side effect                             | killed right after it                          |
+| side effect                             | if the process dies right after it             |
 |-----------------------------------------|------------------------------------------------|
-| recorded as unpreparing                 | next unprepare or collection goes on from here |
+| recorded as unpreparing                 | next unprepare or collection continues         |
 | `driver.unprepare`                      | the same                                       |
 | CDI spec and device metadata removed    | the same                                       |
 | record deleted                          | nothing is left                                |
@@ -36,23 +36,23 @@ async def unprepare(
     unless: Callable[[], Awaitable[bool]] | None = None,
     rebuilding: bool = False,
 ) -> None:
-    """Takes back what was prepared for the claim; for an unknown claim, whatever the driver finds.
+    """Revert the prepare of a claim; for an unknown claim, call the driver with what is known.
 
     Args:
         context: the parts of the node.
-        ref: the claim, which need not exist any more.
-        seconds: how long to wait; None: `context.deadline`.
-        unless: is called under the claim's lock; True leaves the claim alone.
-        rebuilding: the caller is about to make the state complete, so the call does not wait for that.
+        ref: the claim. It need not exist any more.
+        seconds: maximum time to wait. None: `context.deadline`.
+        unless: called under the claim's lock. If it returns True, the claim stays as it is.
+        rebuilding: the caller completes the state, so the call does not wait for a complete state.
 
     Raises:
-        InProgressError: it takes longer; call again.
-        DraError: what is wrong with the driver or the disk.
+        InProgressError: the unprepare takes longer; call again.
+        DraError: an error of the driver or the disk.
     """
     seconds = seconds or context.deadline
     if not rebuilding:
         seconds = await context.until_state_complete("unprepare", ref, seconds)
-    # A call without a condition must not join work that may leave the claim alone.
+    # A call without a condition must not join an operation that may skip the claim.
     subject = None if unless is None else "if it is gone"
     await context.operations.run("unprepare", ref, subject, partial(_run, context, ref, unless), seconds)
 
@@ -76,16 +76,16 @@ async def _run(
 
 
 async def take_back(context: ClaimContext, record: ClaimRecord, progress: OperationProgress) -> None:
-    """Ends a claim that is recorded as unpreparing, or not recorded; the caller has the claim's lock.
+    """End a claim that is recorded as unpreparing, or not recorded; the caller has the claim's lock.
 
     Raises:
-        DraError: what is wrong with the driver or the disk; the claim stays recorded as unpreparing.
+        DraError: an error of the driver or the disk. The claim stays recorded as unpreparing.
     """
     driver = context.driver
     progress.at(f"driver.unprepare of {device_names(record)}")
     claim = _lenient_claim(context, record)
     try:
-        if getattr(driver.unprepare, "__func__", None) is not Driver.unprepare:  # which does nothing
+        if getattr(driver.unprepare, "__func__", None) is not Driver.unprepare:  # the default does nothing
             await context.calls.call(driver.unprepare, claim, about=f" of claim {record.ref}")
     except DraError as error:
         redacted(error, record)
@@ -99,13 +99,13 @@ async def take_back(context: ClaimContext, record: ClaimRecord, progress: Operat
 
 
 async def forget(context: ClaimContext, ref: ClaimRef) -> None:
-    """Removes the record and the files of a claim whose devices belong to another one now.
+    """Remove the record and the files of a claim whose devices belong to another claim now.
 
-    The driver is not called: it would take the devices from the other claim. A process that is killed in
-    between leaves a record, which the next rebuilding forgets.
+    The driver is not called, because it would take the devices from the other claim. If the process dies in
+    between, a record is left, which the next rebuild removes.
 
     Raises:
-        StateError: they can't be removed.
+        StateError: they cannot be removed.
     """
 
     def work(rows: Rows) -> None:
@@ -117,11 +117,11 @@ async def forget(context: ClaimContext, ref: ClaimRef) -> None:
 
 
 def _lenient_claim(context: ClaimContext, record: ClaimRecord) -> Claim:
-    """What the driver gets, without any configuration if another version of the driver has stored it."""
+    """Return the claim for the driver, without configuration if another version has stored it."""
     try:
         return driver_claim(record, context.driver, context.inventory, strict=False)
     except InvalidObjectError:
-        # Giving a device back must not depend on a configuration that this version does not know.
+        # Releasing a device must not depend on a configuration that this version does not know.
         bare = [msgspec.structs.replace(device, parameters=[]) for device in record.devices]
         record = msgspec.structs.replace(record, devices=bare)
         return driver_claim(record, context.driver, context.inventory, strict=False)

@@ -1,4 +1,4 @@
-"""Asking the driver what it has: at start, now and then, and when it says that something changed."""
+"""Call the driver's `discover()`: at start, periodically, and when the driver reports a change."""
 
 import asyncio
 import logging
@@ -19,19 +19,19 @@ _log = logging.getLogger(__name__)
 
 _RETRY_SECONDS: Final = (1.0, 60.0)
 _SLOW_SECONDS: Final = (60.0, 3600.0)
-"""When a `discover()` that has not returned is told first, and the longest time until it is told again."""
+"""Time until the first log line about a `discover()` that does not return, and the longest interval."""
 
 
 class Discovery:
-    """Keeps the inventory as the driver says: `run()` until cancelled.
+    """Keeps the inventory equal to the driver's devices: `run()` until canceled.
 
     Args:
         calls: the driver.
-        node: the node's name, None in the control plane.
-        inventory: is told what was discovered.
-        publish: is told too; what is published stays as it is when discovering fails.
+        node: the node's name. None in the control plane.
+        inventory: receives the discovered pools.
+        publish: receives them too. If discovery fails, the published pools stay.
         metrics: counts failures.
-        delay: seconds for which calls of `rediscover()` are gathered.
+        delay: seconds for which calls of `rediscover()` are collected into one.
     """
 
     def __init__(
@@ -55,11 +55,11 @@ class Discovery:
         self._watching: asyncio.TimerHandle | None = None
 
     def rediscover(self) -> None:
-        """The driver says that something changed; from any thread."""
+        """Request a discovery, because the driver reports a change; from any thread."""
         self._loop.call_soon_threadsafe(self._asked.set)
 
     async def run(self) -> None:
-        """Discovers for ever: on request, every `rescan_seconds`, and soon after a failure."""
+        """Discover on request, every `rescan_seconds`, and soon after a failure; until canceled."""
         retry, longest = _RETRY_SECONDS
         while True:
             self._asked.clear()
@@ -78,7 +78,7 @@ class Discovery:
             await self._wait(pause)
 
     async def fallback(self, pool: str, dropped: Collection[DroppedField]) -> list[Pool] | None:
-        """What to publish instead of a pool some of whose fields the server drops; None: nothing is offered."""
+        """Return the replacement for a pool with dropped fields; None: nothing is offered."""
         names = frozenset(map(_json_name, dropped))
         try:
             offered = await self._calls.call(self._driver.fallback, names)
@@ -99,12 +99,12 @@ class Discovery:
         return await self._as_pools(discovered, self._driver.discover)
 
     async def _as_pools(self, returned: Iterable[object], method: Callable[..., object]) -> list[Pool]:
-        # In a thread: there may be thousands, and a lazy list runs the author's code.
+        # In a thread: there may be thousands of pools, and a lazy list runs the author's code.
         what, place = subject_of(self._driver, method), defined_at(method)
         return await asyncio.to_thread(as_pools, returned, self._node, what, place)
 
     def _watch(self, began: float, pause: float) -> None:
-        """Tells of a call that has not returned by then; nothing ends it, it may be what the hardware takes."""
+        """Log a call that has not returned in time; nothing ends it: slow hardware may need the time."""
         self._watching = self._loop.call_later(pause, self._slow, began, pause)
 
     def _unwatch(self) -> None:
@@ -126,9 +126,9 @@ class Discovery:
                 await self._asked.wait()
         except TimeoutError:
             return
-        await asyncio.sleep(self._delay)  # a hot-plug comes as a burst of events
+        await asyncio.sleep(self._delay)  # a hotplug causes a burst of events
 
 
 def _json_name(dropped: DroppedField) -> str:
-    """`devices[].consumesCounters` is `consumesCounters` to authors."""
+    """Return the name for authors: `devices[].consumesCounters` becomes `consumesCounters`."""
     return dropped.field.rpartition(".")[2].removesuffix("[]")

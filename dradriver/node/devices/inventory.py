@@ -1,6 +1,6 @@
-"""What the driver offers, as it last said: devices to look up and counter sets to check against.
+"""The driver's last discovered devices, for lookups, and their counter sets, for checks.
 
-Also what a driver of the same name publishes from the control plane, as far as claims came for it.
+It also keeps pools that a driver of the same name publishes from the control plane, if a claim needed them.
 """
 
 import asyncio
@@ -20,24 +20,25 @@ from dradriver.node.state.device_holds import CounterSets
 __all__ = ["DiscoveredDevices", "as_pools"]
 
 _SHORT: Final = 80
-"""Characters of a value in a message."""
+"""Maximum length of a value in a message, in characters."""
 
 _SHARED_POOLS: Final = 100
-"""So many are kept in mind: each claim's are looked up anew, and names of pools may come and go for ever."""
+"""Maximum of shared pools that are kept: each claim looks its pools up again, and names may change forever."""
 
 
 def as_pools(discovered: Iterable[object], node: str | None, what: str, place: str = "") -> list[Pool]:
-    """What `discover()` or `fallback()` returned, as pools that all have a name.
+    """Convert the result of `discover()` or `fallback()` to pools with names.
 
     Args:
         discovered: pools, or the devices of the node's own pool.
-        node: the node's name, which names that pool; None in the control plane, where only pools will do.
+        node: the node's name, which is the name of that pool. None in the control plane, which accepts only
+            pools.
         what: the method, for messages.
         place: the method's file and line, for messages.
 
     Raises:
-        DriverError: something else was returned, or both kinds, or values of wrong types. The message names
-            the device, or the index of what is none, and the field.
+        DriverError: the result is something else, or both kinds, or has values of wrong types. The message
+            names the device, or the index of an item that is not a device, and the field.
     """
 
     def wrong(told: str) -> DriverError:
@@ -47,7 +48,7 @@ def as_pools(discovered: Iterable[object], node: str | None, what: str, place: s
         raise wrong(f"{_shown(discovered)}: a list of devices or pools is wanted")
     try:
         items: list[object] = list(discovered)
-    except Exception as error:  # the author's code makes the items, maybe only now
+    except Exception as error:  # the author's code creates the items, possibly only now
         told = f"devices that can't be listed: {type(error).__name__}: {error}{at(raised_at(error))}"
         raise DriverError(f"{what} returned {told}") from error
     for index, item in enumerate(items):
@@ -59,7 +60,7 @@ def as_pools(discovered: Iterable[object], node: str | None, what: str, place: s
         raise wrong("both pools and devices: put the devices into a pool")
     if node is None and devices:
         raise wrong("devices: without a node, put them into pools that have a name")
-    # No devices: an empty pool, which tells schedulers that there is nothing, not that nobody looked.
+    # An empty pool tells schedulers that there is no device. Without a pool, discovery might still be pending.
     found = pools or ([] if node is None else [Pool(name=node, devices=tuple(devices))])
     for pool in found:
         if mistake := _wrong_type(pool):
@@ -68,16 +69,16 @@ def as_pools(discovered: Iterable[object], node: str | None, what: str, place: s
 
 
 def _shown(value: object) -> str:
-    """A value for a message: its type, and itself where that is short."""
+    """Return a value for a message: its type, and the value if it is short."""
     text = " ".join(repr(value).splitlines())
     kind = type(value).__name__
     return f"{text} ({kind})" if len(text) <= _SHORT else f"{kind} {text[:_SHORT]}..."
 
 
 def _wrong_type(pool: Pool) -> str:
-    """The first value that is none of its field's; authors' code is not bound to its types.
+    """Return the first value that does not fit its field; authors' code may ignore type hints.
 
-    A wrong value would fail far from here, on its way to the API server.
+    A wrong value would otherwise fail later, on its way to the API server.
     """
     if not (mistake := _mistake(Pool, pool)):
         return ""
@@ -112,7 +113,7 @@ def _unencodable(value: object, field: str) -> str:
 
 
 class DiscoveredDevices:
-    """The pools that the driver returned last; empty and not known until it first did."""
+    """The pools that the driver returned last; empty and unknown until the first result."""
 
     def __init__(self, pools: Iterable[Pool] | None = None) -> None:
         self._discovered: Sequence[Pool] = ()
@@ -126,19 +127,19 @@ class DiscoveredDevices:
             self.set(list(pools))
 
     def set(self, pools: Sequence[Pool]) -> None:
-        """The driver has discovered these pools."""
+        """Store the discovered pools."""
         self._discovered = pools
         self._failure = None
         self._index()
         self._known.set()
 
     def set_fallback(self, pools: Sequence[Pool]) -> None:
-        """The driver offers these instead, where the API server drops fields."""
+        """Store the pools that the driver offers instead while the API server drops fields."""
         self._fallback = pools
         self._index()
 
     def set_shared(self, pools: Iterable[Pool]) -> None:
-        """These pools are published elsewhere; those told before stay, until there are many newer ones."""
+        """Add pools that are published elsewhere; earlier ones stay until there are too many newer ones."""
         new = {pool.name: pool for pool in pools}
         shared = {name: pool for name, pool in self._shared.items() if name not in new} | new
         for name in list(shared)[:-_SHARED_POOLS]:
@@ -148,28 +149,28 @@ class DiscoveredDevices:
             self._index()
 
     def elsewhere(self, pools: Iterable[str]) -> Collection[str]:
-        """Those of the pools that this driver offers nothing in."""
+        """Return those of the pools that this driver does not offer itself."""
         return frozenset(pools) - {pool.name for pool in (*self._fallback, *self._discovered)}
 
     def failed(self, error: DraError) -> None:
-        """The driver could not discover; what is known stays."""
+        """Record a failed discovery; the known pools stay."""
         self._failure = error
 
     @property
     def failure(self) -> str:
-        """Why the driver has not discovered yet, if it tried."""
+        """Return why the last discovery failed; empty if it succeeded or there was none."""
         return "" if self._failure is None else str(self._failure)
 
     @property
     def known(self) -> bool:
-        """Whether the driver has discovered once."""
+        """Return whether the driver has discovered once."""
         return self._known.is_set()
 
     async def ready(self, seconds: float) -> None:
-        """Waits until the driver has discovered once: before that, nothing is known of counters.
+        """Wait until the driver has discovered once; before that, counter sets are unknown.
 
         Raises:
-            DraError: it has not in time; with the reason, if it gave one.
+            DraError: it has not discovered in time. The message has the driver's error, if there is one.
         """
         try:
             async with asyncio.timeout(seconds):
@@ -179,19 +180,19 @@ class DiscoveredDevices:
             raise DraError(f"the driver has not discovered its devices yet{reason}") from self._failure
 
     def device(self, pool: str, name: str) -> Device | None:
-        """The device as the driver last returned it."""
+        """Return the device as the driver last returned it."""
         return self._devices.get((pool, name))
 
     @property
     def devices(self) -> Mapping[tuple[str, str], Device]:
-        """Every device as the driver last returned it, by pool and name; a new mapping whenever it is asked."""
+        """Return every device as the driver last returned it, by pool and name; a new mapping in each call."""
         return self._devices
 
     def _index(self) -> None:
-        # What was discovered wins over the fallback where both have a name, and our own over what is shared.
+        # For equal names, discovered pools win over the fallback, and own pools win over shared ones.
         pools = [*self._shared.values(), *self._fallback, *self._discovered]
         self.counter_sets = {
             (pool.name, counter_set.name): counter_set for pool in pools for counter_set in pool.counter_sets
         }
-        # Last: whoever sees these devices from another thread sees their counter sets too.
+        # Assigned last: a thread that reads these devices also reads their counter sets.
         self._devices = {(pool.name, device.name): device for pool in pools for device in pool.devices}

@@ -1,18 +1,18 @@
-"""Which of several instances of a driver publishes (rolling update): the one that the kubelet registered last.
+"""Publish election: of several instances (rolling update), the one that the kubelet registered last publishes.
 
-Two instances may have different inventories, of which only one can stand in the slices. Everything is in locks
-on bytes of one file (`ofd`), so that nothing has to be put right when a process dies:
+Two instances may have different inventories, and only one can be published. The state is in locks on bytes of
+one file (`node.state.byte_locks`), so it needs no repair when a process dies:
 
-| byte | who has it locked                                                                     |
+| byte | holder of its lock                                                                    |
 |------|---------------------------------------------------------------------------------------|
-| 0    | who is taking a ticket, for a moment                                                  |
-| 1    | who publishes; the next one waits until the one before it has stopped                 |
-| n    | the instance that holds ticket n: registered, alive; whoever comes later has a higher |
+| 0    | the instance that is taking a ticket, for a moment                                    |
+| 1    | the instance that publishes; the next one waits until this one has stopped            |
+| n    | the instance with ticket n: registered and alive; a later one has a higher number     |
 
-Whoever has the highest ticket publishes. kill -9 of the publishing instance frees its bytes: the other one
-finds that its own ticket is the highest and takes over. kill -9 of the waiting one changes nothing. What is
-published stays as it is in between. An instance that is stopped by a signal (SIGSTOP) keeps its ticket, until
-its liveness probe ends it.
+The instance with the highest ticket publishes. A kill -9 of the publishing instance frees its bytes: the other
+instance finds that its own ticket is the highest and takes over. A kill -9 of the waiting instance changes
+nothing. The published slices stay in between. An instance that is stopped by a signal (SIGSTOP) keeps its
+ticket until its liveness probe ends it.
 """
 
 import asyncio
@@ -35,10 +35,10 @@ _TAKING, _PUBLISHING, _FIRST = 0, 1, 2
 
 
 class PublishElection:
-    """One instance's part: `join()` and `leave()` as the kubelet says, `run()` until cancelled, `close()`.
+    """One instance's part in the election: `join()`, `leave()`, `run()` until canceled, then `close()`.
 
     Raises:
-        StateError: the lock file can't be opened.
+        StateError: the lock file cannot be opened.
     """
 
     def __init__(self, path: Path) -> None:
@@ -47,15 +47,15 @@ class PublishElection:
         self._wants_ticket = False
         self._news = asyncio.Event()
         self.waiting = False
-        """Whether another instance publishes, and this one will after it."""
+        """Whether another instance publishes now, and this one publishes after it."""
 
     def join(self) -> None:
-        """The kubelet has registered this instance now, later than all others."""
+        """Join: the kubelet has registered this instance, later than all others."""
         self._wants_ticket = True
         self._news.set()
 
     def leave(self) -> None:
-        """The kubelet has refused this instance, or it is about to stop."""
+        """Leave: the kubelet has rejected this instance, or the instance is about to stop."""
         self._wants_ticket = False
         if self._ticket is not None:
             byte_locks.free(self._file, self._ticket)
@@ -64,18 +64,18 @@ class PublishElection:
 
     @property
     def succeeded(self) -> bool:
-        """Whether another instance was registered later than this one."""
+        """Return whether another instance was registered later than this one."""
         return self._ticket is not None and byte_locks.next_locked(self._file, self._ticket + 1) is not None
 
     def close(self) -> None:
-        """Leaves the place to others."""
+        """Close the file, which frees the instance's locks."""
         os.close(self._file)
 
     async def run(self, publish: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Runs `publish` whenever it is this instance's turn, and cancels it when it is not any more.
+        """Run `publish` whenever this instance is elected, and cancel it when it no longer is.
 
         Raises:
-            Exception: what `publish` raised.
+            Exception: the exception of `publish`.
         """
         while True:
             await self._my_turn()
@@ -113,9 +113,9 @@ class PublishElection:
         return self._ticket is not None and not self.succeeded
 
     def _take_ticket(self) -> None:
-        """A ticket higher than all that are held; the old one is given back after that."""
+        """Take a ticket higher than all held ones, then free the old one."""
         if not byte_locks.take(self._file, _TAKING):
-            return  # another one is taking his this very moment
+            return  # another instance is taking its ticket right now
         highest = self._ticket or _FIRST - 1
         while (other := byte_locks.next_locked(self._file, highest + 1)) is not None:
             highest = other

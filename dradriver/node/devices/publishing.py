@@ -1,6 +1,6 @@
-"""The publisher of a node's plugin: what makes it, and one turn of it.
+"""Create the publisher of a node's plugin, and run it while this instance is elected.
 
-The controller keeps what is wanted from turn to turn; another instance writes the slices in between.
+The controller keeps the wanted pools between two elections. Another instance writes the slices in between.
 """
 
 import asyncio
@@ -20,14 +20,14 @@ __all__ = ["NodePublisher", "PublisherMaker", "publish_in_turn", "publisher_of",
 
 
 class NodePublisher(Protocol):
-    """The part of `dradriver.publish.PublishController` that a plugin uses; a fake needs no more."""
+    """The part of `dradriver.publish.PublishController` that a plugin uses; a fake implements only this."""
 
     def want(self, pools: Sequence[Pool]) -> None:
-        """Replaces everything that is wanted; returns at once."""
+        """Replace all wanted pools; returns immediately."""
         ...
 
     async def run(self) -> None:
-        """Publishes until cancelled; may be called again then."""
+        """Publish until canceled; it may be called again after that."""
         ...
 
 
@@ -35,13 +35,13 @@ PublisherMaker: TypeAlias = Callable[[OnDropped, OnStatus], NodePublisher]
 
 
 def publisher_of(client: Api, driver: str, node: str, origin: str = "") -> PublisherMaker:
-    """Makes the publisher of a driver on its node; it needs the real client, which can watch.
+    """Return a function that creates a driver's publisher; it needs the real client, which can watch.
 
     Args:
         client: the API server.
         driver: the driver's name.
         node: the node's name.
-        origin: where its pools come from, as `PublishController` takes it.
+        origin: the origin of its pools, as in `PublishController`.
     """
     return lambda on_dropped, on_status: PublishController(
         cast(Client, client),
@@ -54,16 +54,16 @@ def publisher_of(client: Api, driver: str, node: str, origin: str = "") -> Publi
 
 
 def recorder_of(client: Api, driver: str, node: str) -> EventRecorder:
-    """Writes a driver's events; it needs the real client, which can create."""
+    """Return the recorder of a driver's events; it needs the real client, which can create objects."""
     return EventRecorder(cast(Client, client), driver, node, BURST)
 
 
 async def publish_in_turn(publisher: NodePublisher, news: PoolNews) -> None:
-    """Publishes, and keeps the status file of the pools, until cancelled: one turn of this instance.
+    """Publish, and write the status file of the pools, until canceled.
 
     Args:
-        publisher: the node's publisher; it reports to `news`.
-        news: forgets the pools at the end of the turn, because another instance reports them from then on.
+        publisher: the node's publisher, which reports to `news`.
+        news: forgets the pools at the end, because another instance reports them from then on.
     """
     file = asyncio.create_task(news.keep_file(), name="pool status")
     try:

@@ -1,4 +1,4 @@
-"""Pools that this node's plugin did not publish: those of the control plane, whose devices it prepares."""
+"""Pools that the control plane publishes, and whose devices this node's plugin prepares."""
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
@@ -16,18 +16,18 @@ from dradriver.node.api import Api
 __all__ = ["LookUpPools", "look_up_pools", "nowhere", "pools_of"]
 
 LookUpPools: TypeAlias = Callable[[Collection[str]], Awaitable[Sequence[Pool]]]
-"""The pools of these names as they are published; those that are not are left out."""
+"""Function that returns the published pools of these names; unpublished ones are omitted."""
 
 
 async def nowhere(_names: Collection[str]) -> Sequence[Pool]:
-    """Without an API server nothing is published elsewhere."""
+    """Return no pools: without an API server nothing is published elsewhere."""
     return ()
 
 
 def look_up_pools(client: Api, driver: str) -> LookUpPools:
-    """Asks the API server: one list of the slices of the driver that belong to no single node.
+    """Return a function that lists the driver's slices that belong to no single node, in one call.
 
-    It is not watched: few nodes prepare such devices, and each only now and then.
+    The slices are not watched: few nodes prepare such devices, and each of them rarely.
     """
 
     async def look_up(names: Collection[str]) -> Sequence[Pool]:
@@ -42,7 +42,7 @@ def look_up_pools(client: Api, driver: str) -> LookUpPools:
 
 
 def pools_of(slices: Iterable[ResourceSlice]) -> list[Pool]:
-    """What slices of any generation publish: of one name, the newest; nothing waits for a pool to be complete.
+    """Return the pools of slices of any generation: the newest pool of each name, complete or not.
 
     A claim may have been allocated from the generation before the one that is being written.
     """

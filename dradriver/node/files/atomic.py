@@ -1,23 +1,24 @@
-"""Files in folders into which others may write too: CDI specs, device metadata, locks, the prepared state.
+"""Read, write and remove files in folders that other processes can write to, too.
+
+The files are CDI specs, device metadata, locks and the prepared state.
 
 Whatever another process has put at one of our names, nothing outside the folder is written or read, and no
-thread waits for it:
+thread blocks on it:
 
 | at the name                    | read              | written                 | lock file, state file  |
 |--------------------------------|-------------------|-------------------------|------------------------|
 | symlink, also a dangling one   | is not this file  | replaced, not followed  | set aside              |
 | FIFO, socket, device           | is not this file  | replaced, not opened    | set aside              |
 | empty directory                | is not this file  | replaced                | set aside              |
-| directory that holds something | is not this file  | an error that names it  | set aside              |
+| directory that is not empty    | is not this file  | an error that names it  | set aside              |
 | hard link to another file      | read              | replaced, not written   | set aside (state file) |
 | a file that is too long        | not read          | replaced                |                        |
 
-The folder itself is followed: it is configured, and `/var/run` is a symlink to `/run`. What lies below it, as
-the folders of device metadata do, is not.
+The folder itself may be a symlink: it is configured, and `/var/run` is a symlink to `/run`. Symlinks below it,
+such as in the folders of device metadata, are not followed.
 
-A file is either as it was or as it should be, whenever a process dies. None is synced: what the end of the
-machine takes from a claim's files was answered in a boot that is over. In the next one every claim is prepared
-anew, and its files are compared with what they should be.
+If a process dies at any point, a file has its old or its new content. Files are not synced. If the machine
+dies, files of claims may be lost, but the next boot prepares every claim again and compares its files.
 """
 
 import errno
@@ -51,39 +52,41 @@ _NEVER_ELSEWHERE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLO
 _FOLDER: Final = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _MOST_BYTES: Final = 2**24
 _NOT_PLAIN: Final = frozenset({errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.ENODEV})
-"""What open(2) says of symlinks (O_NOFOLLOW), of FIFOs and sockets, of directories and of device files."""
+"""The errors of open(2) for symlinks (O_NOFOLLOW), FIFOs and sockets, directories, and device files."""
 
 
 class NotPlainError(OSError):
-    """Something that is no regular file has the name."""
+    """The name belongs to something that is not a regular file."""
 
 
 def temporary(path: Path) -> Path:
-    """Where the content of `path` is prepared: hidden, and with an ending that no CDI reader looks at."""
+    """Return the path of a temporary file for `path`: hidden, and with a suffix that CDI readers ignore."""
     return path.with_name(f".{path.name}{TEMPORARY}")
 
 
 def write_atomically(path: Path, data: bytes, *, below: Path | None = None) -> None:
-    """Writes a file in one step, as other processes see it. One writer a path at a time.
+    """Write a file in one step, as other processes see it; one writer for each path at a time.
 
-    A process that dies in between leaves the old file and maybe the temporary one, which the next write of the
-    same path and `remove` remove. If the machine dies, the file is the old one, the new one, or empty.
+    If the process dies in between, the old file stays, and maybe the temporary one. The next write of the same
+    path, or `remove`, removes the temporary file. If the machine dies, the file has the old content, the new
+    content, or is empty.
 
     Args:
         path: the file.
         data: its content.
-        below: a folder above it; the folders in between are made, and never followed elsewhere. The file's own
-            folder by default.
+        below: a folder above it. Missing folders in between are created, and symlinks in between are not
+            followed. Default: the file's own folder.
 
     Raises:
-        OSError: not written; the old file is untouched and no temporary one is left.
+        OSError: not written. The old file is unchanged and there is no temporary one.
     """
     draft = temporary(path).name
     with _folder_of(path, below, make=True) as folder:
         try:
             descriptor = _new_draft(draft, folder)
             try:
-                # Whatever the umask: processes in containers, which need not be root's, read device metadata.
+                # Independent of the umask: processes in containers read device metadata, and need not run as
+                # root.
                 os.fchmod(descriptor, 0o644)
                 view = memoryview(data)
                 while view:
@@ -102,7 +105,7 @@ def write_atomically(path: Path, data: bytes, *, below: Path | None = None) -> N
 
 
 def holds(path: Path, data: bytes, *, below: Path | None = None) -> bool:
-    """Whether the file has exactly this content; one that can't be read has another.
+    """Return whether the file has exactly this content; False if it cannot be read.
 
     Args:
         path: the file.
@@ -116,11 +119,11 @@ def holds(path: Path, data: bytes, *, below: Path | None = None) -> bool:
 
 
 def read(path: Path) -> bytes:
-    """The content of a regular file.
+    """Return the content of a regular file.
 
     Raises:
         FileNotFoundError: nothing has this name.
-        OSError: it can't be read, is no regular file, or is larger than 16 MiB.
+        OSError: it cannot be read, is not a regular file, or is larger than 16 MiB.
     """
     data = _read(path, None, most=_MOST_BYTES)
     if data is None:
@@ -129,48 +132,49 @@ def read(path: Path) -> bytes:
 
 
 def remove(path: Path, *, below: Path | None = None) -> None:
-    """Removes a file and its temporary one; neither needs to exist.
+    """Remove a file and its temporary file; neither needs to exist.
 
-    A machine that dies right after may bring the file back: whoever removes it keeps a record until then.
+    If the machine dies right after it, the file may come back. The caller keeps a record until it is removed
+    again.
 
     Raises:
-        OSError: it can't be removed.
+        OSError: it cannot be removed.
     """
     try:
         with _folder_of(path, below) as folder:
             for name in (path.name, temporary(path).name):
                 _clear(name, folder)
     except (FileNotFoundError, NotADirectoryError):
-        return  # there is no such folder, so there is no file
+        return  # the folder does not exist, so there is no file
     except OSError as error:
         raise _about(path, error) from error
 
 
 def remove_folder(path: Path, *, below: Path) -> None:
-    """Removes a folder of ours and what it holds; of a symlink nothing but the symlink. It need not exist.
+    """Remove a folder of ours with its content; of a symlink, only the link. It need not exist.
 
     Args:
         path: the folder.
         below: as for `write_atomically`.
 
     Raises:
-        OSError: something can't be removed.
+        OSError: something cannot be removed.
     """
     try:
         with _folder_of(path, below) as folder:
             try:
                 os.unlink(path.name, dir_fd=folder)
             except IsADirectoryError:
-                shutil.rmtree(path.name, dir_fd=folder)  # follows nothing where the system has `openat`
+                shutil.rmtree(path.name, dir_fd=folder)  # follows no symlinks where the system has `openat`
     except (FileNotFoundError, NotADirectoryError):
-        return  # there is no such folder
+        return  # the folder does not exist
 
 
 def names(folder: Path) -> list[str]:
-    """What the folder holds; nothing if there is none.
+    """Return the names in the folder; empty if it does not exist.
 
     Raises:
-        OSError: it can't be read.
+        OSError: it cannot be read.
     """
     try:
         return [path.name for path in folder.iterdir()]
@@ -179,13 +183,14 @@ def names(folder: Path) -> list[str]:
 
 
 def open_lock(path: Path) -> int:
-    """A descriptor of a file that is only locked, never written; it is made if needed.
+    """Open a file that is only locked, never written, and return its descriptor; it is created if needed.
 
-    What is no regular file is set aside: no process of ours can have a lock on it. One process at a time does
-    that, so none sets aside the new file of another. A process that dies in between leaves the name free.
+    Anything that is not a regular file is set aside: no process of ours can have a lock on it. One process at a
+    time does this, so that none sets aside the new file of another. If a process dies in between, the name is
+    free.
 
     Raises:
-        OSError: it can't be opened.
+        OSError: it cannot be opened.
     """
     with suppress(NotPlainError):
         return _open_lock(path)
@@ -201,7 +206,7 @@ def open_lock(path: Path) -> int:
 
 
 def set_aside_name(path: Path) -> Path:
-    """A free name for what is kept for people to look at."""
+    """Return a free name for a file that is kept for inspection."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     aside = path.with_name(f"{path.name}.corrupt-{stamp}")
     while os.path.lexists(aside):
@@ -210,10 +215,10 @@ def set_aside_name(path: Path) -> Path:
 
 
 def is_plain(path: Path) -> bool:
-    """Whether nothing has the name, or a regular file that has no second one.
+    """Return whether the name is free, or belongs to a regular file without a second name.
 
     Raises:
-        OSError: that can't be told.
+        OSError: the file cannot be inspected.
     """
     try:
         status = path.lstat()
@@ -223,7 +228,7 @@ def is_plain(path: Path) -> bool:
 
 
 def _new_draft(name: str, folder: int) -> int:
-    """A new empty file, in place of whatever has its name."""
+    """Create a new empty file, and replace whatever has its name."""
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | _NEVER_ELSEWHERE
     for _ in range(2):
         try:
@@ -234,10 +239,10 @@ def _new_draft(name: str, folder: int) -> int:
 
 
 def _clear(name: str, folder: int) -> None:
-    """Removes what has the name, if anything; of directories only empty ones.
+    """Remove whatever has the name, if anything; directories only if they are empty.
 
     Raises:
-        OSError: it can't be removed, or is a directory that holds something.
+        OSError: it cannot be removed, or is a directory that is not empty.
     """
     try:
         os.unlink(name, dir_fd=folder)
@@ -248,7 +253,7 @@ def _clear(name: str, folder: int) -> None:
 
 
 def _read(path: Path, below: Path | None, *, most: int) -> bytes | None:
-    """The content of a regular file; None if it is longer than `most`."""
+    """Return the content of a regular file; None if it is longer than `most`."""
     with _folder_of(path, below) as folder:
         descriptor = _open_plain(path.name, os.O_RDONLY, folder)
     try:
@@ -283,12 +288,12 @@ def _open_plain(name: str, flags: int, folder: int | None) -> int:
 
 @contextmanager
 def _folder_of(path: Path, below: Path | None, *, make: bool = False) -> Iterator[int]:
-    """The file's folder; from `below` on, no name on the way is followed elsewhere.
+    """Open the file's folder; no symlink below `below` is followed.
 
     Args:
         path: the file.
-        below: where the way begins; None: at the file's folder.
-        make: makes missing folders on the way, and removes what is in their place.
+        below: the first folder of the path. None: the file's own folder.
+        make: create missing folders on the path, and remove anything in their place.
     """
     folder = os.open(below or path.parent, _FOLDER)
     try:
@@ -311,5 +316,5 @@ def _enter(name: str, folder: int, *, make: bool) -> int:
 
 
 def _about(path: Path, error: OSError) -> OSError:
-    """The error with the file's whole path."""
+    """Return the error with the file's full path."""
     return OSError(error.errno, error.strerror, str(path))

@@ -1,8 +1,9 @@
-"""CDI specs: one file a claim, in the folder where the container runtime looks.
+"""CDI specs: one file for each claim, in the folder that the container runtime reads.
 
-Names: the kind is `<driver>/claim`, the file `<driver>-claim_<UID>.json`, a device `<UID>-<n>`, n being its
-place in the claim. Only files of exactly this form are ever touched. `/var/run/cdi` is empty after a reboot,
-and people clean it by hand: whatever is missing can be written again from the prepared state.
+Names: the kind is `<driver>/claim`, the file is `<driver>-claim_<UID>.json`, and a device is `<UID>-<n>`, where
+n is its index in the claim. Only files with exactly this form are changed or removed. `/var/run/cdi` is empty
+after a reboot, and people remove its files by hand. Every missing file can be written again from the prepared
+state.
 """
 
 import re
@@ -19,7 +20,7 @@ __all__ = ["CdiDirectory", "CdiNames", "claim_spec", "has_cdi_device", "spec_tex
 
 _UID: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,126}[A-Za-z0-9])?")
 _NOT_YAML: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-"""What YAML refuses or takes for the end of a line: runtimes read JSON specs as YAML."""
+"""Characters that YAML rejects or treats as the end of a line: runtimes read JSON specs as YAML."""
 
 _NO_EDITS: Final = ContainerEdits()
 
@@ -28,47 +29,47 @@ class CdiNames:
     """The names of a driver's CDI kind, devices and files."""
 
     def __init__(self, driver: str) -> None:
-        # A vendor begins with a letter and has two characters at least; a driver's name need not.
+        # A vendor begins with a letter and has at least two characters. A driver's name need not.
         vendor = driver if driver[:1].isalpha() and len(driver) > 1 else f"dra.{driver}"
         self.kind = f"{vendor}/claim"
         self._prefix = f"{vendor}-claim_"
         self._own = re.compile(rf"{re.escape(self._prefix)}(?P<uid>{_UID.pattern})\.json")
 
     def device(self, uid: str, index: int) -> str:
-        """The CDI device of the claim's device at `index`."""
+        """Return the CDI device for the claim's device at `index`."""
         return f"{uid}-{index}"
 
     def metadata_device(self, uid: str, request: str) -> str:
-        """The CDI device that mounts a request's device metadata."""
+        """Return the CDI device that mounts a request's device metadata."""
         return f"{uid}_{request}"
 
     def id(self, device: str) -> str:
-        """The ID by which a runtime is asked for the device."""
+        """Return the ID with which the runtime is asked for the device."""
         return f"{self.kind}={device}"
 
     def file(self, uid: str) -> str:
-        """The name of the claim's spec file."""
+        """Return the name of the claim's spec file."""
         return f"{self._prefix}{uid}.json"
 
     def uid(self, file: str) -> str | None:
-        """The claim whose spec (or temporary spec) a file is; None for foreign files."""
+        """Return the UID of the claim of a spec file (or temporary spec file); None for other files."""
         name = file.removeprefix(".").removesuffix(atomic.TEMPORARY) if file.startswith(".") else file
         found = self._own.fullmatch(name)
         return found["uid"] if found else None
 
 
 def usable_uid(uid: str) -> bool:
-    """Whether a claim's UID can be part of file and device names; every real one can."""
+    """Return whether a claim's UID can be part of file and device names; every real UID can."""
     return _UID.fullmatch(uid) is not None
 
 
 def has_cdi_device(answer: RecordedAnswer) -> bool:
-    """Whether the device gets a CDI device of its own: one without edits is an error for runtimes."""
+    """Return whether the device gets a CDI device of its own; runtimes reject one without edits."""
     return answer.edits != _NO_EDITS
 
 
 def claim_spec(names: CdiNames, record: ClaimRecord, metadata: dict[str, ContainerEdits]) -> CdiSpec | None:
-    """The CDI spec of a prepared claim; None when nothing is added to containers.
+    """Return the CDI spec of a prepared claim; None when nothing is added to containers.
 
     Args:
         names: the driver's names.
@@ -96,7 +97,7 @@ def claim_spec(names: CdiNames, record: ClaimRecord, metadata: dict[str, Contain
 
 
 def spec_text(spec: CdiSpec) -> bytes:
-    """A spec as it is written: JSON in which a reader of YAML reads the same strings."""
+    """Return the text of a spec: JSON that a YAML reader parses to the same strings."""
     text = canonical(spec).decode()
     return _NOT_YAML.sub(lambda found: f"\\u{ord(found.group()):04x}", text).encode()
 
@@ -109,19 +110,20 @@ class CdiDirectory:
         self.names = names
 
     def write(self, uid: str, text: bytes | None) -> bool:
-        """Makes the claim's file hold the spec; without one there is none.
+        """Write the claim's spec to its file, or remove the file if there is no spec.
 
-        A process that dies right after leaves a spec without an answer: the next prepare writes the same one.
+        If the process dies right after it, a spec without an answer is left. The next prepare writes the same
+        one.
 
         Args:
-            uid: the claim.
+            uid: the UID of the claim.
             text: the spec (`spec_text`).
 
         Returns:
             Whether anything had to be written.
 
         Raises:
-            OSError: not written; an old file is as it was.
+            OSError: not written. An old file is unchanged.
         """
         path = self.directory / self.names.file(uid)
         if text is None:
@@ -137,18 +139,18 @@ class CdiDirectory:
         return True
 
     def remove(self, uid: str) -> None:
-        """Removes the claim's spec, if there is one.
+        """Remove the claim's spec, if there is one.
 
         Raises:
-            OSError: it can't be removed.
+            OSError: it cannot be removed.
         """
         atomic.remove(self.directory / self.names.file(uid))
 
     def uids(self) -> set[str]:
-        """The claims of which there is a file.
+        """Return the UIDs of the claims that have a file.
 
         Raises:
-            OSError: the folder can't be read.
+            OSError: the folder cannot be read.
         """
         found = map(self.names.uid, atomic.names(self.directory))
         return {uid for uid in found if uid is not None}

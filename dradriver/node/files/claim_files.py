@@ -1,6 +1,6 @@
-"""The files of a claim: its CDI spec and its device metadata, written and removed together.
+"""Write and remove the files of a claim together: its CDI spec and its device metadata.
 
-What reads or writes blocks on the disk and runs in a worker thread; what they should hold is decided before.
+Functions that read or write block on the disk and run in a worker thread. The content is computed before.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,13 +19,13 @@ __all__ = ["ClaimFiles", "DeviceAnswer", "Texts"]
 
 @dataclass(frozen=True, slots=True)
 class DeviceAnswer:
-    """What the kubelet is told of one prepared device (`Device` of the DRAPlugin API).
+    """The kubelet's answer for one prepared device (`Device` of the DRAPlugin API).
 
     Attributes:
-        requests: the requests that the device answers, without subrequests.
-        pool, device: which device.
-        cdi_ids: what the container runtime is asked for.
-        share_id: which share of it; empty for a whole device.
+        requests: the requests that the device satisfies, without subrequests.
+        pool, device: identify the device.
+        cdi_ids: the CDI devices for the container runtime.
+        share_id: ID of the share. Empty for a whole device.
     """
 
     requests: tuple[str, ...]
@@ -37,12 +37,12 @@ class DeviceAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """What the files of a claim hold.
+    """The content of a claim's files.
 
     Attributes:
         ref: the claim.
         metadata: its device metadata, by request.
-        spec: its CDI spec; None: it has none.
+        spec: its CDI spec. None: it has none.
     """
 
     ref: ClaimRef
@@ -51,7 +51,7 @@ class Texts:
 
 
 class ClaimFiles:
-    """Writes and removes the files of claims; one caller a claim at a time."""
+    """Writes and removes the files of claims; one caller for each claim at a time."""
 
     def __init__(self, cdi: CdiDirectory, metadata: MetadataDirectory, observe: Observer) -> None:
         self._cdi = cdi
@@ -59,26 +59,26 @@ class ClaimFiles:
         self._observe = observe
 
     def texts(self, record: ClaimRecord) -> Texts:
-        """What the files should hold; no I/O.
+        """Compute the content of the files, without I/O.
 
         Raises:
-            DriverError: the driver's edits make no valid spec.
+            DriverError: the driver's edits do not form a valid spec.
         """
         metadata = self._metadata.texts(record)
         spec = claim_spec(self._cdi.names, record, self._metadata.mounts(record, metadata))
         return Texts(record.ref, metadata, None if spec is None else spec_text(spec))
 
     def write(self, texts: Texts) -> bool:
-        """Makes the files hold the texts; the metadata first, because the spec mounts it.
+        """Write the content to the files; the metadata first, because the spec mounts it.
 
-        A process that dies in between leaves files of a claim that is recorded as preparing: the next prepare
-        writes the same ones, the next unprepare removes them.
+        If the process dies in between, the files belong to a claim that is recorded as preparing. The next
+        prepare writes the same files, or the next unprepare removes them.
 
         Returns:
             Whether the CDI spec had to be written.
 
         Raises:
-            StateError: not written; no half of a file is left.
+            StateError: not written. No file is partly written.
         """
         uid = texts.ref.uid
         with _told(texts.ref, "written"):
@@ -89,21 +89,23 @@ class ClaimFiles:
         return written
 
     def write_metadata(self, record: ClaimRecord) -> None:
-        """Makes the metadata files what the record says; killed before it, the next prepare or sweep does it.
+        """Write the metadata files of the record.
+
+        If the process dies in between, the next prepare or sweep writes the rest.
 
         Raises:
-            StateError: not written; the old files are untouched, each of them.
+            StateError: not written. The old files are unchanged, each of them.
         """
         with _told(record.ref, "written"):
             self._metadata.write(record.uid, self._metadata.texts(record))
 
     def remove(self, ref: ClaimRef) -> None:
-        """Removes the files; the spec first, because it mounts the metadata.
+        """Remove the files; the spec first, because it mounts the metadata.
 
-        A process that dies in between leaves the rest to the next unprepare or to the collection of orphans.
+        If the process dies in between, the next unprepare or sweep removes the rest.
 
         Raises:
-            StateError: a file can't be removed.
+            StateError: a file cannot be removed.
         """
         with _told(ref, "removed"):
             self._cdi.remove(ref.uid)
@@ -112,10 +114,10 @@ class ClaimFiles:
             self._observe(CrashPoint.UNPREPARE_METADATA_REMOVED, ref.uid)
 
     def uids(self) -> set[str]:
-        """The claims of which there are files.
+        """Return the UIDs of the claims that have files.
 
         Raises:
-            StateError: the folders can't be read.
+            StateError: the folders cannot be read.
         """
         try:
             return self._cdi.uids() | self._metadata.uids()
@@ -123,10 +125,10 @@ class ClaimFiles:
             raise StateError(f"CDI specs and device metadata can't be listed: {error}") from error
 
     def specs(self) -> set[str]:
-        """The claims of which there is a CDI spec.
+        """Return the UIDs of the claims that have a CDI spec.
 
         Raises:
-            StateError: the folder can't be read.
+            StateError: the folder cannot be read.
         """
         try:
             return self._cdi.uids()
@@ -134,7 +136,7 @@ class ClaimFiles:
             raise StateError(f"CDI specs can't be listed: {error}") from error
 
     def answers(self, record: ClaimRecord) -> list[DeviceAnswer]:
-        """What the kubelet is told of a prepared claim; no I/O."""
+        """Return the kubelet's answers for a prepared claim, without I/O."""
         names = self._cdi.names
         described = described_requests(record)
         told: list[DeviceAnswer] = []
@@ -144,7 +146,7 @@ class ClaimFiles:
             wanted = [names.device(record.uid, index)] if has_cdi_device(answer) else []
             if (
                 request in described - requests
-            ):  # one mount a request, whichever of its devices a container uses
+            ):  # one mount for each request, for any of its devices that a container uses
                 wanted.append(names.metadata_device(record.uid, request))
             requests.add(request)
             ids = map(names.id, wanted)

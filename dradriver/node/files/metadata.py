@@ -1,8 +1,9 @@
-"""Device metadata (KEP-5304): what containers can read about their devices, as files.
+"""Device metadata (KEP-5304): files that containers read about their devices.
 
-One file a request, mounted into each container that uses the request. It holds the same object in every API
-version of `metadata.resource.k8s.io`, newest first, so that older readers find one they know. Paths inside the
-container and the fields are those of `k8s.io/dynamic-resource-allocation/api/metadata`.
+Each request has one file, which is mounted into each container that uses the request. It contains the same
+object in every API version of `metadata.resource.k8s.io`, newest first, so that older readers find a version
+that they support. The paths inside the container and the fields are those of
+`k8s.io/dynamic-resource-allocation/api/metadata`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -54,7 +55,7 @@ class _DeviceMetadata(Value, frozen=True, kw_only=True):
 
 
 def described_requests(record: ClaimRecord) -> set[str]:
-    """The requests of whose devices the driver tells attributes (maybe an empty mapping) or network data."""
+    """Return the requests with a device that has attributes (possibly an empty mapping) or network data."""
     return {
         base_request(device.request)
         for device, answer in zip(record.devices, record.answers, strict=True)
@@ -63,7 +64,7 @@ def described_requests(record: ClaimRecord) -> set[str]:
 
 
 def metadata_files(driver: str, record: ClaimRecord) -> dict[str, bytes]:
-    """The content of the metadata files of a prepared claim, by request; `described_requests` have one."""
+    """Return the content of a prepared claim's metadata files by request, for all `described_requests`."""
     described = described_requests(record)
     if not described:
         return {}
@@ -86,7 +87,7 @@ def metadata_files(driver: str, record: ClaimRecord) -> dict[str, bytes]:
 
 
 def _stream(record: ClaimRecord, devices: list[tuple[str, _Device]]) -> bytes:
-    # All devices of a request come from the same alternative, so they carry the same name.
+    # All devices of a request come from the same alternative, so they have the same request name.
     request = _Request(devices[0][0], [device for _, device in devices])
     generation = 1 + record.metadata_updates.get(base_request(request.name), 0)
     latest = _DeviceMetadata(
@@ -101,18 +102,18 @@ def _stream(record: ClaimRecord, devices: list[tuple[str, _Device]]) -> bytes:
 
 
 class MetadataDirectory:
-    """Where metadata files are on the host; `write` and `remove` block on the disk."""
+    """The metadata files on the host; `write` and `remove` block on the disk."""
 
     def __init__(self, directory: Path, driver: str) -> None:
         self.directory = directory
         self._driver = driver
 
     def texts(self, record: ClaimRecord) -> dict[str, bytes]:
-        """What the claim's files hold, by request; no I/O."""
+        """Return the content of the claim's files by request, without I/O."""
         return metadata_files(self._driver, record)
 
     def mounts(self, record: ClaimRecord, requests: Iterable[str]) -> dict[str, ContainerEdits]:
-        """The edits that show the requests' files to a container, by request; no I/O."""
+        """Return the edits that mount the requests' files into a container, by request, without I/O."""
         return {
             request: ContainerEdits(
                 mounts=[
@@ -127,9 +128,9 @@ class MetadataDirectory:
         }
 
     def write(self, uid: str, texts: Mapping[str, bytes]) -> None:
-        """Writes the claim's files (`metadata_files`), those that are not there already with this content.
+        """Write the claim's files (`metadata_files`), except for those that already have this content.
 
-        A process that dies right after leaves files that no container sees; the next prepare takes them over.
+        If the process dies right after it, no container sees the files. The next prepare uses them.
 
         Raises:
             OSError: not written.
@@ -140,18 +141,18 @@ class MetadataDirectory:
                 atomic.write_atomically(path, text, below=self.directory.parent)
 
     def remove(self, uid: str) -> None:
-        """Removes the claim's files, if there are any.
+        """Remove the claim's files, if there are any.
 
         Raises:
-            OSError: they can't be removed.
+            OSError: they cannot be removed.
         """
         atomic.remove_folder(self.directory / uid, below=self.directory.parent)
 
     def uids(self) -> set[str]:
-        """The claims of which there are files.
+        """Return the UIDs of the claims that have files.
 
         Raises:
-            OSError: the folder can't be read.
+            OSError: the folder cannot be read.
         """
         return set(atomic.names(self.directory))
 

@@ -1,6 +1,6 @@
-"""The DRAPlugin service, v1 and v1beta1: translate, look claims up, prepare, answer claim by claim.
+"""The DRAPlugin service, v1 and v1beta1: translate, look claims up, prepare, answer for each claim.
 
-Both versions say the same; v1beta1 knows no share IDs.
+Both versions have the same content, except that v1beta1 has no share IDs.
 """
 
 import asyncio
@@ -39,27 +39,27 @@ T = TypeVar("T")
 
 _MAX_ERROR: Final = 8192
 _MAX_ERRORS: Final = 2**20
-"""Characters; a longer answer could exceed what gRPC carries, and take the other claims' answers with it."""
+"""Characters. A longer answer could exceed gRPC's limit, and all claims' answers would be lost."""
 
 _MOST_CLAIMS: Final = 512
 """A call has the claims of one pod, which are far fewer."""
 
 
 class MalformedRequestError(DraError):
-    """A request that is refused as a whole: its claims can't be told apart, or there are too many."""
+    """The whole request is rejected: its claims cannot be distinguished, or there are too many."""
 
 
 class ClaimService:
-    """Prepares and unprepares the claims of a request side by side; one bad claim fails alone.
+    """Prepares and unprepares the claims of a request concurrently; an invalid claim fails alone.
 
     Args:
         client: looks claims up.
         context: the parts of the node that do the work.
-        metrics: counts it.
-        outcomes: tells people.
-        deadline: seconds within which a request is answered, lookups included.
-        on_conflict: is told when a claim was refused because of another prepared one.
-        traffic: counts the calls.
+        metrics: counts calls and their outcomes.
+        outcomes: reports them in logs and events.
+        deadline: seconds within which a request is answered, including lookups.
+        on_conflict: called when a claim was rejected because of another prepared one.
+        traffic: counts the calls in flight.
     """
 
     def __init__(
@@ -82,10 +82,10 @@ class ClaimService:
         self._requests = itertools.count(1)
 
     async def prepare(self, refs: Sequence[ClaimRef]) -> dict[str, list[DeviceAnswer] | str]:
-        """The devices of each claim, or what is wrong, by UID.
+        """Prepare claims, and return the devices or the error of each, by UID.
 
-        Too many claims are refused with one error: the kubelet fails the whole pod with the first error that it
-        finds, and an error for each of them could exceed what gRPC carries.
+        Too many claims are rejected with one error: the kubelet fails the whole pod with the first error that
+        it finds, and an error for each claim could exceed gRPC's limit.
 
         Raises:
             MalformedRequestError: a claim has no UID, two have the same, or there are more than 512.
@@ -97,10 +97,11 @@ class ClaimService:
         return await self._each("prepare", refs, self._prepare)
 
     async def unprepare(self, refs: Sequence[ClaimRef]) -> dict[str, str | None]:
-        """What is wrong with each claim, or None, by UID.
+        """Unprepare claims, and return the error of each, or None, by UID.
 
-        Any number of claims: the kubelet unprepares those of a pod that it could not prepare too, and a pod
-        ends when that has succeeded. As many as can be prepared together are done at once.
+        The number of claims is not limited: the kubelet also unprepares those of a pod that it could not
+        prepare, and a pod ends only when that has succeeded. As many as can be prepared together are processed
+        at once.
 
         Raises:
             MalformedRequestError: a claim has no UID, or two have the same.
@@ -141,7 +142,7 @@ class ClaimService:
     async def _all(
         self, operation: str, refs: Sequence[ClaimRef], work: Callable[[ClaimRef], Awaitable[T]], call: "_Call"
     ) -> Sequence[T | str]:
-        if len(refs) == 1:  # as good as always: a task of its own would only cost time
+        if len(refs) == 1:  # the usual case: a separate task would only cost time
             return [await self._one(operation, refs[0], work, call)]
         outcomes: list[T | str] = []
         for first in range(0, len(refs), _MOST_CLAIMS):
@@ -152,7 +153,7 @@ class ClaimService:
     async def _one(
         self, operation: str, ref: ClaimRef, work: Callable[[ClaimRef], Awaitable[T]], call: "_Call"
     ) -> T | str:
-        """One claim's outcome or its error: no exception of one claim reaches another, or the server."""
+        """Return one claim's outcome or its error: an exception never affects other claims or the server."""
         now_about(call.id, ref)
         began = time.perf_counter()
         try:
@@ -163,13 +164,13 @@ class ClaimService:
             self._outcomes.failed(operation, ref, time.perf_counter() - began, error)
             return self._answer(operation, ref, error, call)
         call.results[ref.uid] = "ok"
-        # In the loop's next round: the kubelet is answered first, and the log is written while it goes on.
+        # In the loop's next iteration: the kubelet is answered first, and the log is written meanwhile.
         told = partial(self._outcomes.succeeded, operation, ref, time.perf_counter() - began)
         asyncio.get_running_loop().call_soon(told)
         return outcome
 
     def _answer(self, operation: str, ref: ClaimRef, error: Exception, call: "_Call") -> str:
-        """What the kubelet is told: nothing that a defect says, which may quote what is secret."""
+        """Return the error text for the kubelet, without the text of a defect, which may quote secrets."""
         if not isinstance(error, DraError):
             call.results[ref.uid] = "internal error"
             self._metrics.background_error(operation)
@@ -182,7 +183,7 @@ class ClaimService:
 
 
 class _Call:
-    """One call of the kubelet for the log: which claims and how it ended, nothing of what is in the claims."""
+    """One call of the kubelet for the log: its claims and its outcome, without the claims' content."""
 
     def __init__(self, identifier: str, refs: Sequence[ClaimRef]) -> None:
         self.id = identifier
@@ -192,7 +193,7 @@ class _Call:
         self._began = time.perf_counter()
 
     def log(self, end: str) -> None:
-        """One line at level debug."""
+        """Log one line at level debug."""
         if _log.isEnabledFor(logging.DEBUG):
             claims = ", ".join(f"{ref}: {self.results.get(ref.uid, 'no answer')}" for ref in self._refs)
             seconds = time.perf_counter() - self._began
@@ -267,7 +268,7 @@ async def _well_formed(answer: Awaitable[T]) -> T:
 
 
 def claim_methods(service: ClaimService) -> dict[str, Method]:
-    """Both versions of the DRAPlugin API."""
+    """Return the methods of both versions of the DRAPlugin API."""
     return {
         path: method
         for messages in (dra_v1, dra_v1beta1)

@@ -1,7 +1,7 @@
-"""Device health for the kubelet (KEP-4680): one watch over the driver, any number of streams.
+"""Device health for the kubelet (KEP-4680): one watch of the driver, any number of streams.
 
-The driver's `health()` is read once. A stream that opens gets the whole picture first and then what is new; the
-SDK never repeats a report on its own, so that a driver that has stopped watching decays to Unknown.
+The driver's `health()` is read once. A new stream first gets all current reports and then the changes. The SDK
+never repeats a report on its own, so the devices of a driver that has stopped watching become Unknown.
 """
 
 import asyncio
@@ -30,9 +30,9 @@ __all__ = ["HealthMonitor", "HealthReport", "health_methods"]
 _log = logging.getLogger(__name__)
 
 _DEFAULT_LEASE: Final = 30.0
-"""Seconds after which the kubelet takes a report without `check_timeout` for stale."""
+"""Seconds after which the kubelet treats a report without `check_timeout` as stale."""
 _FORGOTTEN_SECONDS: Final = 600.0
-"""A device that is stale for so long while others are told of is gone: nobody says so in words."""
+"""A device that is stale for this time while others are reported is gone: drivers do not report removals."""
 _RETRY_SECONDS: Final = (1.0, 30.0)
 _MAX_MESSAGE: Final = 1024
 _ENDLESS: Final = 2**31
@@ -40,19 +40,19 @@ _ENDLESS: Final = 2**31
 
 @dataclass(frozen=True, slots=True)
 class HealthReport:
-    """The health of one device, and when the driver told it (seconds since the epoch)."""
+    """The health of one device, and the time of its report (seconds since the epoch)."""
 
     health: DeviceHealth
     at: float
 
     @property
     def stale_at(self) -> float:
-        """When the kubelet stops believing it."""
+        """Return the time at which the kubelet treats the report as stale."""
         return self.at + (self.health.check_timeout or _DEFAULT_LEASE)
 
 
 class _Subscription:
-    """What one stream has not sent yet."""
+    """The reports that one stream has not sent yet."""
 
     def __init__(self, picture: dict[tuple[str, str], HealthReport]) -> None:
         self.news = dict(picture)
@@ -62,7 +62,7 @@ class _Subscription:
 
 
 def _mistake(health: object) -> str:
-    """Why it can't be sent, empty if it can: one that can't would end every stream, again and again."""
+    """Return why a report cannot be sent, empty if it can: an invalid one would end every stream."""
     if not isinstance(health, DeviceHealth):
         return f"{health!r}, which is no DeviceHealth,"
     for field in ("device", "pool", "message"):
@@ -77,18 +77,18 @@ def _mistake(health: object) -> str:
 
 
 def _is_text(text: object) -> bool:
-    """Whether protobuf takes it: half a surrogate pair has no UTF-8."""
+    """Return whether protobuf accepts the text: a lone surrogate has no UTF-8."""
     return isinstance(text, str) and text.encode(errors="ignore").decode() == text
 
 
 class HealthMonitor:
-    """Watches the driver's health: `run()` until cancelled; `close()` ends the streams.
+    """Watches the driver's health: `run()` until canceled; `close()` ends the streams.
 
     Args:
         driver: the driver.
-        node: the node's name, which names the pool of reports without one.
-        metrics: counts failures and staleness.
-        clock: seconds since the epoch.
+        node: the node's name, which is the pool of reports without one.
+        metrics: counts failures and stale reports.
+        clock: returns seconds since the epoch.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class HealthMonitor:
         self._closed = False
 
     async def run(self) -> None:
-        """Reads the driver's health for ever; a failure is logged, counted and tried again."""
+        """Read the driver's health until canceled; a failure is logged, counted and retried."""
         wait, longest = _RETRY_SECONDS
         while self.supported:
             try:
@@ -127,7 +127,7 @@ class HealthMonitor:
             wait = min(wait * 2, longest)
 
     async def stream(self) -> AsyncIterator[list[HealthReport]]:
-        """The whole picture as far as it is known, then what is new, until `close()`."""
+        """Yield all known reports, then the changes, until `close()`."""
         subscription = _Subscription(self._picture)
         self._subscriptions.add(subscription)
         try:
@@ -142,7 +142,7 @@ class HealthMonitor:
             self._subscriptions.discard(subscription)
 
     def close(self) -> None:
-        """Ends every stream."""
+        """End every stream."""
         self._closed = True
         for subscription in self._subscriptions:
             subscription.wake.set()
@@ -170,7 +170,7 @@ class HealthMonitor:
                 await close()
 
     async def _next(self, reports: AsyncIterator[Iterable[DeviceHealth]]) -> Iterable[DeviceHealth] | None:
-        """The driver's next report; None when it has ended."""
+        """Return the driver's next report; None when the iterator has ended."""
         try:
             return await anext(reports, None)
         except (asyncio.CancelledError, SystemExit) as error:
@@ -200,7 +200,7 @@ class HealthMonitor:
         return DriverError(f"{subject_of(self._driver, method)} yielded {told}{at(defined_at(method))}")
 
     def _until_stale(self) -> float | None:
-        """Seconds until a report is stale; None when that was told already."""
+        """Return the seconds until a report is stale; None when that was already reported."""
         if self._stale_told:
             return None
         earliest = min((report.stale_at for report in self._picture.values()), default=None)
@@ -255,7 +255,7 @@ class _Servicer:
 
 
 def health_methods(monitor: HealthMonitor, node: str) -> dict[str, Method]:
-    """Both versions if the driver reports health, else none: the server answers UNIMPLEMENTED then."""
+    """Return both versions if the driver reports health, else none: the server then answers UNIMPLEMENTED."""
     return {
         path: method
         for messages in (health_v1, health_v1alpha1)

@@ -1,9 +1,12 @@
-"""The kubelet's calls in flight: when an instance that is told to end may do so without failing one.
+"""The kubelet's calls in flight: find the moment when a stopping instance can end without failing a call.
 
-The kubelet picks an instance first and calls it a moment later, and it drops the connection, with the calls on
-it, as soon as the registration socket is gone. So an instance leaves in this order: no call is in flight and,
-where another instance is registered, none has come for a while (the kubelet prefers the one that registered
-last); then the registration socket goes; then the service.
+The kubelet first picks an instance and calls it a moment later. When the registration socket is gone, it drops
+the connection with all its calls. So an instance stops in this order:
+
+1. It waits until no call is in flight. If another instance is registered, it also waits until no call has come
+   for a while (the kubelet prefers the instance that registered last).
+2. It removes the registration socket.
+3. It stops the service.
 """
 
 import asyncio
@@ -14,7 +17,7 @@ __all__ = ["Traffic"]
 
 
 class Traffic:
-    """Counts calls."""
+    """Counts calls in flight."""
 
     def __init__(self) -> None:
         self._in_flight = 0
@@ -22,7 +25,7 @@ class Traffic:
 
     @contextmanager
     def call(self) -> Iterator[None]:
-        """A call is in flight."""
+        """Count a call while the `with` block runs."""
         self._in_flight += 1
         self._changed.set()
         try:
@@ -32,7 +35,7 @@ class Traffic:
             self._changed.set()
 
     async def quiet(self, seconds: float, until: float) -> bool:
-        """Waits until no call was in flight for a time; False when `until` (of the loop's clock) came first."""
+        """Wait until no call was in flight for `seconds`; False if `until` (on the loop's clock) came first."""
         clock = asyncio.get_running_loop().time
         while clock() < until:
             self._changed.clear()

@@ -1,4 +1,4 @@
-"""grpc.health.v1 for liveness probes: answered by the loop itself, whatever claims are being prepared."""
+"""grpc.health.v1 for liveness probes: the loop answers, independent of claims in progress."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,7 +12,7 @@ from dradriver.node.kubelet.server import CallError, Method, methods_of
 __all__ = ["Probe"]
 
 _SERVICES: Final = ("", "liveness")
-"""The second is what probes of other DRA drivers ask for."""
+"""Probes of other DRA drivers ask for the second name."""
 
 _SERVING, _NOT_SERVING, _UNKNOWN = (
     health_pb2.HealthCheckResponse.SERVING,
@@ -22,42 +22,42 @@ _SERVING, _NOT_SERVING, _UNKNOWN = (
 
 
 class Probe:
-    """Says whether the plugin serves."""
+    """Reports whether the plugin serves."""
 
     def __init__(self) -> None:
         self._status = _NOT_SERVING
         self._changed = asyncio.Event()
 
     def methods(self) -> dict[str, Method]:
-        """What the plugin's socket serves of it."""
+        """Return the methods for the plugin's socket."""
         return methods_of(health_pb2.DESCRIPTOR.services_by_name["Health"], self)
 
     def serving(self) -> None:
-        """The plugin works."""
+        """Report SERVING from now on."""
         self._say(_SERVING)
 
     def stopping(self) -> None:
-        """The plugin is about to end."""
+        """Report NOT_SERVING, because the plugin is about to stop."""
         self._say(_NOT_SERVING)
 
     async def Check(self, request: Any) -> Any:  # noqa: N802, ANN401 - generated messages
-        """The status now."""
+        """Return the current status."""
         if request.service not in _SERVICES:
             raise CallError(grpc.StatusCode.NOT_FOUND, f"there is no service {request.service!r}")
         return health_pb2.HealthCheckResponse(status=self._status)
 
     async def List(self, request: Any) -> Any:  # noqa: N802, ANN401, ARG002 - generated messages
-        """The status now of each service."""
+        """Return the current status of each service."""
         answer = health_pb2.HealthListResponse()
         for service in _SERVICES:
             answer.statuses[service].status = self._status
         return answer
 
     async def Watch(self, request: Any) -> AsyncIterator[Any]:  # noqa: N802, ANN401 - generated messages
-        """The status now, and each time that it changes."""
+        """Yield the current status, and each later change."""
         if request.service not in _SERVICES:
             yield health_pb2.HealthCheckResponse(status=_UNKNOWN)
-            await asyncio.Event().wait()  # the protocol's words: it may come to be known
+            await asyncio.Event().wait()  # required by the protocol: the service may become known later
         while True:
             changed = self._changed
             yield health_pb2.HealthCheckResponse(status=self._status)

@@ -1,4 +1,4 @@
-"""The kubelet's plugin registration, v1: it finds our socket, asks who we are, and says yes or no."""
+"""The kubelet's plugin registration, v1: the kubelet finds our socket, asks for our identity, and decides."""
 
 import asyncio
 import logging
@@ -16,19 +16,19 @@ __all__ = ["HEALTH_VERSIONS", "PLUGIN_VERSIONS", "Registration"]
 _log = logging.getLogger(__name__)
 
 PLUGIN_VERSIONS: Final = ("v1.DRAPlugin", "v1beta1.DRAPlugin")
-"""The kubelet takes the first that it knows."""
+"""The kubelet uses the first one that it supports."""
 HEALTH_VERSIONS: Final = ("v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth")
 
 
 class Registration:
-    """Answers the kubelet's watcher, and remembers what it said.
+    """Answers the kubelet's plugin watcher, and stores its decision.
 
     Args:
         driver: the driver's name.
         endpoint: the service socket, a path that the kubelet can dial.
-        registry_dir: where the registration socket lies, for messages.
-        versions: the services offered, in order of preference.
-        on_status: is told of each answer of the kubelet.
+        registry_dir: the folder of the registration socket, for messages.
+        versions: the offered services, in order of preference.
+        on_status: called with each decision of the kubelet.
     """
 
     def __init__(
@@ -48,17 +48,17 @@ class Registration:
         self._refusal = ""
         self._since = time.monotonic()
         self.accepted = asyncio.Event()
-        """Set while the kubelet's last word was yes."""
+        """Set while the kubelet's last decision was to accept."""
 
     def methods(self) -> dict[str, Method]:
-        """What the registration socket serves of it."""
+        """Return the methods for the registration socket."""
         return methods_of(registration_v1.DESCRIPTOR.services_by_name["Registration"], self)
 
     async def GetInfo(  # noqa: N802 - the API's name
         self,
         request: registration_v1.InfoRequest,  # noqa: ARG002
     ) -> registration_v1.PluginInfo:
-        """Who we are."""
+        """Return the driver's name, socket and versions."""
         self._asked = True
         return registration_v1.PluginInfo(
             type="DRAPlugin",
@@ -71,7 +71,7 @@ class Registration:
         self,
         request: registration_v1.RegistrationStatus,
     ) -> registration_v1.RegistrationStatusResponse:
-        """What the kubelet decided; after its own restart it decides again."""
+        """Store the kubelet's decision; after a restart the kubelet decides again."""
         self._asked = True
         if request.plugin_registered:
             self._refusal = ""
@@ -80,16 +80,17 @@ class Registration:
         else:
             before, self._refusal = self._refusal, request.error or "no reason given"
             self.accepted.clear()
-            if self._refusal != before:  # the kubelet tries again and again
+            if self._refusal != before:  # the kubelet retries again and again
                 _log.error("the kubelet refused driver %s: %s", self._driver, self._refusal)
         self._on_status(request.plugin_registered)
         return registration_v1.RegistrationStatusResponse()
 
     async def wait(self, timeout: float) -> None:
-        """Waits until the kubelet has accepted the driver.
+        """Wait until the kubelet has accepted the driver.
 
         Raises:
-            RegistrationError: it has not within `timeout` seconds; with its reason, or a hint where to look.
+            RegistrationError: not accepted within `timeout` seconds. The message has the kubelet's reason, or a
+                hint where to look.
         """
         try:
             async with asyncio.timeout(timeout):
@@ -99,7 +100,7 @@ class Registration:
 
     @property
     def missing(self) -> str:
-        """Why the driver is not registered now; empty when it is."""
+        """Return why the driver is not registered now; empty if it is."""
         return "" if self.accepted.is_set() else self._reason(round(time.monotonic() - self._since))
 
     def _reason(self, timeout: float) -> str:

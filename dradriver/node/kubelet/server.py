@@ -47,7 +47,7 @@ MAX_METADATA: Final = 16 * 2**10
 MAX_STREAMS: Final = 256
 """Calls in flight on one connection; a client queues further calls by itself."""
 MAX_CALLS: Final = 2 * MAX_STREAMS
-"""Calls in flight on all connections, with those that were cancelled and have not ended."""
+"""Calls in flight on all connections, including canceled ones that have not ended."""
 _HANDSHAKE_SECONDS: Final = 10.0
 """A kubelet sends its first bytes within milliseconds."""
 
@@ -80,7 +80,7 @@ _CLOSE_SECONDS: Final = 1.0
 _FAR_AWAY: Final = 86400.0
 """Seconds; longer than any grace."""
 _CALM_SECONDS: Final = 0.02
-"""Without a new call for so long, all calls that a client has sent are in their handlers."""
+"""If no new call comes for this time, all calls that a client has sent are in their handlers."""
 _CALM_TRIES: Final = 50
 
 _STOPPING: Final = (grpc.StatusCode.UNAVAILABLE, "the server is stopping")
@@ -106,7 +106,8 @@ class Method:
 
     Attributes:
         request: the class of its request.
-        handler: takes a request and returns the answer, or yields answers if `streams`; may raise `CallError`.
+        handler: takes a request and returns the answer, or yields answers if `streams`. It may raise
+            `CallError`.
         streams: whether the method answers any number of times.
     """
 
@@ -116,7 +117,7 @@ class Method:
 
 
 def methods_of(service: ServiceDescriptor, servicer: object) -> dict[str, Method]:
-    """Finds the methods of a service in a servicer.
+    """Find the methods of a service in a servicer.
 
     Args:
         service: the description in the generated module: `messages.DESCRIPTOR.services_by_name["DRAPlugin"]`.
@@ -151,10 +152,10 @@ class SocketServer:
         self._server: grpc.aio.Server | None = None
 
     async def start(self) -> None:
-        """Listens; removes a stale socket at the path first.
+        """Listen; remove a stale socket at the path first.
 
         Raises:
-            UsageError: the socket can't be made, or another process serves it.
+            UsageError: the socket cannot be created, or another process serves it.
         """
         await asyncio.to_thread(make_room, self.path)
         server = grpc.aio.server(
@@ -168,16 +169,16 @@ class SocketServer:
         await server.start()
 
     async def stop(self, grace: float) -> None:
-        """Takes no new calls, lets those in flight end, and removes the socket.
+        """Accept no new calls, let those in flight end, and remove the socket.
 
         A call that comes now, or is in flight after `grace`, is answered UNAVAILABLE. A handler that ignores
-        its cancellation is left behind.
+        its cancellation is abandoned.
 
-        grpcio removes the socket when it stops to listen. Nothing else may remove it: the next instance may
-        have made its own at the same path by then.
+        grpcio removes the socket when it stops listening. Nothing else may remove it: by then, the next
+        instance may have created its own at the same path.
 
         Args:
-            grace: seconds that calls in flight get.
+            grace: seconds for calls in flight.
         """
         if self._server is None:
             return
@@ -197,8 +198,8 @@ class _Calls(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic in the
     """Finds the handler of each call, and ends the call with a status when the handler fails.
 
     Attributes:
-        in_flight: the task of each call that has begun; it ends when the answer is on its way.
-        stopping: whether new and cancelled calls are answered UNAVAILABLE.
+        in_flight: the task of each call that has begun. It ends when the answer is on its way.
+        stopping: whether new and canceled calls are answered UNAVAILABLE.
     """
 
     def __init__(self, methods: Mapping[str, Method]) -> None:
@@ -210,14 +211,14 @@ class _Calls(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic in the
     def service(
         self, handler_call_details: grpc.HandlerCallDetails
     ) -> "grpc.RpcMethodHandler[Any, Any] | None":
-        """The handler of a method, by its path; grpcio answers UNIMPLEMENTED without one."""
+        """Return the handler of a method by its path; without one, grpcio answers UNIMPLEMENTED."""
         return self._handlers.get(handler_call_details.method)
 
     async def calm(self) -> None:
-        """Waits until no more calls come, for a second at most.
+        """Wait until no more calls come, for a second at most.
 
         grpcio cancels the calls that it has received but not passed on when its server stops. Their callers
-        would see CANCELLED, which does not tell them to try again.
+        would see CANCELLED, which does not tell them to retry.
         """
         for _ in range(_CALM_TRIES):
             before = self._begun
@@ -245,7 +246,8 @@ class _Calls(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic in the
                 await self._fail(path, context, error)
                 raise
 
-        # Without serializers grpcio passes bytes: it would quote in the status what a serializer raises.
+        # Without serializers grpcio passes bytes. With them, it would quote a serializer's exception in the
+        # status.
         if method.streams:
             return grpc.unary_stream_rpc_method_handler(serve_stream)
         return grpc.unary_unary_rpc_method_handler(serve_unary)
@@ -259,7 +261,7 @@ class _Calls(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic in the
         task.add_done_callback(self.in_flight.discard)
 
     async def _fail(self, path: str, context: Context, error: BaseException) -> None:
-        """Ends a call with the status for an error; returns only if nobody waits for the status."""
+        """End a call with the status for an error; returns only if no caller waits for the status."""
         code, text = _STOPPING
         if isinstance(error, CallError):
             code, text = error.code, error.text
@@ -279,7 +281,7 @@ class _CallerLeft(asyncio.CancelledError):
 
 
 def _is_cancelled() -> bool:
-    """Whether somebody cancelled the call; a handler may also raise CancelledError by mistake."""
+    """Return whether the call was canceled; a handler may also raise CancelledError by mistake."""
     return cast("asyncio.Task[Any]", asyncio.current_task()).cancelling() > 0
 
 
@@ -299,5 +301,5 @@ async def _write(context: Context, answer: bytes) -> None:
 
 
 def _header_text(text: str) -> str:
-    """The text without lone surrogates (from file names that are no UTF-8), cut to the limit."""
+    """Return the text without lone surrogates (from file names that are not UTF-8), cut to the limit."""
     return text.encode(errors="replace")[:_MAX_TEXT].decode(errors="ignore")

@@ -1,9 +1,9 @@
-"""Names of the two sockets, and what to do with those that a crash left behind.
+"""Names of the two sockets, and removal of sockets that a crash left behind.
 
-A Unix socket's path has room for 107 bytes. The registration socket is `<driver>-reg.sock` in the registry
-directory, the service socket `dra.sock` in the plugin's data directory; with a pod UID (rolling update) both
-carry it. What is too long is replaced by hashes; a service socket whose directory is too long already goes one
-level up.
+The path of a Unix socket has at most 107 bytes. The registration socket is `<driver>-reg.sock` in the registry
+directory. The service socket is `dra.sock` in the plugin's data directory. With a pod UID (rolling update) both
+names contain it. Names that are too long are replaced by hashes. If the data directory's own path is too long,
+the service socket is one level higher.
 """
 
 import base64
@@ -30,12 +30,12 @@ _HASH: Final = r"[a-z2-7]{8}"
 
 @dataclass(frozen=True, slots=True)
 class Sockets:
-    """Where one instance of a driver listens.
+    """The sockets of one instance of a driver.
 
     Attributes:
-        registrar: the kubelet finds it in the registry directory.
-        service: the kubelet is told of it.
-        relatives: patterns of the names that other instances of the same driver have, by directory.
+        registrar: the registration socket, which the kubelet finds in the registry directory.
+        service: the service socket, which the registration reports to the kubelet.
+        relatives: patterns of the names of other instances of the same driver, by directory.
     """
 
     registrar: Path
@@ -44,10 +44,10 @@ class Sockets:
 
     @classmethod
     def of(cls, driver: str, registry_dir: Path, plugins_dir: Path, pod_uid: str = "") -> "Sockets":
-        """The sockets of the instance in the pod `pod_uid`, or of the only one.
+        """Return the sockets of the instance in the pod `pod_uid`, or of the only instance.
 
         Raises:
-            UsageError: a directory's path is so long that no name fits behind it.
+            UsageError: a directory's path is too long for any name in it.
         """
         short, own = _hash(driver), _hash(f"{driver}/{pod_uid}")
         uid = f"-{pod_uid}" if pod_uid else ""
@@ -66,7 +66,7 @@ class Sockets:
         return cls(registrar, service, _relatives(driver, short, registry_dir, plugins_dir))
 
     def stale(self) -> Iterator[Path]:
-        """Sockets of instances of this driver on which nobody listens any more. Blocks, if not for long."""
+        """Yield sockets of this driver's instances that no process serves any more; blocks for a short time."""
         for directory, pattern in self.relatives:
             for path in sorted(directory.iterdir()) if directory.is_dir() else ():
                 if pattern.fullmatch(path.name) and _is_socket(path) and not is_served(path):
@@ -101,11 +101,10 @@ def _hash(text: str) -> str:
 
 
 def make_room(path: Path) -> None:
-    """Makes sure that a server can listen at `path`: takes a stale socket away. Blocks, if not for long.
+    """Ensure that a server can listen at `path`: remove a stale socket; blocks for a short time.
 
     Raises:
-        UsageError: a live process listens there, something that is no socket is in the way, or the
-            directory can't be made.
+        UsageError: a live process listens there, the path is not a socket, or the directory cannot be created.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -124,7 +123,7 @@ def make_room(path: Path) -> None:
 
 
 def is_served(path: Path) -> bool:
-    """Whether some process listens on the socket."""
+    """Return whether a process listens on the socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1)
         try:
@@ -132,7 +131,7 @@ def is_served(path: Path) -> bool:
         except (ConnectionRefusedError, FileNotFoundError):
             return False
         except OSError:
-            return True  # not allowed, or its queue is full: somebody is there
+            return True  # no permission, or a full queue: a process is there
         return True
 
 

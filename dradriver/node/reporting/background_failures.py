@@ -1,4 +1,4 @@
-"""Failures of background work: counted each time, logged when there is news, and tried again later."""
+"""Report failures of background work: each is counted, changes are logged, and the work is retried later."""
 
 import logging
 from collections.abc import Awaitable
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class BackgroundFailures:
-    """Counts and logs what fails in the background.
+    """Counts and logs failures of background work.
 
     Args:
         metrics: counts failures by source.
@@ -27,22 +27,22 @@ class BackgroundFailures:
         self._repeats = Deduplicator()
 
     def report(self, source: str, what: str, error: DraError) -> None:
-        """Counts a failure, and logs it unless the same was logged not long ago.
+        """Count a failure, and log it unless the same failure was logged recently.
 
         Args:
             source: the label of the metric.
-            what: begins the message.
-            error: why.
+            what: the start of the message.
+            error: the cause.
         """
         self._metrics.background_error(source)
         if news := self._repeats.news(f"{source} {what}", f"{what}: {error}"):
             _log.warning("%s", news)
 
     async def attempt(self, source: str, work: Awaitable[T], claim: object) -> T | None:
-        """Does the work on a claim if possible; the next call, collection or sweep continues failed work.
+        """Run work on a claim and report a failure; the next call, collection or sweep continues failed work.
 
         Returns:
-            What the work returns; None if it failed.
+            The result of the work. None if it failed.
         """
         try:
             return await work

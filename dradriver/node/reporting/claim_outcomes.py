@@ -1,6 +1,7 @@
-"""What became of a claim of a kubelet's call, told to people: a line in the log, an Event where users can help.
+"""Report the outcome of each claim in a kubelet's call: a log line, and an Event if users can help.
 
-A failure that the kubelet meets again with each try is told once, then at growing intervals with a count.
+A failure that is repeated by each retry of the kubelet is reported once, then at growing intervals with a
+count.
 """
 
 import logging
@@ -22,11 +23,11 @@ _log = logging.getLogger(__name__)
 _REASONS: Final[Mapping[type[Exception], Reason]] = MappingProxyType(
     {DeviceInUseError: "DeviceInUse", InvalidConfigError: "InvalidConfig"}
 )
-"""Errors that are worth an Event of the claim; of the others the kubelet writes one of the pod."""
+"""Errors that cause an Event of the claim; for the others the kubelet writes an event of the pod."""
 
 
 class Outcomes:
-    """Tells how work on claims ended.
+    """Reports how work on claims ended.
 
     Args:
         announcements: writes Events.
@@ -37,18 +38,18 @@ class Outcomes:
         self._repeats = Deduplicator()
 
     def succeeded(self, operation: str, ref: ClaimRef, seconds: float) -> None:
-        """It did what it should."""
+        """Report success."""
         self._repeats.over(_subject(operation, ref))
         _tell(logging.INFO, operation, "ok", seconds, f"{operation}d claim {ref} in {seconds:.3f} s")
 
     def failed(self, operation: str, ref: ClaimRef, seconds: float, error: Exception) -> None:
-        """It did not. Only a defect's message may quote what is secret: it is told without."""
+        """Report a failure; the message of a defect is omitted, because it may quote secrets."""
         result = "in_progress" if isinstance(error, InProgressError) else "error"
         level = logging.INFO if isinstance(error, InProgressError) else logging.WARNING
         text = str(error)
         if not isinstance(error, DraError):
             level, text = logging.ERROR, f"claim {ref}: a defect of dradriver: {where(error)}"
-        # How long the work has been going on is in the text of one that is in progress.
+        # The text of an operation in progress contains its duration, so it differs each time.
         news = self._repeats.news(_subject(operation, ref), text if result == "error" else "in progress")
         if news is None:
             return

@@ -1,4 +1,4 @@
-"""Saying once what goes wrong again and again."""
+"""Report a repeated problem once, then at growing intervals."""
 
 import time
 from collections import OrderedDict
@@ -23,10 +23,10 @@ class _Said:
 
 
 class Deduplicator:
-    """What was said of each thing last: the same again is said at growing intervals, with a count.
+    """Stores the last text about each subject; a repeated text is due at growing intervals, with a count.
 
     Args:
-        clock: seconds that never go back.
+        clock: returns seconds that never decrease.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -34,11 +34,11 @@ class Deduplicator:
         self._said: OrderedDict[str, _Said] = OrderedDict()
 
     def news(self, subject: str, text: str) -> str | None:
-        """The text as it is to be said now, None if it was said not long ago.
+        """Return the text to report now; None if it was reported recently.
 
         Args:
-            subject: what it is about; a new text about it is said at once.
-            text: what is to be said.
+            subject: the subject of the text. A new text about it is due immediately.
+            text: the text.
         """
         now, said = self._clock(), self._said.get(subject)
         if said is None or said.text != text:
@@ -55,5 +55,5 @@ class Deduplicator:
         return f"{text} (again, {said.times} times in {now - said.since:.0f} s)"
 
     def over(self, subject: str) -> None:
-        """It is well again: the next text about it is said at once."""
+        """Record that the problem is over: the next text about the subject is due immediately."""
         self._said.pop(subject, None)

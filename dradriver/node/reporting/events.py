@@ -1,7 +1,7 @@
-"""Events: what people should see with `kubectl describe`, of a claim or of the Node.
+"""Kubernetes events of a claim or of the Node, which users see with `kubectl describe`.
 
-They are posted and forgotten: nobody waits for them, and nothing depends on them. Those about one object are
-few (25, then one in five minutes), the same again is counted.
+Events are best effort: nothing waits for them or depends on them. Repeats are aggregated. Rate limit: a burst
+of 25 per object, then one per 5 minutes.
 """
 
 from typing import Final, Literal
@@ -13,7 +13,7 @@ from dradriver.node.state.records import ClaimRef
 __all__ = ["BURST", "Announcements", "Reason"]
 
 BURST: Final = 25
-"""As client-go has it."""
+"""The limit of client-go."""
 
 Reason = Literal[
     "DeviceInUse",
@@ -29,28 +29,28 @@ Reason = Literal[
     "StateLostClaims",
     "DeviceStatusRefused",
 ]
-"""The reasons of all events; `docs/observe.md` says what they mean."""
+"""The reasons of all events; `docs/observe.md` explains them."""
 
 
 class Announcements:
-    """Warnings of a driver on a node.
+    """Writes warnings of a driver on a node.
 
     Args:
-        recorder: writes them.
+        recorder: writes the events.
         node: the node's name.
     """
 
     def __init__(self, recorder: EventRecorder, node: str) -> None:
         self.recorder = recorder
-        # kubectl looks for events of a node by its name in the place of the UID, as the kubelet writes them.
+        # kubectl selects a node's events by its name in the UID field, as the kubelet writes them.
         self._node = ObjectReference(api_version="v1", kind="Node", name=node, uid=node)
 
     def of_node(self, reason: Reason, message: str) -> None:
-        """Something is wrong on the node; from the loop."""
+        """Write a warning about the node; from the loop."""
         self.recorder.post(self._node, "Warning", reason, f"driver {self.recorder.component}: {message}")
 
     def of_claim(self, ref: ClaimRef, reason: Reason, message: str) -> None:
-        """Something is wrong with the claim; from the loop."""
+        """Write a warning about a claim; from the loop."""
         claim = ObjectReference(
             api_version="resource.k8s.io/v1",
             kind="ResourceClaim",

@@ -1,7 +1,7 @@
-"""Whether each instance of a driver is ready, in a small file of its own: `dradriver node status`.
+"""The readiness of each instance of a driver, in a small file for `dradriver node status`.
 
-As with the pools' file nothing depends on it. It is written a moment after a change; a process that is killed
-leaves a file whose socket nobody serves: that instance is gone, and the next one's start removes the file.
+Nothing depends on the file. It is written shortly after a change. If the process is killed, the file stays and
+no process serves its socket: the instance is gone, and the start of the next instance removes the file.
 """
 
 import asyncio
@@ -32,12 +32,12 @@ _NUMBERS: Final = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True)
 class InstanceReport:
-    """What an instance last said of itself.
+    """The last report of an instance.
 
     Attributes:
         service: the socket on which the kubelet calls it.
-        missing: why it is not ready, empty if it is.
-        since: since when, seconds since the epoch.
+        missing: why it is not ready. Empty if it is.
+        since: the time of the report's state, seconds since the epoch.
     """
 
     service: str
@@ -46,24 +46,24 @@ class InstanceReport:
 
     @property
     def runs(self) -> bool:
-        """Whether a process serves the socket. Blocks, if not for long."""
+        """Return whether a process serves the socket; blocks for a short time."""
         return is_served(Path(self.service))
 
 
 def read_instances(data_dir: Path) -> list[InstanceReport]:
-    """The instances of the driver of this data directory that run, or were killed; blocks on the disk.
+    """Return the running and the killed instances of this data directory's driver; blocks on the disk.
 
     Raises:
-        StateError: a file can't be read.
+        StateError: a file cannot be read.
     """
     return [_read(path) for path in _paths(data_dir)]
 
 
 def remove_left_instances(data_dir: Path) -> None:
-    """Removes what killed instances left behind; blocks on the disk.
+    """Remove the files of killed instances; blocks on the disk.
 
     Raises:
-        OSError: a file can't be removed.
+        OSError: a file cannot be removed.
     """
     for path in _paths(data_dir):
         try:
@@ -86,12 +86,12 @@ def _read(path: Path) -> InstanceReport:
 
 
 class InstanceFile:
-    """Keeps the file of one instance: `run()` until it is cancelled, then `remove()`.
+    """Keeps the file of one instance: `run()` until canceled, then `remove()`.
 
     Args:
         data_dir: the driver's data directory.
-        service: the instance's socket, whose name no other instance has.
-        missing: why it is not ready, empty when it is.
+        service: the instance's socket, whose name is unique.
+        missing: returns why the instance is not ready. Empty when it is.
         metrics: counts failures.
     """
 
@@ -102,7 +102,7 @@ class InstanceFile:
         self._metrics = metrics
 
     async def run(self) -> None:
-        """Looks every second whether there is something new to say; a number that grows is nothing new."""
+        """Write the file when the report has changed, once a second; a growing number is not a change."""
         loop = asyncio.get_running_loop()
         said: str | None = None
         while True:
@@ -111,7 +111,7 @@ class InstanceFile:
             if (new := _NUMBERS.sub("", missing)) == said:
                 continue
             told = msgspec.json.encode(InstanceReport(str(self._service), missing, time.time()))
-            said = new  # also if it can't be written: one line a change
+            said = new  # also if the write fails: one line for each change
             try:
                 await settled(loop.run_in_executor(None, atomic.write_atomically, self._path, told))
             except OSError as error:
@@ -119,7 +119,7 @@ class InstanceFile:
                 self._metrics.background_error("instance status")
 
     async def remove(self) -> None:
-        """The instance ends; if its file can't be removed, the next one does it."""
+        """Remove the file at the end of the instance; if that fails, the next instance removes it."""
         try:
             await asyncio.to_thread(atomic.remove, self._path)
         except OSError as error:

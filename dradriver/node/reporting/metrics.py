@@ -1,7 +1,8 @@
-"""What the node plugin counts, in a Prometheus registry of its own; `docs/observe.md` lists it for people.
+"""The node plugin's metrics, in a Prometheus registry of its own; `docs/observe.md` lists them.
 
-Names end as those of other DRA drivers do (`requests_inflight`, `request_duration_seconds`, `prepared_devices`,
-`background_errors_total`), seconds are the unit, and every label has few values: no claim and no device is one.
+Names end like those of other DRA drivers (`requests_inflight`, `request_duration_seconds`, `prepared_devices`,
+`background_errors_total`). Times are in seconds. Every label has few values: claims and devices are never
+labels.
 """
 
 import platform
@@ -28,7 +29,7 @@ from dradriver.version import VERSION
 __all__ = ["NodeMetrics", "reason_of"]
 
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 45)
-"""The last is the kubelet's patience."""
+"""The last bound is the kubelet's time limit."""
 
 _OPERATIONS: Final = ("prepare", "unprepare")
 _RESULTS: Final = ("ok", "in_progress", "error")
@@ -49,11 +50,11 @@ _REASONS: Final[tuple[tuple[type[DraError], str], ...]] = (
     (ApiError, "api_server"),
     (DriverError, "driver"),
 )
-"""The first that fits, the narrower before the wider."""
+"""The first match wins, so narrower errors are before wider ones."""
 
 
 def reason_of(error: Exception) -> str:
-    """Why a claim failed, as one of a few words."""
+    """Return the reason of a claim's failure as a label value."""
     if isinstance(error, DraError) and isinstance(error.__cause__, ApiError):
         return "api_server"
     found = next((reason for kind, reason in _REASONS if isinstance(error, kind)), None)
@@ -61,7 +62,7 @@ def reason_of(error: Exception) -> str:
 
 
 class _Build(Collector):
-    """The versions of dradriver and Python that run."""
+    """The running versions of dradriver and Python."""
 
     def __init__(self, driver: str) -> None:
         self._driver = driver
@@ -74,7 +75,7 @@ class _Build(Collector):
 
 
 class _Recorded(Collector):
-    """The claims on the node and their devices, read whenever the metrics are."""
+    """The claims of the node and their devices, read at each scrape."""
 
     def __init__(self, driver: str, read: Callable[[], Iterable[PreparedClaimRecord]]) -> None:
         self._driver = driver
@@ -91,7 +92,7 @@ class _Recorded(Collector):
             "Claims that are recorded on this node, by state; only prepared ones should stay.",
             labels=["driver", "state"],
         )
-        with suppress(StateError):  # absent is truer than 0
+        with suppress(StateError):  # a missing series is more accurate than 0
             rows = list(self._read())
             devices.add_metric([self._driver], sum(len(row.record.devices) for row in rows))
             states = Tally(row.state for row in rows)
@@ -102,7 +103,7 @@ class _Recorded(Collector):
 
 
 class _Stuck(Collector):
-    """Attachments with which a binding driver does not come to an end, counted whenever metrics are read."""
+    """Attachments that a binding driver cannot finish, counted at each scrape."""
 
     def __init__(self, driver: str, read: Callable[[], Mapping[str, int]]) -> None:
         self._driver = driver
@@ -123,7 +124,7 @@ class NodeMetrics:
     """The metrics of one plugin.
 
     Attributes:
-        registry: what to expose.
+        registry: the registry to expose.
     """
 
     def __init__(self, driver: str) -> None:
@@ -192,7 +193,7 @@ class NodeMetrics:
         return Counter(name, told, ["driver", *labels], registry=self.registry)
 
     def _show_zeros(self) -> None:
-        """Series that are there from the start: a rate over one that appears with 1 misses the first."""
+        """Create series at start with 0: a rate over a series that appears with 1 misses the first event."""
         self._registered.labels(self._driver).set(0)
         for state in PoolState:
             self._results.labels(self._driver, str(state))
@@ -201,7 +202,7 @@ class NodeMetrics:
 
     @contextmanager
     def observed(self, operation: str) -> Iterator[None]:
-        """Counts and times one claim; `result` is ok, in_progress or error."""
+        """Count and time one claim; `result` is ok, in_progress or error."""
         in_flight = self._in_flight_of[operation]
         in_flight.inc()
         began = time.perf_counter()
@@ -220,15 +221,15 @@ class NodeMetrics:
             self._seconds_of[operation, result].observe(time.perf_counter() - began)
 
     def background_error(self, source: str) -> None:
-        """Something failed that nobody waits for."""
+        """Count a failure of background work."""
         self._errors.labels(self._driver, source).inc()
 
     def set_registered(self, *, registered: bool) -> None:
-        """What the kubelet said last."""
+        """Record the kubelet's last decision."""
         self._registered.labels(self._driver).set(int(registered))
 
     def pool(self, before: PoolStatus | None, status: PoolStatus) -> None:
-        """A pool was tried; `before` is what the same publisher said of it last."""
+        """Record an attempt to publish a pool; `before` is the same publisher's previous status of it."""
         self._results.labels(self._driver, str(status.state)).inc()
         written = before.writes if before else Writes()
         for field, operation in _WRITES.items():
@@ -246,9 +247,9 @@ class NodeMetrics:
             self._pool_state.labels(self._driver, status.pool, str(state)).set(int(state is status.state))
 
     def forget_pool(self, last: PoolStatus) -> None:
-        """The pool is removed, or no longer this instance's to publish: drops its series."""
+        """Drop the series of a pool that is removed, or that this instance no longer publishes."""
         self._forget_dropped(last)
-        with suppress(KeyError):  # it may never have been shown
+        with suppress(KeyError):  # the series may never have existed
             self._pool_devices.remove(self._driver, last.pool)
         for state in _STATES:
             with suppress(KeyError):
@@ -260,9 +261,9 @@ class NodeMetrics:
                 self._dropped.remove(self._driver, last.pool, dropped.field, dropped.gate)
 
     def show_recorded(self, read: Callable[[], Iterable[PreparedClaimRecord]]) -> None:
-        """Asks `read` for the recorded claims whenever the metrics are read; a `StateError` shows none."""
+        """Call `read` for the recorded claims at each scrape; a `StateError` shows none."""
         self.registry.register(_Recorded(self._driver, read))
 
     def show_stuck(self, read: Callable[[], Mapping[str, int]]) -> None:
-        """Asks `read` for the attachments that are stuck, by operation, whenever the metrics are read."""
+        """Call `read` for the stuck attachments, by operation, at each scrape."""
         self.registry.register(_Stuck(self._driver, read))

@@ -1,7 +1,7 @@
-"""The last status of each pool, in a small file that other processes may read: `dradriver node status`.
+"""The last status of each pool, in a small file for `dradriver node status`.
 
-A file and not a table of the prepared state: it informs, nothing depends on it, so it must cost the prepared
-state neither transactions nor migrations. Only the instance that publishes writes it.
+It is a separate file because nothing depends on it: it must not cause transactions or migrations of the
+prepared state. Only the instance that publishes writes it.
 """
 
 from collections.abc import Collection
@@ -22,11 +22,11 @@ FILE_NAME: Final = "pools.json"
 
 @dataclass(frozen=True, slots=True)
 class KnownPool:
-    """What was last known of a pool.
+    """The last known status of a pool.
 
     Attributes:
-        status: where it stood.
-        since: since when it stood there, seconds since the epoch.
+        status: the status.
+        since: the time of the last change of state, seconds since the epoch.
     """
 
     status: PoolStatus
@@ -34,10 +34,10 @@ class KnownPool:
 
 
 def read_pools(data_dir: Path) -> list[KnownPool]:
-    """The pools that the driver of this data directory published last, by name; none if it never has.
+    """Return the pools that this data directory's driver published last, by name; empty if it never has.
 
     Raises:
-        StateError: the file can't be read.
+        StateError: the file cannot be read.
     """
     path = data_dir / FILE_NAME
     try:
@@ -49,10 +49,10 @@ def read_pools(data_dir: Path) -> list[KnownPool]:
 
 
 def write_pools(data_dir: Path, pools: Collection[KnownPool]) -> None:
-    """Replaces the file in one step. Killed right after: the file is true until the next instance publishes.
+    """Replace the file in one step; if the process dies, it stays correct until another instance publishes.
 
     Raises:
-        OSError: not written; the old file is untouched.
+        OSError: not written. The old file is unchanged.
     """
     ordered = sorted(pools, key=lambda pool: pool.status.pool)
     atomic.write_atomically(data_dir / FILE_NAME, msgspec.json.encode(ordered))

@@ -1,7 +1,7 @@
-"""What becomes of the pools, told to people: metrics, the file for `dradriver node status`, events of the Node.
+"""Report the state of the pools: metrics, the file for `dradriver node status`, events of the Node.
 
-The publisher itself logs each change. Nothing depends on what is told here, so no failure of it reaches the
-publisher; if the process dies, events that were not written yet are lost.
+The publisher itself logs each change. Nothing depends on these reports, so their failures never reach the
+publisher. If the process dies, events that were not written yet are lost.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ __all__ = ["PoolNews"]
 _log = logging.getLogger(__name__)
 
 _GATHER_SECONDS: Final = 0.05
-"""Pools come in bursts; the file is written once for all of them."""
+"""Pools change in bursts; the file is written once for all of them."""
 
 _REASONS: Final[Mapping[PoolState, Reason]] = MappingProxyType(
     {
@@ -34,18 +34,19 @@ _REASONS: Final[Mapping[PoolState, Reason]] = MappingProxyType(
         PoolState.FALLBACK: "PoolFallback",
     }
 )
-"""States that are worth an event, and its reason."""
+"""States that cause an event, with its reason."""
 
 
 class PoolNews:
-    """Takes each status of a publisher: call it, from the loop.
+    """Receives each status of a publisher: call it from the loop.
 
-    `keep_file()` runs only while this instance publishes, because another one writes the same file in its turn.
+    `keep_file()` runs only while this instance publishes, because another instance writes the same file when it
+    is elected.
 
     Args:
-        data_dir: where the file is written.
-        metrics: counts and shows.
-        readiness: is told too.
+        data_dir: the folder of the file.
+        metrics: counts and shows pools.
+        readiness: receives each status too.
         announcements: writes the events.
     """
 
@@ -61,7 +62,7 @@ class PoolNews:
         self._changed = asyncio.Event()
 
     def __call__(self, status: PoolStatus) -> None:
-        """A pool was tried; its status may be the same as before."""
+        """Report an attempt to publish a pool; the status may be unchanged."""
         name, known = status.pool, self._pools.get(status.pool)
         self._metrics.pool(known.status if known else None, status)
         self._readiness.tried(status)
@@ -76,14 +77,14 @@ class PoolNews:
             self._changed.set()
 
     def forget(self) -> None:
-        """The publisher ends, and with it what it knew; the file keeps the last status of each pool."""
+        """Forget all pools, because the publisher ends; the file keeps the last status of each pool."""
         for known in self._pools.values():
             self._metrics.forget_pool(known.status)
         self._pools.clear()
         self._changed.clear()
 
     async def keep_file(self) -> None:
-        """Writes the file soon after each change, until cancelled; no write is under way after that."""
+        """Write the file soon after each change, until canceled; afterwards no write is in progress."""
         loop = asyncio.get_running_loop()
         while True:
             await self._changed.wait()
@@ -97,7 +98,7 @@ class PoolNews:
                 self._metrics.background_error("pool status")
 
     def _say(self, status: PoolStatus) -> None:
-        """One event a change; a state that comes back after another try of the same is none."""
+        """Write one event for each change; a state that returns after a retry of the same pool causes none."""
         news = (status.state, status.message)
         if status.state is PoolState.PENDING or self._said.get(status.pool) == news:
             return

@@ -1,7 +1,7 @@
-"""What keeps a process from being ready, in words: nothing is said of a claim here, and nothing is done.
+"""Why a process is not ready, as text; claims are not considered.
 
-Ready means: pods that the scheduler sends here can be prepared. It comes once, with the first publication, and
-goes only with the registration or at the end; that a pool stands badly later is said by metrics and Events.
+Ready means that pods which the scheduler places here can be prepared. It begins with the first publication, and
+ends only with the registration or at the stop. Later problems of a pool are reported by metrics and Events.
 """
 
 from collections.abc import Callable, Collection
@@ -14,7 +14,7 @@ __all__ = ["ProcessReadiness"]
 _PUBLISHED: Final = frozenset(
     {PoolState.PUBLISHED, PoolState.HELD, PoolState.FALLBACK, PoolState.UNSAFE_WITHDRAWN}
 )
-"""States in which schedulers see what can be prepared."""
+"""States in which schedulers see the devices that can be prepared."""
 
 
 def _nothing() -> str:
@@ -22,12 +22,12 @@ def _nothing() -> str:
 
 
 class ProcessReadiness:
-    """Takes note of how far the process has come.
+    """Tracks the progress of the process's start.
 
     Args:
-        registration: what keeps the kubelet from calling, empty if nothing does.
-        discovery: why the driver's devices are not known, as far as that is.
-        elsewhere: whether another instance of the driver publishes.
+        registration: returns why the kubelet cannot call. Empty if it can.
+        discovery: returns why the driver's devices are unknown, if there is a known reason.
+        elsewhere: returns whether another instance of the driver publishes.
     """
 
     def __init__(
@@ -45,23 +45,23 @@ class ProcessReadiness:
         self._stopping = False
 
     def want(self, pools: Collection[str]) -> None:
-        """The driver has discovered these pools."""
+        """Record that the driver has discovered these pools."""
         self._wanted = frozenset(pools)
         self._look()
 
     def tried(self, status: PoolStatus) -> None:
-        """The publisher tried a pool."""
+        """Record an attempt to publish a pool."""
         if not self._published:
             self._statuses[status.pool] = status
             self._look()
 
     def stopping(self) -> None:
-        """The process is about to end."""
+        """Record that the process is about to end."""
         self._stopping = True
 
     @property
     def missing(self) -> str:
-        """Why the process is not ready; empty when it is."""
+        """Return why the process is not ready; empty when it is."""
         if self._stopping:
             return "the driver is stopping"
         if refusal := self._registration():

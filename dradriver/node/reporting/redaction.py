@@ -1,8 +1,8 @@
-"""Keeping what users configure, and what drivers answer, out of logs, Events and answers to the kubelet.
+"""Keep users' configuration and drivers' answers out of logs, Events and answers to the kubelet.
 
-Opaque parameters, container edits and metadata may be secrets, and messages quote: a decoder names the value
-that is none of an enumeration, an author's rule says what it does not like, a driver's exception tells what it
-was given. So whatever is said of a claim that failed is searched for them first. Names stay: of fields, of
+Opaque parameters, container edits and metadata may contain secrets, and messages quote values. A decoder quotes
+the value that is not in an enumeration, an author's rule quotes a rejected value, and a driver's exception
+quotes its arguments. So each message about a failed claim is searched for these values. Names stay: of fields,
 devices, pools and requests, and a configuration's `apiVersion` and `kind`.
 """
 
@@ -24,23 +24,23 @@ E = TypeVar("E", bound=DraError)
 HIDDEN: Final = "(hidden)"
 
 _SHORTEST: Final = 4
-"""Characters; hiding anything shorter would leave no sentence whole, and it is no secret."""
+"""Characters. Shorter values are no secrets, and hiding them would make messages unreadable."""
 
 
 def redacted(error: E, record: ClaimRecord, answers: object = None) -> E:
-    """The same error whose message quotes nothing secret of the claim.
+    """Replace the error's arguments, so that its message quotes no secret of the claim, and return it.
 
     Args:
-        error: what went wrong; its arguments are replaced.
+        error: the error.
         record: the claim.
-        answers: what the driver answered, whatever it is, if that is not in the record.
+        answers: the driver's answers of any type, if they are not in the record.
     """
     error.args = (hidden(str(error), record, answers),)
     return error
 
 
 def hidden(text: str, record: ClaimRecord, answers: object = None) -> str:
-    """The text without the values that the claim is configured with, or that the driver answered."""
+    """Return the text without the values of the claim's configuration and the driver's answers."""
     names = {name for device in record.devices for name in (device.request, device.pool, device.device)}
     names |= {record.namespace, record.name, record.uid}
     secrets = {spelt for secret in _secrets(record, answers) for spelt in _spellings(secret)} - names
@@ -50,7 +50,7 @@ def hidden(text: str, record: ClaimRecord, answers: object = None) -> str:
 
 
 def where(error: BaseException) -> str:
-    """The error's type and where it was raised, without its message, which may quote anything."""
+    """Return the error's type and the place of its origin, without its message, which may quote secrets."""
     frames = traceback.extract_tb(error.__traceback__)
     places = " < ".join(f"{frame.filename}:{frame.lineno} {frame.name}" for frame in reversed(frames))
     return f"{type(error).__name__} at {places or 'an unknown place'}"
@@ -73,7 +73,7 @@ def _parameters(device: RecordedDevice) -> Iterator[str]:
 
 
 def _answer(answer: object) -> Iterator[str]:
-    """What a driver says of a device, except for paths, CDI IDs and conditions; it may have any shape yet."""
+    """Yield the texts of an answer of any shape, except for paths, CDI IDs and conditions."""
     edits = answer if isinstance(answer, ContainerEdits) else getattr(answer, "edits", None)
     if isinstance(edits, ContainerEdits):
         yield from _texts(edits.env)
@@ -83,7 +83,7 @@ def _answer(answer: object) -> Iterator[str]:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """Every text in a value, keys aside; of the `NAME=value` of an environment the value too."""
+    """Yield every text in a value except for keys; of an environment's `NAME=value` also the value alone."""
     if isinstance(value, str):
         yield value
         yield value.partition("=")[2]
@@ -110,7 +110,7 @@ def _json(text: str | bytes) -> object:
 
 
 def _spellings(secret: str) -> Iterator[str]:
-    """How a message may write it: as it is, as Python or JSON quotes it, and line by line."""
+    """Yield the forms of a value in messages: as it is, as Python or JSON quotes it, and line by line."""
     for text in (secret, *secret.splitlines()):
         if len(text.strip()) >= _SHORTEST:
             yield from {text, repr(text)[1:-1], json.dumps(text)[1:-1]}

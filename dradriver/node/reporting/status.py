@@ -1,4 +1,4 @@
-"""What another process may know of a node plugin: `dradriver node status`."""
+"""Read a node plugin's state from another process, for `dradriver node status`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ __all__ = ["NodeReport", "node_status"]
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """What is recorded in a plugin's data directory.
+    """The records in a plugin's data directory.
 
     Attributes:
         data_dir: the directory.
@@ -25,10 +25,10 @@ class NodeReport:
 
 
 def node_status(data_dir: Path) -> NodeReport:
-    """Reads the prepared state of a plugin that may be running or not; blocks on the disk, changes nothing.
+    """Read the prepared state of a running or stopped plugin; blocks on the disk, changes nothing.
 
     Raises:
-        StateError: there is no state, or it can't be read.
+        StateError: there is no state, or it cannot be read.
     """
     found = data_dir.glob(f"{FILE_NAME}.corrupt-*")
     set_aside = sorted(path for path in found if not path.name.endswith(("-wal", "-shm", "-journal")))

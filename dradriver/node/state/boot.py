@@ -1,4 +1,4 @@
-"""Which boot of the machine this is."""
+"""Identify the current boot of the machine."""
 
 from pathlib import Path
 
@@ -10,10 +10,10 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def current_boot_id() -> str:
-    """A text that is another one after each boot.
+    """Return a text that differs after each boot.
 
     Raises:
-        UsageError: the kernel does not tell.
+        UsageError: the kernel does not provide it.
     """
     try:
         return _BOOT_ID.read_text().strip()

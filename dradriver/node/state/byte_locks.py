@@ -1,7 +1,7 @@
-"""Locks on bytes of a file that holds nothing: F_OFD_SETLK and F_OFD_GETLK of fcntl(2).
+"""Locks on bytes of an empty file: F_OFD_SETLK and F_OFD_GETLK of fcntl(2).
 
-They belong to an open file: the kernel releases them when it is closed or its process dies, whatever it died
-of. Asking never blocks, so the event loop may ask.
+They belong to an open file: the kernel releases them when the file is closed or its process dies for any
+reason. A request never blocks, so the event loop may make it.
 """
 
 import fcntl
@@ -21,10 +21,10 @@ _TO_THE_END: Final = 0
 
 
 def open_lock_file(path: Path) -> int:
-    """A descriptor of the file, which is made if needed; closing it releases its locks.
+    """Open the file, create it if needed, and return its descriptor; closing it releases its locks.
 
     Raises:
-        StateError: it can't be opened.
+        StateError: it cannot be opened.
     """
     try:
         return atomic.open_lock(path)
@@ -33,7 +33,7 @@ def open_lock_file(path: Path) -> int:
 
 
 def take(descriptor: int, place: int) -> bool:
-    """Locks the byte at `place`, unless another open file has it; says whether it is locked now."""
+    """Lock the byte at `place` unless another open file holds it; return whether it is locked now."""
     try:
         fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, place, 1, 0))
     except (BlockingIOError, PermissionError):
@@ -42,12 +42,12 @@ def take(descriptor: int, place: int) -> bool:
 
 
 def free(descriptor: int, place: int) -> None:
-    """Releases the byte at `place`, locked or not."""
+    """Release the byte at `place`, locked or not."""
     fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, place, 1, 0))
 
 
 def next_locked(descriptor: int, place: int) -> int | None:
-    """A byte at `place` or behind it that another open file has locked; None if there is none."""
+    """Return a byte at or after `place` that another open file has locked; None if there is none."""
     asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, place, _TO_THE_END, 0)
     kind, _, start, _, _ = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, asked))
     return None if kind == fcntl.F_UNLCK else max(int(start), place)

@@ -1,8 +1,8 @@
-"""The life of one claim on the node, as a table.
+"""The states of one claim on the node, as a table.
 
-A claim is `absent` until its devices are recorded, `preparing` from then until the driver and the CDI spec
-are done, `prepared` until its unprepare begins, and `unpreparing` until nothing is left of it. Devices are
-held in every state but `absent`: a half made claim keeps others away.
+A claim is `absent` until its devices are recorded. It is `preparing` until the driver and the CDI spec are
+done, `prepared` until its unprepare begins, and `unpreparing` until nothing is left of it. Devices are held in
+every state except `absent`: a partly prepared claim keeps other claims away.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ __all__ = ["MOVES", "ClaimEvent", "ClaimState", "IllegalMoveError", "NextStep", 
 
 
 class ClaimState(StrEnum):
-    """Where a claim stands on this node."""
+    """State of a claim on this node."""
 
     ABSENT = "absent"
     PREPARING = "preparing"
@@ -23,7 +23,7 @@ class ClaimState(StrEnum):
 
 
 class ClaimEvent(StrEnum):
-    """What happens to a claim on this node."""
+    """Event of a claim on this node."""
 
     BEGIN_PREPARE = "begin prepare"
     FINISH_PREPARE = "finish prepare"
@@ -33,7 +33,7 @@ class ClaimEvent(StrEnum):
 
 
 class IllegalMoveError(AssertionError):
-    """An event that can't happen in this state: a defect of the caller."""
+    """An event that cannot happen in this state: a defect of the caller."""
 
 
 _S, _E = ClaimState, ClaimEvent
@@ -41,13 +41,13 @@ _S, _E = ClaimState, ClaimEvent
 MOVES: Final[Mapping[tuple[ClaimState, ClaimEvent], ClaimState]] = MappingProxyType(
     {
         (_S.ABSENT, _E.BEGIN_PREPARE): _S.PREPARING,
-        (_S.PREPARING, _E.BEGIN_PREPARE): _S.PREPARING,  # a half made claim is adopted
+        (_S.PREPARING, _E.BEGIN_PREPARE): _S.PREPARING,  # a partly prepared claim is adopted
         (_S.PREPARING, _E.FINISH_PREPARE): _S.PREPARED,
         (_S.PREPARING, _E.BEGIN_UNPREPARE): _S.UNPREPARING,
         (_S.PREPARED, _E.BEGIN_UNPREPARE): _S.UNPREPARING,
         (_S.UNPREPARING, _E.BEGIN_UNPREPARE): _S.UNPREPARING,  # continued after a crash or an error
         (_S.UNPREPARING, _E.FINISH_UNPREPARE): _S.ABSENT,
-        # The hardware forgot what was done to it; the record of who holds which device is still true.
+        # The hardware lost its changes. The record of the claim that holds each device is still valid.
         (_S.PREPARED, _E.REBOOT): _S.PREPARING,
         (_S.PREPARING, _E.REBOOT): _S.PREPARING,
         (_S.UNPREPARING, _E.REBOOT): _S.UNPREPARING,
@@ -56,10 +56,10 @@ MOVES: Final[Mapping[tuple[ClaimState, ClaimEvent], ClaimState]] = MappingProxyT
 
 
 def move(state: ClaimState, event: ClaimEvent) -> ClaimState:
-    """The state after an event.
+    """Return the state after an event.
 
     Raises:
-        IllegalMoveError: the event can't happen in this state; nothing has changed.
+        IllegalMoveError: the event cannot happen in this state. Nothing has changed.
     """
     try:
         return MOVES[state, event]
@@ -68,7 +68,7 @@ def move(state: ClaimState, event: ClaimEvent) -> ClaimState:
 
 
 class NextStep(Enum):
-    """What a prepare has to do first, given what is recorded."""
+    """The first step of a prepare, for a given record."""
 
     RECORD = "check the devices and record the claim"
     ADOPT = "let the driver prepare again what is recorded"
@@ -77,12 +77,12 @@ class NextStep(Enum):
 
 
 def next_step(state: ClaimState, *, same_devices: bool, same_boot: bool) -> NextStep:
-    """What a prepare has to do first.
+    """Return the first step of a prepare.
 
     Args:
-        state: what is recorded of the claim.
-        same_devices: the record is about the devices that the claim is allocated now.
-        same_boot: the record was made since the machine started.
+        state: the recorded state of the claim.
+        same_devices: the record has the devices of the present allocation.
+        same_boot: the record was written since the machine started.
     """
     match state:
         case ClaimState.ABSENT:
@@ -90,7 +90,7 @@ def next_step(state: ClaimState, *, same_devices: bool, same_boot: bool) -> Next
         case ClaimState.UNPREPARING:
             return NextStep.UNPREPARE
         case _ if not same_devices:
-            # Allocated anew without an unprepare in between: the old devices must not stay behind.
+            # The claim was allocated again without an unprepare in between. The old devices must be released.
             return NextStep.UNPREPARE
         case ClaimState.PREPARED if same_boot:
             return NextStep.ANSWER

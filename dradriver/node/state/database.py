@@ -1,7 +1,7 @@
-"""Opening the SQLite file of the prepared state: settings, migrations, and what to do with a damaged one.
+"""Open the SQLite file of the prepared state: settings, migrations, and damaged files.
 
-A file that can't be read is renamed, never deleted: someone may want to look at it, and the state is rebuilt
-from elsewhere anyway.
+An unreadable file is renamed, never deleted, so that it can be inspected. The state is rebuilt from other
+sources.
 """
 
 import fcntl
@@ -35,10 +35,10 @@ _log = logging.getLogger(__name__)
 FILE_NAME: Final = "state.db"
 _BUSY_SECONDS: Final = 10.0
 _PARTS: Final = ("-wal", "-shm", "-journal", "")
-"""What SQLite keeps beside the file; the file itself last: until it is renamed, the next start tries again."""
+"""The files that SQLite keeps, the main file last: until it is renamed, the next start tries again."""
 
 Identity: TypeAlias = tuple[int, int]
-"""Device and inode: which file it is, whatever its name."""
+"""Device and inode, which identify a file independent of its name."""
 
 
 class Opened(NamedTuple):
@@ -46,8 +46,8 @@ class Opened(NamedTuple):
 
     Attributes:
         connection: for one thread at a time.
-        identity: which file it is.
-        aside: where an unreadable file is now that was there before.
+        identity: identifies the file.
+        aside: the new path of an unreadable file, if there was one.
     """
 
     connection: sqlite3.Connection
@@ -56,7 +56,7 @@ class Opened(NamedTuple):
 
 
 def connect(path: Path) -> Opened:
-    """Opens the file, makes or migrates it; a damaged one is set aside and a new one made.
+    """Open the file, and create or migrate it; a damaged file is set aside and a new one is created.
 
     Raises:
         StateError: neither the old file nor a new one can be opened.
@@ -76,10 +76,10 @@ def connect(path: Path) -> Opened:
 
 
 def read_only(path: Path) -> list[PreparedClaimRecord]:
-    """Every row, for another process than the plugin's; changes nothing.
+    """Return every row, for other processes than the plugin's; changes nothing.
 
     Raises:
-        StateError: there is no file, or it can't be read.
+        StateError: there is no file, or it cannot be read.
     """
     if not path.exists():
         raise StateError(f"{path} does not exist: no driver with this data directory has run here")
@@ -95,10 +95,10 @@ def read_only(path: Path) -> list[PreparedClaimRecord]:
 
 
 def identity(path: Path) -> Identity | None:
-    """Which file has this name now; None: there is none.
+    """Return the identity of the file that has this name now; None: there is none.
 
     Raises:
-        OSError: that can't be told.
+        OSError: the file cannot be inspected.
     """
     try:
         found = path.stat()
@@ -108,17 +108,17 @@ def identity(path: Path) -> Identity | None:
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Whether another process has kept the file locked for as long as SQLite waits."""
+    """Return whether another process kept the file locked for SQLite's whole waiting time."""
     code: int | None = getattr(error, "sqlite_errorcode", None)
     return code is not None and code & 0xFF == sqlite3.SQLITE_BUSY
 
 
 @contextmanager
 def staying(path: Path) -> Iterator[None]:
-    """No process sets the file aside meanwhile; any number of processes may hold this at once.
+    """Keep all processes from setting the file aside; any number of processes may hold this at once.
 
     Raises:
-        OSError: the lock file can't be used.
+        OSError: the lock file cannot be used.
     """
     with _locked(path, fcntl.LOCK_SH):
         yield
@@ -126,7 +126,7 @@ def staying(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _locked(path: Path, kind: int) -> Iterator[None]:
-    """Two processes that start together must not set each other's new file aside, nor one that is in use."""
+    """Lock: two processes that start together must not set aside each other's new file, or one in use."""
     descriptor = atomic.open_lock(path.with_name(f"{path.name}.lock"))
     try:
         fcntl.flock(descriptor, kind)
@@ -147,7 +147,7 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 def _check_parts(path: Path) -> None:
-    """SQLite would follow a symlink, and write into a file that has another name besides."""
+    """Check the files: SQLite would follow a symlink, and write to a file that has a second name."""
     for part in _parts(path):
         if not atomic.is_plain(part):
             raise DamagedError(f"{part} is no file of its own")
@@ -156,11 +156,11 @@ def _check_parts(path: Path) -> None:
 def _prepare(connection: sqlite3.Connection) -> None:
     version = look_for_damage(connection)
     rows_of(connection, "PRAGMA journal_mode = WAL")
-    # FULL: a commit is on disk when it returns; NORMAL could lose it with the machine's power.
+    # FULL: a commit is on disk when it returns. NORMAL could lose it in a power failure.
     rows_of(connection, "PRAGMA synchronous = FULL")
     if version < VERSION:
         migrate(connection, version)
-    # A damaged header may say that nobody may write; SQLite begins a transaction nevertheless.
+    # A damaged header may forbid writes; SQLite begins a transaction nevertheless.
     rows_of(connection, "BEGIN IMMEDIATE")
     rows_of(connection, "DELETE FROM completed")
     rows_of(connection, "ROLLBACK")

@@ -1,4 +1,4 @@
-"""What claims hold on this node, as the last line of defense looks at it."""
+"""The devices that claims hold on this node, as input of the conflict check."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,10 +20,10 @@ class DeviceHold:
 
     Attributes:
         id: the device, with its share.
-        admin_access: the claim only looks.
-        consumes: what it takes of the pool's counter sets, with the compatibility groups in force; None: the
-            driver did not offer the device, so nobody knows.
-        consumed_capacity: what a share takes of the device's capacities (KEP-5075).
+        admin_access: the claim only monitors.
+        consumes: its consumption of the pool's counter sets, with the effective compatibility groups. None:
+            unknown, because the driver did not offer the device.
+        consumed_capacity: the part of the device's capacities that a share uses (KEP-5075).
     """
 
     id: DeviceId
@@ -34,7 +34,7 @@ class DeviceHold:
 
 @dataclass(frozen=True, slots=True)
 class HoldingClaim:
-    """A claim and its devices; `claim` is how messages name it."""
+    """A claim and its devices; `claim` is its name in messages."""
 
     claim: str
     holds: Sequence[DeviceHold]

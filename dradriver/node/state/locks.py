@@ -1,6 +1,7 @@
-"""One lock a claim, in this process and across processes.
+"""One lock for each claim, in this process and across processes.
 
-Across processes it is a lock on one byte of a file (`ofd`): the byte's place is a hash of the claim's UID.
+Across processes it is a lock on one byte of a file (`byte_locks`). The byte's position is a hash of the claim's
+UID.
 """
 
 import asyncio
@@ -20,10 +21,10 @@ _POLL_SECONDS: Final = (0.005, 0.25)
 
 
 class ClaimLocks:
-    """Locks by claim UID; `close()` when done.
+    """Locks by claim UID; call `close()` at the end.
 
     Raises:
-        StateError: the lock file can't be opened.
+        StateError: the lock file cannot be opened.
     """
 
     def __init__(self, path: Path) -> None:
@@ -32,16 +33,16 @@ class ClaimLocks:
         self._kept = False
 
     def close(self) -> None:
-        """Closes the file and so releases its locks; but not while work that is left behind has one."""
+        """Close the file, which releases its locks, unless abandoned work still has one."""
         if not (self._kept or self._local):
             os.close(self._file)
 
     @asynccontextmanager
     async def hold(self, uid: str) -> AsyncIterator[None]:
-        """Holds the claim's lock; waits for whoever has it, in this process or another.
+        """Hold the claim's lock; waits for its holder, in this process or another.
 
-        Work that can't be stopped (`StillRunningError`) keeps the lock until the process ends: no other process
-        may begin while it goes on.
+        Work that cannot be stopped (`StillRunningError`) keeps the lock until the process ends: no other
+        process may begin while it continues.
         """
         lock, waiting = self._local.get(uid, (asyncio.Lock(), 0))
         self._local[uid] = (lock, waiting + 1)
@@ -65,11 +66,11 @@ class ClaimLocks:
 
     @asynccontextmanager
     async def hold_if_free(self, uid: str) -> AsyncIterator[bool]:
-        """Holds the claim's lock if nobody has it; says whether it does. Never waits."""
+        """Hold the claim's lock if it is free, and yield whether it is held; never waits."""
         if uid in self._local or not byte_locks.take(self._file, _place(uid)):
             yield False
             return
-        async with self.hold(uid):  # an open file that has the lock gets it again
+        async with self.hold(uid):  # an open file that already has the lock gets it again
             yield True
 
     async def _acquire(self, place: int) -> None:

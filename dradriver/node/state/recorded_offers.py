@@ -1,7 +1,7 @@
-"""What the driver offered, kept in the prepared state: devices may be gone when a claim for them arrives.
+"""The driver's offered devices in the prepared state: a device may be gone when a claim for it arrives.
 
-Kept is what exclusivity needs: what devices consume, their capacities, and the counter sets. What is gone is
-forgotten after a week: the scheduler learns of it within seconds.
+The rows have the input of the conflict check: consumed counters, capacities, and counter sets. Devices that are
+gone are deleted after a week; the scheduler stops using them within seconds.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ _DEVICE, _COUNTER_SET, _WHOLE = "device", "counter set", "digest"
 
 
 class RecordedOffer:
-    """Devices and counter sets as they are stored: made once for each answer of `discover()`."""
+    """Devices and counter sets in stored form: computed once for each result of `discover()`."""
 
     def __init__(
         self, devices: Mapping[tuple[str, str], Device], counter_sets: Mapping[tuple[str, str], CounterSet]
@@ -47,7 +47,8 @@ def _stored(
     kind: str, values: Mapping[tuple[str, str], Device] | Mapping[tuple[str, str], CounterSet]
 ) -> Iterator[tuple[str, str, str, bytes]]:
     for (pool, name), value in values.items():
-        # What can't be written is not kept: it is the driver's own value, and its claims are refused anyway.
+        # A value that cannot be encoded is not stored. It is the driver's own value, and its claims are
+        # rejected anyway.
         with suppress(TypeError, ValueError, AttributeError, OverflowError, NotImplementedError):
             text = _encoder.encode(_needed(value) if isinstance(value, Device) else value)
             yield kind, pool, name, with_digest(text, kind, pool, name)
@@ -58,7 +59,7 @@ def _needed(device: Device) -> Device:
 
 
 class RecordedOffers:
-    """Access to the rows of what was offered, inside a transaction; what was read is kept until `forget`."""
+    """Access to the rows of offers, inside a transaction; rows are cached until `forget`."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -66,15 +67,15 @@ class RecordedOffers:
         self.forget()
 
     def forget(self) -> None:
-        """The rows may have changed."""
+        """Drop the cache, because the rows may have changed."""
         self._digest: bytes | None = None
         self._counter_sets: dict[str, dict[tuple[str, str], CounterSet]] = {}
 
     def keep(self, offer: RecordedOffer) -> None:
-        """The driver offers this now; what it offered before is kept as gone.
+        """Store the driver's current offer; devices of earlier offers are kept and marked as gone.
 
         Raises:
-            sqlite3.Error: the file can't be read or written.
+            sqlite3.Error: the file cannot be read or written.
         """
         if self._digest is None:
             self._digest = self._value(_WHOLE, "", "")
@@ -91,28 +92,28 @@ class RecordedOffers:
         self._query("DELETE FROM offers WHERE gone < ?", (now - _FORGOTTEN_SECONDS,))
 
     def check(self) -> None:
-        """Reads every row: 25 ms for 10,000 devices.
+        """Read every row: 25 ms for 10,000 devices.
 
         Raises:
-            DamagedError: a row is not as it was written.
-            sqlite3.Error: the file can't be read.
+            DamagedError: a row has changed since it was written.
+            sqlite3.Error: the file cannot be read.
         """
         for row in self._query(_SELECT):
             _checked(row)
 
     def device(self, pool: str, name: str) -> Device | None:
-        """The device as it was last offered, without its attributes; None: never, or long ago.
+        """Return the device as it was last offered, without its attributes; None: never, or long ago.
 
         Raises:
-            sqlite3.Error: the file can't be read.
+            sqlite3.Error: the file cannot be read.
         """
         return _read(Device, self._value(_DEVICE, pool, name))
 
     def counter_sets(self, pools: Sequence[str]) -> dict[tuple[str, str], CounterSet]:
-        """The pools' counter sets as they were last offered.
+        """Return the pools' counter sets as they were last offered.
 
         Raises:
-            sqlite3.Error: the file can't be read.
+            sqlite3.Error: the file cannot be read.
         """
         found: dict[tuple[str, str], CounterSet] = {}
         for pool in pools:
@@ -133,7 +134,7 @@ class RecordedOffers:
 
 
 def _checked(row: tuple[str, str, str, bytes]) -> tuple[str, str, str, bytes]:
-    """The row without its digest."""
+    """Return the row without its digest."""
     kind, pool, name, stored = row
     try:
         return kind, pool, name, without_digest(stored, kind, pool, name)
@@ -142,7 +143,7 @@ def _checked(row: tuple[str, str, str, bytes]) -> tuple[str, str, str, bytes]:
 
 
 def _read(kind: type[T], value: bytes | None) -> T | None:
-    """What was stored; None if it can't be read: then nothing is known of it."""
+    """Decode a stored value; None if that fails: the value is then unknown."""
     with suppress(InvalidObjectError):
         return None if value is None else decode(kind, value)
     return None

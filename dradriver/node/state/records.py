@@ -1,6 +1,6 @@
-"""What is recorded of a prepared claim: enough to answer again, to write its files again, and to unprepare.
+"""The record of a prepared claim: enough to answer again, to write its files again, and to unprepare.
 
-Stored as JSON. A newer version adds fields with defaults; an older one ignores them.
+Records are stored as JSON. A newer version adds fields with defaults; an older version ignores them.
 """
 
 from collections.abc import Iterable
@@ -35,7 +35,7 @@ __all__ = [
 
 
 class ClaimRef(Value, frozen=True):
-    """Which claim is meant: all that an unprepare is told."""
+    """Reference of a claim: the only input of an unprepare."""
 
     uid: str
     namespace: str = ""
@@ -51,8 +51,8 @@ class RecordedDevice(Value, frozen=True, kw_only=True):
     Attributes:
         request, pool, device, share_id, admin_access, consumed_capacity: as in the allocation result.
         parameters: the opaque parameters that apply, classes first, as JSON texts.
-        consumes: what the device took of counter sets when it was recorded, with its compatibility groups.
-        consumes_unknown: the driver did not offer the device then, so nobody knew.
+        consumes: the device's consumption of counter sets when it was recorded, with its compatibility groups.
+        consumes_unknown: the driver did not offer the device at that time, so its consumption is unknown.
     """
 
     request: str
@@ -66,11 +66,11 @@ class RecordedDevice(Value, frozen=True, kw_only=True):
     consumes_unknown: bool = False
 
     def id(self, driver: str) -> DeviceId:
-        """The device's name in the whole cluster."""
+        """Return the device's ID, which is unique in the cluster."""
         return DeviceId(driver, self.pool, self.device, self.share_id)
 
     def allocated(self, device: Device | None, configs: Iterable[Config]) -> AllocatedDevice:
-        """The device as its driver sees it."""
+        """Return the device in the form that its driver receives."""
         return AllocatedDevice(
             request=self.request,
             pool=self.pool,
@@ -89,7 +89,7 @@ def _hold(device: RecordedDevice, driver: str) -> DeviceHold:
 
 
 class RecordedAnswer(Value, frozen=True, kw_only=True):
-    """What the driver answered for a device (`PreparedDevice`)."""
+    """The driver's answer for a device (`PreparedDevice`)."""
 
     edits: ContainerEdits = ContainerEdits()
     cdi_ids: list[str] = []
@@ -103,11 +103,12 @@ class ClaimRecord(Value, frozen=True, kw_only=True):
     """One claim on this node.
 
     Attributes:
-        uid, namespace, name: which claim.
-        pod_claim: the name under which a pod's template made it; empty for claims that users made.
-        devices: the devices of this driver, in the allocation's order.
-        answers: the driver's answers, one a device in the same order; empty until prepared.
-        metadata_updates: how often the metadata of a request was told anew after prepare, by request.
+        uid, namespace, name: identify the claim.
+        pod_claim: the claim's name in the pod, if it was created from a template. Empty for claims that users
+            created.
+        devices: the devices of this driver, in the order of the allocation.
+        answers: the driver's answers, one for each device in the same order. Empty until prepared.
+        metadata_updates: the number of metadata updates after prepare, by request.
     """
 
     uid: str
@@ -120,21 +121,21 @@ class ClaimRecord(Value, frozen=True, kw_only=True):
 
     @property
     def ref(self) -> ClaimRef:
-        """Which claim it is."""
+        """Return the reference of the claim."""
         return ClaimRef(self.uid, self.namespace, self.name)
 
     @property
     def pools(self) -> list[str]:
-        """The pools of the devices, sorted, each once."""
+        """Return the names of the devices' pools, sorted and unique."""
         return sorted({device.pool for device in self.devices})
 
     @property
     def allocation(self) -> list[RecordedDevice]:
-        """The devices without what they consumed when they were recorded: equal while the allocation is."""
+        """Return the devices without their recorded consumption: equal as long as the allocation is equal."""
         return [msgspec.structs.replace(device, consumes=[], consumes_unknown=False) for device in self.devices]
 
     def holder(self, driver: str) -> HoldingClaim:
-        """What the claim holds, for `exclusivity`."""
+        """Return the devices that the claim holds, for `node.claims.conflicts`."""
         return HoldingClaim(str(self.ref), [_hold(device, driver) for device in self.devices])
 
 
@@ -143,10 +144,10 @@ class PreparedClaimRecord:
     """A row of the prepared state.
 
     Attributes:
-        record: the claim, its devices and what the driver answered.
+        record: the claim, its devices and the driver's answers.
         state: `preparing`, `prepared` or `unpreparing`.
-        boot_id: the boot in which it got there.
-        since: when it got there, seconds since the epoch.
+        boot_id: the boot in which the claim entered this state.
+        since: when the claim entered this state, seconds since the epoch.
     """
 
     record: ClaimRecord
@@ -156,7 +157,7 @@ class PreparedClaimRecord:
 
     @property
     def uid(self) -> str:
-        """The claim's UID."""
+        """Return the claim's UID."""
         return self.record.uid
 
 
@@ -170,11 +171,11 @@ _encoder = msgspec.json.Encoder(enc_hook=_encode_hook)
 
 
 def encode_record(record: ClaimRecord) -> bytes:
-    """The record as it is stored.
+    """Encode the record for storage.
 
     Raises:
-        InvalidObjectError: it holds what could not be read again (authors' code is not bound to its types). One
-            such row would make the whole state unreadable, so it is never written.
+        InvalidObjectError: it has values that could not be decoded again (authors' code may ignore type hints).
+            One such row would make the whole state unreadable, so it is never written.
     """
     data = _encoded(record, f"claim {record.ref}")
     try:
@@ -185,10 +186,10 @@ def encode_record(record: ClaimRecord) -> bytes:
 
 
 def as_recorded(answer: RecordedAnswer, subject: str) -> RecordedAnswer:
-    """The answer as it will be read from the record.
+    """Return the answer as it will be decoded from the record.
 
     Raises:
-        InvalidObjectError: a value is of another type than its field.
+        InvalidObjectError: a value does not have its field's type.
     """
     return decode(RecordedAnswer, _encoded(answer, subject), subject)
 
@@ -202,7 +203,7 @@ def _encoded(value: Value, subject: str) -> bytes:
 
 @lru_cache(maxsize=1024)
 def decode_record(data: bytes) -> ClaimRecord:
-    """The record that was stored; frozen, so one text is decoded once.
+    """Decode a stored record; records are frozen, so equal texts are decoded once.
 
     Raises:
         InvalidObjectError: the text is not a record.

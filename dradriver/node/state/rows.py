@@ -18,10 +18,10 @@ _COLUMNS: Final = "uid, record, state, boot_id, since"
 
 
 class Rows:
-    """Access to the claims' rows; moves are those of `claim_states`.
+    """Access to the claims' rows; state changes follow `claim_states`.
 
-    Rows are kept in memory and read again only when another process has changed the file, which `refresh` finds
-    out at the beginning of each transaction.
+    Rows are cached. They are read again only if another process has changed the file, which `refresh` checks at
+    the start of each transaction.
     """
 
     def __init__(self, connection: sqlite3.Connection, boot_id: str) -> None:
@@ -32,13 +32,13 @@ class Rows:
         self._marked = False
         self._confirmed = False
         self.offers = RecordedOffers(connection)
-        """What the driver offers, or did."""
+        """The driver's present and earlier offers."""
 
     def refresh(self) -> None:
-        """A transaction begins: forgets what is known if another connection has changed the file since.
+        """Begin a transaction: drop the cache if another connection has changed the file.
 
         Raises:
-            sqlite3.Error: the file can't be read.
+            sqlite3.Error: the file cannot be read.
         """
         version = self._query("PRAGMA data_version")
         if version != self._version:
@@ -46,41 +46,41 @@ class Rows:
             self._version = version
 
     def forget(self) -> None:
-        """A transaction was rolled back: what is known may be wrong."""
+        """Drop the cache after a rollback, because it may be wrong."""
         self._known = None
         self._marked = False
         self.offers.forget()
 
     def get(self, uid: str) -> PreparedClaimRecord | None:
-        """The row of a claim; None while it is absent.
+        """Return the row of a claim; None while it is absent.
 
         Raises:
-            sqlite3.Error: the file can't be read.
+            sqlite3.Error: the file cannot be read.
         """
         return self._rows().get(uid)
 
     def each(self) -> Iterable[PreparedClaimRecord]:
-        """Every row, in any order.
+        """Return every row, in any order.
 
         Raises:
-            sqlite3.Error: the file can't be read.
+            sqlite3.Error: the file cannot be read.
         """
         return self._rows().values()
 
     def all(self) -> list[PreparedClaimRecord]:
-        """Every row, oldest first.
+        """Return every row, oldest first.
 
         Raises:
-            sqlite3.Error: the file can't be read.
+            sqlite3.Error: the file cannot be read.
         """
         return sorted(self._rows().values(), key=lambda row: (row.since, row.uid))
 
     def move(self, record: ClaimRecord, event: ClaimEvent) -> PreparedClaimRecord:
-        """Lets an event happen to a claim, and records what is known of it now.
+        """Apply an event to a claim, and store its record.
 
         Raises:
-            IllegalMoveError: the event can't happen in the claim's state.
-            sqlite3.Error: the file can't be written.
+            IllegalMoveError: the event cannot happen in the claim's state.
+            sqlite3.Error: the file cannot be written.
         """
         current = self.get(record.uid)
         state = move(current.state if current else ClaimState.ABSENT, event)
@@ -93,50 +93,50 @@ class Rows:
         return self._rows()[record.uid]
 
     def amend(self, record: ClaimRecord) -> None:
-        """Changes what is recorded of a claim that has a row; nothing happens to the claim.
+        """Replace the record of a claim that has a row, without a change of its state.
 
         Raises:
-            sqlite3.Error: the file can't be written.
+            sqlite3.Error: the file cannot be written.
         """
         if row := self.get(record.uid):
             self._put(record, row.state, row.boot_id, row.since)
 
     def complete(self) -> bool:
-        """Whether the file knows every claim that is prepared here.
+        """Return whether the file has every prepared claim of this node.
 
-        A new one has to be rebuilt first. One that was rebuilt may have lost what was written last: whoever
-        opens it compares it with driver and CDI specs, and confirms it.
+        A new file must be rebuilt first. A rebuilt file may have lost its last writes: after it is opened, it
+        is compared with the driver and the CDI specs, and confirmed.
 
         Raises:
-            sqlite3.Error: the file can't be read.
+            sqlite3.Error: the file cannot be read.
         """
         return self._confirmed and self.marked_complete()
 
     def marked_complete(self) -> bool:
-        """Whether the file says that it is complete.
+        """Return whether the file is marked as complete.
 
         Raises:
-            sqlite3.Error: the file can't be read.
+            sqlite3.Error: the file cannot be read.
         """
         if not self._marked:
             self._marked = bool(self._query("SELECT 1 FROM completed LIMIT 1"))
         return self._marked
 
     def set_complete(self) -> None:
-        """The file knows every claim from now on.
+        """Mark the file as complete: it has every claim.
 
         Raises:
-            sqlite3.Error: the file can't be written.
+            sqlite3.Error: the file cannot be written.
         """
         if not self.marked_complete():
             self._query("INSERT INTO completed (at) VALUES (?)", (time.time(),))
         self._confirmed = True
 
     def set_incomplete(self) -> None:
-        """The file has lost claims: whoever reads it rebuilds it first.
+        """Mark the file as incomplete: it has lost claims and must be rebuilt before use.
 
         Raises:
-            sqlite3.Error: the file can't be written.
+            sqlite3.Error: the file cannot be written.
         """
         self._query("DELETE FROM completed")
         self._marked = False

@@ -1,13 +1,13 @@
-"""Prepared state: which claims are on this node, in one SQLite file that survives crashes and reboots.
+"""Prepared state: the claims on this node, in one SQLite file that survives crashes and reboots.
 
-One thread owns the connection. What is asked for in one round of the event loop, or while files or another
-transaction are written, is committed together: eight prepares side by side cost the disk little more than
-one. A second process may have the file open too (rolling update): every writing transaction takes the write
-lock first.
+One thread owns the connection. Requests of one iteration of the event loop, and requests that arrive while
+files or another transaction are written, are committed together. Eight concurrent prepares cost the disk little
+more than one. A second process may have the file open too (rolling update), so every writing transaction takes
+the write lock first.
 
-The thread does the files of a claim too, right before the transaction that says that they are done: each
-change of threads costs as much as writing a file. Every step in the thread that calls the system lets the event
-loop run, and has to wait for it afterwards; so it does as few as it can.
+The thread also writes the files of a claim, right before the transaction that records them, because a change of
+threads costs as much as writing a file. Each system call in the thread releases the interpreter to the event
+loop, and then waits to get it back. Therefore the thread makes as few as possible.
 """
 
 import asyncio
@@ -38,12 +38,12 @@ T = TypeVar("T")
 
 
 class _SpoiledError(Exception):
-    """Work has failed after it had changed rows: nothing of its transaction may stay."""
+    """Work failed after it had changed rows: its transaction must be rolled back."""
 
 
 @dataclass(slots=True)
 class _Job:
-    """Work on the rows, and who waits for its result."""
+    """Work on the rows, and the future for its result."""
 
     work: Callable[[Rows], Any]
     loop: asyncio.AbstractEventLoop
@@ -58,21 +58,21 @@ class _Job:
             self.outcome, self.error = self.work(rows), None
         except sqlite3.Error:
             raise
-        except BaseException as error:  # it belongs to whoever asked
+        except BaseException as error:  # the error is for the caller
             self.error = deliverable(error)
 
     def begin(self) -> None:
         if self.first is not None:
             try:
                 self.first()
-            except Exception as error:  # it belongs to whoever asked
+            except Exception as error:  # the error is for the caller
                 self.error = deliverable(error)
-            except BaseException as error:  # and this is for whoever runs the loop
+            except BaseException as error:  # and this one is for the code that runs the event loop
                 self.error = error
 
     def settle(self) -> None:
         if self.future.done():
-            return  # whoever asked was cancelled meanwhile
+            return  # the caller was canceled meanwhile
         if self.error is not None:
             self.future.set_exception(self.error)
         else:
@@ -87,8 +87,8 @@ class StateStore:
 
     Args:
         path: the SQLite file.
-        boot_id: the current boot; every row that is written carries it.
-        on_aside: is told where an unreadable file was set aside, in whatever thread found that out.
+        boot_id: the current boot, which is stored in every written row.
+        on_aside: called with the new path of an unreadable file that was set aside, in any thread.
     """
 
     def __init__(self, path: Path, boot_id: str, on_aside: Callable[[Path], None] = lambda _: None) -> None:
@@ -102,13 +102,14 @@ class StateStore:
         self._readable = True
 
     async def open(self) -> Path | None:
-        """Opens or makes the file.
+        """Open or create the file.
 
         Returns:
-            Where an unreadable file was set aside: the state has to be rebuilt then. None otherwise.
+            The new path of an unreadable file that was set aside; the state must then be rebuilt. Otherwise
+            None.
 
         Raises:
-            StateError: the file can't be opened or made.
+            StateError: the file cannot be opened or created.
         """
         self._opened = await asyncio.to_thread(self._connect)
         self._rows = Rows(self._opened.connection, self.boot_id)
@@ -117,31 +118,31 @@ class StateStore:
         return self._opened.aside
 
     async def close(self) -> None:
-        """Ends the thread after what was asked before; who asks from now on is refused."""
+        """End the thread after all earlier requests; later requests are rejected."""
         thread, self._thread = self._thread, None
         if thread is not None:
             self._jobs.put(None)
             await asyncio.to_thread(thread.join)
 
     async def write(self, work: Callable[[Rows], T], *, first: Callable[[], object] | None = None) -> T:
-        """Runs `work` in a transaction; when this returns, its changes are on disk.
+        """Run `work` in a transaction; when this returns, its changes are on disk.
 
         Args:
-            work: may run twice (then the first run was rolled back), so it changes nothing but the rows.
-            first: done once before the transaction; it may block on the disk. A process that dies right after
-                has not begun the transaction.
+            work: may run twice (the first run was then rolled back), so it must only change the rows.
+            first: runs once before the transaction, and may block on the disk. If the process dies right after
+                it, the transaction has not begun.
 
         Raises:
             StateError: not written, no row has changed: disk full, file damaged.
-            Exception: whatever `first` raised (`work` has not run then), or `work` (no row has changed).
+            Exception: the exception of `first` (`work` has not run), or of `work` (no row has changed).
         """
         return await self._ask(work, writes=True, first=first)
 
     async def read(self, work: Callable[[Rows], T]) -> T:
-        """Runs `work`, which changes nothing.
+        """Run `work`, which must not change anything.
 
         Raises:
-            StateError: the file can't be read.
+            StateError: the file cannot be read.
         """
         return await self._ask(work, writes=False)
 
@@ -164,7 +165,7 @@ class StateStore:
         ended = False
         while not ended:
             jobs: list[_Job] = []
-            # What arrives while files are written is committed with them.
+            # Requests that arrive while files are written are committed with them.
             while not (ended or (jobs and self._jobs.empty())):
                 if job := self._jobs.get():
                     job.begin()
@@ -183,18 +184,18 @@ class StateStore:
         except (OSError, StateError) as error:
             for job in jobs:
                 job.error = StateError(f"prepared state {self.path}: {error}")
-        except BaseException as error:  # a defect; a thread that has ended would answer nobody ever
+        except BaseException as error:  # a defect; a thread that has ended would never answer
             _log.exception("prepared state %s", self.path)
-            self._readable = False  # it may be the file: the next to ask looks
+            self._readable = False  # the file may be the cause: the next request checks it
             for job in jobs:
                 job.error = StateError(f"prepared state {self.path}: internal error: {error!r}")
 
     @contextmanager
     def _file(self) -> Iterator[Rows]:
-        """The file that has our name, and keeps it meanwhile.
+        """Yield the rows of the file that has our name, and keep the name meanwhile.
 
-        Another process may have set it aside, or an admin: what is written into a file of another name is lost.
-        A process that dies in here leaves the file to others: the kernel gives the lock back.
+        Another process or an admin may have set the file aside. Writes to a file with another name would be
+        lost. If the process dies here, the kernel releases the lock.
         """
         while True:
             with staying(self.path):
@@ -203,7 +204,7 @@ class StateStore:
                     return
             _log.error("prepared state %s was replaced or damaged, opening it again", self.path)
             opened = self._connect()
-            # SQLite looks whether a file was moved before it removes what belongs to its name.
+            # SQLite checks whether a file was moved before it removes the files that belong to its name.
             self._opened.connection.close()
             self._opened, self._readable = opened, True
             self._rows = Rows(opened.connection, self.boot_id)
@@ -221,10 +222,10 @@ class StateStore:
                 self._attempt(job, partial(self._read, rows, job))
 
     def _run(self, rows: Rows, jobs: list[_Job]) -> None:
-        """All in one transaction; if the disk, the file or one of them spoils it, each in its own.
+        """Run all jobs in one transaction; if the disk, the file or a job fails it, each job in its own.
 
-        If another process has kept the file locked for as long as SQLite waits, all fail: it might do so again
-        for each of them.
+        If another process kept the file locked for SQLite's whole waiting time, all jobs fail: each of them
+        could wait as long again.
         """
         if len(jobs) > 1:
             try:
@@ -259,7 +260,7 @@ class StateStore:
         job.run(rows)
 
     def _transaction(self, rows: Rows, jobs: Sequence[_Job]) -> None:
-        """A process that dies before COMMIT has returned leaves all or nothing of it."""
+        """Run one transaction; if the process dies before COMMIT returns, all or nothing of it is stored."""
         connection = self._opened.connection
         connection.execute("BEGIN IMMEDIATE")
         try:
@@ -269,7 +270,7 @@ class StateStore:
             connection.execute("COMMIT")
         except BaseException:
             rows.forget()
-            # SQLite has rolled back already after some errors, a full disk among them.
+            # After some errors, such as a full disk, SQLite has already rolled back.
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise

@@ -1,8 +1,8 @@
-"""The tables of the prepared state, and what shows that a file is damaged.
+"""The tables of the prepared state, and the detection of a damaged file.
 
-Any byte of the file may change. SQLite detects what breaks its trees and its schema; the tables are compared
-with those that this version makes, and each row carries a digest. None of these detects a file from which the
-newest transactions are missing: `reconcile` compares it with CDI specs and driver.
+Any byte of the file may change. SQLite detects damage of its trees and its schema. The tables are compared with
+those that this version creates, and each row has a digest. None of these detects a file without its newest
+transactions: `node.claims.rebuild` compares the claims with CDI specs and driver.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ _MIGRATIONS: Final = (
             since REAL NOT NULL
         ) STRICT
         """,
-        # Until it is complete, a new file says nothing about claims that were prepared before it was made.
+        # Until a new file is complete, it has no information about claims that were prepared before.
         "CREATE TABLE completed (at REAL NOT NULL) STRICT",
     ),
     (
@@ -53,7 +53,7 @@ _MIGRATIONS: Final = (
         """,
     ),
 )
-"""What turns version N of the file into N + 1; `user_version` is the version."""
+"""The statements that convert version N of the file to N + 1; `user_version` has the version."""
 
 VERSION: Final = len(_MIGRATIONS)
 
@@ -85,7 +85,7 @@ _NOT_THE_FILE: Final = frozenset(
         sqlite3.SQLITE_PROTOCOL,
     }
 )
-"""Primary error codes that a sound file gives too: locked, disk full, not allowed."""
+"""Primary error codes that a sound file causes too: locked, disk full, not allowed."""
 
 _UNREADABLE_DISK: Final = frozenset(
     {
@@ -97,15 +97,15 @@ _UNREADABLE_DISK: Final = frozenset(
 
 
 class DamagedError(sqlite3.DatabaseError):
-    """The file holds what was never written into it."""
+    """The file has content that was never written to it."""
 
 
 def is_damage(error: Exception) -> bool:
-    """Whether an error says that the file, and not what is around it, is in the way.
+    """Return whether an error is caused by the file, and not by its environment.
 
-    SQLite reports a damaged schema as it reports a wrong statement ("no such column"), a damaged header as a
-    file that may not be written, and Python can't read a message that quotes bytes which are no UTF-8. So
-    everything that is not known to be something else is damage.
+    SQLite reports a damaged schema like a wrong statement ("no such column"), and a damaged header like a file
+    that must not be written. Python cannot decode a message that quotes bytes which are not UTF-8. So every
+    error without another known cause counts as damage.
     """
     if isinstance(error, OSError | MemoryError):
         return False
@@ -119,10 +119,10 @@ def is_damage(error: Exception) -> bool:
 
 
 def with_digest(text: bytes, *about: str | float) -> bytes:
-    """A JSON object with a digest as its last field: of itself, and of other values in its row.
+    """Append a digest to a JSON object as its last field: of the object and of other values in its row.
 
-    Not in a column: an instance of an older version, which may run beside this one, ignores a field that it
-    does not know, and leaves it out when it writes the row again.
+    The digest is not a column: an instance of an older version, which may run at the same time, ignores an
+    unknown field and omits it when it writes the row again.
     """
     digest = hashlib.blake2b(text, digest_size=16)
     digest.update(repr(about).encode(errors="surrogatepass"))
@@ -130,10 +130,10 @@ def with_digest(text: bytes, *about: str | float) -> bytes:
 
 
 def without_digest(stored: bytes, *about: str | float) -> bytes:
-    """The text that `with_digest` was given; one without a digest, of an older version, as it is.
+    """Return the text that `with_digest` received; a text of an older version without a digest is unchanged.
 
     Raises:
-        DamagedError: it has changed since it was written, or what it is about has.
+        DamagedError: the text, or one of the other values, has changed since it was written.
     """
     digest = stored[-_DIGEST_LENGTH:]
     if not (digest.startswith(_DIGEST) and digest.endswith(_END)):
@@ -147,11 +147,11 @@ def without_digest(stored: bytes, *about: str | float) -> bytes:
 def rows_of(
     connection: sqlite3.Connection, statement: str, values: Sequence[object] = ()
 ) -> list[tuple[Any, ...]]:
-    """What a statement finds.
+    """Return the rows of a statement.
 
     Raises:
-        DamagedError: SQLite says what is wrong in words that are no UTF-8.
-        sqlite3.Error: the file can't be read.
+        DamagedError: SQLite's error message is not UTF-8.
+        sqlite3.Error: the file cannot be read.
     """
     try:
         return connection.execute(statement, values).fetchall()
@@ -160,13 +160,13 @@ def rows_of(
 
 
 def look_for_damage(connection: sqlite3.Connection) -> int:
-    """The version of a file in which nothing is damaged, as far as SQLite and the tables tell; 0: it is new.
+    """Check the file for damage with SQLite and the tables, and return its version; 0: it is new.
 
-    Takes 5 ms for 10,000 devices.
+    It takes 5 ms for 10,000 devices.
 
     Raises:
-        DamagedError: it is damaged, made by another program or by a newer version.
-        sqlite3.Error: the same in SQLite's words, or the file can't be read now.
+        DamagedError: it is damaged, or was created by another program or a newer version.
+        sqlite3.Error: SQLite reports one of these, or the file cannot be read now.
     """
     rows_of(connection, "PRAGMA cell_size_check = ON")
     version = int(_value(connection, "user_version"))
@@ -176,7 +176,7 @@ def look_for_damage(connection: sqlite3.Connection) -> int:
         raise DamagedError(f"there is no version {version}")
     if version and int(_value(connection, "application_id")) != _APPLICATION_ID:
         raise DamagedError("it is the database of another program")
-    # Not `quick_check`: that does not compare indexes with their tables, nor sees values that occur twice.
+    # Unlike `quick_check`, this compares indexes with their tables, and finds values that occur twice.
     if (found := _value(connection, "integrity_check")) != "ok":
         raise DamagedError(found)
     if rows_of(connection, _SCHEMA) != _expected_schema(version):
@@ -185,10 +185,10 @@ def look_for_damage(connection: sqlite3.Connection) -> int:
 
 
 def migrate(connection: sqlite3.Connection, version: int) -> None:
-    """Makes the tables, or turns those of an older version into them; all or nothing if it is killed.
+    """Create the tables, or convert those of an older version; if the process dies, all or nothing is stored.
 
     Raises:
-        sqlite3.Error: the file can't be written.
+        sqlite3.Error: the file cannot be written.
     """
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -209,7 +209,7 @@ def _apply(connection: sqlite3.Connection, statements: Iterable[str]) -> None:
 
 @lru_cache
 def _expected_schema(version: int) -> list[tuple[Any, ...]]:
-    """What `_SCHEMA` finds in a file that has just been made."""
+    """Return the result of `_SCHEMA` for a new file."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         _apply(connection, chain.from_iterable(_MIGRATIONS[:version]))
         return rows_of(connection, _SCHEMA)

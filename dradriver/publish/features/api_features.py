@@ -1,9 +1,10 @@
-"""What the API server is known to store and to drop.
+"""The fields that the API server is known to store and to drop.
 
-Gates belong to the server, not to a pool, so all pools share this. It is asked with dry runs: they create
-nothing, and an update would keep a field that the stored object already uses even though its gate is off.
-What it stores is believed until a watch ends: the server that answers next may have been started without the
-gate. What it drops is asked about again then too, for it may have been started with it, and every five minutes.
+Gates belong to the server, not to a pool, so all pools share this knowledge. The server is probed with dry-run
+creates: they store nothing, while an update would keep a field that the stored object already uses although its
+gate is off. A stored field counts as stored until a watch ends, because the next server may have been started
+without the gate. A dropped field is probed again at the end of a watch, because the next server may have been
+started with the gate, and every five minutes.
 """
 
 import time
@@ -20,7 +21,7 @@ __all__ = ["ServerFeatures"]
 
 
 PROBE_SECONDS: Final = 300.0
-"""A gate that was off is asked about again this often."""
+"""Interval of probes for a gate that was off."""
 
 
 class ServerFeatures:
@@ -28,13 +29,13 @@ class ServerFeatures:
 
     Args:
         client: the API server.
-        owner: of the slices, and so of the dry runs: an admission policy may judge shared ones by it.
-        cuts: returns a number that grows when a watch ends or is opened again, see `OwnSlices.cuts`: nothing
-            is known to be stored any more once it has grown.
+        owner: the owner of the slices and of the dry runs: an admission policy may check shared slices by it.
+        cuts: returns a number that grows when a watch ends or is reopened, see `OwnSlices.cuts`. After that, no
+            field is known to be stored.
 
     Attributes:
-        dropped: what the server does not store.
-        words: what it said, where it refused instead of dropping.
+        dropped: the fields that the server does not store.
+        words: the server's message, where it rejected instead of dropping.
     """
 
     def __init__(self, client: Client, owner: SliceOwner, cuts: Callable[[], int]) -> None:
@@ -48,23 +49,23 @@ class ServerFeatures:
         self._asked: dict[DroppedField, tuple[float, int]] = {}
 
     def knows(self, field: DroppedField) -> bool:
-        """Whether it is known what the server does with the field now."""
+        """Return whether the server's present treatment of the field is known."""
         return field in self.dropped or (self._cuts() == self._seen_cuts and field in self._stored)
 
     def due(self, fields: Iterable[DroppedField]) -> bool:
-        """Whether it is time to ask again about those of the fields that were dropped."""
+        """Return whether the dropped ones of the fields are due for another probe."""
         dropped, cuts = self.dropped.intersection(fields), self._cuts()
         return any(self._asked[field][1] != cuts for field in dropped) or (
             bool(dropped) and self.due_in(dropped) <= 0
         )
 
     def due_in(self, fields: Iterable[DroppedField]) -> float:
-        """Seconds until one of these dropped fields is asked about again, if no watch is opened before."""
+        """Return the seconds until one of these dropped fields is probed again without a new watch."""
         first = min(self._asked[field][0] for field in fields)
         return max(0.0, first + PROBE_SECONDS - time.monotonic())
 
     def learn(self, sent: ResourceSliceSpec, stored: ResourceSliceSpec) -> bool:
-        """Takes note of a write's answer; True if it dropped something."""
+        """Learn from the answer to a write; True if it dropped something."""
         dropped = dropped_fields(sent, stored)
         self._note(gated_fields(sent))
         self.dropped |= dropped
@@ -72,13 +73,13 @@ class ServerFeatures:
         return bool(dropped)
 
     async def probe(self, specs: Sequence[ResourceSliceSpec]) -> bool:
-        """Finds out about the fields in `specs` that are not known yet; True if any is dropped.
+        """Probe the fields in `specs` that are not known yet; True if any is dropped.
 
         Args:
-            specs: what is about to be written.
+            specs: the slices to write.
 
         Raises:
-            DraError: the server refuses a spec for a reason that no gate explains, or there is no owner.
+            DraError: the server rejects a spec for a reason that no gate explains, or there is no owner.
         """
         self._forget_after_cut()
         dropped, stored = await self._ask(specs, self._stored)
@@ -87,13 +88,13 @@ class ServerFeatures:
         return bool(dropped)
 
     async def probe_again(self, specs: Sequence[ResourceSliceSpec]) -> bool:
-        """Asks anew about everything that `specs` use; True if the server stores now what it dropped before.
+        """Probe all gated fields of `specs` again; True if the server now stores a formerly dropped field.
 
         Args:
-            specs: a pool that uses fields which were dropped.
+            specs: a pool that uses dropped fields.
 
         Raises:
-            DraError: the server refuses a spec for a reason that no gate explains, or there is no owner.
+            DraError: the server rejects a spec for a reason that no gate explains, or there is no owner.
         """
         self._forget_after_cut()
         dropped, stored = await self._ask(specs, frozenset())
@@ -102,18 +103,18 @@ class ServerFeatures:
         self._stored |= stored
         if not self.dropped:
             self.words = ""
-        # Counters were dropped and are not any more: their groups may be, and were not seen until now.
+        # Counters are no longer dropped. Their groups may be dropped, which was not visible until now.
         self.dropped |= dropped
         return bool(recovered)
 
     def _forget_after_cut(self) -> None:
-        """Forgets what is stored if a watch has ended since."""
+        """Forget the stored fields if a watch has ended since."""
         if (cuts := self._cuts()) != self._seen_cuts:
             self._stored = frozenset()
             self._seen_cuts = cuts
 
     def _note(self, fields: Iterable[DroppedField]) -> None:
-        """The server has just shown what it does with these."""
+        """Record that the server has just shown its treatment of these fields."""
         self._asked |= dict.fromkeys(fields, (time.monotonic(), self._seen_cuts))
 
     async def _ask(

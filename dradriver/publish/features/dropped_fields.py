@@ -1,9 +1,9 @@
 """Fields that the API server drops because a feature gate is off, and what may be published without them.
 
-A server that drops a field stores the rest and says nothing. For some fields that is harmless; without others a
-device is unsafe: a partition without its counters looks like a device of its own, and a device without the
-taint that keeps claims away looks like a good one. Those devices are left out (KEP-4815 Rollback, KEP-5963,
-KEP-5007: fail closed).
+A server that drops a field stores the rest without an error. For some fields that is harmless. Without others a
+device is unsafe: a partition without its counters looks like an independent device, and a device without the
+taint that keeps claims away looks healthy. Such devices are omitted (KEP-4815 Rollback, KEP-5963, KEP-5007:
+fail closed).
 
 Source: `dropDisabledFields` of `pkg/registry/resource/resourceslice`, Kubernetes 1.37.
 """
@@ -49,13 +49,13 @@ class DroppedField:
 
 @dataclass(frozen=True, slots=True)
 class _Gated:
-    """A field behind a gate: how often a spec uses it, and what is refused when it is half dropped."""
+    """A field behind a gate: how often a spec uses it, and the paths that are rejected if half is dropped."""
 
     name: DroppedField
     uses: Callable[[ResourceSliceSpec], int]
     guards: bool = False
     refused_at: str = r"(?!)"
-    """Validation fails at such a path when the field was dropped, or where an older server has other rules."""
+    """Validation fails at such a path if the field was dropped, or if an older server has other rules."""
 
 
 def _each(uses: Callable[[Device], int]) -> Callable[[ResourceSliceSpec], int]:
@@ -121,12 +121,12 @@ _GATED: Final = (
 
 
 def gated_fields(spec: ResourceSliceSpec) -> frozenset[DroppedField]:
-    """The fields behind gates that a spec uses."""
+    """Return the fields behind gates that a spec uses."""
     return frozenset(gated.name for gated in _GATED if gated.uses(spec))
 
 
 def fields_of(pool: Pool) -> frozenset[DroppedField]:
-    """The fields behind gates that a pool uses, in whichever slice."""
+    """Return the fields behind gates that a pool uses, in any slice."""
     whole = ResourceSliceSpec(
         driver="",
         pool=PoolReference(name=pool.name, generation=0, resource_slice_count=0),
@@ -138,20 +138,21 @@ def fields_of(pool: Pool) -> frozenset[DroppedField]:
 
 
 def dropped_fields(sent: ResourceSliceSpec, stored: ResourceSliceSpec) -> frozenset[DroppedField]:
-    """The fields that were sent and not stored.
+    """Return the fields that were sent and not stored.
 
-    Counter consumptions that are gone take their compatibility groups along; that says nothing of those.
+    Dropped counter consumptions take their compatibility groups along. That does not show whether groups are
+    dropped.
     """
     found = {gated.name for gated in _GATED if gated.uses(sent) > gated.uses(stored)}
     return frozenset(found - {GROUPS} if CONSUMES_COUNTERS in found else found)
 
 
 def refused_fields(sent: ResourceSliceSpec, refused: Iterable[str]) -> frozenset[DroppedField]:
-    """The fields behind gates that explain a refusal: without the gate what remains is invalid.
+    """Return the fields behind gates that explain a rejection: without the gate the remaining spec is invalid.
 
     Args:
-        sent: the spec that was refused; it keeps all rules of Kubernetes 1.37.
-        refused: the paths that the server complained about.
+        sent: the rejected spec. It keeps all rules of Kubernetes 1.37.
+        refused: the paths in the server's error.
     """
     paths = list(refused)
     return frozenset(
@@ -162,19 +163,19 @@ def refused_fields(sent: ResourceSliceSpec, refused: Iterable[str]) -> frozenset
 
 
 def unsafe(dropped: Iterable[DroppedField]) -> frozenset[DroppedField]:
-    """Those without which a pool is unsafe as it is laid out, so that another layout may be better.
+    """Return the dropped fields that make the pool's layout unsafe, so that another layout may be better.
 
-    Taints are not among them: the device is left out while it has one, and the layout stays what it is.
+    Taints are not among them: the device is omitted while it has one, and the layout stays.
     """
     guarding = {gated.name for gated in _GATED if gated.guards}
     return frozenset(field for field in dropped if field in guarding)
 
 
 def safe_part(pool: Pool, dropped: Iterable[DroppedField]) -> Pool | None:
-    """The pool as it may be published while those fields are dropped; None if nothing of it may.
+    """Return the part of a pool that may be published while those fields are dropped; None if there is none.
 
-    Unsafe devices are left out; harmless fields are left out of the others, so that what is sent is what is
-    stored and nothing is written over and over.
+    Unsafe devices are omitted. Harmless dropped fields are removed from the others, so that the sent slice
+    equals the stored one and is not written again and again.
     """
     without = frozenset(dropped)
     if PER_DEVICE_NODES in without and pool.per_device_node_selection:
@@ -189,7 +190,7 @@ def safe_part(pool: Pool, dropped: Iterable[DroppedField]) -> Pool | None:
 
 
 def keeps_claims_away(device: Device) -> bool:
-    """Whether a taint of the device does."""
+    """Return whether a taint of the device keeps claims away."""
     return any(taint.effect != "None" for taint in device.taints)
 
 

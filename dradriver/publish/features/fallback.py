@@ -1,4 +1,4 @@
-"""What is published while the server drops fields that a pool needs: the fallback, or the safe part."""
+"""Choose the pool to publish while the server drops fields that it needs: the fallback or the safe part."""
 
 import asyncio
 import logging
@@ -16,15 +16,15 @@ __all__ = ["FallbackChooser"]
 _log = logging.getLogger(__name__)
 
 _PATIENCE_SECONDS: Final = 1.0
-"""A pool of which nothing is published yet waits so long for the driver's answer; others do not wait."""
+"""Maximum wait for the driver's answer if nothing of the pool is published yet; other pools do not wait."""
 _CANCEL_SECONDS: Final = 1.0
-"""Time for the driver to clean up when its answer is not wanted any more."""
+"""Time for the driver to clean up when its answer is no longer wanted."""
 
 
 def _untainted(
     wanted: Pool, unknown: frozenset[DroppedField], message: str, dropped: frozenset[DroppedField]
 ) -> PoolDecision:
-    """The wanted layout stays: all of it is published but devices whose taints are dropped."""
+    """Keep the wanted layout: publish all of it except for devices whose taints are dropped."""
     safe = safe_part(wanted, unknown)
     if safe is not None and len(safe.devices) == len(wanted.devices):
         return PoolDecision(PoolState.PUBLISHED, safe, message, dropped)
@@ -43,7 +43,7 @@ class FallbackChooser:
         self._answer: asyncio.Future[Sequence[Pool] | None] | None = None
 
     async def close(self) -> None:
-        """Cancels the call of the driver; returns when it has ended, or after a second."""
+        """Cancel the call of the driver; returns when it has ended, or after a second."""
         answer, self._answer = self._answer, None
         if answer is None:
             return
@@ -53,7 +53,7 @@ class FallbackChooser:
             _log.error("pool %s: the driver's fallback goes on although it was cancelled", self._name)
 
     async def choose(self, wanted: Pool) -> PoolDecision:
-        """Decides what to publish now; a late answer of the driver wakes the pool."""
+        """Decide what to publish now; a late answer of the driver wakes the pool."""
         features = self._context.features
         dropped = fields_of(wanted) & features.dropped
         if not dropped:
@@ -95,8 +95,8 @@ class FallbackChooser:
         return await self._context.on_dropped(self._name, guarding)
 
     def _fallback(self, answer: "asyncio.Future[Sequence[Pool] | None]") -> tuple[Pool | None, str]:
-        """The pool of this name in the driver's answer, or why there is none."""
-        if answer.cancelled():  # by the driver itself, from inside: the cancellation is not ours to pass on
+        """Return the pool with this name in the driver's answer, or the reason why there is none."""
+        if answer.cancelled():  # canceled by the driver itself: this cancellation must not be passed on
             return None, "the driver's fallback was canceled"
         error = answer.exception()
         if error is not None:

@@ -1,6 +1,6 @@
-"""Pins what claims hold: looks the claims up, and leaves pinned devices as they are published.
+"""Pin devices that claims hold: look the claims up, and keep pinned devices as they are published.
 
-The rules are in `pinned_changes`, which is pure; this module asks for the facts that they need.
+The rules are in `pinned_changes`, which is pure. This module gets their input.
 """
 
 import logging
@@ -31,20 +31,20 @@ _FEW: Final = 8
 
 
 async def pin_devices(context: PublishContext, name: str, wanted: Pool, decision: PoolDecision) -> PoolDecision:
-    """Keeps from a decision what has to wait for claims.
+    """Remove the changes that must wait for claims from a decision.
 
     Args:
-        context: what the publisher's pools share.
+        context: the values that the publisher's pools share.
         name: the pool's name.
         wanted: the pool that the driver wants.
         decision: the pool to publish as the server's features allow it: the wanted one, or a fallback.
 
     Returns:
         The decision itself if nothing has to wait. Otherwise the state is HELD, `held_by` names the claims, and
-        `pool` is what may be published until they are gone; None if all of it has to wait.
+        `pool` is the part that may be published until they are gone; None if all of it has to wait.
 
     Raises:
-        DraError: slices of an earlier process can't be listed.
+        DraError: slices of an earlier process cannot be listed.
     """
     pool, published = decision.pool, context.recall(name)
     is_fallback = bool(unsafe(decision.dropped))
@@ -68,7 +68,7 @@ async def pin_devices(context: PublishContext, name: str, wanted: Pool, decision
     reason = _reason(pinned, error, is_fallback=is_fallback)
     return replace(
         decision,
-        # What is kept may use fields that the server stored once and drops now.
+        # Kept devices may use fields that the server stored before and drops now.
         pool=None if pinned.pool is None else safe_part(pinned.pool, context.features.dropped),
         state=PoolState.HELD,
         message="; ".join(filter(None, (decision.message, reason))),
@@ -92,9 +92,9 @@ def _reason(pinned: PinnedPool, error: DraError | None, *, is_fallback: bool) ->
 async def _look_up(
     context: PublishContext, name: str, find: Callable[[], set[str]]
 ) -> tuple[set[str], Mapping[str, str], DraError | None]:
-    """The devices that matter, the claim that holds each of them, and why that is unknown.
+    """Return the affected devices, the claim that holds each of them, and the error if that is unknown.
 
-    When the claims can't be read, every device counts as held by the claim `unknown`.
+    If the claims cannot be read, every device counts as held by the claim `unknown`.
     """
     if context.recall(name).adopted and find():
         await _distrust_changed(context, name)
@@ -109,9 +109,9 @@ async def _look_up(
 
 
 async def _distrust_changed(context: PublishContext, name: str) -> None:
-    """Tells slices of an earlier process from those that somebody else changed after it.
+    """Distinguish slices of an earlier process from slices that another writer changed after it.
 
-    The caches leave `managedFields` out, which are needed once at most: so the slices are listed.
+    The caches omit `managedFields`, which are needed at most once. So the slices are listed.
     """
     slices = await context.slices.list_raw(name)
     if foreign := context.recall(name).distrust(slices, context.client.field_manager):
@@ -124,6 +124,6 @@ async def _distrust_changed(context: PublishContext, name: str) -> None:
 
 
 def _few(names: Collection[str]) -> str:
-    """Names for a message; a pool has thousands."""
+    """Return some names for a message; a pool has thousands."""
     rest = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
     return ", ".join(sorted(names)[:_FEW]) + rest

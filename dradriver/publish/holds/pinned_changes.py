@@ -1,23 +1,23 @@
-"""Changes that have to wait because a claim holds the device.
+"""Changes that must wait because a claim holds the device.
 
-Counters and compatibility groups of an allocated device are what the scheduler counted with: while a claim
+The scheduler counted with the published counters and compatibility groups of an allocated device. While a claim
 holds the device they stay as they were published (KEP-5963), whatever the slice says now; see
-`published_counters`. So does the counter set that they are taken from, and then everything else that is taken
-from it: what is left of the old amount says nothing about new consumption.
+`published_counters`. The counter set that the device consumes from stays too, and everything else that consumes
+from it: the rest of the old amount says nothing about new consumption.
 
-A kept counter set is kept whole. Each published device that consumes from it stays as it is published as long
-as it is wanted or held, with all that it consumes, so the other sets of these devices are kept too. A device
-that would newly consume from a kept set waits. The rest of the pool goes on.
+A kept counter set is kept as a whole. Each published device that consumes from it stays as it is published as
+long as it is wanted or held, with all its consumption, so the other sets of these devices are kept too. A
+device that would newly consume from a kept set waits. The rest of the pool is published.
 
-Where the server drops counters, a fallback is published in their place, whose devices share hardware with the
-pool's and do not consume counters (KEP-4815, Rollback). Between the two layouts these rules hold:
+If the server drops counters, a fallback is published instead. Its devices share hardware with the pool's
+devices and do not consume counters (KEP-4815, Rollback). Between the two layouts these rules hold:
 
-- A held device of the fallback is not counted. If the wanted pool has it, the counter sets that it is to
-  consume are kept, and a device that is not published now waits, whatever was published of it before. If not,
-  nobody knows what it shares: it stays, and devices wait that consume from counter sets of which no published
-  device consumes.
+- A held device of the fallback is not counted. If the wanted pool has it, the counter sets that it will consume
+  are kept, and a device that is not published now waits, whatever was published of it before. If the wanted
+  pool does not have it, its hardware is unknown: the device stays, and devices wait that consume from counter
+  sets from which no published device consumes.
 - A fallback that offers each held device was laid out beside them. While a claim holds a device that the
-  fallback leaves out, nothing new is published of the fallback: see `left_out`, `hold_fallback`.
+  fallback omits, nothing new is published of the fallback: see `left_out`, `hold_fallback`.
 """
 
 from collections.abc import Collection, Iterable
@@ -35,13 +35,13 @@ __all__ = ["PinnedPool", "affected_devices", "hold_back", "hold_fallback", "left
 
 @dataclass(frozen=True, slots=True)
 class PinnedPool:
-    """What may be published while claims hold devices.
+    """The part of a pool that may be published while claims hold devices.
 
     Attributes:
-        pool: the wanted pool with what is kept as it is published; None if that breaks a rule of pools: then
-            the whole pool has to wait.
-        held: the held devices whose counters stay, empty if nothing has to wait.
-        waiting: the wanted devices that are left out until then.
+        pool: the wanted pool, with the kept devices as they are published. None if that breaks a rule of pools:
+            the whole pool then has to wait.
+        held: the held devices whose counters stay. Empty if nothing has to wait.
+        waiting: the wanted devices that are omitted until then.
     """
 
     pool: Pool | None
@@ -50,17 +50,17 @@ class PinnedPool:
 
 
 def affected_devices(wanted: Pool, published: PublishedCounters) -> set[str]:
-    """Published devices of which it matters whether a claim holds them, none if nothing could have to wait."""
+    """Return the published devices whose holders matter; empty if nothing could have to wait."""
     change = _Change(wanted, published)
     return change.kept(change.old)[0]
 
 
 def hold_back(wanted: Pool, published: PublishedCounters, held: Collection[str]) -> PinnedPool:
-    """What may be published of the wanted pool while claims hold these devices.
+    """Return the part of the wanted pool that may be published while claims hold these devices.
 
     Args:
         wanted: the pool, without problems.
-        published: what the driver last published of it.
+        published: the counters that the driver last published.
         held: the held ones of `affected_devices`.
     """
     change = _Change(wanted, published)
@@ -83,10 +83,10 @@ def hold_back(wanted: Pool, published: PublishedCounters, held: Collection[str])
 
 
 def left_out(fallback: Pool, wanted: Pool, published: PublishedCounters) -> set[str]:
-    """Devices that have to be free before a fallback is published, because it does not offer them.
+    """Return the devices that must be free before a fallback is published, because it does not offer them.
 
-    None if all of the fallback is published already. The wanted pool's are among them because a process that
-    was started while the server dropped their counters has not published any.
+    Empty if all of the fallback is already published. The wanted pool's devices are included, because a process
+    that was started while the server dropped their counters has not published any.
     """
     if all(_is_published(device, published) for device in fallback.devices):
         return set()
@@ -95,14 +95,14 @@ def left_out(fallback: Pool, wanted: Pool, published: PublishedCounters) -> set[
 
 
 def hold_fallback(fallback: Pool, published: PublishedCounters, held: Collection[str]) -> Pool:
-    """What may be published of a fallback while claims hold devices that it leaves out.
+    """Return the part of a fallback that may be published while claims hold devices that it omits.
 
-    These are what is published of it already, and the held devices without counters: a later process has to
-    find them to know of them.
+    It is the part that is already published, and the held devices without counters, because a later process
+    must find them in order to know them.
 
     Args:
         fallback: the pool, without problems.
-        published: what the driver last published.
+        published: the counters that the driver last published.
         held: the held ones of `left_out`.
     """
     devices = [device for device in fallback.devices if _is_published(device, published)]
@@ -116,13 +116,13 @@ def hold_fallback(fallback: Pool, published: PublishedCounters, held: Collection
 
 
 def _is_published(device: Device, published: PublishedCounters) -> bool:
-    """Whether the device is published now, and consumes the same."""
+    """Return whether the device is published now, with the same consumption."""
     known = published.devices.get(device.name) if device.name in published.current else None
     return known is not None and known.consumes_counters == device.consumes_counters
 
 
 class _Change:
-    """From the published pool to the wanted one."""
+    """The change from the published pool to the wanted one."""
 
     def __init__(self, wanted: Pool, published: PublishedCounters) -> None:
         self.old = published.devices
@@ -140,7 +140,7 @@ class _Change:
         }
 
     def kept(self, held: Collection[str]) -> tuple[set[str], set[str]]:
-        """The devices and the counter sets that stay as they are published while these devices are held."""
+        """Return the devices and counter sets that stay as they are published while these devices are held."""
         devices: set[str] = set()
         sets: set[str] = set()
         reached = [name for name in held if self._must_wait(name)]
@@ -158,13 +158,13 @@ class _Change:
         return devices, sets
 
     def stays(self, name: str) -> bool:
-        """Whether a kept device that is not wanted any more is published still, or again to be counted."""
+        """Return whether a kept, unwanted device stays published, or is published again for counting."""
         return name not in self.new and (name in self._current or bool(_consumed(self.old[name])))
 
     def sets_with(self, kept: Collection[str]) -> Iterable[CounterSet]:
-        """The wanted counter sets, the kept ones as they are published; one that is not published waits.
+        """Return the wanted counter sets, with the kept ones as they are published; an unpublished one waits.
 
-        A set that published devices consume from, but whose published counters are unknown, is the wanted one.
+        If published devices consume from a set, but its published counters are unknown, the wanted set is used.
         """
         for name, counter_set in self._new_sets.items():
             if name not in kept or (name in self._users and name not in self._old_sets):
@@ -176,11 +176,11 @@ class _Change:
                 yield self._old_sets[name]
 
     def _must_wait(self, name: str) -> bool:
-        """Whether the wanted pool counts otherwise than the scheduler did when this device was allocated.
+        """Return whether the wanted pool has other counters than the scheduler used to allocate this device.
 
-        A device that is not wanted any more goes at once if the counter sets that it consumes go out of use
-        with it. Otherwise it would have to be counted by a scheduler that does not see it. One that consumes
-        none may be a fallback's, and share the hardware of each counter set that newly comes into use.
+        A device that is no longer wanted is removed immediately if the counter sets that it consumes go out of
+        use with it. Otherwise a scheduler that does not see the device would have to count it. A device that
+        consumes none may be a fallback's, and share the hardware of each counter set that newly comes into use.
         """
         old, new = self.old.get(name), self.new.get(name)
         if old is None:

@@ -1,12 +1,14 @@
-"""The counters that one pool's allocations were made from: what its driver last published.
+"""The counters that one pool's allocations were made from: those that its driver last published.
 
-A scheduler counts with what a slice says when it allocates. What the slice says now may differ: somebody else
-may have changed or deleted it, or the device may have been away for a moment. So the publisher remembers, for
-each device and each counter set, what it stored last, and `pinned_changes` compares the wanted pool with that.
+A scheduler counts with the slice as it is at the time of the allocation. The slice may differ now: another
+writer may have changed or deleted it, or the device may have been absent for a moment. So the publisher keeps,
+for each device and each counter set, the last stored value, and `pinned_changes` compares the wanted pool with
+it.
 
-The memory ends with the process. The next process adopts the slices that it finds, because the driver before it
-published them. A slice that somebody else changed after that says nothing of what was published: the server
-records who wrote each field (`metadata.managedFields`), see `changed_by_others`. Then the wanted pool counts.
+This memory ends with the process. The next process adopts the slices that it finds, because the driver before
+it published them. A slice that another writer changed later does not show what was published. The server
+records the writer of each field (`metadata.managedFields`), see `changed_by_others`. In that case the wanted
+pool counts.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -25,16 +27,16 @@ _COUNTED: Final = ("devices", "sharedCounters")
 class PublishedCounters:
     """The devices and counter sets of one pool, each as it was stored last.
 
-    What is no longer published stays, because a claim may hold it, until `forget`.
+    Entries that are no longer published stay until `forget`, because a claim may hold them.
 
     Attributes:
         devices: by name.
         counter_sets: by name.
-        current: the names of those devices that are published now.
+        current: the names of the devices that are published now.
     """
 
     def __init__(self, slices: Iterable[ResourceSlice] = ()) -> None:
-        """Adopts the slices of an earlier process.
+        """Adopt the slices of an earlier process.
 
         Args:
             slices: all slices of the pool on the server, of any generation.
@@ -48,34 +50,34 @@ class PublishedCounters:
 
     @property
     def adopted(self) -> bool:
-        """Whether there are slices of an earlier process whose writer was not looked at yet."""
+        """Return whether there are slices of an earlier process whose writer was not checked yet."""
         return bool(self._adopted)
 
     @property
     def uses_counters(self) -> bool:
-        """Whether a device consumes counters."""
+        """Return whether a device consumes counters."""
         return any(device.consumes_counters for device in self.devices.values())
 
     def record_stored(self, spec: ResourceSliceSpec) -> None:
-        """Remembers a slice that was just written, as the server stored it."""
+        """Record a slice that was just written, as the server stored it."""
         self.devices.update((device.name, device) for device in spec.devices)
         self.counter_sets.update((counter_set.name, counter_set) for counter_set in spec.shared_counters)
         self.current |= {device.name for device in spec.devices}
 
     def set_current(self, devices: Iterable[Device]) -> None:
-        """All slices are written: these devices are published, and no others."""
+        """Record that all slices are written: these devices are published, and no others."""
         self.current = frozenset(device.name for device in devices)
 
     def distrust(self, slices: Collection[Mapping[str, Any]], manager: str) -> set[str]:
-        """Takes back what was adopted from slices that somebody else had changed, unless it was stored since.
+        """Drop the values adopted from slices that another writer had changed, unless they were stored since.
 
         Args:
-            slices: the slices of the pool now, as the server's JSON. One that changed after it was adopted is
-                left out: it does not show who wrote what was adopted.
+            slices: the slices of the pool now, as the server's JSON. A slice that changed after it was adopted
+                is skipped: it does not show the writer of the adopted values.
             manager: the field manager under which the driver writes.
 
         Returns:
-            The names of the slices that are not believed.
+            The names of the slices whose values were dropped.
         """
         same = [item for item in slices if self._is_as_adopted(item["metadata"])]
         foreign = changed_by_others(same, manager)
@@ -94,7 +96,7 @@ class PublishedCounters:
         return adopted is not None and adopted.metadata.generation == metadata.get("generation", 0)
 
     def forget(self, devices: Iterable[str]) -> None:
-        """Forgets devices that are free and not wanted, and counter sets that none consumes from any more."""
+        """Forget devices that are free and not wanted, and counter sets without consumers."""
         for name in devices:
             self.devices.pop(name, None)
         used = {c.counter_set for device in self.devices.values() for c in device.consumes_counters}
@@ -102,16 +104,16 @@ class PublishedCounters:
 
 
 def current_slices(seen: Iterable[ResourceSlice]) -> list[ResourceSlice]:
-    """The slices of the newest generation, by name."""
+    """Return the slices of the newest generation, by name."""
     known = sorted(seen, key=lambda item: item.metadata.name)
     newest = max((item.spec.pool.generation for item in known), default=0)
     return [item for item in known if item.spec.pool.generation == newest]
 
 
 def changed_by_others(slices: Collection[Mapping[str, Any]], manager: str) -> set[str]:
-    """Names of the slices whose devices or counter sets somebody else wrote last.
+    """Return the names of the slices whose devices or counter sets another writer wrote last.
 
-    A pool of which this field manager wrote nothing is taken over as it is: another driver published it.
+    A pool without fields of this field manager is adopted as it is: another driver published it.
 
     Args:
         slices: the slices of a pool, as the server's JSON.
@@ -128,7 +130,7 @@ def changed_by_others(slices: Collection[Mapping[str, Any]], manager: str) -> se
 
 
 def _owned_fields(item: Mapping[str, Any], manager: str) -> set[str]:
-    """The fields of the slice's spec that the manager wrote last, and nobody else changed since."""
+    """Return the fields of the slice's spec that the manager wrote last, unchanged by others since."""
     entries = item["metadata"].get("managedFields") or ()
     return {
         field.removeprefix("f:")
@@ -139,9 +141,10 @@ def _owned_fields(item: Mapping[str, Any], manager: str) -> set[str]:
 
 
 def _allocatable(seen: Iterable[ResourceSlice]) -> list[ResourceSlice]:
-    """The slices that allocations were made from, the later ones in the list win.
+    """Return the slices that allocations were made from; later ones in the list win.
 
-    While a new generation is incomplete nothing is allocated from it; what it lacks is still in older ones.
+    While a new generation is incomplete, nothing is allocated from it. Its missing parts are still in older
+    ones.
     """
     known = list(seen)
     newest = current_slices(known)
