@@ -7,6 +7,7 @@ Nothing is asserted here. The tables show figures with their targets.
 - `devices`: slices of the nodes.
 - `placing`: places the pods of a workload with dradriver's allocator.
 - `programs`: runs both programs in their own processes.
+- `kubescheduler`: the Go program with kube-scheduler's plugin.
 - `refusals`: time of a refusal.
 - `churn`: packing while pods come and go.
 """

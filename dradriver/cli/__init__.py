@@ -16,7 +16,7 @@ Commands:
 - `demonstration`: `dradriver demo`.
 - `explanation`: `dradriver explain`.
 - `get`: `dradriver get`.
-- `new`: `dradriver new`.
+- `new`: `dradriver new`; `skeleton` holds the files of a new project.
 - `node`: `dradriver node`; `node_folders` finds the files of its drivers.
 - `run`: `dradriver run`.
 - `selector`: `dradriver cel`.

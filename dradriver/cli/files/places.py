@@ -50,7 +50,7 @@ class FieldPlaces:
 def yaml_places(content: bytes) -> list[FieldPlaces]:
     """Return the places of each non-empty document of a YAML file.
 
-    A broken document has only its first known line.
+    For a broken document, only a line is known.
     """
     return [
         FieldPlaces(found.mark.line + 1 if found.mark else 1)

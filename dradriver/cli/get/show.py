@@ -36,7 +36,7 @@ class View(Generic[T]):
         resource: the resource.
         kind: type to which objects are decoded for the table.
         columns: head of the table.
-        row: returns the cells of an object at a time.
+        row: returns the cells of an object, given the present time.
         empty: message if there is no object.
         look_up: adds information to the objects before they are shown in a table.
     """

@@ -16,7 +16,11 @@ _NAMED: Final = re.compile(r"(devices|sharedCounters)\[([^\]]*)\](.*)", re.DOTAL
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A slice with its document. `sound` tells whether it satisfies the server's own rules."""
+    """A slice with the document that contains it.
+
+    Attributes:
+        sound: whether the slice satisfies the server's own rules.
+    """
 
     document: Document
     slice: ResourceSlice

@@ -60,7 +60,10 @@ class GpuDriver(dra.Driver):
         self._last: dra.Pool | None = None
 
     async def discover(self) -> list[dra.Pool]:
-        """Return the pool of devices that the cards offer now, with taints for their errors."""
+        """Return the pool of devices that the cards offer now, with taints for their errors.
+
+        If NVIDIA's driver was replaced, the process asks for its restart.
+        """
         try:
             self._last = await (await self._opened()).discover()
         except VersionMismatchError as error:

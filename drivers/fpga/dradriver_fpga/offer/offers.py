@@ -113,7 +113,7 @@ def offers(
 
     Slots stand for the present content under the present shell. Regions are listed once for each shell that the
     card may have. A device without a device node that cannot be programmed is useless and left out: a region
-    whose ports a virtual function has, or a manager that the kernel does not let anybody write to.
+    whose ports a virtual function has, or a manager that is read-only in the kernel.
 
     Args:
         card: the card.

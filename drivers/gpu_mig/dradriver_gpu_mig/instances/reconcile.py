@@ -191,7 +191,7 @@ class InstanceReconciler:
                 lambda hardware: hardware.create_gpu_instance(record.gpu, place.profile, place.placement)
             )
         except InsufficientResourcesError as error:
-            # Nothing was created. An instance at this place belongs to somebody else, so only the record goes.
+            # Nothing was created. An instance at this place is not the driver's, so only the record is removed.
             await asyncio.to_thread(self._records.drop, record.device)
             raise dra.DraError(f"{record.device}: something else has what it needs: {error}") from error
 

@@ -199,7 +199,14 @@ class RealHardware:
         return read_manager(managers[0]) if managers else None
 
     def _confirm(self, target: _Target, bitstream: Bitstream, image: Image) -> None:
-        """Record the content of the target, if the AFU ID that it reports matches."""
+        """Record the content of the target.
+
+        If the process dies before, the target is programmed once again.
+
+        Raises:
+            CardGoneError: the card was removed.
+            CardError: the target reports another AFU ID than the file's.
+        """
         try:
             found = self._find(target.id)
         except TargetNotFoundError as error:

@@ -9,6 +9,7 @@ while no process runs.
 - `progress`: progress of programming over time.
 - `state`: the state of a node's cards, in memory or in a file.
 - `views`: converts the state to the values of `card`.
+- `bitstreams`: bitstream files for the example manifests.
 """
 
 from dradriver_fpga.card.simulator.catalog import CATALOG, CardModel, Shell
