@@ -150,7 +150,7 @@ def look_at(hardware: Hardware, gpu: Gpu, before: Card | None = None) -> Card:
 
 
 def _completed(gpu: Gpu, before: Gpu) -> Gpu:
-    """Return a GPU with values of the last look where it reports none now. These values do not change."""
+    """Return a GPU with the last known values where it reports none now: a GPU does not lose a property."""
     return replace(
         gpu,
         minor=before.minor if gpu.minor is None else gpu.minor,
