@@ -15,7 +15,7 @@ from benchmarks.servers import SERVERS
 
 
 async def main() -> int:
-    """Runs every benchmark for every peer, interleaved round by round."""
+    """Run every benchmark for every peer, interleaved round by round."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3, help="how often each driver is started (default 3)")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""Where drivers are measured: an API server and one node's folders, without a kubelet."""
+"""Environment in which drivers are measured: an API server and one node's folders, without a kubelet."""
 
 import asyncio
 import contextlib
@@ -23,30 +23,30 @@ _LOG_LINES: Final = 20
 
 
 class Running:
-    """A driver's process and the way to its gRPC service."""
+    """The process of a driver, and a channel to its gRPC service."""
 
     def __init__(self, process: asyncio.subprocess.Process, channel: grpc.aio.Channel) -> None:
         self.process = process
         self.plugin = dra_v1_grpc.DRAPluginStub(channel)
 
     def cpu_milliseconds(self) -> float:
-        """CPU time of all threads that live, so far."""
+        """Return the CPU time of all live threads."""
         tasks = Path(f"/proc/{self.process.pid}/task").iterdir()
         return sum(int((task / "schedstat").read_text(encoding="ascii").split()[0]) for task in tasks) / 1e6
 
     def resident_mebibytes(self) -> float:
-        """Memory of the process now (VmRSS)."""
+        """Return the present memory of the process (VmRSS) in MiB."""
         status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
         line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
         return int(line.split()[1]) / 1024
 
 
 class Bed:
-    """One node: the benchmark plays its kubelet.
+    """One node, with the benchmark as its kubelet.
 
     Args:
-        directory: for the drivers' folders.
-        kubeconfigs: the API server.
+        directory: folder for the drivers' folders.
+        kubeconfigs: access to the API server.
     """
 
     def __init__(self, directory: Path, kubeconfigs: Kubeconfigs) -> None:
@@ -65,7 +65,7 @@ class Bed:
 
     @asynccontextmanager
     async def running(self, peer: Peer) -> AsyncIterator[Running]:
-        """Starts a driver and registers it as a kubelet does; it ends with the context."""
+        """Start a driver and register it as a kubelet does. It ends with the context."""
         folders = {name: self.directory / peer.driver / name for name in ("plugins", "registry", "cdi")}
         for folder in folders.values():
             folder.mkdir(parents=True, exist_ok=True)

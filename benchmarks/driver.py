@@ -1,4 +1,4 @@
-"""The driver that is measured: eight devices, an environment variable each, and no hardware."""
+"""The measured driver: eight devices, one environment variable for each, and no hardware."""
 
 from collections.abc import Iterable, Mapping
 
@@ -6,16 +6,16 @@ import dradriver as dra
 
 
 class BenchDriver(dra.Driver):
-    """As little work as a driver can do, so that what is measured is the SDK."""
+    """A driver with the least possible work, so that the figures are those of the SDK."""
 
     name = "bench.example.com"
 
     async def discover(self) -> Iterable[dra.Device]:
-        """Eight devices."""
+        """Return eight devices."""
         return [dra.Device(f"device-{index}", {"index": index}) for index in range(8)]
 
     async def prepare(self, claim: dra.Claim) -> Mapping[dra.AllocatedDevice, dra.ContainerEdits]:
-        """One variable a device."""
+        """Return one variable for each device."""
         return {device: dra.ContainerEdits({"PEER_DEVICE": device.name}) for device in claim.devices}
 
 

@@ -1,4 +1,4 @@
-"""What a driver costs on a node: start, repair, prepare, memory."""
+"""Cost of a driver on a node: start, repair, prepare, memory."""
 
 import asyncio
 import contextlib
@@ -21,13 +21,13 @@ __all__ = ["measure"]
 SIDE_BY_SIDE = 8
 
 _PUBLISH_SECONDS: Final = 90.0
-"""The Go library looks again at what it published after half a minute."""
+"""Time limit. The Go library checks its published slices again after half a minute."""
 
 _CALL_SECONDS: Final = 30.0
 
 
 async def measure(bed: Bed, peer: Peer, prepares: int, report: Report) -> None:
-    """One round: starts the driver, measures every figure, and stops it."""
+    """Run one round: start the driver, measure every figure, and stop it."""
     with contextlib.suppress(AlreadyExists):
         await bed.client.create(
             NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}, into=bytes
@@ -68,7 +68,7 @@ async def _one_by_one(
 async def _side_by_side(
     driver: Running, claims: Sequence[dra_v1.Claim], prepares: int, peer: Peer, report: Report
 ) -> None:
-    """As many calls as claims at once: each of the kubelet's calls is for one pod."""
+    """Make one call for each claim at the same time, because each call of the kubelet is for one pod."""
     latencies, cpu = [], []
     for _ in range(max(2, prepares // len(claims))):
         before = driver.cpu_milliseconds()
@@ -98,7 +98,7 @@ async def _delete_slices(bed: Bed, peer: Peer) -> None:
 
 
 async def _claim(bed: Bed, peer: Peer, index: int) -> dra_v1.Claim:
-    """A claim that is allocated to the driver's device of this index."""
+    """Return a claim that has the driver's device with this index."""
     name = f"claim-{index}-{uuid4().hex[:8]}"
     exactly = {"deviceClassName": "any"}
     created = await bed.client.create(

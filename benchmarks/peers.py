@@ -1,4 +1,4 @@
-"""The drivers that are measured: the same eight devices and the same durable work in Python and in Go."""
+"""The measured drivers: the same eight devices and the same durable work in Python and in Go."""
 
 import os
 import shutil
@@ -16,13 +16,13 @@ GO_SOURCE = ROOT / "tests" / "interop" / "kubeletplugin"
 
 @dataclass(frozen=True)
 class Peer:
-    """A driver's program.
+    """Program of a driver.
 
     Attributes:
         title: its column in the table.
-        driver: the driver's name in the cluster.
+        driver: name of the driver in the cluster.
         command: the program; folders, kubeconfig and node name are added as flags.
-        environment: what it runs in; the benchmark's own if empty.
+        environment: its environment; empty: the benchmark's own.
     """
 
     title: str
@@ -32,7 +32,7 @@ class Peer:
 
 
 def python_peer() -> Peer:
-    """A driver on dradriver, with its bytecode where an installation would have it: in a file."""
+    """Return a driver on dradriver with its bytecode in files, as after an installation."""
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(_cache() / "bytecode")}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     everything = "import benchmarks.driver, dradriver.runner.serve, yaml, prometheus_client"
@@ -41,10 +41,10 @@ def python_peer() -> Peer:
 
 
 def go_peers() -> list[Peer]:
-    """A driver on the Go helper library, built into the user's cache, in both of its modes; none without Go.
+    """Return drivers on the Go helper library in both of its modes, built into the user's cache.
 
-    The first has the library's default: one call of the kubelet at a time. The other one's author has promised
-    that calls may run side by side (`Serialize(false)`), as dradriver runs them always.
+    The first one uses the library's default: one call of the kubelet at a time. The second one allows
+    concurrent calls (`Serialize(false)`), as dradriver always does. Without Go the result is empty.
     """
     go = shutil.which("go")
     if go is None:
@@ -63,9 +63,9 @@ def go_peers() -> list[Peer]:
 
 
 def with_slower_syncs(peer: Peer, milliseconds: float) -> Peer:
-    """The same driver on a disk whose syncs take so much longer: strace holds back whoever waits for one.
+    """Return the same driver on a disk with slower syncs: strace delays each sync by `milliseconds`.
 
-    All other calls of the system go unwatched (seccomp), and the tracer is a process apart.
+    Other system calls are not traced (seccomp), and the tracer is a separate process.
     """
     calls = "fsync,fdatasync"
     delay = f"inject={calls}:delay_exit={round(1000 * milliseconds)}"

@@ -1,4 +1,4 @@
-"""Samples by figure and peer, and the table of their medians with the ratio of the first peer to each other."""
+"""Samples by figure and peer, and a table of their medians with ratios of the first peer to the others."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -8,23 +8,23 @@ __all__ = ["Report", "markdown", "percentile"]
 
 
 def percentile(samples: Sequence[float], percent: int) -> float:
-    """The value below which `percent` of the samples lie."""
+    """Return the value below which `percent` of the samples lie."""
     return quantiles(samples, n=100, method="inclusive")[percent - 1]
 
 
 class Report:
-    """One figure a round; the table shows the median of the rounds."""
+    """Figures with one value for each round. The table shows the median of the rounds."""
 
     def __init__(self, peers: Sequence[str]) -> None:
         self.peers = peers
         self._samples: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
 
     def add(self, figure: str, peer: str, value: float) -> None:
-        """Records the value of one round."""
+        """Record the value of one round."""
         self._samples[figure][peer].append(value)
 
     def table(self) -> str:
-        """The medians as a Markdown table."""
+        """Return the medians as a Markdown table."""
         head = ["figure", *self.peers, *("ratio" for _ in self.peers[1:])]
         return markdown(head, (self._row(figure, by_peer) for figure, by_peer in self._samples.items()))
 
@@ -35,5 +35,5 @@ class Report:
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table."""
+    """Return a Markdown table."""
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))

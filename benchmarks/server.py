@@ -1,4 +1,4 @@
-"""The API server of the bed, as a process: `python -m benchmarks.server DIRECTORY NODE`."""
+"""The API server of the bed as a process: `python -m benchmarks.server DIRECTORY NODE`."""
 
 import asyncio
 import signal
@@ -11,7 +11,7 @@ from dradriver.cluster.apiserver import ApiServer
 
 
 async def main(directory: Path, node: str) -> None:
-    """Serves until SIGTERM; says so on standard output when it is ready."""
+    """Serve until SIGTERM. Prints `ready` when the server is ready."""
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     server = ApiServer(directory / "server")

@@ -1,4 +1,4 @@
-"""The API server of a run, in processes of its own, and how to reach it."""
+"""The API server of a run in its own processes, and access to it."""
 
 import asyncio
 import sys
@@ -15,7 +15,7 @@ NODE: Final = "bench-node"
 
 
 class Kubeconfigs(NamedTuple):
-    """Kubeconfig files: the benchmark's own and the drivers'."""
+    """Kubeconfig files of the benchmark and of the drivers."""
 
     admin: Path
     driver: Path
@@ -46,7 +46,10 @@ async def _embedded(folder: Path) -> AsyncIterator[Kubeconfigs]:
 
 @asynccontextmanager
 async def _real(_: Path) -> AsyncIterator[Kubeconfigs]:
-    """Drivers ask as an administrator: how long authorization takes is not the question. etcd never syncs."""
+    """Start kube-apiserver and etcd. etcd never syncs.
+
+    Drivers use the administrator's identity, because the time of authorization is not measured.
+    """
     from tests.e2e import control_plane  # noqa: PLC0415 - builds Kubernetes at the first use
     from tests.e2e.bed import Bed  # noqa: PLC0415
 
@@ -57,4 +60,4 @@ async def _real(_: Path) -> AsyncIterator[Kubeconfigs]:
 
 
 SERVERS: Final[Mapping[str, Server]] = {"embedded": _embedded, "real": _real}
-"""By the name of the option."""
+"""The servers by the value of the option."""

@@ -1,8 +1,8 @@
-"""Storms of uevents: how soon the cards that the FPGA driver sees are those of sysfs, and what that costs.
+"""Storms of uevents: delay until the FPGA driver sees the cards of sysfs, and its cost.
 
 python -m benchmarks.uevents [SECONDS]
 
-It runs in a network namespace of its own, with cards below a folder and the kernel's own uevents.
+It runs in its own network namespace, with cards below a folder and the kernel's own uevents.
 """
 
 import asyncio
@@ -26,21 +26,21 @@ from tests.drivers.fpga.kernel.uevents import Uevents
 A_MINUTE: Final = 10_000
 CARDS: Final = 8
 OTHERS: Final = 240
-"""PCI devices that are no FPGAs, and as many platform devices."""
+"""Number of PCI devices that are not FPGAs, and number of such platform devices."""
 BURST: Final = 40_000
 ROUNDS: Final = 10
 INSIDE: Final = "DRADRIVER_BENCHMARK_NAMESPACE"
 
 
 class Listener:
-    """The driver's half, in a process of its own: it says how many cards there are each time they change."""
+    """Follows the cards in its own process, and reports their number at each change."""
 
     def __init__(self, root: Path) -> None:
         command = [sys.executable, "-m", "benchmarks.uevents", "listen", str(root)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
     def told(self, count: int) -> float:
-        """When it saw this many cards (monotonic)."""
+        """Return the time at which it saw this many cards (monotonic clock)."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             seen, moment = line.split()
@@ -49,7 +49,7 @@ class Listener:
         raise EOFError("the listener ended")
 
     def cpu(self) -> float:
-        """Seconds of CPU time until now."""
+        """Return the seconds of CPU time until now."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -87,7 +87,7 @@ def bed() -> Iterator[tuple[FakeKernel, Uevents, Listener]]:
 
 
 def storm(seconds: float) -> None:
-    """Uevents at a steady rate, with a card that goes or comes each second."""
+    """Send uevents at a steady rate, and add or remove a card each second."""
     with bed() as (kernel, uevents, listener):
         card, there = "0000:3b:00.0", True
         lags: list[float] = []
@@ -108,7 +108,7 @@ def storm(seconds: float) -> None:
 
 
 def overflow() -> None:
-    """More uevents than the queue holds, while the listener does not run; a card goes or comes unheard."""
+    """Send more uevents than the queue holds to a stopped listener, with a card added or removed meanwhile."""
     with bed() as (kernel, uevents, listener):
         card, there, lags = "0000:3b:00.0", True, []
         for _ in range(ROUNDS):
@@ -125,14 +125,14 @@ def overflow() -> None:
 
 
 def drops() -> int:
-    """Messages of netlink that listeners in this namespace had no room for."""
+    """Return the number of netlink messages that listeners in this namespace have lost."""
     head, *rows = Path("/proc/net/netlink").read_text().splitlines()
     column = head.split().index("Drops")
     return sum(int(row.split()[column]) for row in rows)
 
 
 def main() -> None:
-    """Runs in a namespace, or makes one first."""
+    """Run in a network namespace, which is created first if necessary."""
     match sys.argv[1:]:
         case ["listen", root]:
             asyncio.run(listen(Path(root)))

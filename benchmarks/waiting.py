@@ -1,7 +1,8 @@
 """`python -m benchmarks.waiting`: pods that wait for binding conditions in a large cluster (KEP-5007).
 
-The embedded pipeline beside an API server in a process of its own. Each node has a slice of ordinary devices;
-the devices that are waited for are on a fabric that every node reaches, and become ready one by one in the end.
+The embedded pipeline runs beside an API server in its own process. Each node has a slice of ordinary devices.
+The devices with binding conditions are on a fabric that every node reaches. They become ready one by one at the
+end.
 """
 
 import argparse
@@ -37,7 +38,7 @@ _QUIET_SECONDS: Final = 5.0
 
 
 async def each(items: Iterable[T], work: Callable[[T], Awaitable[object]]) -> None:
-    """Does the work for all items, for some at a time."""
+    """Run `work` for all items, for several at a time."""
     waiting = iter(items)
 
     async def take() -> None:
@@ -50,7 +51,7 @@ async def each(items: Iterable[T], work: Callable[[T], Awaitable[object]]) -> No
 
 
 def fabric(devices: int) -> Iterable[ResourceSlice]:
-    """A pool of devices that have to be attached, reachable from every node."""
+    """Return a pool of devices that have to be attached and that every node reaches."""
     count = -(-devices // _IN_A_SLICE)
     for number in range(count):
         first, last = number * _IN_A_SLICE, min(devices, (number + 1) * _IN_A_SLICE)
@@ -76,7 +77,7 @@ def fabric(devices: int) -> Iterable[ResourceSlice]:
 
 
 async def build(client: Client, nodes: int, pods: int) -> None:
-    """Nodes, slices and classes."""
+    """Create nodes, slices and classes."""
     names = [f"node-{i}" for i in range(nodes)]
     local = (builders.slice_(builders.device("a"), builders.device("b"), node_name=name) for name in names)
     await each(names, lambda name: client.create(NODES, builders.node(name), into=bytes))
@@ -85,7 +86,7 @@ async def build(client: Client, nodes: int, pods: int) -> None:
 
 
 class Pods:
-    """The pods as the controllers see them, and waits for what becomes of them."""
+    """The pods as the controllers see them, with methods that wait for their changes."""
 
     def __init__(self, controllers: Controllers) -> None:
         self.seen = controllers.caches.pods.items
@@ -93,23 +94,23 @@ class Pods:
         controllers.caches.pods.subscribe(lambda *_: self._changed.set())
 
     async def until(self, done: Callable[[], bool]) -> None:
-        """Returns when it is so."""
+        """Return when `done` returns True."""
         while not done():
             self._changed.clear()
             await self._changed.wait()
 
     async def bound(self, name: str) -> None:
-        """Returns when the pod has its node."""
+        """Return when the pod is bound to a node."""
         await self.until(lambda: bool((pod := self.seen.get(f"default/{name}")) and pod.spec.node_name))
 
     @property
     def waiting(self) -> int:
-        """How many have a node that is kept for them."""
+        """The number of pods with a nominated node."""
         return sum(bool(pod.status.nominated_node_name) for pod in self.seen.values())
 
 
 async def make_waiting(client: Client, pods: Pods, count: int) -> float:
-    """Pods whose devices are not ready; the seconds until all wait."""
+    """Create pods whose devices are not ready, and return the seconds until all wait."""
 
     async def make(name: str) -> None:
         claim = builders.claim(builders.device_request(FABRIC), name=name)
@@ -123,7 +124,7 @@ async def make_waiting(client: Client, pods: Pods, count: int) -> float:
 
 
 async def others(client: Client, pods: Pods) -> list[float]:
-    """Seconds until pods without claims are bound, one after the other."""
+    """Return the seconds until pods without claims are bound, one after the other."""
     seconds = []
     for number in range(_SAMPLES):
         began = time.monotonic()
@@ -135,7 +136,7 @@ async def others(client: Client, pods: Pods) -> list[float]:
 
 
 async def last_conditions(client: Client, pods: Pods) -> list[float]:
-    """Seconds from a pod's last condition to its binding, one pod after the other."""
+    """Return the seconds from a pod's last condition to its binding, one pod after the other."""
     seconds = []
     for number in range(_SAMPLES):
         name = f"pod-{number}"
@@ -153,13 +154,13 @@ async def last_conditions(client: Client, pods: Pods) -> list[float]:
 
 
 def resident_kibibytes() -> int:
-    """Memory of this process now (VmRSS)."""
+    """Return the present memory of this process (VmRSS) in KiB."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return int(next(line for line in status.splitlines() if line.startswith("VmRSS:")).split()[1])
 
 
 async def measure(client: Client, pods: int) -> Iterable[Sequence[str]]:
-    """The rows of the table."""
+    """Return the rows of the table."""
     rows: list[tuple[str, str]] = []
     began = time.monotonic()
     async with Controllers(client, binding_timeout=timedelta(hours=1)) as controllers:
@@ -185,7 +186,7 @@ async def measure(client: Client, pods: int) -> Iterable[Sequence[str]]:
 
 
 async def main() -> int:
-    """Builds a cluster, lets pods wait in it, and prints what that costs."""
+    """Build a cluster, let pods wait in it, and print the cost."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.waiting", description=__doc__)
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--pods", type=int, default=1000, help="that wait at one time, 100 at least")

@@ -1,4 +1,13 @@
-"""What allocation costs and how well it packs, beside kube-scheduler's own plugin on the same workloads.
+"""Cost and packing of allocation, beside kube-scheduler's own plugin on the same workloads.
 
-Nothing here is asserted: figures stand beside their targets, and a reader judges.
+Nothing is asserted here. The tables show figures with their targets.
+
+- `__main__`: places the pods of every workload and prints the tables.
+- `workloads`: nodes, and pods with claims.
+- `devices`: slices of the nodes.
+- `placing`: places the pods of a workload with dradriver's allocator.
+- `programs`: runs both programs in their own processes.
+- `kubescheduler`: the Go program with kube-scheduler's plugin.
+- `refusals`: time of a refusal.
+- `churn`: packing while pods come and go.
 """

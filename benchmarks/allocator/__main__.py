@@ -36,7 +36,7 @@ _SPEED_HEAD: Final = (
 
 
 def main() -> int:
-    """Runs what is asked for."""
+    """Run the selected workloads."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.allocator", description=__doc__)
     parser.add_argument(
         "what", nargs="*", metavar="WHAT", help=f"of {', '.join([*WORKLOADS, 'no', 'churn'])} (default: all)"
@@ -73,7 +73,7 @@ def main() -> int:
 def _placed(
     programs: Programs, workload: Workload, seed: int, peer_pods: int | None
 ) -> Iterator[Sequence[str]]:
-    """All pods by us, in both orders; of the peer, as many as it has time for."""
+    """Yield rows for dradriver in both orders with all pods, and one for the peer with a sample of them."""
     path = programs.file(workload)
     name = f"{workload.name}, seed {seed}"
     sample = workload.sample if peer_pods is None else peer_pods
@@ -90,7 +90,7 @@ def _placed(
 
 
 def _pace(figures: Figures) -> float:
-    """Pods a second."""
+    """Return pods per second."""
     return figures.offered / figures.seconds
 
 

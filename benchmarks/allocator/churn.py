@@ -1,7 +1,7 @@
-"""How well policies pack while pods come and go: the share of the compute that is refused.
+"""Packing of policies while pods come and go: the share of compute that is refused.
 
-Pods arrive at random, live as long as chance says, and are gone for good when no node fits. All policies see
-the same pods at the same times. What comes before the nodes are as full as they get is not counted.
+Pods arrive at random times and live for random times. A pod that fits on no node does not return. All policies
+get the same pods at the same times. The first three mean lifetimes, in which the nodes fill, are not counted.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ __all__ = ["POLICIES", "SEEDS", "TARGETS", "refused_percent"]
 
 SEEDS: Final = range(1, 7)
 TARGETS: Final = {"random node": 1 / 5, "node order": 0.7}
-"""What `packed` may refuse at most, as a share of what the policy refuses."""
+"""Upper limits for the share that `packed` refuses, relative to the share that the policy refuses."""
 
 _NODES: Final = 20
 _LOAD: Final = 0.9
@@ -35,7 +35,7 @@ _LIFETIMES: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod of the simulation; times are in mean lifetimes."""
+    """A pod of the simulation. Times are in mean lifetimes."""
 
     claim: ResourceClaim
     profile: str
@@ -44,7 +44,7 @@ class Pod:
 
 
 def pods(seed: int, nodes: int) -> Iterator[Pod]:
-    """Pods that would fill the nodes to 90 % on average if none was refused."""
+    """Yield pods that would fill the nodes to 90 % on average if none was refused."""
     draw = random.Random(seed)
     specs = {profile: profile_claim(profile) for profile in SHARES}
     mean = sum(COMPUTE[profile] * share for profile, share in SHARES.items()) / sum(SHARES.values())
@@ -63,12 +63,12 @@ def pods(seed: int, nodes: int) -> Iterator[Pod]:
 
 
 class Policy:
-    """Where pods go: the node that the placer finds.
+    """Places pods on the node that the placer finds.
 
     Args:
-        seed: of the policy's own choices.
-        order: of the devices and nodes.
-        nodes: how many nodes.
+        seed: seed of the policy's own choices.
+        order: order of devices and nodes.
+        nodes: number of nodes.
     """
 
     def __init__(self, seed: int, order: Order, nodes: int) -> None:
@@ -83,26 +83,26 @@ class Policy:
                 self.placer.put_slice(_renamed(source, name))
 
     def admit(self, pod: Pod) -> bool:
-        """Places the pod; False when it is refused."""
+        """Place the pod and return whether it fits."""
         placement = self.place(pod)
         if placement is not None:
             self.placer.hold([pod.claim], placement)
         return placement is not None
 
     def place(self, pod: Pod) -> Placement | None:
-        """Where the pod goes."""
+        """Return the placement of the pod, or None."""
         try:
             return self.placer.place([pod.claim])
         except NoNodeFits:
             return None
 
     def left(self, pod: Pod) -> None:
-        """The pod is gone."""
+        """Remove the pod."""
         self.placer.remove_claim(pod.claim.ref)
 
 
 class RandomFit(Policy):
-    """The first of the nodes in random order that fits: what kube-scheduler amounts to."""
+    """Takes the first node that fits in random order, which is close to kube-scheduler's behavior."""
 
     def place(self, pod: Pod) -> Placement | None:
         for name in self.draw.sample(self.names, len(self.names)):
@@ -121,7 +121,7 @@ POLICIES: Final[Mapping[str, Make]] = {
 
 
 def refused_percent(make: Make, seed: int, nodes: int = _NODES) -> float:
-    """The refused compute slices in percent of the offered ones."""
+    """Return the refused compute slices in percent of the requested ones."""
     policy = make(seed, nodes)
     leaving: list[tuple[float, int, Pod]] = []
     offered = refused = 0
@@ -138,7 +138,7 @@ def refused_percent(make: Make, seed: int, nodes: int = _NODES) -> float:
 
 
 def _renamed(source: ResourceSlice, node: str) -> ResourceSlice:
-    """The slice of a node of this name."""
+    """Return the slice for a node with another name."""
     spec = replace(source.spec, node_name=node, pool=replace(source.spec.pool, name=node))
     name = source.metadata.name.replace(PLACEHOLDER, node)
     return replace(source, metadata=replace(source.metadata, name=name), spec=spec)

@@ -1,4 +1,4 @@
-"""The nodes of the workloads: the slices that the SDK publishes for them, with a placeholder for the name."""
+"""Nodes of the workloads: the slices that the SDK publishes, with a placeholder for the node's name."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -15,7 +15,7 @@ __all__ = ["DRIVER", "PLACEHOLDER", "mig_node", "plain_node"]
 
 DRIVER: Final = "gpu.example.com"
 PLACEHOLDER: Final = "node-name-here"
-"""Stands for the node's name in slices, and is one."""
+"""Placeholder for the node's name in slices. It is a valid name itself."""
 
 _WHOLE: Final = "7g.40gb"
 _SHARED_PROFILES: Final = tuple(profile for profile in PROFILES if "+me" not in profile)
@@ -24,17 +24,19 @@ _VGPU_MEMORY: Final = f"{PROFILES[_WHOLE][0] // _VGPUS}Mi"
 
 
 def plain_node(gpus: int) -> tuple[ResourceSlice, ...]:
-    """A node of whole GPUs."""
+    """Return the slices of a node with whole GPUs."""
     return _slices(Pool(devices=tuple(_gpu(number) for number in range(gpus))))
 
 
 def mig_node(gpus: int, *, grouped: bool = False) -> tuple[ResourceSlice, ...]:
-    """A node of A100s with 40 GB: each GPU as a whole, and every placement of every MIG profile: 19 devices.
+    """Return the slices of a node with A100s of 40 GB.
+
+    Each GPU is offered as a whole and as every placement of every MIG profile: 19 devices.
 
     Args:
-        gpus: how many GPUs.
-        grouped: MIG devices have the compatibility group `mig`, and each GPU can be four vGPUs of the group
-            `vgpu` as well.
+        gpus: number of GPUs.
+        grouped: whether MIG devices have the compatibility group `mig`, and each GPU can also be four vGPUs of
+            the group `vgpu`.
     """
     numbers = range(gpus)
     devices = [_gpu(number, CounterConsumption(_set(number), _amounts(_WHOLE, 0))) for number in numbers]

@@ -1,8 +1,8 @@
-"""`python -m benchmarks.allocator.placing WORKLOAD`: places the pods of a workload, in a process of its own.
+"""`python -m benchmarks.allocator.placing WORKLOAD`: places the pods of a workload in its own process.
 
-It reads the file that `kubescheduler` reads, and writes the same figures as JSON. Slices are decoded from JSON
-text one by one, as they come from an API server, and put into a `Placer`. Loading ends with a first answer that
-is thrown away: what the placer puts off until it is asked counts as loading.
+It reads the same file as `kubescheduler`, and writes the same figures as JSON. Slices are decoded from JSON
+text one by one, as from an API server, and put into a `Placer`. Loading ends with a first placement that is
+discarded, so work that the placer defers until then counts as loading.
 """
 
 import argparse
@@ -32,7 +32,7 @@ _ORDERS = {"ordered": ORDERED, "packed": PACKED}
 
 
 class _File(msgspec.Struct, frozen=True):
-    """A workload's file (`workloads.write`)."""
+    """File of a workload (`workloads.write`)."""
 
     gates: dict[str, bool]
     nodes: list[str]
@@ -45,16 +45,16 @@ class _File(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What one run measured.
+    """Figures of one run.
 
     Attributes:
-        offered, placed: pods.
-        seconds: wall time of all placements, loading apart.
-        cpu_seconds: the process' own, of all cores.
-        p50_ms, p99_ms: of one pod.
-        load_seconds, load_cpu_seconds: from the file to the first placement.
-        rss_mib: the peak of the process' memory.
-        failure: the last error of kube-scheduler's plugin, which puts such a pod off; empty if there was none.
+        offered, placed: numbers of pods.
+        seconds: wall time of all placements, without loading.
+        cpu_seconds: CPU time of the process on all cores.
+        p50_ms, p99_ms: percentiles of one placement, in milliseconds.
+        load_seconds, load_cpu_seconds: time from reading the file to the first placement.
+        rss_mib: peak memory of the process, in MiB.
+        failure: the last error of kube-scheduler's plugin, which postpones such a pod; empty if there was none.
     """
 
     offered: int
@@ -70,7 +70,7 @@ class Figures:
 
 
 def measure(path: Path, pods: int, order: str) -> Figures:
-    """Places the first `pods` pods, all for 0."""
+    """Place the first `pods` pods and return the figures; 0: all pods."""
     begun, idle = time.perf_counter(), time.process_time()
     work = msgspec.json.decode(path.read_bytes(), type=_File)
     placer = _loaded(work, order)
@@ -130,7 +130,7 @@ def _place(placer: Placer, claim: ResourceClaim) -> bool:
 
 
 def main(arguments: list[str]) -> None:
-    """Measures, and prints the figures."""
+    """Measure, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("workload", type=Path)
     parser.add_argument("--pods", type=int, default=0, help="how many, from the first on (default: all)")

@@ -1,4 +1,4 @@
-"""The two programs that place a workload's pods, in processes of their own: ours, kube-scheduler's plugin."""
+"""Runs the programs that place a workload's pods, dradriver's and kube-scheduler's plugin, as processes."""
 
 import subprocess
 import sys
@@ -17,10 +17,10 @@ _SOURCE = Path(__file__).parent / "kubescheduler"
 
 
 class Programs:
-    """Runs either of them.
+    """Runs both programs.
 
     Args:
-        folder: where the workloads' files and the Go program go.
+        folder: folder for the workloads' files and the Go program.
         with_peer: whether to build and run the Go program.
     """
 
@@ -29,18 +29,18 @@ class Programs:
         self.peer = oracle.build(_SOURCE, folder) if with_peer and oracle.GO else None
 
     def file(self, workload: Workload) -> Path:
-        """The file of a workload, written."""
+        """Write the file of a workload and return its path."""
         path = self._folder / "workload.json"
         write(workload, path)
         return path
 
     def place(self, path: Path, order: str) -> Figures:
-        """What placing all pods costs us."""
+        """Return the figures of dradriver for all pods."""
         module = "benchmarks.allocator.placing"
         return _figures([sys.executable, "-m", module, f"--order={order}", str(path)])
 
     def place_by_peer(self, path: Path, pods: int) -> Figures | None:
-        """What placing the first pods costs kube-scheduler's plugin, all pods for 0; None without Go."""
+        """Return the figures of kube-scheduler's plugin for the first pods (0: all); None without Go."""
         return _figures([str(self.peer), f"-pods={pods}", str(path)]) if self.peer else None
 
 

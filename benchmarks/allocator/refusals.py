@@ -1,4 +1,4 @@
-"""How long it takes to say no: claims for one device more than a node can give."""
+"""Time of a refusal: claims for one device more than a node has."""
 
 import time
 from typing import Final
@@ -20,7 +20,7 @@ _3G: Final = "3g.20gb"
 
 
 def _times(spec: ClaimSpec, count: int) -> ClaimSpec:
-    """A claim with so many copies of the only request."""
+    """Return a claim with `count` copies of its only request."""
     (request,) = spec.devices.requests
     requests = [replace(request, name=f"{request.name}-{number}") for number in range(count)]
     return ClaimSpec(replace(spec.devices, requests=requests))
@@ -36,11 +36,14 @@ REFUSALS: Final = (
     _workload("17 requests for 3g.20gb, eight A100-40", _times(profile_claim(_3G), 17), mig=True),
     _workload("one request for 17 3g.20gb, eight A100-40", profile_claim(_3G, count=17), mig=True),
 )
-"""Empty nodes. The peer is asked three times: each takes it seconds."""
+"""Workloads with empty nodes. The peer gets three pods, because each refusal takes it seconds."""
 
 
 def p99_ms(workload: Workload, order: Order) -> tuple[float, float]:
-    """In how many milliseconds, and of CPU time, 99 of 100 refusals are there; the inventory is parsed."""
+    """Return the 99th percentile of a refusal in milliseconds of wall time and of CPU time.
+
+    The inventory is parsed before.
+    """
     inventory = Inventory.of(workload.slices)
     known = {device_class.metadata.name: device_class for device_class in classes()}
     claim = ResourceClaim(metadata=ObjectMeta(namespace="default", name="claim"), spec=workload.kinds["claim"])

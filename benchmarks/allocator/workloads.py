@@ -1,4 +1,7 @@
-"""The workloads: nodes, and pods with one claim each, drawn from a seed. Both sides read them from one file."""
+"""The workloads: nodes, and pods with one claim each, drawn from a seed.
+
+Both programs read them from one file.
+"""
 
 import json
 import random
@@ -35,27 +38,27 @@ _FILL: Final = 0.9
 _OF: Final = f'device.attributes["{DRIVER}"]'
 
 SHARES: Final = {"1g.5gb": 50, "2g.10gb": 25, "3g.20gb": 15, "4g.20gb": 5, "7g.40gb": 5}
-"""How often pods want a profile, in percent."""
+"""Percentage of pods that request each profile."""
 
 COMPUTE: Final = {profile: int(profile[0]) for profile in SHARES}
-"""Compute slices of a profile; a GPU has seven."""
+"""Compute slices of a profile. A GPU has seven."""
 
 SLICES_PER_GPU: Final = 7
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Pods to be placed one after the other.
+    """Pods to place one after the other.
 
     Attributes:
-        name: as it stands in the table.
-        nodes: how many nodes.
-        slices: the slices of one node.
-        kinds: by name the claims that pods have.
-        pods: for each pod its kind.
-        target: how many times faster than kube-scheduler's plugin placing these pods must be.
-        sample: how many of the pods kube-scheduler's plugin is given, which would take too long for all.
-        gates: the feature gates that are not at their defaults.
+        name: name in the table.
+        nodes: number of nodes.
+        slices: slices of one node.
+        kinds: the pods' claims, by name.
+        pods: the kind of each pod.
+        target: factor by which placing must be faster than with kube-scheduler's plugin.
+        sample: number of pods for kube-scheduler's plugin, for which all pods would take too long.
+        gates: feature gates that differ from their defaults.
     """
 
     name: str
@@ -69,17 +72,17 @@ class Workload:
 
     @property
     def node_names(self) -> list[str]:
-        """The names, which sort as they are numbered."""
+        """Names of the nodes. They sort in the order of their numbers."""
         return [f"node-{number:05}" for number in range(self.nodes)]
 
 
 def one_claim(device_class: str, *selectors: str, count: int = 1) -> ClaimSpec:
-    """A claim for devices of a class."""
+    """Return a claim for devices of a class."""
     return ClaimSpec(DeviceRequests(requests=[device_request(device_class, *selectors, count=count)]))
 
 
 def classes() -> list[DeviceClass]:
-    """One class for each type of device."""
+    """Return one class for each type of device."""
     return [
         device_class(f"{kind}.example.com", f'device.driver == "{DRIVER}" && {_OF}.type == "{kind}"')
         for kind in ("gpu", "mig", "vgpu")
@@ -87,12 +90,12 @@ def classes() -> list[DeviceClass]:
 
 
 def profile_claim(profile: str, count: int = 1) -> ClaimSpec:
-    """A claim for MIG devices of a profile."""
+    """Return a claim for MIG devices of a profile."""
     return one_claim("mig.example.com", f'{_OF}.profile == "{profile}"', count=count)
 
 
 def plain(nodes: int, seed: int) -> Workload:
-    """Whole GPUs; the seed changes nothing, as all pods are alike."""
+    """Return a workload of whole GPUs. The seed has no effect, because all pods are equal."""
     del seed
     pods = ("gpu",) * int(nodes * _PLAIN_GPUS * _FILL)
     kinds = {"gpu": one_claim("gpu.example.com")}
@@ -100,14 +103,17 @@ def plain(nodes: int, seed: int) -> Workload:
 
 
 def mig(nodes: int, seed: int, target: float, sample: int) -> Workload:
-    """MIG devices, as many as make up 90 % of the compute slices."""
+    """Return a workload of MIG devices that need 90 % of the compute slices."""
     kinds = {profile: profile_claim(profile) for profile in SHARES}
     pods = _drawn(random.Random(seed), SHARES, COMPUTE, nodes * GPUS)
     return Workload(f"MIG, {nodes} nodes", nodes, mig_node(GPUS), kinds, pods, target, sample)
 
 
 def grouped(nodes: int, seed: int, target: float, sample: int) -> Workload:
-    """The same beside vGPUs, for which one pod of five asks: a GPU is cut in one way or the other."""
+    """Return a workload of MIG devices and vGPUs, which one pod of five requests.
+
+    A GPU is divided either into MIG devices or into vGPUs.
+    """
     kinds = {profile: profile_claim(profile) for profile in SHARES} | {"vgpu": one_claim("vgpu.example.com")}
     shares = SHARES | {"vgpu": 25}
     pods = _drawn(random.Random(seed), shares, COMPUTE | {"vgpu": SLICES_PER_GPU / 4}, nodes * GPUS)
@@ -126,7 +132,7 @@ def grouped(nodes: int, seed: int, target: float, sample: int) -> Workload:
 def _drawn(
     draw: random.Random, shares: Mapping[str, int], compute: Mapping[str, float], gpus: int
 ) -> tuple[str, ...]:
-    """Kinds of pods by their shares, until they would fill the GPUs as far as is wanted."""
+    """Return kinds of pods drawn by their shares, up to the wanted load of the GPUs."""
     room = gpus * SLICES_PER_GPU * _FILL
     pods: list[str] = []
     while True:
@@ -144,11 +150,11 @@ WORKLOADS: Final = {
     "mig-5000": lambda seed: mig(5000, seed, 300, 20),
     "groups-100": lambda seed: grouped(100, seed, 50, 300),
 }
-"""The workloads by the name for the command line, from a seed."""
+"""Functions that return a workload for a seed, by their name on the command line."""
 
 
 def write(workload: Workload, path: Path) -> None:
-    """Writes the file that both programs read."""
+    """Write the file that both programs read."""
     content = {
         "gates": dict(workload.gates),
         "nodes": workload.node_names,

@@ -1,7 +1,7 @@
-"""`python -m benchmarks.soak`: what the processes of a cluster grow by while thousands of pods come and go.
+"""`python -m benchmarks.soak`: growth of a cluster's processes while thousands of pods come and go.
 
-`dradriver up` runs with two drivers, whose hardware is simulated. Each pod claims a device of one of them, runs
-`true`, ends and is deleted. The figures of every process are taken at regular intervals.
+`dradriver up` runs with two drivers of simulated hardware. Each pod claims a device of one of them, runs
+`true`, ends and is deleted. The figures of every process are read at regular intervals.
 """
 
 import argparse
@@ -30,7 +30,7 @@ _CLUSTER: Final = "up"
 
 @asynccontextmanager
 async def _cluster(folder: Path) -> AsyncIterator[int]:
-    """`dradriver up` as a process; its ID. It is ready when it has said all that it says at the start."""
+    """Run `dradriver up` as a process and yield its PID after its last line of startup output."""
     options = [option for workload in WORKLOADS for option in ("--driver", workload.entry)]
     with (folder / "up.log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(
@@ -54,7 +54,7 @@ async def _cluster(folder: Path) -> AsyncIterator[int]:
 
 
 async def _look(pods: int, folder: Path, up: int) -> list[Sample]:
-    """Takes the figures of every process of the cluster."""
+    """Return the figures of every process of the cluster."""
     node = folder / "nodes" / _NODE
     found = [await sample(pods, _CLUSTER, up, folder / "apiserver" / "state.db", folder / "up.log")]
     running = list(children(up))
@@ -66,7 +66,7 @@ async def _look(pods: int, folder: Path, up: int) -> list[Sample]:
 
 
 def _tables(samples: Sequence[Sample], settled: int) -> Iterable[str]:
-    """For each process its figures over time; the last row is what they changed by since `settled` pods."""
+    """Yield the figures of each process over time. The last row has the changes since `settled` pods."""
     for process in dict.fromkeys(each.process for each in samples):
         own = [each for each in samples if each.process == process]
         rows = [[str(each.pods), *(f"{value:.4g}" for value in each.values)] for each in own]
@@ -107,7 +107,7 @@ async def _measure(folder: Path, pods: int, side_by_side: int, every: int) -> tu
 
 
 async def main() -> int:
-    """Runs the pods and prints the figures."""
+    """Run the pods and print the figures."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__)
     parser.add_argument("--pods", type=int, default=5000, help="that come and go (default 5000)")
     parser.add_argument("--side-by-side", type=int, default=12, help="of them at one time (default 12)")

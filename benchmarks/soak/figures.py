@@ -1,4 +1,4 @@
-"""What a process and its files take: read from /proc and from the folder of the cluster."""
+"""Resources of a process and its files, from /proc and the cluster's folder."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -15,12 +15,12 @@ _MEBIBYTE: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One look at a process.
+    """Figures of a process at one time.
 
     Attributes:
-        pods: how many pods had come and gone.
-        process: which process.
-        values: its figures, as `FIGURES` names them.
+        pods: number of pods that have come and gone.
+        process: name of the process.
+        values: its figures in the order of `FIGURES`.
     """
 
     pods: int
@@ -29,7 +29,7 @@ class Sample:
 
 
 def children(parent: int) -> Iterator[tuple[int, str]]:
-    """The processes that a process has started and that run now: ID and command line."""
+    """Yield PID and command line of the running children of a process."""
     for task in Path(f"/proc/{parent}/task").iterdir():
         for pid in (task / "children").read_text(encoding="ascii").split():
             try:
@@ -40,14 +40,14 @@ def children(parent: int) -> Iterator[tuple[int, str]]:
 
 
 async def sample(pods: int, process: str, pid: int, database: Path, log: Path) -> Sample:
-    """Looks at a process, its SQLite database and its log.
+    """Return the figures of a process, its SQLite database and its log.
 
     Args:
-        pods: how many pods have come and gone.
-        process: the name of the process.
-        pid: its ID.
-        database: its SQLite file; a file that is not there has no size.
-        log: the file of its standard error.
+        pods: number of pods that have come and gone.
+        process: name of the process.
+        pid: its PID.
+        database: its SQLite file; a missing file has size 0.
+        log: file of its standard error.
     """
     return await asyncio.to_thread(_sample, pods, process, pid, database, log)
 

@@ -1,4 +1,4 @@
-"""The pods of a soak: each claims one device, runs to its end and is deleted."""
+"""The pods of a soak. Each claims one device, runs to its end and is deleted."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -18,12 +18,12 @@ _NAMESPACE: Final = "default"
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What the pods of one driver claim.
+    """The claims of the pods of one driver.
 
     Attributes:
-        entry: the name by which `dradriver run` finds the driver.
-        driver: its name in the cluster.
-        selector: a CEL selector of the devices.
+        entry: name by which `dradriver run` finds the driver.
+        driver: name of the driver in the cluster.
+        selector: CEL selector of the devices.
     """
 
     entry: str
@@ -53,7 +53,7 @@ class Workload:
         }
 
     def pod(self, name: str) -> Mapping[str, Any]:
-        """A pod that ends at once."""
+        """Return a pod that ends at once."""
         return {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -92,9 +92,9 @@ class PodRunner:
     """Creates pods, waits until they have run, deletes them, and waits until pod and claim are gone.
 
     Args:
-        client: the cluster.
-        pods: its pods.
-        claims: its claims.
+        client: client of the cluster.
+        pods: cache of its pods.
+        claims: cache of its claims.
     """
 
     def __init__(self, client: Client, pods: Cache[Pod], claims: Cache[ResourceClaim]) -> None:
@@ -106,18 +106,18 @@ class PodRunner:
         claims.subscribe(lambda _kind, old, new: self._wake(old or new))
 
     async def prepare(self) -> None:
-        """Creates classes and templates."""
+        """Create classes and templates."""
         for workload in WORKLOADS:
             await self._client.create(CLASSES, workload.device_class, into=bytes)
             await self._client.create(TEMPLATES, workload.template, _NAMESPACE, into=bytes)
 
     async def run(self, count: int, side_by_side: int, after: Callable[[int], Awaitable[None]]) -> None:
-        """Runs pods, those of each driver in turn.
+        """Run pods, alternating between the drivers.
 
         Args:
-            count: how many.
-            side_by_side: how many at one time.
-            after: called with the number of pods that have come and gone, after each one.
+            count: number of pods.
+            side_by_side: number of pods at one time.
+            after: called after each pod, with the number of pods that have come and gone.
         """
         numbered: Iterator[tuple[int, Workload]] = islice(enumerate(cycle(WORKLOADS)), count)
         done = 0

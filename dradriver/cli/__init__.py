@@ -1,15 +1,44 @@
-"""The command `dradriver`: one file a command, and what they share.
+"""The command `dradriver`: one module or folder for each command, and shared parts.
 
-Law of this package: commands read options, ask the layers below, and show the answer. They decide nothing
-about devices, claims or pods. Output for people goes to stdout as tables or sentences, output for programs
-as JSON or YAML documents with stable names; errors and progress go to stderr. Exit codes: 0 done, 1 failed
-or invalid, 2 used wrongly. Whatever is slow to import is imported by the command that needs it.
+Rule of this package: a command reads options, calls the layers below, and shows the result. It decides nothing
+about devices, claims or pods. Output for people goes to stdout as tables or sentences. Output for programs is a
+JSON or YAML document with stable names. Errors and progress go to stderr. Exit codes: 0 success, 1 failed or
+invalid, 2 wrong usage. A slow import is made by the command that needs it.
+
+Entry:
+
+- `main`: the root command, with the table of commands.
+- `lazy_group`: groups that import a command when it is called.
+- `cluster_access`: options and connection for commands that use a cluster.
+
+Commands:
+
+- `demonstration`: `dradriver demo`.
+- `explanation`: `dradriver explain`.
+- `get`: `dradriver get`.
+- `new`: `dradriver new`; `skeleton` holds the files of a new project.
+- `node`: `dradriver node`; `node_folders` finds the files of its drivers.
+- `run`: `dradriver run`.
+- `selector`: `dradriver cel`.
+- `simulation`: `dradriver simulate`.
+- `up`: `dradriver up`; `supervisor` keeps its driver processes running.
+- `validation`: `dradriver validate`.
+- `webhook`: `dradriver webhook`.
+- `withdraw`: `dradriver withdraw`.
+
+Shared parts:
+
+- `attempt`: runs the allocator on a world, for `simulate` and `explain`.
+- `files`: reads objects from files.
+- `partitions`: computes and draws the use of counter sets.
+- `terminal`: tables, documents, errors and progress.
+- `world`: the objects of a cluster, from files or from its API server.
 """
 
 import signal
 import threading
 
-# Imports take a moment in which Ctrl-C would end in a traceback: it ends the process without one.
+# During the imports, Ctrl-C would print a traceback. This handler ends the process without one.
 _IN_MAIN = threading.current_thread() is threading.main_thread()
 _handler = signal.signal(signal.SIGINT, signal.SIG_DFL) if _IN_MAIN else None
 

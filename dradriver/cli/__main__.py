@@ -1,4 +1,4 @@
-"""`python -m dradriver.cli`: the command where its script is not on the path."""
+"""Run the command with `python -m dradriver.cli` if its script is not on the path."""
 
 from dradriver.cli import main
 

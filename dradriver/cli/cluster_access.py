@@ -1,4 +1,4 @@
-"""How commands reach a cluster: shared options, and one event loop a command."""
+"""Access of commands to a cluster: shared options, and one event loop for each command."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,7 +12,7 @@ from dradriver.kube import Client
 __all__ = ["Access", "cluster_options", "with_client"]
 
 _SECONDS: Final = 5.0
-"""For one call, its retries included: a person waits for it."""
+"""Time limit of one call with its retries. It is short because a person waits."""
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
@@ -20,14 +20,14 @@ F = TypeVar("F", bound=Callable[..., object])
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Which cluster, as whom."""
+    """A cluster and an identity."""
 
     kubeconfig: str | None
     context: str | None
 
 
 def cluster_options(command: F) -> F:
-    """The options `--kubeconfig` and `--context`."""
+    """Add the options `--kubeconfig` and `--context`."""
     context = click.option(
         "--context", envvar="DRADRIVER_CONTEXT", help="Context of the kubeconfig.  [default: its current one]"
     )
@@ -40,7 +40,7 @@ def cluster_options(command: F) -> F:
 
 
 def with_client(access: Access, ask: Callable[[Client], Awaitable[T]]) -> T:
-    """Runs one conversation with the API server."""
+    """Connect to the API server, run `ask` with the client, and return its result."""
 
     async def converse() -> T:
         async with await Client.connect(access.kubeconfig, access.context, timeout=_SECONDS) as client:

@@ -1,4 +1,4 @@
-"""Groups whose commands are imported when they are called: a help text or a version loads none of them."""
+"""Groups whose commands are imported when they are called. A help text or a version imports no command."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -26,11 +26,11 @@ class CommandPlace(NamedTuple):
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands from a table and imports the one that is called.
+    """A group that has a table of its commands and imports only the called one.
 
     Args:
         places: the commands by name.
-        settings: those of `click.Group`.
+        settings: arguments of `click.Group`.
     """
 
     def __init__(self, *, places: Mapping[str, CommandPlace], **settings: Any) -> None:  # noqa: ANN401 - click's
@@ -38,7 +38,7 @@ class LazyGroup(click.Group):
         self._places = places
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """The names in the order of the alphabet; imports nothing."""
+        """Return the names in alphabetical order, without imports."""
         return sorted(self._places)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
@@ -59,6 +59,6 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes names and summaries from the table; imports nothing."""
+        """Write names and summaries from the table, without imports."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, self._places[name].summary) for name in self.list_commands(ctx)])

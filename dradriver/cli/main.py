@@ -1,4 +1,4 @@
-"""The root of the command line: a table of the commands, which are imported when they are called."""
+"""The root command, with the table of commands that are imported when they are called."""
 
 from collections.abc import Mapping
 from typing import Final

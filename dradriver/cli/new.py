@@ -1,4 +1,4 @@
-"""`dradriver new`: a project for a driver, complete and passing its tests."""
+"""`dradriver new`: writes a complete driver project that passes its tests."""
 
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -35,7 +35,7 @@ def new(name: str, directory: Path | None) -> None:
 
 
 def _values(name: str) -> dict[str, str]:
-    """What the placeholders of the skeleton stand for."""
+    """Return the values of the skeleton's placeholders."""
     if (rule := names.dns_label(name)) or not name[0].isalpha():
         raise UsageError(
             f"NAME: {rule or f'{name!r} must start with a letter: it becomes the name of a Python class'}"

@@ -1,4 +1,4 @@
-"""`dradriver node`: what a node itself knows, without a cluster."""
+"""`dradriver node`: the state of a node, without a cluster."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -84,10 +84,10 @@ def _looked_at(plugins_dir: Path | None, cdi_dir: Path | None, data: Path | None
 
 
 def _found(looked_at: Sequence[NodeFolders], driver: str | None) -> list[tuple[NodeFolders, list[Path]]]:
-    """The folders that hold a driver's state, with the drivers' data directories.
+    """Return the folders with state of a driver, and the drivers' data directories.
 
     Raises:
-        NotFoundError: none does.
+        NotFoundError: there is none.
     """
     # The node side is slow to import (gRPC).
     from dradriver.node.state.database import FILE_NAME  # noqa: PLC0415
@@ -148,7 +148,7 @@ def _devices(row: Mapping[str, object]) -> list[object]:
 
 
 def _show(columns: Sequence[str], rows: Iterable[Mapping[str, object]], now: datetime) -> None:
-    """A table whose last columns are `since` and `problem`."""
+    """Print a table whose last columns are `since` and `problem`."""
     shown = (
         [
             *(str(row[column]) for column in columns[:-2]),
@@ -187,7 +187,7 @@ def _pools(data_dir: Path) -> Iterator[dict[str, object]]:
 
     try:
         known = read_pools(data_dir)
-    except DraError as error:  # claims are shown all the same
+    except DraError as error:  # claims are shown nevertheless
         click.echo(f"Warning: {error}", err=True)
         return
     for each in known:
@@ -226,12 +226,12 @@ def _instances(data_dir: Path) -> Iterator[dict[str, object]]:
 
 
 def _edits(answer: "RecordedAnswer") -> bool:
-    """Whether a container gets something by a CDI spec of ours."""
+    """Return whether a container gets edits from a CDI spec of the driver."""
     return answer.edits != type(answer.edits)()
 
 
 def _spec(cdi_dir: Path | None, name: str, *, wanted: bool) -> dict[str, object]:
-    """Whether a claim's CDI spec is there, and its path."""
+    """Return the path of a claim's CDI spec and whether it exists."""
     if cdi_dir is None or not _can_look(cdi_dir):
         return {"cdiSpec": None, "cdiSpecState": "not looked at"}
     path = cdi_dir / name
@@ -241,5 +241,5 @@ def _spec(cdi_dir: Path | None, name: str, *, wanted: bool) -> dict[str, object]
 
 
 def _can_look(folder: Path) -> bool:
-    """Whether what is in a folder, or that it is not there, can be seen."""
+    """Return whether the content or the absence of a folder is visible."""
     return os.access(folder, os.X_OK) or (not folder.exists() and os.access(folder.parent, os.X_OK))

@@ -1,4 +1,4 @@
-"""Where a node's drivers keep their files: under a kubelet, and under the nodes of `dradriver up`."""
+"""Folders of a node's drivers, for a kubelet and for the nodes of `dradriver up`."""
 
 import os
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ CDI_DIR: Final = Path("/var/run/cdi")
 
 
 def default_data() -> Path:
-    """The data folder of `dradriver up` unless the user names another."""
+    """Return the default data folder of `dradriver up`."""
     return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "dradriver"
 
 
@@ -22,10 +22,10 @@ class NodeFolders:
     """The folders of one node.
 
     Attributes:
-        plugins: the folder of plugins, with a data directory for each driver.
-        cdi: the folder of CDI specs; None where it is not known.
-        node: the node's name in a cluster of `dradriver up`; empty for the kubelet of this machine.
-        cluster: the data folder of that cluster; None for the kubelet's.
+        plugins: folder of plugins, with a data directory for each driver.
+        cdi: folder of CDI specs; None if unknown.
+        node: name of the node in a cluster of `dradriver up`; empty for the kubelet of this machine.
+        cluster: data folder of that cluster; None for the kubelet.
         runs: whether that cluster runs.
     """
 
@@ -37,7 +37,7 @@ class NodeFolders:
 
     @property
     def title(self) -> str:
-        """Whose folders they are, for people."""
+        """A heading for people."""
         if self.cluster is None:
             return f"kubelet of this machine ({self.plugins})"
         state = "runs" if self.runs else "does not run"
@@ -45,10 +45,10 @@ class NodeFolders:
 
 
 def kubelets_folders(plugins: Path | None, cdi: Path | None) -> NodeFolders:
-    """The folders that the user named, else those of the kubelet of this machine.
+    """Return the folders that the user named, else those of this machine's kubelet.
 
-    The CDI specs of a folder of plugins that the user named are looked for beside it only, unless the user
-    named their folder too: those in `/var/run/cdi` may be another node's.
+    If the user named only a folder of plugins, CDI specs are looked for beside it. Those in `/var/run/cdi` may
+    belong to another node.
     """
     if plugins is None or cdi is not None:
         return NodeFolders(plugins or PLUGINS_DIR, cdi or CDI_DIR)
@@ -59,16 +59,16 @@ def kubelets_folders(plugins: Path | None, cdi: Path | None) -> NodeFolders:
 
 
 def folders_of_up(data: Path) -> Iterator[NodeFolders]:
-    """The folders of each node of the cluster that `dradriver up` keeps in this data folder."""
+    """Yield the folders of each node of the cluster that `dradriver up` keeps in this data folder."""
     runs = _is_locked(data / "lock")
     for node in sorted(data.glob("nodes/*")):
         yield NodeFolders(node / "plugins", node / "cdi", node.name, data, runs)
 
 
 def _is_locked(lock: Path) -> bool:
-    """Whether the process that wrote its number into the lock of a data folder holds it.
+    """Return whether the process whose number is in the lock of a data folder holds the lock.
 
-    The lock is not tried: a cluster that starts at this moment would find it taken.
+    This function does not take the lock, because a starting cluster would then fail to take it.
     """
     try:
         holder, inode = lock.read_text().strip(), lock.stat().st_ino

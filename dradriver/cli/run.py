@@ -1,4 +1,4 @@
-"""`dradriver run`: a driver's process, as the DaemonSet starts it."""
+"""`dradriver run`: the process of a driver, as the DaemonSet starts it."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -13,7 +13,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def _process_options(command: F) -> F:
-    """The options of `dradriver.runner.settings`, one by one; what they mean is decided there."""
+    """Add the options of `dradriver.runner.settings`, which defines their meaning."""
     for option in reversed(OPTIONS):
         variables = ", ".join(f"${name}" for name in option.environment)
         default = f"; default: {option.default}" if option.default else ""
@@ -27,10 +27,10 @@ def _process_options(command: F) -> F:
 
 
 class _RunCommand(click.Command):
-    """Lists the installed drivers below its help, and looks them up for that only."""
+    """Lists the installed drivers below its help text, and looks them up only for that."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the names of the installed drivers."""
+        """Write the names of the installed drivers."""
         self.epilog = f"Installed drivers: {', '.join(driver_names()) or 'none'}."
         super().format_epilog(ctx, formatter)
 

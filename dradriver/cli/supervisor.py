@@ -1,8 +1,8 @@
-"""Drivers as child processes: started for each node, started again when they die.
+"""Runs drivers as child processes for each node, and restarts them when they die.
 
 A death is reported with its cause: the signal, or the exit code with the last line that this process wrote.
-After SIGKILL no line is quoted: the process could not say why, and what it wrote before is about other things.
-When the next process is ready, that is reported too.
+After SIGKILL no line is quoted: the process could not write the reason, and its earlier output is about other
+events. A second message reports that the next process is ready.
 """
 
 import asyncio
@@ -24,12 +24,12 @@ from dradriver.errors import DraError
 __all__ = ["DriverProcess", "Supervisor", "how_it_ended", "last_lines"]
 
 _PAUSES: Final = (0.5, 30.0)
-"""Seconds before the first and at most before a later restart; they double while the process keeps dying."""
+"""Seconds before the first restart, and the maximum. The pause doubles while the process keeps dying."""
 _SETTLED: Final = 60.0
-"""Seconds after which a process counts as healthy, so that the next restart is quick again."""
+"""Seconds of uptime after which a process counts as healthy, and the next restart is quick again."""
 _GRACE: Final = 30.0
 _LOOK: Final = 0.2
-"""Seconds between two looks whether a driver is ready again."""
+"""Seconds between two checks whether a driver is ready again."""
 _LOGGED: Final = re.compile(r"\d{4}-\d\d-\d\d \S+ (DEBUG|INFO) ")
 
 
@@ -38,12 +38,12 @@ class DriverProcess:
     """One driver on one node, or a pool driver.
 
     Attributes:
-        driver: the name by which `dradriver run` finds it.
-        node: the node's name; empty for a pool driver, which runs on none.
-        kubeconfig: the identity that it has on that node.
-        directory: the node's folder, with `plugins`, `plugins_registry` and `cdi`; where the log goes.
-        simulate: what `$DRADRIVER_SIMULATE` is unless the environment has it.
-        name: the driver's name in the cluster, under which a driver on a node keeps its files.
+        driver: name by which `dradriver run` finds it.
+        node: name of the node; empty for a pool driver, which runs on none.
+        kubeconfig: its identity on that node.
+        directory: folder of the node, with `plugins`, `plugins_registry`, `cdi` and the log.
+        simulate: value of `$DRADRIVER_SIMULATE` if the environment does not set it.
+        name: name of the driver in the cluster. A driver on a node keeps its files under this name.
     """
 
     driver: str
@@ -60,7 +60,7 @@ class DriverProcess:
 
     @property
     def log(self) -> Path:
-        """Where its stderr goes."""
+        """File of its stderr."""
         return self.directory / f"{self.driver}.log"
 
     @property
@@ -78,10 +78,10 @@ class DriverProcess:
         )
 
     def ready_since(self) -> float | None:
-        """Since when the process has been ready, in seconds since the epoch; blocks on the disk.
+        """Return the time since which the process is ready, in seconds since the epoch. Blocks on the disk.
 
         Returns:
-            None while it is not, and for a pool driver, which keeps no files.
+            None while it is not ready, and for a pool driver, which has no files.
         """
         from dradriver.node.reporting.instance_file import read_instances  # noqa: PLC0415 - slow to import (gRPC)
 
@@ -97,8 +97,8 @@ class Supervisor:
     """Keeps driver processes running: `async with Supervisor(processes, say)`.
 
     Args:
-        processes: what to run.
-        say: is told in one line when a process dies, and when it is back.
+        processes: the processes to run.
+        say: called with one line when a process dies, and when it is ready again.
     """
 
     def __init__(self, processes: Sequence[DriverProcess], say: Callable[[str], None]) -> None:
@@ -136,14 +136,14 @@ class Supervisor:
             pause = min(pause * 2, longest)
 
     async def _run(self, wanted: DriverProcess, died: float | None) -> tuple[int, str]:
-        """Runs the process to its end; ends it gracefully when cancelled.
+        """Run the process to its end. If the call is cancelled, the process is ended gracefully.
 
         Args:
             wanted: the process.
-            died: when the one before it died, in seconds since the epoch.
+            died: when the process before it died, in seconds since the epoch.
 
         Returns:
-            The exit code, and the process's last words as the end of a message.
+            The exit code, and the last output of the process as the end of a message.
         """
         begin = _size(wanted.log)
         process = await _start(wanted)
@@ -159,7 +159,7 @@ class Supervisor:
         return code, "" if code == -signal.SIGKILL else _reason(wanted.log, begin)
 
     async def _tell_return(self, wanted: DriverProcess, died: float | None) -> None:
-        """Says when the driver is back after it died."""
+        """Report when the driver is ready again after it died."""
         if died is None:
             return
         if not (wanted.name and wanted.node):
@@ -179,23 +179,23 @@ async def _start(wanted: DriverProcess) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
             *_dying_with_us(),
             *wanted.command,
-            # A laptop has no accelerators: drivers that can simulate them do, unless the user says otherwise.
+            # A laptop has no accelerators, so drivers simulate them unless the user sets the variable.
             env={"DRADRIVER_SIMULATE": wanted.simulate, **os.environ},
             stdin=asyncio.subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            # Ctrl-C in the terminal is for us; we end our children in order.
+            # Ctrl-C in the terminal must reach only this process, which ends its children in order.
             start_new_session=True,
         )
 
 
 def _after(died: float, moment: float) -> str:
-    """When something was, and how long after a death."""
+    """Return a time, and how long it was after a death."""
     return f"at {time.strftime('%H:%M:%S', time.localtime(moment))}, {moment - died:.1f} s after it died"
 
 
 def _dying_with_us() -> Sequence[str]:
-    """The command that makes a process get SIGTERM when we are killed; nothing where util-linux lacks it."""
+    """Return the command that makes a child get SIGTERM if this process is killed; empty without setpriv."""
     setpriv = shutil.which("setpriv")
     return (setpriv, "--pdeathsig", "TERM") if setpriv else ()
 
@@ -212,7 +212,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 def how_it_ended(code: int) -> str:
-    """How a process ended, given the code with which Python reports it: a signal's number is negative."""
+    """Return how a process ended, from Python's return code. A negative code is a signal."""
     return f"was killed by signal {-code} ({_signal(-code)})" if code < 0 else f"ended with exit code {code}"
 
 
@@ -224,7 +224,7 @@ def _signal(number: int) -> str:
 
 
 def _reason(log: Path, begin: int) -> str:
-    """The last words of a process that died; what it logged while all was well is none."""
+    """Return the last output of a process that died. A regular log line is no reason."""
     last = last_lines(log, 1, begin)
     return "" if not last or _LOGGED.match(last) else f": {last}"
 
@@ -237,12 +237,12 @@ def _size(log: Path) -> int:
 
 
 def last_lines(log: Path, count: int, begin: int = 0) -> str:
-    """The last lines of a log, for a message; empty when there is none.
+    """Return the last lines of a log, for a message; empty if there are none.
 
     Args:
         log: the file.
-        count: how many lines at most.
-        begin: bytes that are skipped: an earlier process wrote them.
+        count: largest number of lines.
+        begin: number of bytes to skip, which an earlier process wrote.
     """
     try:
         return "\n".join(log.read_bytes()[begin:].decode(errors="replace").splitlines()[-count:])

@@ -1,4 +1,4 @@
-"""`dradriver up`: the embedded cluster, until Ctrl-C."""
+"""`dradriver up`: runs the embedded cluster until Ctrl-C."""
 
 import asyncio
 import signal
@@ -33,7 +33,7 @@ RUNTIMES: Final = ("podman", "runc", "process")
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What the command line asked for."""
+    """The values of the command line."""
 
     data: Path
     kubeconfig: Path | None
@@ -129,7 +129,7 @@ def up(  # noqa: PLR0913, PLR0917 - one argument an option
     laptops and tests, not for production. Runs until Ctrl-C; what was created is there again the next time.
     """
     for name in drivers:
-        load_any(name)  # a name that is not installed is said before anything is started
+        load_any(name)  # reports a missing driver before anything is started
     wanted = _Wanted(
         data=data or default_data(),
         kubeconfig=kubeconfig,
@@ -148,7 +148,7 @@ def up(  # noqa: PLR0913, PLR0917 - one argument an option
 
 
 async def _up(wanted: _Wanted) -> None:
-    # The embedded cluster is slow to import, and so is what serves.
+    # The embedded cluster and the HTTP endpoints are slow to import.
     from dradriver.cluster import EmbeddedCluster  # noqa: PLC0415
     from dradriver.cluster.apiserver.kinds.gates import FeatureGates  # noqa: PLC0415
     from dradriver.runner.endpoints import Endpoints  # noqa: PLC0415
@@ -186,7 +186,10 @@ async def _up(wanted: _Wanted) -> None:
 
 
 def driver_processes(cluster: "EmbeddedCluster", drivers: Sequence[str]) -> list[DriverProcess]:
-    """Each driver on each node, with that node's folders and identity; pool drivers once, as administrators."""
+    """Return a process for each driver and node, with the node's folders and identity.
+
+    A pool driver runs once, as administrator.
+    """
     processes: list[DriverProcess] = []
     for driver in drivers:
         kind = load_any(driver)
@@ -203,14 +206,14 @@ def driver_processes(cluster: "EmbeddedCluster", drivers: Sequence[str]) -> list
 
 
 async def _tell_missing(cluster: "EmbeddedCluster", drivers: Sequence[str]) -> None:
-    """Claims of an earlier run may be allocated by a driver that was not asked for this time."""
+    """Warn about drivers of allocated claims that do not run this time."""
     claims = (await cluster.client().list(CLAIMS, into=ResourceClaim)).items
     for line in missing_drivers({result.driver for claim in claims for result in claim.results}, drivers):
         click.echo(line, err=True)
 
 
 def missing_drivers(used: Iterable[str], drivers: Sequence[str]) -> list[str]:
-    """What is said of the drivers (`loop.example.com`) that claims use and that are not among those to run."""
+    """Return a message for each driver (`loop.example.com`) that claims use and that does not run."""
     running = {load_any(name).name for name in drivers}
     missing = sorted(set(used) - running)
     installed = {driver: name for name in driver_names() if (driver := _driver_of(name))} if missing else {}
@@ -225,11 +228,11 @@ def _driver_of(name: str) -> str:
     try:
         return load_any(name).name
     except DraError:
-        return ""  # broken, and not asked for
+        return ""  # it is broken, but not requested
 
 
 def _copy_kubeconfig(source: Path, target: Path) -> None:
-    """Writes the kubeconfig, but never over somebody else's."""
+    """Write the kubeconfig, but never overwrite the file of another cluster."""
     text = source.read_text()
     if target.exists() and _context(target) != _context(source):
         raise UsageError(f"--kubeconfig {target}: the file is there and not one of ours; choose another file")

@@ -1,4 +1,4 @@
-"""`dradriver webhook`: opaque configuration is checked when it is written, not when a pod starts."""
+"""`dradriver webhook`: checks opaque configuration when it is written, not when a pod starts."""
 
 import asyncio
 import signal

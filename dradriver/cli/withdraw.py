@@ -1,4 +1,4 @@
-"""`dradriver withdraw`: the end of what a pool driver published."""
+"""`dradriver withdraw`: deletes the slices that a pool driver published."""
 
 import click
 

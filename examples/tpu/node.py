@@ -1,6 +1,7 @@
-"""The other half, on each host: gives containers this host's TPUs of a slice that `pools.py` published.
+"""The node half of the TPU example: gives containers the TPUs of this host that belong to a published slice.
 
-Runs beside every kubelet: `dradriver run examples.tpu.node:TpuDriver`.
+`pools.py` publishes the slice. This driver runs beside every kubelet:
+`dradriver run examples.tpu.node:TpuDriver`.
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ class TpuDriver(dra.Driver):
     name = "tpu.example.com"
 
     def discover(self) -> list[dra.Device]:
-        return []  # a host has no devices of its own: all belong to slices
+        return []  # a host has no devices of its own: all belong to the shared pool
 
     def prepare(self, claim: dra.Claim) -> Mapping[dra.AllocatedDevice, dra.PreparedDevice]:
         return {device: self.prepared(device) for device in claim.devices}
@@ -26,7 +27,7 @@ class TpuDriver(dra.Driver):
             env={"TPU_SLICE": device.name, "TPU_TOPOLOGY": str(topology), "TPU_HOST": self.node_name},
             device_nodes=[dra.DeviceNode(str(path)) for path in sorted(ACCELERATORS.glob("accel[0-9]*"))],
         )
-        # All hosts of a slice write into one list: a type of its own keeps each one's word.
+        # All hosts of a slice write to one list of conditions, so each host has its own condition type.
         host = dra.Condition(type=f"{self.node_name}-ready", status="True", reason="Wired")
         return dra.PreparedDevice(edits, conditions=(host,))
 

@@ -1,6 +1,7 @@
-"""Four hosts with four TPUs each, wired as a 4x4 slice: its partitions as devices that span nodes (KEP-4815).
+"""The cluster half of the TPU example: partitions of a 4x4 slice as devices that span nodes (KEP-4815).
 
-Runs once in the cluster: `dradriver run examples.tpu.pools:TpuPools --owner deviceclass/tpu.example.com`.
+Four hosts have four TPUs each. One process in the cluster publishes them:
+`dradriver run examples.tpu.pools:TpuPools --owner deviceclass/tpu.example.com`.
 """
 
 import os
@@ -9,7 +10,7 @@ from collections.abc import Collection, Sequence
 import dradriver as dra
 
 HOSTS = os.environ.get("TPU_HOSTS", "node-1,node-2,node-5,node-6").split(",")
-"""Row by row: the first two are neighbors, and so are the last two."""
+"""Hosts row by row: the first two are neighbors, and so are the last two."""
 TPUS = 4
 POOL = "slice-1"
 
@@ -35,16 +36,18 @@ class TpuPools(dra.PoolDriver):
         ]
 
     def fallback(self, dropped: Collection[str]) -> Sequence[dra.Pool]:  # noqa: ARG002
-        """Without counters or nodes of their own partitions would overlap: offer the slice as a whole.
+        """Return the slice as a whole.
 
-        The SDK publishes it once no claim holds a partition.
+        Without counters or node selectors of devices, the partitions would overlap.
+
+        The SDK publishes this layout when no claim holds a partition.
         """
         whole = dra.Device("tpu-4x4-1", {"topology": "4x4"}, {"tpus": TPUS * len(HOSTS)})
         return [dra.Pool(POOL, devices=(whole,), node_selector=any_of(HOSTS))]
 
 
 def partition(shape: str, hosts: Sequence[str]) -> dra.Device:
-    """All TPUs of these hosts as one device, `2x4-1` for the first of that topology."""
+    """Return one device with all TPUs of these hosts, for example `2x4-1` for the first of that topology."""
     return dra.Device(
         f"tpu-{shape}",
         attributes={"topology": shape.rpartition("-")[0]},

@@ -1,6 +1,13 @@
-"""A world given to the allocator: what `simulate` and `explain` share.
+"""Runs the allocator on a world. Shared by `simulate` and `explain`.
 
-Law of this package: it asks, with the scheduler's own filters and the allocator as it is, and decides nothing.
+Rule of this package: it uses the scheduler's own filters and the unmodified allocator, and decides nothing
+itself.
+
+- `options`: allocator settings from command-line options.
+- `placing`: builds a `Placer` from a world.
+- `filters`: the scheduler's node filters.
+- `extended`: extended resources of pods.
+- `nodes`: names for groups of nodes.
 """
 
 from dradriver.cli.attempt.extended import ExtendedResources, serving_classes, special_claims

@@ -1,4 +1,4 @@
-"""The extended resources of pods (KEP-5004): what device plugins serve, and what is asked of devices."""
+"""Extended resources of pods (KEP-5004): served by device plugins, or by devices through a special claim."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -23,23 +23,23 @@ __all__ = ["ExtendedResources", "SpecialClaim", "serving_classes", "special_clai
 
 
 def serving_classes(world: World, features: Features) -> ClassesByResource:
-    """The classes by the extended resources that they serve; none while DRAExtendedResource is off."""
+    """Return the classes by the extended resources that they serve; empty while DRAExtendedResource is off."""
     return ClassesByResource.of(world.classes.values() if features.extended_resources else ())
 
 
 def special_claims(world: World, pod: Pod, features: Features) -> Sequence[ResourceClaim]:
-    """The claims that a scheduler has made for the pod; none while DRAExtendedResource is off."""
+    """Return the claims that a scheduler has created for the pod; empty while DRAExtendedResource is off."""
     found = world.claims.values() if features.extended_resources else ()
     return [claim for claim in found if is_special_for(claim, pod)]
 
 
 @dataclass(frozen=True, slots=True)
 class SpecialClaim:
-    """What the pod would ask of devices on some nodes.
+    """The devices that the pod would request on some nodes.
 
     Attributes:
-        claim: the special claim; None where device plugins serve all.
-        nodes: these nodes.
+        claim: the special claim; None if device plugins serve all resources.
+        nodes: names of the nodes.
     """
 
     claim: ResourceClaim | None
@@ -47,7 +47,7 @@ class SpecialClaim:
 
 
 class ExtendedResources:
-    """Who serves extended resources on which node, while pods find their nodes one after the other."""
+    """Decides what serves extended resources on each node, while pods are placed one after the other."""
 
     def __init__(self, world: World, features: Features) -> None:
         self._nodes = world.places()
@@ -65,20 +65,20 @@ class ExtendedResources:
                 self.bind(pod, pod.spec.node_name)
 
     def bind(self, pod: Pod, node: str) -> None:
-        """The pod is on the node from now on."""
+        """Count the pod's extended resources on the node from now on."""
         if amounts := amounts_of(completed(pod)):
             self._taken.setdefault(node, Counter()).update(amounts)
 
     def asks(self, pod: Pod | None) -> bool:
-        """Whether the pod wants any."""
+        """Return whether the pod requests extended resources."""
         return pod is not None and bool(amounts_of(completed(pod)))
 
     def on_node(self, pod: Pod | None, name: str) -> ResourceClaim | str | None:
-        """The special claim that the pod would have on a node; or, as a text, why it can't run there."""
+        """Return the special claim of the pod on a node, or as a string the reason why it cannot run there."""
         return self._on_node(pod, name) if pod is not None else None
 
     def choices(self, pod: Pod) -> Iterator[SpecialClaim]:
-        """The nodes that may have the pod, those together on which it asks the same of devices."""
+        """Yield the nodes that can run the pod, grouped by the devices that it requests there."""
         alike: dict[object, tuple[ResourceClaim | None, list[str]]] = {}
         for name in self._nodes:
             found = self._on_node(pod, name)

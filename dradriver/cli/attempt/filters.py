@@ -1,4 +1,4 @@
-"""Which nodes may have a pod, devices that are still to be allocated aside: the scheduler's own filters."""
+"""Finds the nodes that can run a pod, apart from unallocated devices, with the scheduler's own filters."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ _FILTERS: Final = (node_filters.unschedulable, node_filters.ready, node_filters.
 
 
 class Filters:
-    """The filters over the nodes of a world in which pods find their nodes one after the other."""
+    """The filters over the nodes of a world in which pods are placed one after the other."""
 
     def __init__(self, nodes: Mapping[str, Node], pods: Sequence[Pod]) -> None:
         self._nodes = nodes
@@ -29,22 +29,22 @@ class Filters:
                 self.bind(pod, pod.spec.node_name)
 
     def bind(self, pod: Pod, node: str) -> None:
-        """The pod is on the node from now on."""
+        """Count the pod on the node from now on."""
         self._pods_on[node].append(pod)
 
     def accept_all(self, pod: Pod, claims: Sequence[ResourceClaim]) -> bool:
-        """Whether no node is out of the question for the pod."""
+        """Return whether no node has to be excluded for the pod."""
         spec = pod.spec
         tied = spec.node_name or spec.node_selector or spec.affinity or self._kept_apart
         return self._plain and not tied and not any(claim.allocation for claim in claims)
 
     def refusal(self, pod: Pod | None, claims: Sequence[ResourceClaim], name: str) -> str | None:
-        """Why a pod with these claims can't go to a node; None if it may.
+        """Return why a pod with these claims cannot run on a node; None if it can.
 
         Args:
             pod: None for a claim that no pod uses.
-            claims: its claims; those that are allocated must be usable on the node.
-            name: the node.
+            claims: its claims. Allocated ones must be usable on the node.
+            name: name of the node.
         """
         node = self._nodes[name]
         if pod is not None:

@@ -1,4 +1,4 @@
-"""How the allocator is to work."""
+"""Settings of the allocator from command-line options."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ F = TypeVar("F", bound=Callable[..., object])
 
 @dataclass(frozen=True, slots=True)
 class AttemptSettings:
-    """What a user chose.
+    """Settings of the allocator.
 
     Attributes:
-        order: in which order nodes and devices are preferred.
-        features: what is switched on.
-        max_steps: how often a device may be tried on one node before the answer is "undecided".
-        taint_rules: whether there are DeviceTaintRules (DRADeviceTaintRules).
+        order: order in which nodes and devices are preferred.
+        features: enabled features.
+        max_steps: how often a device may be tried on one node before the result is "undecided".
+        taint_rules: whether DeviceTaintRules apply (DRADeviceTaintRules).
     """
 
     order: Order
@@ -33,7 +33,7 @@ class AttemptSettings:
 
     @classmethod
     def of(cls, order: str, feature_gates: str, max_steps: int) -> "AttemptSettings":
-        """From the options' values.
+        """Return settings for the values of the options.
 
         Raises:
             UsageError: a feature gate is unknown, needs another one that is off, or is always on.
@@ -54,7 +54,10 @@ class AttemptSettings:
 
 
 def settings_options(command: F) -> F:
-    """The options `--order`, `--feature-gates` and `--max-steps`; the command gets `settings`."""
+    """Add the options `--order`, `--feature-gates` and `--max-steps`.
+
+    The command gets the argument `settings`.
+    """
 
     @wraps(command)
     def gather(*args: object, order: str, feature_gates: str, max_steps: int, **rest: object) -> object:

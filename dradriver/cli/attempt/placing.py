@@ -1,4 +1,4 @@
-"""A world as the allocator wants it."""
+"""Builds the allocator's input from a world."""
 
 from dradriver.allocator.placement import Placer
 from dradriver.cli.attempt.options import AttemptSettings
@@ -9,7 +9,7 @@ __all__ = ["placer_of"]
 
 
 def placer_of(world: World, settings: AttemptSettings) -> Placer:
-    """A placer that knows the world."""
+    """Return a placer with the objects of the world."""
     placer = Placer(order=settings.order, features=settings.features, max_steps=settings.max_steps)
     rules = world.taint_rules if settings.taint_rules else []
     for source in world.slices:

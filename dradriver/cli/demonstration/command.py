@@ -1,4 +1,4 @@
-"""The command itself."""
+"""The command `dradriver demo`."""
 
 import asyncio
 import signal
@@ -62,7 +62,7 @@ async def _demo(folder: Path, drivers: Sequence[str], runtime: str | None, *, ke
     stop = asyncio.Event()
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     if task is not None:
-        # As Ctrl-C does: everything that was started is ended in order.
+        # SIGTERM acts like Ctrl-C: everything that was started is ended in order.
         loop.add_signal_handler(signal.SIGTERM, task.cancel)
     async with AsyncExitStack() as stack:
         chosen = await choose_runtime(runtime)
@@ -99,14 +99,14 @@ async def _demo(folder: Path, drivers: Sequence[str], runtime: str | None, *, ke
 
 
 class _Narrator:
-    """Prints lines with the time at which they happened."""
+    """Prints lines with the time of their events."""
 
     def __init__(self) -> None:
         self._console = console()
         self._began = time.monotonic()
 
     def seconds(self) -> float:
-        """Seconds since the beginning."""
+        """Return the seconds since the start."""
         return time.monotonic() - self._began
 
     def __call__(self, heading: str, text: str) -> None:

@@ -1,4 +1,4 @@
-"""The part of a story in which cards come and go: for drivers whose simulator has a hand to do it."""
+"""The steps of a story that plug and pull cards, for drivers whose simulator supports it."""
 
 import asyncio
 import time
@@ -25,14 +25,14 @@ class Hand(Protocol):
     """Plugs in and pulls simulated cards. Blocking."""
 
     def plug(self) -> str:
-        """One more card; the name of its device."""
+        """Plug in one more card and return the name of its device."""
 
     def pull(self, device: str) -> str:
-        """The card of a device is pulled; the name of the card's device."""
+        """Pull the card of a device and return the name of the card's device."""
 
 
 def hand_of(place: str, folder: Path) -> Hand:
-    """The hand that `module:Class` names, at the cards of the driver whose folder this is."""
+    """Return an object of the class `module:Class` for the cards of the driver with this folder."""
     module, _, name = place.partition(":")
     made: Hand = getattr(import_module(module), name)(folder)
     return made
@@ -42,9 +42,9 @@ class Hotplug:
     """Cards of one driver on one node.
 
     Args:
-        client: the embedded API server.
-        driver: the driver's name.
-        hand: plugs in and pulls.
+        client: client of the embedded API server.
+        driver: name of the driver.
+        hand: plugs in and pulls cards.
         say: prints a line.
     """
 
@@ -55,10 +55,10 @@ class Hotplug:
         self._say = say
 
     async def a_card_appears(self) -> None:
-        """Plugs one in, and waits until its devices are published.
+        """Plug in a card, and wait until its devices are published.
 
         Raises:
-            DraError: they are not.
+            DraError: they are not published in time.
         """
         began = time.monotonic()
         card = await asyncio.to_thread(self._hand.plug)
@@ -67,10 +67,10 @@ class Hotplug:
         self._say("publish", f"{', '.join(names)}: {time.monotonic() - began:.1f} s later")
 
     async def the_card_is_pulled(self, device: str, pods: Iterable[str], namespace: str) -> None:
-        """Pulls the card of a device, and follows its devices and their pods to the end.
+        """Pull the card of a device, and wait until its devices and their pods are gone.
 
         Raises:
-            DraError: they don't come to it.
+            DraError: they are not gone in time.
         """
         try:
             card = await asyncio.to_thread(self._hand.pull, device)

@@ -1,4 +1,4 @@
-"""The packages of the drivers that are shown: which are installed, and where their manifests are."""
+"""Packages of the drivers that can be shown: which are installed, and where their manifests are."""
 
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -12,10 +12,10 @@ __all__ = ["installed_shows", "manifest_folder", "package_of"]
 
 
 def installed_shows() -> tuple[str, ...]:
-    """Lists the shows whose drivers are installed, in the order of `SHOWS`.
+    """Return the shows whose drivers are installed, in the order of `SHOWS`.
 
     Raises:
-        DraError: none is.
+        DraError: none is installed.
     """
     found = tuple(entry for entry in SHOWS if entry in driver_names())
     if not found:
@@ -25,20 +25,20 @@ def installed_shows() -> tuple[str, ...]:
 
 
 def package_of(entry: str) -> str:
-    """Names the top-level package of an installed driver.
+    """Return the top-level package of an installed driver.
 
     Args:
-        entry: the name of its entry point.
+        entry: name of its entry point.
 
     Raises:
         NotFoundError: no driver of this name is installed.
-        DriverError: its package can't be imported.
+        DriverError: its package cannot be imported.
     """
     return load_any(entry).__module__.partition(".")[0]
 
 
 def manifest_folder(package: str) -> Traversable:
-    """Finds a driver's manifests: inside of an installed package, beside the package in a checkout.
+    """Return the folder of a driver's manifests: in an installed package, or beside it in a checkout.
 
     Args:
         package: the driver's top-level package.

@@ -1,4 +1,4 @@
-"""What a demonstration shows of each driver: its manifests, and how a container shows its device."""
+"""Data of a demonstration for each driver: its manifests, and how a container shows its device."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ __all__ = ["SHOWS", "Show"]
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """One driver's part.
+    """The demonstration of one driver.
 
     Attributes:
-        entry: the name by which `dradriver run` finds the driver.
-        driver: its name in the cluster.
-        manifests: the file names of its manifests; two pods are among them, each with one claim.
-        missing: what keeps the devices from being enough; empty if nothing does.
-        seen: whether a container's output shows what the claim's edits give to it.
-        simulate: whether the driver's simulator is used, whatever this machine has.
-        hand: `module:Class`, in the driver's package, of what plugs in and pulls simulated cards
-            (`hotplug.Hand`); empty if nothing does.
+        entry: name by which `dradriver run` finds the driver.
+        driver: name of the driver in the cluster.
+        manifests: file names of its manifests. They include two pods with one claim each.
+        missing: returns why the devices are not enough; empty if they are.
+        seen: returns whether a container's output shows the edits of its claim.
+        simulate: value of `$DRADRIVER_SIMULATE` for the driver.
+        hand: `module:Class` in the driver's package that plugs in and pulls simulated cards (`hotplug.Hand`);
+            empty if there is none.
     """
 
     entry: str
@@ -85,4 +85,4 @@ SHOWS: Final = {
         ),
     )
 }
-"""Every show, by the driver's entry; a demonstration gives all of them in this order."""
+"""Every show by the entry of its driver. A demonstration runs them in this order."""

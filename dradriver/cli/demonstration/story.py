@@ -1,4 +1,7 @@
-"""The story: each step makes something happen, waits until the cluster shows it, and then tells it."""
+"""The steps of a demonstration.
+
+Each step causes an event, waits until the cluster shows it, and then prints it.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -28,22 +31,22 @@ __all__ = ["Story"]
 
 NAMESPACE: Final = "default"
 _NAMES: Final = 8
-"""How many devices are told by name."""
+"""Largest number of devices that are printed by name."""
 _START_SECONDS: Final = 20.0
 _POD_SECONDS: Final = 30.0
 _KINDS: Final = {each.kind: each for each in (CLASSES, TEMPLATES, PODS)}
 
 Say = Callable[[str, str], None]
-"""Prints one line: its heading and its text."""
+"""Prints one line from its heading and its text."""
 
 
 class Story:
-    """Two pods, each with a device of its own, from their creation to their end.
+    """Two pods, each with its own device, from their creation to their end.
 
     Args:
-        client: the embedded API server.
-        show: whose devices, and what is to be seen of them.
-        process: the driver's process and its node.
+        client: client of the embedded API server.
+        show: data of the driver.
+        process: process of the driver, and its node.
         say: prints a line.
     """
 
@@ -64,13 +67,13 @@ class Story:
             )
 
     async def node_is_there(self) -> None:
-        """Tells of the node."""
+        """Wait for the node and print it."""
         async with deadline(f"node {self._process.node} becoming ready", _START_SECONDS):
             node = await object_with(self._client, NODES, Node, _is_ready)
         self._say("node", f"Node {_named(node.metadata)} is ready")
 
     async def devices_are_published(self) -> None:
-        """Waits for the driver's slices; two devices are needed."""
+        """Wait for the driver's slices. At least two devices are needed."""
         driver = self._show.driver
 
         def published(candidate: ResourceSlice) -> bool:
@@ -92,19 +95,19 @@ class Story:
             raise DraError(missing)
 
     async def a_card_appears(self) -> None:
-        """Plugs one in; nothing where the show has no hand."""
+        """Plug in a card. This does nothing if the show has no hotplug."""
         if self._hotplug is not None:
             await self._hotplug.a_card_appears()
 
     async def the_card_is_pulled(self) -> None:
-        """Pulls the card of the first pod, and follows its pods; nothing where the show has no hand."""
+        """Pull the card of the first pod, and follow its pods. This does nothing if the show has no hotplug."""
         if self._hotplug is not None:
             device = self._claims[0].results[0].device
             await self._hotplug.the_card_is_pulled(device, [pod.metadata.name for pod in self._pods], NAMESPACE)
             self._pods = []
 
     async def objects_are_created(self) -> None:
-        """Creates the example's manifests."""
+        """Create the driver's example manifests."""
         for manifest in _manifests(self._show):
             resource = _KINDS[manifest["kind"]]
             created: Any = await self._client.create(resource, manifest, _namespace(resource), into=dict)
@@ -113,7 +116,7 @@ class Story:
                 self._pods.append(msgspec.convert({"metadata": {"name": manifest["metadata"]["name"]}}, Pod))
 
     async def pods_run(self) -> None:
-        """Follows each pod until its container has shown its device."""
+        """Follow each pod until its container has shown its device."""
         for pod in self._pods:
             await self._follow(pod.metadata.name)
 
@@ -154,7 +157,7 @@ class Story:
             self._say("", f"{name} | {line}")
 
     async def partitions_are_drawn(self) -> None:
-        """Draws what the claims have of devices that are divided; nothing where none is."""
+        """Draw the parts that claims have of partitioned devices. This does nothing if there are none."""
         slices = (await self._client.list(SLICES, into=ResourceSlice)).items
         claims = (await self._client.list(CLAIMS, NAMESPACE, into=ResourceClaim)).items
         own = [each for each in slices if each.spec.driver == self._show.driver]
@@ -163,7 +166,7 @@ class Story:
             self._say("", line)
 
     async def pods_are_deleted(self) -> None:
-        """Deletes the pods and follows their claims to the end."""
+        """Delete the pods, and wait until they and their claims are gone."""
         for pod in self._pods:
             await self._client.delete(PODS, pod.metadata.name, NAMESPACE)
         for pod in self._pods:
@@ -176,7 +179,7 @@ class Story:
             self._say("delete", f"ResourceClaim {claim.ref} is gone")
 
     def nothing_is_left(self) -> None:
-        """Looks for what an unprepare should have removed."""
+        """Check that unprepare has removed all CDI specs and prepared claims."""
         from dradriver.node import node_status  # noqa: PLC0415 - slow to import (gRPC)
 
         folder, data = self._process.directory / "cdi", self._process.directory / "plugins" / self._show.driver
@@ -245,7 +248,7 @@ def _claim_name(pod: Pod) -> str | None:
 
 
 def decode_meta(body: dict[str, Any]) -> ObjectMeta:
-    """The metadata of a plain object."""
+    """Return the metadata of an object that is a plain dictionary."""
     return decode(ObjectMeta, msgspec.json.encode(body["metadata"]))
 
 

@@ -1,4 +1,4 @@
-"""Waiting for something to be true of the cluster's objects, without polling where it can be watched."""
+"""Waits for conditions of the cluster's objects, with a watch where possible and polling otherwise."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -19,10 +19,10 @@ _POLL_SECONDS = 0.1
 async def deadline(
     what: str, seconds: float, why: Callable[[], Awaitable[str]] | None = None
 ) -> AsyncIterator[None]:
-    """Gives what happens inside a time, and says what did not happen in it.
+    """Limit the time of the `async with` block, and report what did not happen in time.
 
     Raises:
-        DraError: the time is over; `why` adds what is known of the reason.
+        DraError: the time is over. Its message has the result of `why`, if given.
     """
     try:
         async with asyncio.timeout(seconds):
@@ -37,7 +37,7 @@ async def deadline(
 async def object_with(
     client: Client, resource: Resource, kind: type[T], holds: Callable[[T], bool], namespace: str = ""
 ) -> T:
-    """The first object of which it is true, now or later."""
+    """Return the first object for which `holds` is true, now or later."""
     while True:
         listing = await client.list(resource, namespace, into=kind)
         for item in listing.items:
@@ -53,7 +53,7 @@ async def object_with(
 
 
 async def object_gone(client: Client, resource: Resource, name: str, namespace: str = "") -> None:
-    """Returns when there is no object of this name any more."""
+    """Return when there is no object with this name any more."""
     while True:
         listing = await client.list(resource, namespace, into=dict)
         if all(item["metadata"]["name"] != name for item in listing.items):
@@ -68,7 +68,10 @@ async def object_gone(client: Client, resource: Resource, name: str, namespace: 
 
 
 async def text_of(client: Client, pod: str, namespace: str, holds: Callable[[str], bool]) -> str:
-    """What the pod's container has printed, as soon as it is enough; logs can't be watched."""
+    """Return the output of the pod's container when `holds` is true for it.
+
+    Logs cannot be watched, so they are polled.
+    """
     while True:
         try:
             text = await client.logs(pod, namespace)

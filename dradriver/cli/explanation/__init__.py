@@ -1,11 +1,18 @@
-"""`dradriver explain`: why a pod or a claim is not as its user wants it.
+"""`dradriver explain`: why a pod or a claim is not in the state that its user wants.
 
-Three answers in one: what the API server says of the pod; how far each of its claims is (`claims`: missing,
-not allocated, waiting for binding conditions, failed); and, while something is still to be allocated, what each
-node has for it (`nodes`, from the allocator itself). `report` has them as lines and as a document.
+The answer has three parts: the pod's state in the API server; the state of each of its claims (missing, not
+allocated, waiting for binding conditions, failed); and, while something is not allocated, the result for each
+node, from the allocator itself.
 
-Law of this package: it asks and tells. What is told is decided by the scheduler's own code, in `control` and
-`allocator`.
+Rule of this package: it reads and reports. The scheduler's own code, in `control` and `allocator`, decides.
+
+- `command`: the commands.
+- `answers`: builds the explanation of a pod or a claim.
+- `claims`: states of claims.
+- `nodes`: results of nodes.
+- `extended`: extended resources.
+- `prepares`: prepares that failed on a node.
+- `report`: the explanation as lines and as a document.
 """
 
 from dradriver.cli.explanation.command import explain

@@ -1,4 +1,4 @@
-"""From a world to an explanation."""
+"""Builds an explanation from a world."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,13 +24,13 @@ __all__ = ["Question", "explain_claim", "explain_pod"]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked.
+    """Input of an explanation.
 
     Attributes:
-        world: the cluster.
-        settings: how the allocator works.
-        patience: how long binding conditions are waited for.
-        node: the one node to look at; empty: all.
+        world: objects of the cluster.
+        settings: settings of the allocator.
+        patience: deadline for binding conditions.
+        node: the only node to look at; empty: all.
     """
 
     world: World
@@ -40,12 +40,12 @@ class Question:
 
     @property
     def features(self) -> Features:
-        """What is switched on."""
+        """The enabled features."""
         return self.settings.features
 
 
 def explain_pod(question: Question, ref: str) -> Explanation:
-    """Why the pod `namespace/name` is as it is.
+    """Explain the state of the pod `namespace/name`.
 
     Raises:
         NotFoundError: there is no such pod, or no such node.
@@ -68,13 +68,13 @@ def explain_pod(question: Question, ref: str) -> Explanation:
 
 
 def _asks_devices(question: Question, pod: Pod) -> bool:
-    """Whether the pod's extended resources are still to be asked of somebody."""
+    """Return whether the pod requests extended resources that no special claim has allocated."""
     specials = special_claims(question.world, pod, question.features)
     return bool(amounts_of(completed(pod))) and not any(claim.allocation for claim in specials)
 
 
 def explain_claim(question: Question, ref: str) -> Explanation:
-    """Why the claim `namespace/name` is as it is.
+    """Explain the state of the claim `namespace/name`.
 
     Raises:
         NotFoundError: there is no such claim, or no such node.

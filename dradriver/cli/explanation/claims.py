@@ -1,4 +1,4 @@
-"""How far the claims of a pod are."""
+"""States of the claims of a pod."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ __all__ = ["ClaimStage", "DeviceState", "SaidConditions", "State", "claim_state"
 
 State: TypeAlias = Literal["missing", "pending", "ready", "waiting", "failed", "timed-out", "not-prepared"]
 SaidConditions: TypeAlias = frozenset[tuple[str, str]]
-"""Driver and type of each condition that somebody has set on some claim of the cluster."""
+"""Driver and type of each condition that is set on any claim of the cluster."""
 
 _STATES: Final[Mapping[ConditionReadiness, State]] = {
     ConditionReadiness.READY: "ready",
@@ -43,11 +43,11 @@ class DeviceState:
     """A device that is not ready (KEP-5007).
 
     Attributes:
-        device: which.
-        text: the conditions that it waits for, or those that failed, in words.
-        pending: the types of the conditions that are not True yet.
-        failed: the types of its failure conditions that are True.
-        unserved: those of `pending` that nobody has ever set on this cluster.
+        device: ID of the device.
+        text: the pending or failed conditions, in words.
+        pending: types of the conditions that are not True yet.
+        failed: types of its failure conditions that are True.
+        unserved: those of `pending` that were never set on this cluster.
     """
 
     device: DeviceId
@@ -59,19 +59,19 @@ class DeviceState:
 
 @dataclass(frozen=True, slots=True)
 class ClaimStage:
-    """One claim.
+    """State of one claim.
 
     Attributes:
-        name: what the pod calls it; empty for a claim by itself.
-        claim: `namespace/name`; empty while it is not made from its template.
-        state: how far it is.
-        results: the devices that it was allocated.
-        since: when it was allocated.
-        until: when the scheduler gives it up; None when nobody knows, or when it is ready.
-        now: the time of the answer.
-        devices: those that are not ready.
-        failure: what the kubelet said of a prepare that failed.
-        failed_at: when it last said so.
+        name: the pod's name for it; empty for a claim by itself.
+        claim: `namespace/name`; empty while it is not created from its template.
+        state: its state.
+        results: its allocated devices.
+        since: time of the allocation.
+        until: time at which the scheduler gives up waiting; None if it is unknown, or if the claim is ready.
+        now: time of the answer.
+        devices: devices that are not ready.
+        failure: the kubelet's message about a failed prepare.
+        failed_at: time of the last such message.
     """
 
     name: str
@@ -86,7 +86,7 @@ class ClaimStage:
     failed_at: datetime | None = None
 
     def lines(self) -> Iterable[str]:
-        """The answer for people."""
+        """Return the answer for people."""
         name = f"{self.name}: " if self.name else ""
         if not self.claim:
             yield f"{name}its claim is not made from its template yet"
@@ -109,7 +109,7 @@ class ClaimStage:
         return f", since {moment}" + (f", until {rfc3339(self.until)}" if self.until else "")
 
     def document(self) -> dict[str, object]:
-        """The answer for programs."""
+        """Return the answer for programs."""
         return {
             "name": self.name or None,
             "claim": self.claim or None,
@@ -131,7 +131,7 @@ class ClaimStage:
 
 
 def said_conditions(claims: Iterable[ResourceClaim]) -> SaidConditions:
-    """What these claims' devices were told of."""
+    """Return the conditions that are set on the devices of these claims."""
     return frozenset(
         (entry.driver, condition.type)
         for claim in claims
@@ -143,14 +143,14 @@ def said_conditions(claims: Iterable[ResourceClaim]) -> SaidConditions:
 def claim_state(
     name: str, ref: str, claim: ResourceClaim | None, said: SaidConditions, patience: BindingDeadline
 ) -> ClaimStage:
-    """How far a claim is.
+    """Return the state of a claim.
 
     Args:
-        name: what the pod calls it.
-        ref: its `namespace/name`, empty while nobody knows it.
-        claim: the claim, if there is one.
-        said: the conditions that have a controller.
-        patience: how long conditions are waited for.
+        name: the pod's name for it.
+        ref: its `namespace/name`; empty if unknown.
+        claim: the claim, if it exists.
+        said: conditions that a controller sets.
+        patience: deadline for binding conditions.
     """
     if claim is None:
         return ClaimStage(name, ref, "missing")

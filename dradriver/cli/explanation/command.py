@@ -1,4 +1,4 @@
-"""The commands themselves."""
+"""The commands of `dradriver explain`."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Who may serve a pod's extended resources, and what is in the way (KEP-5004)."""
+"""Explains what can serve a pod's extended resources, and what prevents it (KEP-5004)."""
 
 from dradriver.allocator import Features, InUse, Inventory
 from dradriver.cli.attempt import serving_classes
@@ -12,7 +12,7 @@ __all__ = ["extended_remarks"]
 
 
 def extended_remarks(world: World, pod: Pod, features: Features) -> tuple[str, ...]:
-    """A sentence each; nothing for a pod that asks for none."""
+    """Return one sentence for each remark; empty for a pod without extended resources."""
     pod = completed(pod)
     amounts = amounts_of(pod)
     if not amounts:

@@ -1,4 +1,4 @@
-"""What each node has for claims that are still to be allocated; nodes that answer alike are told together."""
+"""Results of each node for unallocated claims. Nodes with the same result form a group."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,14 +20,14 @@ Verdict: TypeAlias = Literal["fits", "refused", "excluded", "undecided", "imposs
 
 @dataclass(frozen=True, slots=True)
 class RequestAnswer:
-    """One request on a node.
+    """Result of one request on a node.
 
     Attributes:
-        claim, request: which.
-        needed: how many devices it wants; None means all that match.
-        candidates: how many may serve it as far as it alone is concerned.
-        devices: those that it gets, when the claims fit.
-        reasons: what turned down each group of the other devices.
+        claim, request: names of the claim and the request.
+        needed: number of requested devices; None: all that match.
+        candidates: number of devices that could serve this request alone.
+        devices: the devices that it gets, if the claims fit.
+        reasons: for each group of the other devices, why it was rejected.
     """
 
     claim: str
@@ -40,15 +40,15 @@ class RequestAnswer:
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """Nodes with the same answer; of several the name stands as `<node>` in all texts.
+    """Nodes with the same result. For several nodes, the texts have `<node>` instead of the name.
 
     Attributes:
         nodes: their names.
-        verdict: `fits`; `refused`: some request can't be served; `excluded`: the pod can't run there, whatever
-            the devices; `undecided`: the search gave up; `impossible`: something is wrong with a claim itself.
-        message: in one sentence.
-        requests: request by request.
-        pools: pools that the nodes reach and that can't be used, with the reason.
+        verdict: `fits`; `refused`: a request cannot be served; `excluded`: the pod cannot run there, whatever
+            the devices; `undecided`: the search gave up; `impossible`: a claim itself is wrong.
+        message: one sentence.
+        requests: results of the requests.
+        pools: unusable pools that the nodes reach, with the reason.
     """
 
     nodes: tuple[str, ...]
@@ -58,14 +58,14 @@ class NodeGroup:
     pools: tuple[Reason, ...] = ()
 
     def lines(self) -> Iterator[str]:
-        """The answer for people."""
+        """Return the answer for people."""
         yield f"{named_nodes(self.nodes)}: {self.message}"
         for each in self.requests:
             yield from (f"  {line}" for line in _request_lines(each, fits=self.verdict == "fits"))
         yield from (f"  {reason.in_full()}" for reason in self.pools)
 
     def document(self) -> dict[str, object]:
-        """The answer for programs."""
+        """Return the answer for programs."""
         return {
             "nodes": list(self.nodes),
             "verdict": self.verdict,
@@ -87,12 +87,12 @@ class NodeGroup:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Who is asked about nodes.
+    """The objects that compute the results of nodes.
 
     Attributes:
-        placer: has the devices.
-        filters: which nodes the pod can run on.
-        extended: who serves extended resources.
+        placer: the allocator with all devices.
+        filters: decides on which nodes the pod can run.
+        extended: decides what serves extended resources.
     """
 
     placer: Placer
@@ -120,13 +120,13 @@ def _reason(reason: Reason) -> dict[str, object]:
 
 
 def node_groups(need: Need, asked: Asked, names: Iterable[str], done: Callable[[], None]) -> list[NodeGroup]:
-    """What each of these nodes has for the claims that are not allocated.
+    """Return the results of these nodes for the claims that are not allocated.
 
     Args:
         need: the pod with its claims, or a claim.
-        asked: the world.
-        names: of the nodes.
-        done: is called after each node.
+        asked: the objects that compute the results.
+        names: names of the nodes.
+        done: called after each node.
     """
     open_claims = [claim for claim in need.claims if claim.allocation is None]
     groups: dict[NodeGroup, tuple[NodeGroup, list[str]]] = {}

@@ -1,4 +1,4 @@
-"""Claims that are allocated and ready as far as the cluster is concerned, but that a node fails to prepare."""
+"""Claims that are allocated and ready in the cluster, but that a node fails to prepare."""
 
 import re
 from collections.abc import Sequence
@@ -13,10 +13,10 @@ __all__ = ["prepare_failure", "with_failure"]
 
 
 def prepare_failure(world: World, pod: Pod) -> PodEvent | None:
-    """The kubelet's last word about a prepare of the pod's claims that failed.
+    """Return the kubelet's last event about a failed prepare of the pod's claims.
 
     Returns:
-        The event; None once the pod's sandbox is there, because claims are prepared before it is made.
+        The event; None if the pod's sandbox exists, because claims are prepared before it is created.
     """
     if pod.status.phase not in {"", "Pending"} or not pod.spec.node_name or _has_sandbox(pod):
         return None
@@ -25,13 +25,13 @@ def prepare_failure(world: World, pod: Pod) -> PodEvent | None:
 
 
 def with_failure(states: Sequence[ClaimStage], event: PodEvent, now: datetime | None) -> tuple[ClaimStage, ...]:
-    """The states of a pod's claims, with the kubelet's words at those that it fails to prepare.
+    """Return the states of a pod's claims, with the kubelet's message at those that it fails to prepare.
 
     Args:
-        states: how far all claims of the pod are, as far as the API server knows.
-        event: the kubelet's event. It names a claim, or a driver that all of its claims need; if neither, any
-            of the claims may be meant, because the kubelet prepares a pod's claims together.
-        now: the time of the answer.
+        states: states of all claims of the pod, as the API server knows them.
+        event: the kubelet's event. It names a claim, or a driver that all of its claims need. If it names
+            neither, any of the claims may be meant, because the kubelet prepares a pod's claims together.
+        now: time of the answer.
     """
     ready = [state for state in states if state.state == "ready"]
     named = [state for state in ready if _names(event.message, state.claim.partition("/")[2])]

@@ -1,4 +1,4 @@
-"""The whole answer, as lines and as a document."""
+"""The complete explanation, as lines and as a document."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ __all__ = ["Explanation"]
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a pod or a claim is as it is.
+    """Why a pod or a claim is in its state.
 
     Attributes:
-        kind, ref: of what: `Pod` or `ResourceClaim`, `namespace/name`.
-        message: in one sentence.
+        kind, ref: subject: `Pod` or `ResourceClaim`, and `namespace/name`.
+        message: one sentence.
         claims: the claims, in the pod's order.
-        remarks: what else is worth knowing, a sentence each.
-        nodes: what the nodes have for it; empty when nothing is left to decide.
+        remarks: other useful facts, one sentence each.
+        nodes: results of the nodes; empty if nothing is left to allocate.
     """
 
     kind: str
@@ -29,7 +29,7 @@ class Explanation:
     nodes: tuple[NodeGroup, ...] = ()
 
     def lines(self) -> Iterator[str]:
-        """The answer for people."""
+        """Return the answer for people."""
         yield self.message
         for claim in self.claims:
             yield from (f"  {line}" for line in claim.lines() if line != self.message)
@@ -38,7 +38,7 @@ class Explanation:
             yield from group.lines()
 
     def document(self) -> dict[str, object]:
-        """The answer for programs: a document of `dradriver/v1`."""
+        """Return the answer for programs: a document of `dradriver/v1`."""
         namespace, _, name = self.ref.partition("/")
         return {
             "apiVersion": "dradriver/v1",

@@ -1,7 +1,13 @@
-"""Objects from files: many in a file, YAML or JSON, each with the place that it came from.
+"""Reads objects from files: several in a file, YAML or JSON, each with its place.
 
-Law of this package: what can't be read is told beside what can, with its file and line. An object's fields
-are decoded when somebody looks at them: files of simulations hold hundreds of thousands.
+Rule of this package: unreadable parts are reported with file and line, beside the readable ones. An object's
+fields are decoded on first use, because files of simulations hold hundreds of thousands of objects.
+
+- `reading`: turns files into documents.
+- `documents`: one object of a file.
+- `places`: line numbers of an object's fields.
+- `yaml_text`: reads YAML with JSON's types only.
+- `options`: the option that names files.
 """
 
 from dradriver.cli.files.documents import Document, Source

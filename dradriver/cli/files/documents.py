@@ -1,4 +1,4 @@
-"""One object of a file, and where in the file its fields are."""
+"""One object of a file, with the line numbers of its fields."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +13,7 @@ __all__ = ["Document", "Source"]
 
 
 class _Header(msgspec.Struct, rename="camel"):
-    """What tells objects apart; the rest is skipped."""
+    """The fields that identify an object. All others are skipped."""
 
     api_version: object = None
     kind: object = None
@@ -23,10 +23,10 @@ class _Header(msgspec.Struct, rename="camel"):
 
 @dataclass(frozen=True)
 class Source:
-    """A file as it was read.
+    """The content of a file.
 
     Attributes:
-        file: its name as it was given; `<stdin>` for `-`.
+        file: its name as given; `<stdin>` for `-`.
         content: its bytes.
         is_json: whether it holds one JSON object.
     """
@@ -37,7 +37,7 @@ class Source:
 
     @cached_property
     def places(self) -> list[FieldPlaces]:
-        """Where the fields of its documents are; looked up when something is wrong with one."""
+        """Line numbers of the fields of its documents, computed when a problem is reported."""
         return json_places(self.content) if self.is_json else yaml_places(self.content)
 
 
@@ -47,9 +47,9 @@ class Document:
 
     Attributes:
         source: the file.
-        index: the document's number in the file, from 1.
-        raw: the object's JSON text as a client would send it: the file's own bytes for JSON, compact for YAML.
-        item: its place among the `items` of a list; None when the document is the object.
+        index: number of the document in the file, from 1.
+        raw: JSON text of the object as a client would send it: the file's own bytes for JSON, compact for YAML.
+        item: its index in the `items` of a list; None if the document is the object.
     """
 
     source: Source
@@ -59,7 +59,7 @@ class Document:
 
     @property
     def file(self) -> str:
-        """The file's name."""
+        """Name of the file."""
         return self.source.file
 
     @property
@@ -78,7 +78,7 @@ class Document:
 
     @property
     def api_version(self) -> str | None:
-        """Its `apiVersion`; None when it has none."""
+        """Its `apiVersion`; None if it has none."""
         found = self._header.api_version
         return None if found is None else str(found)
 
@@ -89,7 +89,7 @@ class Document:
 
     @property
     def kind(self) -> str:
-        """Its kind, `CDI spec` for what has a `cdiVersion`, empty when it has none."""
+        """Its kind; `CDI spec` for an object with a `cdiVersion`; empty if it has none."""
         kind = self._header.kind
         return "CDI spec" if self.is_cdi else kind if isinstance(kind, str) else ""
 
@@ -103,7 +103,7 @@ class Document:
 
     @property
     def namespace(self) -> str:
-        """`metadata.namespace`, empty when it has none."""
+        """`metadata.namespace`; empty if it has none."""
         return self._metadata("namespace")
 
     def _metadata(self, field: str) -> str:
@@ -111,10 +111,10 @@ class Document:
         return str(metadata.get(field) or "") if isinstance(metadata, dict) else ""
 
     def as_v1(self) -> bytes:
-        """The JSON text; of an older version of `resource.k8s.io`, that of the v1 object that means the same.
+        """Return the JSON text. An object of an older version of `resource.k8s.io` is converted to v1.
 
         Raises:
-            InvalidObjectError: it is not shaped like an object of that version.
+            InvalidObjectError: it does not have the structure of an object of that version.
         """
         group, _, version = (self.api_version or "").partition("/")
         raw = bytes(self.raw)
@@ -132,9 +132,9 @@ class Document:
         return f"{self.file}: document {self.index}" + (f" ({what})" if what else "")
 
     def line(self, path: str) -> int | None:
-        """The line of a field, or of the innermost field around it that is there; from 1.
+        """Return the line of a field, or of the innermost existing field around it, from 1.
 
-        None behind a document of the file that can't be read.
+        The result is None after a document of the file that cannot be read.
         """
         places = self.source.places
         if self.index > len(places):

@@ -11,7 +11,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def file_options(*, required: bool = True) -> Callable[[F], F]:
-    """The option `-f/--filename`, whose values arrive as `files`."""
+    """Return a decorator that adds the option `-f/--filename`. Its values arrive as `files`."""
     help_text = "File or folder, - for stdin; may be repeated."
     if not required:
         help_text += "  [default: ask the cluster]"

@@ -1,8 +1,8 @@
-"""The lines on which an object's fields are, for messages.
+"""Line numbers of an object's fields, for messages.
 
-A path is one that a message carries: `spec.devices[0].attributes[model].string`. An item of a list may also be
-named by its `name`. What is not there is looked for as far as it goes, so that a missing field is told on the
-line of the object that lacks it.
+A path has the form that messages use: `spec.devices[0].attributes[model].string`. The `name` of a list item can
+replace its index. A path is followed as far as it exists, so a missing field is reported on the line of the
+object that lacks it.
 """
 
 import json
@@ -19,20 +19,20 @@ __all__ = ["FieldPlaces", "json_places", "yaml_places"]
 
 _STEPS: Final = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 _BETWEEN: Final = ("basic", "exactly")
-"""Levels that only some versions of an object have."""
+"""Levels that exist only in some versions of an object."""
 _TOKENS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
 
 @dataclass
 class FieldPlaces:
-    """The line of a value and, by key or index, those of what is in it."""
+    """Line of a value, and the places of the values in it by key or index."""
 
     first: int
     inside: dict[str, "FieldPlaces"] = field(default_factory=dict)
     names: dict[str, "FieldPlaces"] = field(default_factory=dict)
 
     def line(self, path: str) -> int:
-        """The line of the innermost part of the path that is there."""
+        """Return the line of the innermost existing part of the path."""
         at = self
         for bracketed, plain in _STEPS.findall(path):
             found = at._step(plain or bracketed.strip("\"'"))
@@ -48,7 +48,10 @@ class FieldPlaces:
 
 
 def yaml_places(content: bytes) -> list[FieldPlaces]:
-    """Of each document of a YAML file that holds something; nothing is known of one that can't be read."""
+    """Return the places of each non-empty document of a YAML file.
+
+    For a broken document, only a line is known.
+    """
     return [
         FieldPlaces(found.mark.line + 1 if found.mark else 1)
         if isinstance(found, Broken)
@@ -58,12 +61,12 @@ def yaml_places(content: bytes) -> list[FieldPlaces]:
 
 
 def _of_node(node: yaml.Node, line: int, known: dict[int, FieldPlaces]) -> FieldPlaces:
-    """The places of a node; an alias shares those of its anchor, which may contain the alias itself.
+    """Return the places of a node. An alias shares those of its anchor, which may contain the alias itself.
 
     Args:
         node: the node.
-        line: its line, or that of the key before it.
-        known: the places of the nodes seen so far, by `id`.
+        line: line of the node, or of the key before it.
+        known: places of the nodes seen so far, by `id`.
     """
     if (anchor := known.get(id(node))) is not None:
         return FieldPlaces(line, anchor.inside, anchor.names)
@@ -81,7 +84,7 @@ def _of_node(node: yaml.Node, line: int, known: dict[int, FieldPlaces]) -> Field
 
 
 def json_places(content: bytes) -> list[FieldPlaces]:
-    """Of the one object of a JSON file, which is known to be well-formed."""
+    """Return the places of the one object of a well-formed JSON file."""
     ends = [match.start() for match in re.finditer(rb"\n", content)]
     found = (match for match in _TOKENS.finditer(content))
     reader = _Reader()
@@ -91,7 +94,10 @@ def json_places(content: bytes) -> list[FieldPlaces]:
 
 
 class _Reader:
-    """Builds places token by token; the stack is explicit, files may be nested deeper than Python calls."""
+    """Builds places token by token.
+
+    Its stack is explicit because files can be nested deeper than Python calls.
+    """
 
     def __init__(self) -> None:
         self.root = FieldPlaces(1)
@@ -100,7 +106,7 @@ class _Reader:
         self._expects_key = False
 
     def see(self, token: bytes, line: int) -> None:
-        """Takes one token of well-formed JSON."""
+        """Process one token of well-formed JSON."""
         owner, is_object = self._stack[-1]
         if token in {b"}", b"]"}:
             self._stack.pop()

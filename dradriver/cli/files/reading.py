@@ -1,4 +1,4 @@
-"""Files to documents."""
+"""Turns files into documents."""
 
 import json
 import sys
@@ -22,11 +22,11 @@ SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What came out of the files.
+    """Result of reading files.
 
     Attributes:
-        documents: every object, in order; the items of lists one by one.
-        errors: files or documents that are not YAML or JSON objects, and names that hold nothing at all.
+        documents: every object, in order, with the items of lists one by one.
+        errors: files or documents that are not YAML or JSON objects, and names without any content.
     """
 
     documents: list[Document]
@@ -34,11 +34,11 @@ class Reading:
 
 
 class UnreadError(InvalidObjectError):
-    """A document that can't be read.
+    """A document that cannot be read.
 
     Attributes:
-        file, document: where; the document's number is 0 for the whole file.
-        line: on which line; None when that is not known.
+        file, document: the file and the number of the document; 0 for the whole file.
+        line: the line; None if unknown.
     """
 
     def __init__(self, file: str, document: int, rule: str, line: int | None = None) -> None:
@@ -50,10 +50,10 @@ class UnreadError(InvalidObjectError):
 
 
 def read_files(names: Sequence[str]) -> Reading:
-    """Reads files, folders (their *.yaml, *.yml and *.json) and `-`, the standard input.
+    """Read files, folders (their *.yaml, *.yml and *.json) and `-`, the standard input.
 
     Raises:
-        NotFoundError: a file does not exist or can't be opened.
+        NotFoundError: a file does not exist or cannot be opened.
     """
     reading = Reading([], [])
     for name in names:
@@ -67,11 +67,11 @@ def read_files(names: Sequence[str]) -> Reading:
 
 
 def read_sound_files(names: Sequence[str]) -> list[Document]:
-    """The documents of files that hold nothing else.
+    """Read files, and fail if any part cannot be read.
 
     Raises:
-        NotFoundError: a file does not exist or can't be opened.
-        UnreadError: something can't be read; the first is told.
+        NotFoundError: a file does not exist or cannot be opened.
+        UnreadError: the first part that cannot be read.
     """
     reading = read_files(names)
     if reading.errors:
@@ -100,10 +100,10 @@ def _read(file: str, content: bytes, reading: Reading) -> None:
 
 
 def _converted(body: object) -> bytes:
-    """The JSON text of a document.
+    """Return the JSON text of a document.
 
     Raises:
-        TypeError, ValueError: it has none, or is no object; the message says so.
+        TypeError, ValueError: it has none, or is not an object; the message gives the reason.
     """
     try:
         compact = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
@@ -137,11 +137,11 @@ def _contents(name: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _is_json_object(content: bytes) -> bool:
-    """Whether the file is one JSON object; a flow mapping or several documents are YAML."""
+    """Return whether the file is one JSON object. A flow mapping or several documents are YAML."""
     if content.lstrip()[:1] != b"{":
         return False
     try:
-        # What is skipped is not looked at as text.
+        # The decoder does not check the text of skipped values.
         _ = content.isascii() or content.decode()
         msgspec.json.decode(content, type=_Skipped)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
@@ -150,7 +150,7 @@ def _is_json_object(content: bytes) -> bool:
 
 
 class _Skipped(msgspec.Struct):
-    """An object of which nothing is wanted."""
+    """An object without fields, so that all fields are skipped."""
 
 
 def _why_not(broken: Broken) -> str:
@@ -172,7 +172,7 @@ def _no_object(text: bytes | msgspec.Raw) -> str:
 
 
 def _objects(document: Document) -> Iterator[Document | Problem]:
-    """The document itself, or the items of a list."""
+    """Yield the document itself, or the items of a list."""
     items = _items(document) if document.kind.endswith("List") else None
     if items is None:
         yield document

@@ -1,7 +1,7 @@
-"""YAML with JSON's types only, quickly where that is safe.
+"""Reads YAML with JSON's types only, with libyaml where it is safe.
 
-libyaml reads seven times faster than Python does, but where a file is nested deeply it ends the process. So the
-depth is looked at first.
+libyaml is seven times faster than Python's reader, but it crashes the process on a deeply nested file. The
+depth is therefore checked first.
 """
 
 from collections.abc import Callable, Hashable, Iterator
@@ -15,10 +15,10 @@ __all__ = ["Broken", "Loaded", "compose_yaml", "each_document", "load_yaml"]
 T = TypeVar("T")
 
 _DEEP: Final = 200
-"""Objects of Kubernetes are not nested by far as deeply."""
+"""Depth above which libyaml is not used. Kubernetes objects are far less deeply nested."""
 
 _MOST_ALIASED: Final = 1_000_000
-"""Values that a document may hold when each alias is replaced by what it stands for."""
+"""Largest number of values in a document after each alias is replaced by its anchor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ class Loaded:
     """The value of one document.
 
     Attributes:
-        body: the value; of a key that is written twice the last one.
-        repeated: the keys that are written twice, with the line on which they are again.
+        body: the value; the last one of a repeated key.
+        repeated: repeated keys, with the line of the repetition.
     """
 
     body: object
@@ -36,11 +36,11 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A document that can't be read.
+    """A document that cannot be read.
 
     Attributes:
-        error: why.
-        is_last: the documents behind it can't be found.
+        error: the error.
+        is_last: whether the documents after it cannot be found.
     """
 
     error: Exception
@@ -48,12 +48,12 @@ class Broken:
 
     @property
     def mark(self) -> yaml.Mark | None:
-        """Where, as far as that is known."""
+        """The place of the error, if known."""
         return self.error.problem_mark if isinstance(self.error, yaml.MarkedYAMLError) else None
 
 
 class _JsonTypes(yaml.constructor.SafeConstructor):
-    """No dates; a key that is written twice, which hides the first, is noted."""
+    """Constructs no dates, and records repeated keys, because the last one hides the others."""
 
     repeated: list[tuple[str, int]]
 
@@ -63,7 +63,7 @@ class _JsonTypes(yaml.constructor.SafeConstructor):
     }
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:  # noqa: FBT002 - PyYAML's signature
-        """A mapping, checked for repeated keys."""
+        """Return a mapping, and record its repeated keys."""
         seen: set[object] = set()
         for key_node, _ in node.value:
             key, mark = key_node.value, key_node.start_mark
@@ -92,11 +92,11 @@ _UNREADABLE: Final = (yaml.YAMLError, RecursionError, ValueError)  # UnicodeDeco
 
 
 def each_document(content: bytes, read: Callable[[bytes], Iterator[T]]) -> Iterator[T | Broken]:
-    """What `read` makes of each document of a file; behind one that can't be read it goes on.
+    """Yield the result of `read` for each document of a file. Reading continues after a broken document.
 
     Args:
         content: the file.
-        read: `load_yaml` or `compose_yaml`; gets the rest of the file behind as many empty lines as were read
+        read: `load_yaml` or `compose_yaml`. It gets the rest of the file after as many empty lines as were read
             before, so line numbers are those of the file.
     """
     start = 0
@@ -112,30 +112,30 @@ def each_document(content: bytes, read: Callable[[bytes], Iterator[T]]) -> Itera
 
 
 def _after(content: bytes, error: Exception, start: int) -> int:
-    """The line on which the document after the broken one begins; -1 when there is none, or none is found."""
+    """Return the line on which the document after the broken one begins; -1 if none is found."""
     mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
     if mark is None:
         return -1
     lines = content.splitlines()
     for number in range(max(mark.line, start + 1), len(lines)):
-        # At the beginning of a line it ends a document whatever stands before it. With more on its line, and
-        # the error there too, it is the broken document's own.
+        # `---` at the beginning of a line always ends a document. If the line has more text and also the error,
+        # it belongs to the broken document.
         if lines[number].startswith(b"---") and (number > mark.line or lines[number].strip() == b"---"):
             return number
     return -1
 
 
 def load_yaml(content: bytes) -> Iterator[Loaded]:
-    """The values of all documents but empty ones, as far as the first that can't be read.
+    """Return the values of all non-empty documents up to the first broken one.
 
     Raises:
-        yaml.YAMLError, RecursionError, ValueError: it can't be read.
+        yaml.YAMLError, RecursionError, ValueError: the document cannot be read.
     """
     if _is_shallow(content):
         try:
             return iter(list(_loaded(cast(Any, _QuickLoader)(content))))
         except (yaml.YAMLError, ValueError):
-            pass  # Python's reader says better what is wrong
+            pass  # Python's reader gives a better error
     return _loaded(_Loader(content))
 
 
@@ -152,10 +152,10 @@ def _loaded(loader: Any) -> Iterator[Loaded]:  # noqa: ANN401 - PyYAML's classes
 
 
 def _check_aliases(body: object) -> None:
-    """Refuses a document whose aliases multiply: 400 bytes can stand for a billion values.
+    """Reject a document whose aliases multiply: 400 bytes can expand to a billion values.
 
     Raises:
-        ValueError: it holds too many values, most of them from aliases.
+        ValueError: it has too many values, most of them from aliases.
     """
     sizes: dict[int, int] = {}
     written = 0
@@ -166,7 +166,7 @@ def _check_aliases(body: object) -> None:
             return 1
         known = sizes.get(id(value))
         if known is None:
-            sizes[id(value)] = 0  # what contains itself is refused when it becomes JSON
+            sizes[id(value)] = 0  # a value that contains itself is rejected when it becomes JSON
             inside = value.values() if isinstance(value, dict) else value
             written += len(value)
             known = sizes[id(value)] = 1 + sum(map(size, inside))
@@ -177,7 +177,7 @@ def _check_aliases(body: object) -> None:
 
 
 def compose_yaml(content: bytes) -> Iterator[yaml.Node]:
-    """The same as nodes, which know their lines."""
+    """Return the documents as nodes, which have line numbers."""
     nodes = yaml.compose_all(content, _QuickLoader if _is_shallow(content) else _Loader)
     return (node for node in nodes if not _is_null(node))
 
@@ -187,7 +187,7 @@ def _is_null(node: yaml.Node) -> bool:
 
 
 def _is_shallow(content: bytes) -> bool:
-    """Whether libyaml is there and can be trusted with the text."""
+    """Return whether libyaml is installed and safe for this text."""
     if _Quick is None:
         return False
     depth = 0

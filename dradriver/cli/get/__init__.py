@@ -1,8 +1,15 @@
-"""`dradriver get`: what a cluster has, in the words of dynamic resource allocation.
+"""`dradriver get`: the devices, pools, claims and pods of a cluster.
 
-With `-o json` and `-o yaml` slices, claims and pods are the cluster's own objects in a `List`; pools and
-devices, which are no objects of their own, are documents of the kinds `PoolList` and `DeviceList` of
-`dradriver/v1`, whose fields are the columns of the table; so is `PartitionList`, of which there is a drawing.
+With `-o json` and `-o yaml`, slices, claims and pods are the cluster's own objects in a `List`. Pools and
+devices are not objects of the API. They are documents of the kinds `PoolList` and `DeviceList` of
+`dradriver/v1`, whose fields are the columns of the table. `PartitionList`, which also has a drawing, is another
+such document.
+
+- `pools`, `slices`, `devices`, `partitions`, `claims`, `pods`: the commands.
+- `show`: shared output of the commands.
+- `pod_summary`: READY and STATUS of a pod.
+- `pod_events`: messages of a pod's events.
+- `why`: why a pod is not ready.
 """
 
 from collections.abc import Mapping

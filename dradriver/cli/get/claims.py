@@ -39,7 +39,7 @@ def claims(
         try:
             listed = await list_typed(client, PODS, Pod, client.namespace if where is None else where)
         except Forbidden:
-            return None  # who may list claims may not list pods
+            return None  # a user may have the right to list claims but not pods
         pods = await with_events(client, listed)
         return {
             f"{pod.metadata.namespace}/{pod.claim_name(each)}": why_pending(pod)
@@ -53,7 +53,7 @@ def claims(
 
 
 def claim_state(claim: ResourceClaim) -> str:
-    """`kubectl get resourceclaims`' words: pending, or allocated, reserved and deleted in any combination."""
+    """Return the state as `kubectl get` prints it: pending, or any of allocated, reserved and deleted."""
     words = [
         word
         for word, holds in (
@@ -80,7 +80,7 @@ def _row(users: Mapping[str, str] | None, claim: ResourceClaim, now: datetime) -
 
 
 def _why(users: Mapping[str, str] | None, claim: ResourceClaim) -> str:
-    """Why the claim is pending, as the scheduler said of a pod that uses it."""
+    """Return why the claim is pending, from the scheduler's message about a pod that uses it."""
     if users is None or claim_state(claim) != "pending":
         return "-"
     return users.get(claim.ref, "no pod uses it")

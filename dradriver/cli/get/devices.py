@@ -54,7 +54,7 @@ def devices(
 def device_rows(
     slices: Iterable[ResourceSlice], claims: Iterable[ResourceClaim]
 ) -> Iterator[Mapping[str, object]]:
-    """One row a device of the generation of its pool that its node sees."""
+    """Yield one row for each device of the pool generation that its node sees."""
     in_use = InUse.of(claims)
     for key, pool in Inventory.of(slices).published.items():
         driver, name = key
@@ -73,7 +73,7 @@ def device_rows(
 
 
 def _attributes(device: Device, driver: str) -> dict[str, object]:
-    """Attributes and capacities; names of the driver's own domain without it."""
+    """Return attributes and capacities. Names of the driver's own domain have no domain."""
     values: dict[str, object] = {}
     for name, attribute in device.attributes.items():
         value = attribute.value

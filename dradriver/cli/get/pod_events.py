@@ -1,4 +1,4 @@
-"""What the events of pods say, where their status knows no reason."""
+"""Messages of a pod's events, for a pod whose status gives no reason."""
 
 from collections.abc import Sequence
 
@@ -14,9 +14,9 @@ __all__ = ["with_events"]
 
 
 async def with_events(client: Client, pods: Sequence[Pod]) -> list[Pod]:
-    """The pods, with the last warning about one as its message if its status has none.
+    """Return the pods. A pod whose status gives no reason gets the message of its last warning.
 
-    Events are asked for only then. Who may not read them gets the pods as they are.
+    Events are read only in this case. Without the right to read events, the pods are returned unchanged.
     """
     puzzling = {pod.metadata.uid: pod for pod in pods if knows_no_reason(pod)}
     said = await _last_warnings(client, list(puzzling.values())) if puzzling else {}

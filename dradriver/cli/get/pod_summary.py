@@ -1,4 +1,4 @@
-"""A pod's READY and STATUS as kubectl prints them.
+"""READY and STATUS of a pod as kubectl prints them.
 
 Source: `printPod` in pkg/printers/internalversion of Kubernetes 1.37.
 """
@@ -12,11 +12,11 @@ __all__ = ["PodSummary", "pod_summary"]
 
 
 class PodSummary(NamedTuple):
-    """What kubectl prints of a pod.
+    """Two columns of `kubectl get pods`.
 
     Attributes:
-        ready: containers that are ready, and all of them: `0/1`.
-        status: the phase, or what is more: `CrashLoopBackOff`, `Init:0/1`, `Terminating`.
+        ready: number of ready containers, and of all: `0/1`.
+        status: the phase, or a more specific state: `CrashLoopBackOff`, `Init:0/1`, `Terminating`.
     """
 
     ready: str
@@ -42,7 +42,7 @@ class _Container:
 
 
 def pod_summary(pod: Pod) -> PodSummary:
-    """READY and STATUS of the pod."""
+    """Return READY and STATUS of the pod."""
     initializing, sidecars = _initializing(pod)
     status, ready = initializing, 0
     if not initializing or _has(pod, "Initialized"):
@@ -52,7 +52,7 @@ def pod_summary(pod: Pod) -> PodSummary:
 
 
 def _begin(pod: Pod) -> str:
-    """What there is to say before its containers are looked at."""
+    """Return the status before containers are considered."""
     gated = any(
         each.type == "PodScheduled" and each.reason == "SchedulingGated" for each in pod.status.conditions
     )
@@ -60,7 +60,7 @@ def _begin(pod: Pod) -> str:
 
 
 def _end(pod: Pod, status: str) -> str:
-    """What deletion makes of it."""
+    """Return the status after deletion is considered."""
     if pod.metadata.deletion_timestamp is None:
         return status
     if pod.status.reason == "NodeLost":
@@ -73,7 +73,7 @@ def _sidecars(pod: Pod) -> set[str]:
 
 
 def _initializing(pod: Pod) -> tuple[str, int]:
-    """What the first init container that is not done does, if one is not; and how many sidecars are ready."""
+    """Return the state of the first init container that is not done, or "", and the count of ready sidecars."""
     sidecars, ready = _sidecars(pod), 0
     for number, status in enumerate(pod.status.init_container_statuses):
         each = _Container(status)
@@ -91,7 +91,7 @@ def _initializing(pod: Pod) -> tuple[str, int]:
 
 
 def _running(pod: Pod, status: str) -> tuple[str, int]:
-    """What its containers do, the first of them in the end, and how many are ready."""
+    """Return the status from the containers, of which the first has priority, and the number of ready ones."""
     ready, error = 0, ""
     for each in map(_Container, reversed(pod.status.container_statuses)):
         if each.waiting:

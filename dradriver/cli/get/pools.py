@@ -37,7 +37,10 @@ def pools(kubeconfig: str | None, context: str | None, output: str) -> None:
 def pool_rows(
     slices: Iterable[ResourceSlice], claims: Iterable[ResourceClaim]
 ) -> Iterator[Mapping[str, object]]:
-    """One row a pool; of `resourceSliceCount` slices that there should be, `slices` are there."""
+    """Yield one row for each pool.
+
+    `slices` counts the existing slices, `resourceSliceCount` the expected ones.
+    """
     in_use = InUse.of(claims)
     for key, pool in Inventory.of(slices).pools.items():
         expected = pool.slices[0].spec.pool.resource_slice_count
@@ -55,7 +58,7 @@ def pool_rows(
 
 
 def nodes_of(slices: Iterable[ResourceSlice]) -> str:
-    """From where the devices of slices can be reached."""
+    """Return the nodes that reach the devices of slices."""
     found: dict[str, None] = {}
     for source in slices:
         spec = source.spec

@@ -1,4 +1,4 @@
-"""What the commands of `get` share: where a row comes from, and the forms it is shown in."""
+"""Shared parts of the commands of `get`: sources of rows, and output formats."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _LIST = "dradriver/v1"
 
 
 def namespace_options(command: F) -> F:
-    """The options `-n/--namespace` and `-A/--all-namespaces`."""
+    """Add the options `-n/--namespace` and `-A/--all-namespaces`."""
     every = click.option("-A", "--all-namespaces", is_flag=True, help="Look into all namespaces.")
     one = click.option("-n", "--namespace", help="Namespace to look into.  [default: the context's]")
     return one(every(command))
@@ -30,15 +30,15 @@ def namespace_options(command: F) -> F:
 
 @dataclass(frozen=True, slots=True)
 class View(Generic[T]):
-    """How the objects of one resource are shown.
+    """Output of the objects of one resource.
 
     Attributes:
-        resource: where they are.
-        kind: what they are read as for the table.
-        columns: the table's head.
-        row: an object's cells, given the time now.
-        empty: what is said when there is none.
-        look_up: finds out more about the objects, before they are shown in a table.
+        resource: the resource.
+        kind: type to which objects are decoded for the table.
+        columns: head of the table.
+        row: returns the cells of an object, given the present time.
+        empty: message if there is no object.
+        look_up: adds information to the objects before they are shown in a table.
     """
 
     resource: Resource
@@ -49,12 +49,12 @@ class View(Generic[T]):
     look_up: Callable[[Client, Sequence[T]], Awaitable[list[T]]] | None = None
 
     def show(self, access: Access, form: str, namespace: str | None = "") -> None:
-        """Lists and shows the objects: as a table, or as a `List` of the cluster's own objects.
+        """List and show the objects: as a table, or as a `List` of the cluster's own objects.
 
         Args:
-            access: which cluster.
+            access: the cluster.
             form: `table`, `json` or `yaml`.
-            namespace: whose objects; empty: all; None: those of the kubeconfig's namespace.
+            namespace: namespace of the objects; empty: all; None: the kubeconfig's namespace.
         """
 
         def where(client: Client) -> str:
@@ -76,7 +76,7 @@ class View(Generic[T]):
     def _document(self, raw: Iterable[bytes], form: str) -> None:
         items = [cast(Object, msgspec.json.decode(text)) for text in raw]
         for item in items:
-            # Lists of the API server leave these out of their items.
+            # The API server omits these fields in the items of a list.
             item.setdefault("apiVersion", self.resource.api_version)
             item.setdefault("kind", self.resource.kind)
         document({"apiVersion": "v1", "kind": "List", "items": items}, form)
@@ -85,7 +85,7 @@ class View(Generic[T]):
 def show_rows(
     kind: str, columns: Sequence[str], rows: Sequence[Mapping[str, object]], form: str, empty: str
 ) -> None:
-    """Rows as a table, or as a document of `dradriver/v1`; a column is a field's name in words."""
+    """Show rows as a table, or as a document of `dradriver/v1`. A column is a field name in words."""
     if form != "table":
         document({"apiVersion": _LIST, "kind": kind, "items": [dict(row) for row in rows]}, form)
         return

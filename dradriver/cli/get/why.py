@@ -1,4 +1,4 @@
-"""Why a pod does not run, in the words of its status."""
+"""Why a pod does not run, from its status."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ NO_SANDBOX: Final = (
 
 
 def why_pending(pod: Pod) -> str:
-    """What keeps the pod from being ready, in its status's words: its containers know more than the pod."""
+    """Return why the pod is not ready. A message of a container takes precedence over the pod's conditions."""
     if pod.metadata.deletion_timestamp:
         return DELETED
     if pod.status.phase == "Succeeded" or _is_ready(pod):
@@ -22,7 +22,7 @@ def why_pending(pod: Pod) -> str:
     if message := next((state["message"] for state in waiting if state.get("message")), ""):
         return str(message)
     unmet = {c.type: c.message or c.reason for c in pod.status.conditions if c.status == "False"}
-    # It knows no reason, and stays behind on a pod that has failed.
+    # This condition has no reason, and it stays on a pod that has failed.
     if unmet.pop("PodReadyToStartContainers", None) and pod.status.phase == "Pending":
         return pod.status.message or NO_SANDBOX
     return pod.status.message or next((said for said in unmet.values() if said), "-")
@@ -34,5 +34,5 @@ def _is_ready(pod: Pod) -> bool:
 
 
 def knows_no_reason(pod: Pod) -> bool:
-    """Whether the status only says that something is missing, not what."""
+    """Return whether the status shows that the pod is not ready, but not why."""
     return why_pending(pod) == NO_SANDBOX

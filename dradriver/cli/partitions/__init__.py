@@ -1,7 +1,10 @@
-"""Who has which part of a device: the counter sets of pools as they are used, and a drawing of them.
+"""Use of counter sets, and a drawing of it: which claims have which part of a device.
 
-Law of this package: whatever is drawn comes from the counters that a driver published, nothing from tables of
-products. `counter_set_uses` and `drawing` are pure: a demonstration shows with them what a command does.
+Rule of this package: everything drawn comes from the counters that a driver published, and nothing from tables
+of products. `counter_set_uses` and `drawing` are pure, so the demonstration uses them like the command.
+
+- `use`: computes the use of counter sets.
+- `drawing`: draws it as text.
 """
 
 from dradriver.cli.partitions.drawing import drawing

@@ -8,8 +8,8 @@
       B  gpu-0-mig-1g-5gb-4   claim default/infer
       3 of 19 devices still fit
 
-Counters that are alike but for a number at the end, and of which there is one each, are places: they become the
-cells of one row. Every other counter becomes a bar in which each device has its part.
+Counters with an amount of 1 whose names differ only in a number at the end are places. They become the cells of
+one row. Every other counter becomes a bar in which each device has its part.
 """
 
 import re
@@ -32,13 +32,13 @@ _LETTERS: Final = ascii_uppercase + ascii_lowercase
 _FREE: Final = "."
 _TWICE: Final = "!"
 _CROWD: Final = "#"
-"""The mark of all devices for which there is no letter left."""
+"""Mark of all devices for which no letter is left."""
 
 _Marked: TypeAlias = Sequence[tuple[str, HoldingPod]]
 
 
 def drawing(uses: Iterable[CounterSetUse]) -> Iterator[str]:
-    """The lines of the drawing, an empty one between counter sets."""
+    """Yield the lines of the drawing, with an empty line between counter sets."""
     for number, use in enumerate(uses):
         if number:
             yield ""
@@ -66,7 +66,7 @@ def _counter_set(use: CounterSetUse) -> Iterator[str]:
 
 
 def _from_left(holders: Sequence[HoldingPod], rows: Mapping[str, Sequence[CounterUse]]) -> Sequence[HoldingPod]:
-    """The holders in the order of their first places."""
+    """Return the holders in the order of their first places."""
     places = {cell.name: at for at, cell in enumerate(chain.from_iterable(rows.values()))}
     last = len(places)
     return sorted(
@@ -75,7 +75,7 @@ def _from_left(holders: Sequence[HoldingPod], rows: Mapping[str, Sequence[Counte
 
 
 def _rows(counters: Iterable[CounterUse]) -> tuple[dict[str, list[CounterUse]], list[CounterUse]]:
-    """The counters that are places, by what they have in common and in their numbers' order; and the others."""
+    """Return the counters that are places, grouped by prefix and ordered by number, and the other counters."""
     counters = list(counters)
     numbered: dict[str, dict[int, CounterUse]] = {}
     for counter in counters:
@@ -97,7 +97,10 @@ def _cells(row: Sequence[CounterUse], marked: _Marked) -> Iterator[tuple[str, st
 
 
 def _bar(counter: CounterUse, marked: _Marked) -> str:
-    """Each device has its part, one that takes anything at least one letter while there is room."""
+    """Return a bar with a part for each device.
+
+    While there is room, a device that uses anything has a letter.
+    """
     total, taken, bar = counter.total.nano, 0, ""
     for mark, holder in marked:
         mine = holder.takes.get(counter.name)

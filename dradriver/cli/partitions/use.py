@@ -1,4 +1,4 @@
-"""The counter sets of pools and the devices that draw from them (KEP-4815)."""
+"""Use of the counter sets of pools by devices (KEP-4815)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ class CounterUse:
     """One counter.
 
     Attributes:
-        name: of the counter.
-        total: how much there is.
-        used: how much the devices in use take together; more than `total` where a driver took back something.
+        name: name of the counter.
+        total: its total amount.
+        used: amount of all devices in use; more than `total` if a driver has reduced the counter.
     """
 
     name: str
@@ -32,10 +32,10 @@ class HoldingPod:
     """A device in use.
 
     Attributes:
-        device: its name.
-        claims: the claims (`namespace/name`) that hold it or shares of it.
-        pods: the pods (`namespace/name`) that these are reserved for.
-        takes: what it consumes of the counter set, by counter.
+        device: name of the device.
+        claims: claims (`namespace/name`) that have it or shares of it.
+        pods: pods (`namespace/name`) for which these claims are reserved.
+        takes: amounts that it consumes of the counter set, by counter.
     """
 
     device: str
@@ -49,12 +49,11 @@ class CounterSetUse:
     """One counter set.
 
     Attributes:
-        driver, pool, name: which one.
-        counters: all its counters, in the order of their names.
-        holders: the devices in use that consume from it, in the pool's order.
-        fitting: the names of the devices that could still be allocated as far as counters and compatibility
-            groups go.
-        devices: how many devices consume from it.
+        driver, pool, name: identify the counter set.
+        counters: all its counters, by name.
+        holders: devices in use that consume from it, in the pool's order.
+        fitting: names of the devices that counters and compatibility groups still allow.
+        devices: number of devices that consume from it.
     """
 
     driver: str
@@ -69,13 +68,13 @@ class CounterSetUse:
 def counter_set_uses(
     inventory: Inventory, claims: Iterable[ResourceClaim], node: AllocationNode | None = None
 ) -> Iterator[CounterSetUse]:
-    """The counter sets of all pools that can be used, in the order of driver, pool and name.
+    """Yield the counter sets of all usable pools, ordered by driver, pool and name.
 
     Args:
         inventory: all pools.
-        claims: all claims; those with an allocation hold devices.
-        node: only pools of which this node reaches devices; they are shown whole, with the devices of other
-            nodes, because counters are shared across nodes.
+        claims: all claims. Allocated ones have devices.
+        node: only pools with devices that this node reaches. They include the devices of other nodes, because
+            nodes share counters.
     """
     claims = list(claims)
     in_use = InUse.of(claims)
@@ -93,7 +92,7 @@ def counter_set_uses(
 
 
 def _usable(inventory: Inventory, node: AllocationNode | None) -> Sequence[PoolView]:
-    """The pools that can be used, in order; those of which the node reaches devices if there is one."""
+    """Return the usable pools in order; with a node, those with devices that it reaches."""
     if node is None:
         return [pool for pool in inventory.pools.values() if pool.problem is None]
     seen = inventory.on(node, Features(compatibility_groups=True))
@@ -148,7 +147,7 @@ def _sum(holders: Iterable[HoldingPod], counter: str) -> Quantity:
 
 
 class _Left:
-    """What is left of a pool's counters and groups."""
+    """The free counters and the groups of a pool."""
 
     def __init__(self, pool: PoolView, use: PoolUse) -> None:
         taken, self._joined = taken_of(pool, use)

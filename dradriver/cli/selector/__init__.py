@@ -1,4 +1,8 @@
-"""`dradriver cel`: a device selector tried on devices, before it stands in a claim or a class."""
+"""`dradriver cel`: tries a device selector on devices before it is used in a claim or a class.
+
+- `command`: the command.
+- `trial`: evaluates a selector on many devices.
+"""
 
 from dradriver.cli.selector.command import cel
 

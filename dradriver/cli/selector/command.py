@@ -1,4 +1,4 @@
-"""The command itself."""
+"""The command `dradriver cel`."""
 
 from collections.abc import Sequence
 

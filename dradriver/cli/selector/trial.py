@@ -1,4 +1,4 @@
-"""One selector on many devices."""
+"""Evaluates one selector on many devices."""
 
 import re
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ _NO_KEY: Final = re.compile(r"no such key: (.*)")
 
 @dataclass
 class Failure:
-    """An error and the devices on which it came up; `hint` says what to write instead."""
+    """An error and the devices with this error. `hint` is a proposed correction."""
 
     error: EvaluationError
     hint: str | None
@@ -27,14 +27,14 @@ class Failure:
 
 @dataclass
 class Trial:
-    """What came of it.
+    """Result of the evaluation.
 
     Attributes:
-        matches: the devices that the selector selects.
-        failures: errors, those that read the same together.
-        devices: how many devices there are.
-        cost: of the most expensive evaluation, in CEL's units.
-        steps: of the longest evaluation.
+        matches: devices that the selector selects.
+        failures: errors; equal ones are one entry.
+        devices: number of all devices.
+        cost: cost of the most expensive evaluation, in CEL's units.
+        steps: steps of the longest evaluation.
     """
 
     matches: list[DeviceId] = field(default_factory=list)
@@ -45,7 +45,7 @@ class Trial:
 
 
 def try_on(selector: Selector, devices: Iterable[PooledDevice]) -> Trial:
-    """Evaluates the selector on each device."""
+    """Evaluate the selector on each device."""
     trial = Trial()
     failures: dict[str, Failure] = {}
     for device in devices:
@@ -65,7 +65,7 @@ def try_on(selector: Selector, devices: Iterable[PooledDevice]) -> Trial:
 
 
 def _hint(error: EvaluationError, device: PooledDevice) -> str | None:
-    """For a name that the device has not, the one that it has, with its domain where that is the mistake."""
+    """Return a hint for a name that the device lacks: its right domain, or the closest name of the device."""
     missing = _NO_KEY.fullmatch(error.reason)
     names = [name.rpartition("/") for name in (*device.device.attributes, *device.device.capacity)]
     found = get_close_matches(missing[1], {name for _, _, name in names}, n=1) if missing else []
@@ -76,7 +76,7 @@ def _hint(error: EvaluationError, device: PooledDevice) -> str | None:
 
 
 def pointed(error: CelError, hint: str | None) -> list[str]:
-    """The error with the expression and a caret below the place."""
+    """Return the error with the expression and a caret below the place."""
     lines = [f"    {line}" for line in error.expression.splitlines()]
     if error.position is not None:
         line, column = error.position

@@ -1,4 +1,4 @@
-"""The command itself."""
+"""The command `dradriver simulate`."""
 
 from collections.abc import Sequence
 from time import perf_counter

@@ -1,4 +1,4 @@
-"""The outcome of a simulation, for programs and for people."""
+"""The result of a simulation, for programs and for people."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ __all__ = ["SimulationReport"]
 
 @dataclass(frozen=True)
 class SimulationReport:
-    """What became of all needs.
+    """Results of all pods and claims.
 
     Attributes:
-        outcomes: in the order in which they were met.
-        loading: seconds that it took to have the world ready.
+        outcomes: results in the order of placement.
+        loading: seconds that were needed to load the world.
     """
 
     outcomes: Sequence[SimulationOutcome]
@@ -26,12 +26,12 @@ class SimulationReport:
 
     @property
     def fits(self) -> bool:
-        """Whether everything has its devices."""
+        """Whether all pods and claims have their devices."""
         return all(outcome.node for outcome in self.outcomes)
 
     @property
     def seconds(self) -> float:
-        """How long the allocator took for all pods."""
+        """Seconds that the allocator needed for all pods."""
         return sum(outcome.seconds for outcome in self._pods)
 
     @property
@@ -39,7 +39,7 @@ class SimulationReport:
         return [outcome for outcome in self.outcomes if outcome.need.pod is not None]
 
     def document(self) -> dict[str, object]:
-        """A document of `dradriver/v1`."""
+        """Return a document of `dradriver/v1`."""
         alone = [outcome for outcome in self.outcomes if outcome.need.pod is None]
         return {
             "apiVersion": "dradriver/v1",
@@ -72,7 +72,7 @@ class SimulationReport:
         }
 
     def lines(self) -> Iterator[str]:
-        """A line for each need and each device."""
+        """Yield a line for each pod or claim and each device."""
         for outcome in self.outcomes:
             what = f"{'claim' if outcome.need.pod is None else 'pod'} {_name(outcome)}"
             if not outcome.node:
@@ -86,7 +86,7 @@ class SimulationReport:
                     yield f"  claim {claim.metadata.name}, request {result.request}: {result.id}"
 
     def summary(self) -> str:
-        """All of it in a sentence."""
+        """Return a summary in one sentence."""
         pods, speed = self._pods, self._speed()
         placed = sum(bool(outcome.node) for outcome in pods)
         return (
@@ -97,19 +97,19 @@ class SimulationReport:
 
 
 def _percentile(times: Sequence[float], percent: int) -> float:
-    """The nearest rank, in milliseconds."""
+    """Return a percentile by the nearest rank, in milliseconds."""
     if not times:
         return 0.0
     return round(times[max(0, -(-len(times) * percent // 100) - 1)] * 1000, 3)
 
 
 def _name(outcome: SimulationOutcome) -> str:
-    """A pod's or claim's name, with its namespace unless that is `default`: names have no slash."""
+    """Return the name of a pod or claim, with its namespace unless that is `default`. Names have no slash."""
     need = outcome.need
     meta: ObjectMeta = (need.pod or need.claims[0]).metadata
     return meta.name if meta.namespace == DEFAULT_NAMESPACE else f"{meta.namespace}/{meta.name}"
 
 
 def _allocations(claims: Sequence[ResourceClaim]) -> dict[str, object]:
-    """By name, which is enough: a pod's claims are in its namespace."""
+    """Return the allocations by claim name. The name is enough because a pod's claims are in its namespace."""
     return {claim.metadata.name: builtins(claim.allocation) for claim in claims}

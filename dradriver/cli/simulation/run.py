@@ -1,4 +1,4 @@
-"""Pods find their nodes, one after the other."""
+"""Places pods one after the other."""
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
@@ -22,7 +22,7 @@ _TOLD = 8
 
 
 class _NowhereError(Exception):
-    """No node can have the claims: what the placer said of each way to ask."""
+    """No node can allocate the claims. It has the placer's result for each variant of the request."""
 
     def __init__(self, refused: Sequence[NoNodeFits]) -> None:
         self.refused = refused
@@ -31,15 +31,15 @@ class _NowhereError(Exception):
 
 @dataclass
 class SimulationOutcome:
-    """What became of one need.
+    """Result of one pod or claim.
 
     Attributes:
         need: the pod or the claim.
-        node: where it goes; empty when it goes nowhere.
-        claims: its claims as they are then.
-        reasons: why it goes nowhere, for each group of nodes that answer alike.
-        undecided: whether the search gave up on some node: it may fit.
-        seconds: how long the allocator took.
+        node: name of its node; empty if there is none.
+        claims: its claims afterwards.
+        reasons: for each group of nodes with the same result, why it does not fit.
+        undecided: whether the search gave up on a node, so that it may fit.
+        seconds: time that the allocator needed.
     """
 
     need: Need
@@ -51,7 +51,7 @@ class SimulationOutcome:
 
 
 class Simulation:
-    """A world in which needs are met in their order."""
+    """A world in which pods and claims are placed in their order."""
 
     def __init__(self, world: World, settings: AttemptSettings) -> None:
         self._nodes = world.places()
@@ -60,10 +60,10 @@ class Simulation:
         self._placer = placer_of(world, settings)
         self.claims = dict(world.claims)
         with suppress(NoNodeFits):
-            self._placer.place([])  # whatever it prepares when it is asked first belongs to loading
+            self._placer.place([])  # its preparation at the first call counts as loading
 
     def meet(self, need: Need) -> SimulationOutcome:
-        """Gives the need what it gets; what it gets is in use from now on."""
+        """Allocate devices for the need, and count them as in use from now on."""
         claims = [self.claims.get(claim.ref, claim) for claim in need.claims]
         outcome = SimulationOutcome(need, claims=claims, reasons=_hopeless(need, claims))
         if outcome.reasons:
@@ -90,7 +90,10 @@ class Simulation:
         return outcome
 
     def _place(self, need: Need, claims: Sequence[ResourceClaim]) -> tuple[Placement, Sequence[ResourceClaim]]:
-        """The node, and the claims to allocate there: what a pod asks of devices may differ between nodes."""
+        """Return the node, and the claims to allocate there.
+
+        The devices that a pod requests may differ between nodes.
+        """
         if need.pod is None or not self._extended.asks(need.pod):
             try:
                 return self._try(need, claims, None), claims
@@ -108,7 +111,7 @@ class Simulation:
         return min(found, key=lambda each: (_waits(each[0]), each[0].node))
 
     def _try(self, need: Need, claims: Sequence[ResourceClaim], names: Collection[str] | None) -> Placement:
-        """Places the claims on one of these nodes; None means all."""
+        """Place the claims on one of these nodes; None: any node."""
         open_claims = [claim for claim in claims if claim.allocation is None]
         if names is None and need.pod is not None and self._filters.accept_all(need.pod, claims):
             return self._placer.place(open_claims)
@@ -152,7 +155,7 @@ def _reserved(claim: ResourceClaim, pod: Pod) -> ResourceClaim:
 
 
 def _hopeless(need: Need, claims: Sequence[ResourceClaim]) -> list[str]:
-    """Why no node can help, before any is looked at."""
+    """Return the reasons that exclude all nodes."""
     gone = [f"claim {claim.ref} is being deleted" for claim in claims if claim.metadata.deletion_timestamp]
     gated = ["it has scheduling gates"] if need.pod is not None and need.pod.spec.scheduling_gates else []
     return [*need.missing, *gone, *gated]

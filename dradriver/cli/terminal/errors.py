@@ -1,4 +1,4 @@
-"""Errors become one line that says what to do, and an exit code."""
+"""Turns errors into one line and an exit code."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ __all__ = ["FAILED", "INTERRUPTED", "USAGE", "ErrorGroup"]
 FAILED: Final = 1
 USAGE: Final = 2
 INTERRUPTED: Final = 130
-"""What a shell reports of a program that Ctrl-C has ended."""
+"""Exit code that a shell reports for a program ended by Ctrl-C."""
 
 
 class _UsedWrongly(click.ClickException):
@@ -22,7 +22,7 @@ class ErrorGroup(click.Group):
     """A group that prints every `DraError` as `Error: ...`, never as a traceback."""
 
     def invoke(self, ctx: click.Context) -> object:
-        """Runs the command; click prints the exceptions raised here and exits."""
+        """Run the command. click prints the exceptions raised here and exits."""
         try:
             return super().invoke(ctx)
         except DraError as error:
@@ -32,5 +32,5 @@ class ErrorGroup(click.Group):
             click.echo("Stopped.", err=True)
             raise SystemExit(INTERRUPTED) from None
         except BrokenPipeError:
-            # The reader (`| head`) has seen enough.
+            # The reader (`| head`) has closed the pipe.
             raise SystemExit(0) from None

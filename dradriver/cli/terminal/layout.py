@@ -1,8 +1,8 @@
-"""Tables and prose in a terminal of any width: nothing is cut, and no name is broken in two.
+"""Layout of tables and prose for a terminal of any width. Nothing is cut, and no name is broken.
 
-A table keeps the narrow columns side by side. The cells of the others stand below their row, one a line, as
-`column: value`. Longer texts are broken after blanks and commas only; a single word that is too long runs over
-the edge.
+A table keeps its narrow columns side by side. The cells of the other columns follow below their row, one on
+each line, as `column: value`. Longer texts are broken only after blanks and commas. A single word that is too
+long continues past the edge.
 """
 
 import re
@@ -18,12 +18,12 @@ _NOTHING: Final = frozenset({"", "-"})
 
 
 def table_lines(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
-    """The lines of a table; the first is its head.
+    """Yield the lines of a table, beginning with its head.
 
     Args:
-        columns: the names, in lower case.
-        rows: a cell for each column; `-` for nothing.
-        width: of the terminal, in characters.
+        columns: names in lower case.
+        rows: one cell for each column; `-` for an empty one.
+        width: width of the terminal in characters.
     """
     widths = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
     kept = _fitting(widths, width)
@@ -36,7 +36,10 @@ def table_lines(columns: Sequence[str], rows: Sequence[Sequence[str]], width: in
 
 
 def _fitting(widths: Sequence[int], width: int) -> list[int]:
-    """The columns that stay in the rows: the widest go until the others fit, the first never does."""
+    """Return the columns that stay in the rows.
+
+    The widest are removed until the others fit, but never the first.
+    """
     kept = list(range(len(widths)))
     while len(kept) > 1 and sum(widths[each] + _GAP for each in kept) - _GAP > width:
         kept.remove(max(kept[1:], key=lambda each: (widths[each], each)))
@@ -48,13 +51,13 @@ def _row(cells: Sequence[str], widths: Sequence[int], kept: Iterable[int]) -> st
 
 
 def wrapped(text: str, width: int, indent: int = 0, hanging: int = _INDENT) -> Iterator[str]:
-    """A text of one line, broken after blanks and commas.
+    """Yield the lines of a text, broken after blanks and commas.
 
     Args:
-        text: the text; blanks at its begin are kept on all its lines.
-        width: of the terminal, in characters.
+        text: the text; blanks at its beginning are kept on all its lines.
+        width: width of the terminal in characters.
         indent: blanks before the first line.
-        hanging: blanks before the others.
+        hanging: blanks before the other lines.
     """
     own = len(text) - len(text.lstrip(" "))
     line, empty = " " * (indent + own), True

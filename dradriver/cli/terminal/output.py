@@ -1,4 +1,4 @@
-"""Tables for people, JSON and YAML for programs."""
+"""Tables for people, and JSON and YAML for programs."""
 
 import json
 import shutil
@@ -33,12 +33,12 @@ _PIPE_WIDTH: Final = 1_000_000
 
 
 def output_option(command: F) -> F:
-    """The option `-o/--output`: `table`, `json` or `yaml`."""
+    """Add the option `-o/--output`: `table`, `json` or `yaml`."""
     return _output(command, ["table", "json", "yaml"], "json and yaml are documents for programs.")
 
 
 def wide_output_option(command: F) -> F:
-    """The same, with `wide` for a table that has all columns."""
+    """Add the option `-o/--output`, with `wide` for a table that has all columns."""
     forms = ["table", "wide", "json", "yaml"]
     return _output(command, forms, "wide has all columns, json and yaml are documents for programs.")
 
@@ -56,26 +56,29 @@ def _output(command: F, forms: Sequence[str], help_text: str) -> F:
 
 
 def terminal_width() -> int:
-    """Characters in a line of the terminal; into a pipe or file nothing is wrapped."""
+    """Return the number of characters in a line of the terminal. Output to a pipe or file is not wrapped."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else _PIPE_WIDTH
 
 
 def console() -> "Console":
-    """Makes a console on stdout, for commands of the extra `cluster`. Into a pipe nothing is wrapped or cut."""
+    """Return a console on stdout for commands of the extra `cluster`.
+
+    Output to a pipe is neither wrapped nor cut.
+    """
     from rich.console import Console  # noqa: PLC0415 - an extra
 
     return Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, soft_wrap=not sys.stdout.isatty())
 
 
 def progress_console() -> "Console":
-    """Makes a console on stderr for progress and remarks, for commands of the extra `cluster`."""
+    """Return a console on stderr for progress and remarks, for commands of the extra `cluster`."""
     from rich.console import Console  # noqa: PLC0415 - an extra
 
     return Console(stderr=True)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, empty: str) -> None:
-    """Prints rows under upper-case column names, or the sentence `empty` when there are none."""
+    """Print rows under upper-case column names, or the sentence `empty` if there are none."""
     rows = list(rows)
     if not rows:
         click.echo(empty, err=True)
@@ -87,7 +90,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, empty: str) 
 
 
 def prose(lines: Iterable[str]) -> None:
-    """Prints lines of text; those that are longer than the terminal's are broken between words."""
+    """Print lines of text. Lines that are longer than the terminal's are broken between words."""
     width = terminal_width()
     for line in lines:
         for part in wrapped(line, width):
@@ -95,7 +98,7 @@ def prose(lines: Iterable[str]) -> None:
 
 
 def document(value: object, form: str) -> None:
-    """Prints a value as a JSON or YAML document."""
+    """Print a value as a JSON or YAML document."""
     if form == "json":
         click.echo(json.dumps(value, indent=2, ensure_ascii=False))
     else:
@@ -105,7 +108,7 @@ def document(value: object, form: str) -> None:
 
 
 def age(moment: datetime | None, now: datetime | None = None) -> str:
-    """How long ago a moment was, in its largest unit, as kubectl shows it."""
+    """Return the time since a moment in its largest unit, as kubectl shows it."""
     if moment is None:
         return "-"
     seconds = max(0, int(((now or datetime.now(UTC)) - moment).total_seconds()))

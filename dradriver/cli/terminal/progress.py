@@ -1,4 +1,4 @@
-"""Progress of work that takes a while, on stderr."""
+"""Progress of long work, on stderr."""
 
 import sys
 from time import monotonic
@@ -9,7 +9,7 @@ import click
 __all__ = ["Progress"]
 
 _EVERY: Final = 2.0
-"""Seconds between two lines; what is done sooner says nothing."""
+"""Seconds between two lines. Shorter work prints nothing."""
 
 
 class Progress:
@@ -30,7 +30,7 @@ class Progress:
             click.echo("\r\x1b[K", err=True, nl=False)
 
     def step(self) -> None:
-        """One more is done."""
+        """Count one more step."""
         self._done += 1
         now = monotonic()
         if now - self._told < _EVERY:

@@ -1,8 +1,18 @@
-"""`dradriver validate`: objects checked offline, before a cluster sees them.
+"""`dradriver validate`: checks objects offline, before a cluster reads them.
 
-Three sources of truth, each used where it lives: the embedded API server's rules (what a create would be
-answered), `model.pool` (rules across the slices of a pool, for the server accepts what no allocator can use),
-and `dradriver.cel` (selectors). Here is only the way from files to findings.
+Three sets of rules apply: those of the embedded API server, which give the result of a create; `model.pool`,
+the rules across the slices of a pool, because the server accepts pools that no allocator can use; and
+`dradriver.cel` for selectors. This package only turns files into findings.
+
+- `command`: the command.
+- `findings`: one finding.
+- `hints`: proposed corrections.
+- `objects`: rules of the API server.
+- `pools`, `members`, `counters`: rules across the slices of a pool.
+- `selectors`: selectors that never match.
+- `extended`: extended resources.
+- `parameters`: canonical form of opaque parameters.
+- `cdi`: CDI specs.
 """
 
 from dradriver.cli.validation.command import validate

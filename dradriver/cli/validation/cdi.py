@@ -1,4 +1,4 @@
-"""A CDI spec against the CDI specification."""
+"""Checks a CDI spec against the CDI specification."""
 
 from collections.abc import Collection, Iterator
 from typing import Final
@@ -13,12 +13,12 @@ from dradriver.model.encoding.strict import unknown_fields
 __all__ = ["check_cdi"]
 
 _NOT_MODELED: Final = frozenset({"annotations", "intelRdt", "netDevices"})
-"""Fields of CDI 1.1.0 that dradriver never writes and lets pass."""
+"""Fields of CDI 1.1.0 that dradriver never writes and does not check."""
 VERSIONS: Final = ("0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0", "1.1.0")
 
 
 def check_cdi(document: Document) -> Iterator[Problem]:
-    """What a container runtime would find wrong with the spec."""
+    """Yield the problems that a container runtime would find in the spec."""
     for path in unknown_fields(CdiSpec, document.body):
         if path.rpartition(".")[2] not in _NOT_MODELED:
             yield Problem(path, "a CDI spec has no such field")
@@ -28,19 +28,19 @@ def check_cdi(document: Document) -> Iterator[Problem]:
     try:
         spec = from_builtins(CdiSpec, _without(document.body, lacks))
     except InvalidObjectError:
-        return  # something that is required is missing or of a wrong type, which is told
+        return  # a required field is missing or has a wrong type, which is reported above
     for problem in (*cdi_problems(spec), *_mounts(spec), *_version(spec)):
         if not any(field.startswith(problem.path) for field in lacks):
             yield problem
 
 
 def _field_of(path: str) -> str:
-    """The field of an object that a path leads to, or that holds the list of which it is an item."""
+    """Return the field at a path; for a list item, the field that holds the list."""
     return path.partition(" ")[0].rstrip("]0123456789").rstrip("[") if path.endswith("]") else path
 
 
 def _without(value: object, fields: Collection[str], path: str = "") -> object:
-    """The decoded JSON without these fields."""
+    """Return the decoded JSON without these fields."""
     if isinstance(value, dict):
         inside = {key: (f"{path}.{key}" if path else str(key), item) for key, item in value.items()}
         return {key: _without(item, fields, at) for key, (at, item) in inside.items() if at not in fields}
@@ -57,7 +57,10 @@ def _version(spec: CdiSpec) -> Iterator[Problem]:
 
 
 def _mounts(spec: CdiSpec) -> Iterator[Problem]:
-    """Mounts that runtimes take for a file system without a name: CDI allows them, no container starts."""
+    """Yield mounts that runtimes take for a file system without a name.
+
+    CDI allows them, but no container starts.
+    """
     edits = {"containerEdits": spec.container_edits}
     edits |= {f"devices[{n}].containerEdits": device.container_edits for n, device in enumerate(spec.devices)}
     for path, each in edits.items():

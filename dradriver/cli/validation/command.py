@@ -1,4 +1,4 @@
-"""The command itself: files in, findings out."""
+"""The command `dradriver validate`: reads files and prints findings."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
@@ -64,7 +64,7 @@ def validate(ctx: click.Context, files: Sequence[str], drivers: Sequence[str], o
 
 
 def _place(reading: Reading) -> Callable[[Finding], tuple[int, int]]:
-    """The order in which people read: by file, as they were given, and line."""
+    """Return a sort key by file, in the given order, and line."""
     files = dict.fromkeys(
         [*(document.file for document in reading.documents), *(e.file for e in reading.errors)]
     )
@@ -73,7 +73,7 @@ def _place(reading: Reading) -> Callable[[Finding], tuple[int, int]]:
 
 
 def findings(reading: Reading, known: Known = _NO_DRIVERS) -> Iterator[Finding]:
-    """Everything that is wrong or doubtful in what was read, `known` being what may be configured."""
+    """Yield all errors and warnings. `known` has the configuration types of drivers."""
     for error in reading.errors:
         for problem in error.problems:
             yield Finding(error.file, error.document, error.line, "", problem)
@@ -86,7 +86,7 @@ def findings(reading: Reading, known: Known = _NO_DRIVERS) -> Iterator[Finding]:
 
 
 def _twice(documents: Iterable[Document]) -> Iterator[Finding]:
-    """Objects of one kind and name: the later one would replace the earlier."""
+    """Yield findings for objects of one kind and name, because the later one would replace the earlier."""
     seen: dict[tuple[str, str, str], Document] = {}
     for document in documents:
         if document.kind not in KINDS or not document.name or document.name.endswith("*"):
@@ -135,7 +135,7 @@ def _check_values(document: Document, v1: bytes, members: list[Member], *, sound
         if document.kind == "ResourceSlice":
             members.append(Member(document, decode(ResourceSlice, v1), sound))
     except InvalidObjectError as error:
-        # A slice or claim that the server refuses can't be read as a value either: said already.
+        # A slice or claim that the server rejects cannot be decoded either. That was reported before.
         if sound:
             yield from problems_of(document, error.problems)
 

@@ -1,4 +1,4 @@
-"""What devices consume of their pool: what is allowed, and yet will surprise (KEP-4815, KEP-5963)."""
+"""Warns about consumption of counters that is valid but has surprising results (KEP-4815, KEP-5963)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -12,7 +12,7 @@ __all__ = ["consumption_warnings", "too_many_counters"]
 
 
 def consumption_warnings(pool: str, members: Sequence[Member]) -> Iterator[Finding]:
-    """Devices that can never be allocated, or not beside others of their counter set."""
+    """Yield devices that can never be allocated, or not together with others of their counter set."""
     sets = {each.name: each for member in members for each in member.spec.shared_counters}
     grouped: dict[str, set[bool]] = {}
     for member in members:
@@ -56,7 +56,7 @@ def _ungrouped(pool: str, place: str, taken: CounterConsumption) -> Problem:
 
 
 def too_many_counters(spec: ResourceSliceSpec) -> Iterator[Problem]:
-    """More consumed counters than KEP-4815 allows a slice."""
+    """Yield a problem if a slice has more consumed counters than KEP-4815 allows."""
     consumed = sum(len(c.counters) for device in spec.devices for c in device.consumes_counters)
     if consumed > MAX_SLICE_COUNTERS:
         rule = (

@@ -1,4 +1,4 @@
-"""Extended resources across the files (KEP-5004): classes whose names do not do, pods that can't be served."""
+"""Checks extended resources across files (KEP-5004): invalid class names, and pods that cannot be served."""
 
 from collections.abc import Iterable, Iterator
 
@@ -15,7 +15,7 @@ __all__ = ["extended_warnings"]
 
 
 def extended_warnings(documents: Iterable[Document]) -> Iterator[Finding]:
-    """Warnings about the classes and pods among these objects; pods are looked at for nothing else."""
+    """Yield warnings about the classes and pods among these objects. Pods are not checked otherwise."""
     listed = list(documents)
     classes = {}
     for document in listed:
@@ -23,7 +23,7 @@ def extended_warnings(documents: Iterable[Document]) -> Iterator[Finding]:
             try:
                 classes[document.name] = document, decode(DeviceClass, document.as_v1())
             except InvalidObjectError:
-                continue  # said already
+                continue  # reported before
     for name, problem in class_findings(each for _, each in classes.values()):
         yield from problems_of(classes[name][0], [problem], "warning")
     by_resource = ClassesByResource.of(each for _, each in classes.values())
@@ -33,7 +33,7 @@ def extended_warnings(documents: Iterable[Document]) -> Iterator[Finding]:
 
 
 def _pod(document: Document) -> Pod | None:
-    """The pod as it will be stored; None if it can't be read."""
+    """Return the pod as it will be stored; None if it cannot be read."""
     try:
         found = from_builtins(Pod, document.body)
     except InvalidObjectError:

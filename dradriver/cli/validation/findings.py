@@ -1,4 +1,4 @@
-"""What a check found."""
+"""One finding of a check."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ class Finding:
     """One finding.
 
     Attributes:
-        file, document: where: the file and the number of the document in it (0: the whole file).
-        line: the line of the field, or of the innermost object around it that is there; None when unknown.
+        file, document: the file, and the number of the document in it; 0 for the whole file.
+        line: line of the field, or of the innermost existing object around it; None if unknown.
         object: kind and name.
         problem: field and rule.
-        severity: an error makes the object unusable; a warning says what may go wrong later.
-        hint: what to write instead; empty when there is nothing useful to say.
+        severity: an error makes the object unusable; a warning predicts a later failure.
+        hint: proposed correction; empty if there is none.
     """
 
     file: str
@@ -46,7 +46,7 @@ class Finding:
 def problems_of(
     document: Document, problems: Iterable[Problem], severity: Severity = "error"
 ) -> Iterator[Finding]:
-    """Findings about one document."""
+    """Yield findings about one document."""
     what = " ".join(part for part in (document.kind, document.name) if part)
     for problem in problems:
         line, hint = document.line(problem.path), hint_for(document, problem)

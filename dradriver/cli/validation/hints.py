@@ -1,7 +1,7 @@
-"""What to write instead: the mistakes that people make, most of all those that come with the KEPs' examples.
+"""Proposed corrections for frequent errors, most of which come from the examples in KEPs.
 
-The examples in the texts of KEP-4815, KEP-5963 and KEP-5004 are older than the API of Kubernetes 1.37, which
-refuses many of them. Each row of the table knows one such difference by field and rule.
+The examples in KEP-4815, KEP-5963 and KEP-5004 are older than the API of Kubernetes 1.37, which rejects many of
+them. Each row of the table covers one such difference by field and rule.
 """
 
 import re
@@ -15,14 +15,14 @@ from dradriver.errors import Problem
 __all__ = ["hint_for"]
 
 _Hint: TypeAlias = Callable[[Document, re.Match[str], re.Match[str]], str]
-"""From the document and what matched in the field's path and in the rule."""
+"""Returns a hint from the document and the matches in the field's path and in the rule."""
 
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 _NO_FIELD: Final = r".* has no such field"
 
 
 def hint_for(document: Document, problem: Problem) -> str:
-    """What to write instead; empty when nobody knows."""
+    """Return a proposed correction; empty if there is none."""
     for path, rule, hint in _HINTS:
         where, what = re.fullmatch(path, problem.path), re.match(rule, problem.rule, re.DOTALL)
         if where and what and (said := hint(document, where, what)):

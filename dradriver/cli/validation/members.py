@@ -1,4 +1,4 @@
-"""The slices of a pool and the documents they came from."""
+"""The slices of a pool, with the documents that contain them."""
 
 import re
 from collections.abc import Sequence
@@ -16,7 +16,11 @@ _NAMED: Final = re.compile(r"(devices|sharedCounters)\[([^\]]*)\](.*)", re.DOTAL
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A slice and the document it came from; `sound`: the server's own rules hold."""
+    """A slice with the document that contains it.
+
+    Attributes:
+        sound: whether the slice satisfies the server's own rules.
+    """
 
     document: Document
     slice: ResourceSlice
@@ -24,11 +28,11 @@ class Member:
 
     @property
     def spec(self) -> ResourceSliceSpec:
-        """What the slice says."""
+        """The spec of the slice."""
         return self.slice.spec
 
     def names(self, field: str) -> list[str]:
-        """The names of its `devices` or `sharedCounters`."""
+        """Return the names of its `devices` or `sharedCounters`."""
         listed = self.spec.devices if field == "devices" else self.spec.shared_counters
         return [each.name for each in listed]
 
@@ -42,7 +46,7 @@ class Located:
 
 
 def located(members: Sequence[Member], problem: Problem) -> Located:
-    """Where a problem of the pool is: at the last thing of its name, which is the one too many."""
+    """Return the place of a pool's problem: the last item with its name, because that is the repeated one."""
     match = _NAMED.fullmatch(problem.path)
     if match is not None:
         field, name, rest = match.groups()

@@ -1,4 +1,4 @@
-"""One object of resource.k8s.io against the rules of the API server."""
+"""Checks one object of resource.k8s.io against the rules of the API server."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -15,11 +15,11 @@ __all__ = ["KINDS", "NAMESPACED", "Checked", "check", "check_pod"]
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """An object after the check.
+    """Result of the check of an object.
 
     Attributes:
-        problems: broken rules.
-        v1: the object as JSON text in the v1 form, None when it could not be read at all.
+        problems: violated rules.
+        v1: JSON text of the object in the v1 form; None if it could not be read.
     """
 
     problems: list[Problem]
@@ -29,12 +29,12 @@ class Checked:
 NAMESPACED: Final = ("ResourceClaim", "ResourceClaimTemplate")
 KINDS: Final = ("ResourceSlice", "DeviceClass", *NAMESPACED, "DeviceTaintRule")
 _VERSIONS: Final = {"DeviceTaintRule": ("v1", "v1beta2", "v1alpha3")}
-"""Versions of kinds that have others; their fields are the same."""
+"""API versions of kinds whose versions differ from the usual ones. Their fields are the same."""
 
 
 def check(document: Document) -> Checked:
-    """What the API server would find wrong with the object, CEL included."""
-    # The embedded API server is slow to import, and of all the CLI only this and `up` need it.
+    """Return the problems that the API server would find in the object, CEL included."""
+    # The embedded API server is slow to import, and only this command and `up` need it.
     from dradriver.cluster.rules import problems  # noqa: PLC0415
 
     found: list[Problem] = []
@@ -46,7 +46,7 @@ def check(document: Document) -> Checked:
         rule = f"is missing: one of {known}" if given is None else f"{given!r} is not one of {known}"
         found.append(Problem("apiVersion", rule))
     try:
-        text = document.as_v1()  # of a version that is not known as if it were v1
+        text = document.as_v1()  # an unknown version is read as v1
         found += problems(document.kind, text, _cel_refusal)
     except InvalidObjectError as error:
         return Checked([*found, *error.problems], None)
@@ -56,7 +56,10 @@ def check(document: Document) -> Checked:
 
 
 def check_pod(document: Document) -> list[Problem]:
-    """What the API server would find wrong with the resources that a pod asks for; nothing else of it."""
+    """Return the problems that the API server would find in the pod's resources.
+
+    Other fields are not checked.
+    """
     from dradriver.cluster.rules import pod_resource_problems  # noqa: PLC0415 - as above
 
     return list(pod_resource_problems(bytes(document.raw)))

@@ -1,10 +1,9 @@
-"""Opaque parameters that are not written as the API server compares them.
+"""Warns about opaque parameters in a form that the API server does not compare as equal.
 
-The server compares parameters byte for byte with what Go's encoder would write. Where a client has sent them
-otherwise, every later write of the object fails ("field is immutable"). kubectl reads a file and writes it
-anew, so that nothing of its form is left; that goes for YAML, which has to be converted anyhow, and for JSON
-that is laid out for people. What may be sent as it is, by a program or `kubectl create --raw`, is JSON on one
-line.
+The server compares parameters byte by byte with the output of Go's encoder. If a client sends another form,
+every later write of the object fails ("field is immutable"). kubectl decodes and encodes a file, so its form
+does not matter. This applies to YAML, which has to be converted, and to JSON that is formatted for people. Only
+JSON on one line may be sent unchanged, by a program or by `kubectl create --raw`.
 """
 
 import json
@@ -22,7 +21,7 @@ __all__ = ["parameter_warnings"]
 
 
 def parameter_warnings(document: Document, v1: bytes) -> Iterator[Problem]:
-    """A warning for each opaque parameter of the object that is not canonical JSON."""
+    """Yield a warning for each opaque parameter of the object that is not canonical JSON."""
     if not document.is_json or b"\n" in bytes(document.raw).strip():
         return
     for path, opaque in _entries(document.kind, v1):
@@ -51,7 +50,7 @@ def _reasons(raw: bytes) -> Iterator[str]:
 
 
 class _Literal(str):
-    """A number as it is written."""
+    """A number as written."""
 
     __slots__ = ()
 

@@ -1,7 +1,7 @@
-"""Rules across the slices of a pool: the API server accepts what no allocator can use.
+"""Checks the rules across the slices of a pool. The API server accepts pools that no allocator can use.
 
-A finding stands at the slice and the field that it is about: the device, the counter set, or the pool's own
-fields of the first slice that disagrees.
+A finding names the slice and the field that it concerns: the device, the counter set, or the pool's own fields
+of the first slice that disagrees.
 """
 
 from collections import defaultdict
@@ -24,7 +24,7 @@ _ALONE: Final = "allocators leave an incomplete pool alone"
 
 @dataclass(frozen=True, slots=True)
 class _Generation:
-    """The slices that count of one pool."""
+    """The slices of a pool that count."""
 
     name: str
     members: Sequence[Member]
@@ -39,7 +39,7 @@ class _Generation:
 
 
 def check_pools(members: Sequence[Member]) -> Iterator[Finding]:
-    """Findings about each pool, and about each slice's size."""
+    """Yield findings about each pool and about the size of each slice."""
     pools: Mapping[tuple[str, str], list[Member]] = defaultdict(list)
     for member in members:
         yield from problems_of(member.document, too_many_counters(member.spec), "warning")
@@ -65,7 +65,7 @@ def _obsolete(pool: _Generation, slices: Sequence[Member], newest: int) -> Itera
 
 
 def _count(pool: _Generation) -> Iterator[Finding]:
-    """How many slices there are, and should be."""
+    """Yield a finding if slices disagree on `resourceSliceCount`, or if their number differs from it."""
     path, here = "spec.pool.resourceSliceCount", len(pool.members)
     first = pool.members[0]
     wanted = first.spec.pool.resource_slice_count
@@ -85,7 +85,7 @@ def _count(pool: _Generation) -> Iterator[Finding]:
 
 
 def _rules(pool: _Generation) -> Iterator[Finding]:
-    """The rules of `model.pool`, without what was told of a slice in the server's words already."""
+    """Yield violated rules of `model.pool`, except those that the server's rules have reported for a slice."""
     unsound = not all(member.sound for member in pool.members)
     told = set(_own_problems(pool)) if unsound else set()
     for problem in dict.fromkeys(_problems(pool)):
@@ -97,7 +97,7 @@ def _rules(pool: _Generation) -> Iterator[Finding]:
 
 
 def _problems(pool: _Generation) -> Iterator[Problem]:
-    # Slices of one pool may differ in who chooses the nodes, so their devices obey different rules.
+    # In some slices of a pool each device selects its nodes, in others the slice does, with different rules.
     sets = pool.counter_sets
     for choosing in (False, True):
         mine = [member for member in pool.members if bool(member.spec.per_device_node_selection) == choosing]
@@ -115,7 +115,7 @@ def _names(pool: _Generation, *, choosing: bool) -> set[str]:
 
 
 def _own_problems(pool: _Generation) -> Iterator[Problem]:
-    """What each device and counter set breaks by itself."""
+    """Yield the rules that each device or counter set violates by itself."""
     for member in pool.members:
         per_device = bool(member.spec.per_device_node_selection)
         for device in member.spec.devices:

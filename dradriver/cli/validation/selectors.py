@@ -1,4 +1,4 @@
-"""Selectors that compile and yet never match as meant."""
+"""Warns about selectors that compile but never match as intended."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -10,11 +10,11 @@ from dradriver.errors import Problem
 __all__ = ["selector_warnings"]
 
 _TYPED: Final = re.compile(r"""device\.attributes\[\s*(["'])([^"']*)\1\s*\]\.(string|bool|int|version)\b""")
-"""As in the examples of KEP-5963, which write an attribute as a slice has it."""
+"""A form from the examples of KEP-5963, which write an attribute as in a slice."""
 
 
 def selector_warnings(document: Document) -> Iterator[Problem]:
-    """A warning for each expression that takes the type of an attribute for a part of its path."""
+    """Yield a warning for each expression that uses the type of an attribute as a part of its path."""
     for path, expression in _expressions(document.body, ""):
         for _, name, kind in _TYPED.findall(expression):
             rule = (

@@ -1,6 +1,14 @@
-"""What commands look at: the objects of a cluster, from files or from its API server.
+"""The objects of a cluster, from files or from its API server.
 
-Law of this package: it collects and decodes, and says what can't be read or seen; it decides nothing.
+Rule of this package: it collects and decodes objects, and reports unreadable or forbidden ones. It decides
+nothing.
+
+- `world`: `World`, the objects.
+- `live`: reads them from a cluster.
+- `needs`: pods and claims that need devices.
+- `events`: warnings about failed prepares.
+- `loading`: suspends garbage collection during a load.
+- `options`: options that select files or a cluster.
 """
 
 from dradriver.cli.world.events import PREPARE_FAILED, PodEvent

@@ -1,4 +1,4 @@
-"""Warnings about pods: what the kubelet says of a prepare that failed stands nowhere else."""
+"""Warnings about pods. The kubelet reports a failed prepare only in an event."""
 
 from datetime import UTC, datetime
 from typing import Final
@@ -11,7 +11,7 @@ from dradriver.model.encoding.codec import Value
 __all__ = ["PREPARE_FAILED", "PodEvent", "list_prepare_failures"]
 
 PREPARE_FAILED: Final = "FailedPrepareDynamicResources"
-"""The reason of the kubelet's events about a prepare that failed."""
+"""Reason of the kubelet's events about a failed prepare."""
 
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
@@ -27,12 +27,12 @@ class PodEvent(Value, frozen=True, kw_only=True):
 
     @property
     def when(self) -> datetime:
-        """When it happened last."""
+        """The time of its last occurrence."""
         return self.last_timestamp or self.metadata.creation_timestamp or _LONG_AGO
 
 
 async def list_prepare_failures(client: Client) -> list[PodEvent]:
-    """The kubelets' events about prepares that failed; none for a user who may not read events."""
+    """Return the kubelets' events about failed prepares; empty if the user may not read events."""
     fields = f"type=Warning,involvedObject.kind=Pod,reason={PREPARE_FAILED}"
     try:
         return (await client.list(EVENTS, into=PodEvent, fields=fields)).items

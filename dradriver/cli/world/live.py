@@ -1,4 +1,4 @@
-"""The objects of a running cluster."""
+"""Reads the objects of a running cluster."""
 
 import asyncio
 from collections.abc import Iterable
@@ -35,12 +35,13 @@ Named = TypeVar("Named", DeviceClass, Node)
 
 
 async def list_world(client: Client) -> World:
-    """What allocation looks at, of all namespaces.
+    """Return the objects that allocation reads, from all namespaces.
 
-    Who may not list templates, pods, nodes or rules of taints is told so on stderr, and sees the rest.
+    If the user may not list templates, pods, nodes or DeviceTaintRules, a warning goes to stderr, and the
+    result lacks them.
 
     Raises:
-        ApiError: slices, classes or claims can't be listed.
+        ApiError: slices, classes or claims cannot be listed.
     """
     needed = asyncio.gather(
         list_typed(client, SLICES, ResourceSlice),
@@ -69,7 +70,7 @@ async def list_world(client: Client) -> World:
 
 
 async def list_typed(client: Client, resource: Resource, kind: type[T], namespace: str = "") -> list[T]:
-    """All objects of a resource, as values; one that can't be read is named on stderr and left out."""
+    """Return all objects of a resource, decoded. An unreadable object is reported on stderr and left out."""
     listing = await client.list(resource, namespace, into=kind)
     for error in listing.unreadable.values():
         click.echo(f"Warning: {error}", err=True)
@@ -77,7 +78,7 @@ async def list_typed(client: Client, resource: Resource, kind: type[T], namespac
 
 
 async def list_if_allowed(client: Client, resource: Resource, kind: type[T]) -> list[T]:
-    """All objects of a resource; none where the server does not know it, or, with a warning, forbids it."""
+    """Return all objects of a resource; empty if the server does not know it or, with a warning, forbids it."""
     try:
         return await list_typed(client, resource, kind)
     except NotFound:

@@ -1,4 +1,4 @@
-"""Loading much that stays."""
+"""Loads many objects that stay in memory."""
 
 import gc
 from collections.abc import Iterator
@@ -9,7 +9,10 @@ __all__ = ["loading"]
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """What is made inside stays until the end: looking through it for garbage would be most of the work."""
+    """Suspend garbage collection inside the block, and freeze the objects created there at its end.
+
+    They stay until the process ends, so scanning them would be most of the work.
+    """
     gc.disable()
     try:
         yield

@@ -1,4 +1,4 @@
-"""Who wants devices: pods with their claims, and claims that no pod uses."""
+"""Pods and claims that need devices."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,12 +14,12 @@ __all__ = ["Need", "needs", "pod_need"]
 
 @dataclass
 class Need:
-    """A pod, or a claim alone, that wants devices.
+    """A pod, or a claim alone, that needs devices.
 
     Attributes:
-        claims: its claims, each once, in its order; those that would be made from a template are made here.
+        claims: its claims in order, without repeats. Claims from a template are created here.
         pod: the pod; None for a claim that no pod uses.
-        missing: why it can't be tried at all.
+        missing: reasons why it cannot be tried.
     """
 
     claims: list[ResourceClaim] = field(default_factory=list)
@@ -28,7 +28,7 @@ class Need:
 
 
 def needs(world: World) -> Iterator[Need]:
-    """Each pod with its claims, then each claim that no pod uses and that has no allocation yet."""
+    """Yield each pod with its claims, then each unallocated claim that no pod uses."""
     used: set[str] = set()
     for pod in world.pods.values():
         need = pod_need(world, pod)
@@ -40,7 +40,7 @@ def needs(world: World) -> Iterator[Need]:
 
 
 def pod_need(world: World, pod: Pod) -> Need:
-    """The pod with its claims."""
+    """Return the pod with its claims."""
     found: dict[str, ResourceClaim] = {}
     need = Need(pod=pod)
     for wanted in pod.spec.resource_claims:
@@ -54,13 +54,13 @@ def pod_need(world: World, pod: Pod) -> Need:
 
 
 def _claim(world: World, pod: Pod, wanted: PodClaim) -> ResourceClaim | str | None:
-    """One claim of the pod, None where it was found to need none; or what is missing."""
+    """Return one claim of the pod, None if the pod does not need it, or text that names the missing object."""
     namespace = pod.metadata.namespace
     if any(
         known.name == wanted.name and not known.resource_claim_name
         for known in pod.status.resource_claim_statuses
     ):
-        return None  # recorded without a name: none is needed
+        return None  # recorded without a name, so no claim is needed
     if name := pod.claim_name(wanted):
         ref = f"{namespace}/{name}"
         return world.claims.get(ref) or f"claim {ref} does not exist"

@@ -1,4 +1,4 @@
-"""Where a command takes its world from."""
+"""Options that select the source of a world."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,10 +24,10 @@ class WorldSource:
     access: Access
 
     def read(self) -> World:
-        """The world.
+        """Return the world.
 
         Raises:
-            DraError: files can't be read, or the API server can't be asked.
+            DraError: files cannot be read, or the API server does not answer.
         """
         if self.files:
             with loading():
@@ -36,7 +36,7 @@ class WorldSource:
 
 
 def world_options(command: F) -> F:
-    """The options `-f`, `--kubeconfig` and `--context`; the command gets a `source`."""
+    """Add the options `-f`, `--kubeconfig` and `--context`. The command gets the argument `source`."""
 
     @wraps(command)
     def gather(

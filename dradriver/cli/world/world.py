@@ -1,4 +1,4 @@
-"""The objects themselves."""
+"""The objects of a cluster."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -34,13 +34,13 @@ class World:
     """Objects of one cluster, each kind in its order.
 
     Attributes:
-        slices: of all generations.
-        classes: by name.
-        claims, templates, pods: by `namespace/name`.
-        nodes: by name; may be empty, see `places`.
-        taint_rules: taints that an administrator puts on devices.
-        events: warnings about pods; of a cluster those about prepares that failed.
-        namespace: the one that is meant where none is said.
+        slices: slices of all generations.
+        classes: classes by name.
+        claims, templates, pods: objects by `namespace/name`.
+        nodes: nodes by name; may be empty, see `places`.
+        taint_rules: DeviceTaintRules, with which an administrator taints devices.
+        events: warnings about pods; from a cluster only those about failed prepares.
+        namespace: default namespace.
     """
 
     slices: list[ResourceSlice] = field(default_factory=list)
@@ -54,7 +54,10 @@ class World:
     namespace: str = DEFAULT_NAMESPACE
 
     def places(self) -> Mapping[str, Node]:
-        """The nodes; without Node objects those that slices and pods name, or one that is called `node`."""
+        """Return the nodes.
+
+        Without Node objects, they are those that slices and pods name, or one named `node`.
+        """
         if self.nodes:
             return self.nodes
         named = [source.spec.node_name for source in self.slices]
@@ -65,16 +68,16 @@ class World:
 
 
 def allocation_node(node: Node) -> AllocationNode:
-    """The node as far as allocation looks at it."""
+    """Return the properties of the node that allocation reads."""
     meta = node.metadata
     return AllocationNode(meta.name, meta.labels, frozenset(node.status.declared_features))
 
 
 def read_world(documents: Iterable[Document]) -> World:
-    """The world that documents describe; kinds that allocation does not look at are skipped.
+    """Return the world that documents describe. Kinds that allocation does not read are skipped.
 
     Raises:
-        DraError: an object can't be read, has no name, or is there twice; the message names its place.
+        DraError: an object cannot be read, has no name, or is repeated; the message names its place.
     """
     reader, slices, rules = SliceReader(), dict[str, ResourceSlice](), dict[str, DeviceTaintRule]()
     world = World()
@@ -127,7 +130,7 @@ def _put(kept: dict[str, Named], value: Named, document: Document, *, namespaced
 
 
 def _with_allocatable(node: Node) -> Node:
-    """The node as the API server completes it: without `allocatable` it can allocate its whole capacity.
+    """Return the node with the API server's defaults: without `allocatable` its whole capacity is allocatable.
 
     Source: `SetDefaults_NodeStatus` of Kubernetes 1.37.
     """

@@ -1,7 +1,21 @@
-"""FPGAs as devices of DRA: found in sysfs, followed by uevents, programmed while a pod waits.
+"""DRA driver for FPGAs: found in sysfs, followed by uevents, and programmed while a pod waits.
 
-Law of this package: what can be known of a card is asked of the card. `card` is the hardware; the rest is the
-driver, and sees hardware through `card` alone.
+Rule of this package: properties of a card are read from the card. Only `card` touches hardware. All other
+modules reach it through the names that `card` exports.
+
+- `driver`: `FpgaDriver`, the class that the SDK calls.
+- `factory`: chooses real or simulated cards.
+- `settings`: operator settings of a node (`$FPGA_SETTINGS`).
+- `configs`: opaque parameters of claims and device classes.
+- `node`: the cards of a node, present and recently pulled.
+- `programming`: programs a device for a claim.
+- `attach_errors`: maps failures to conditions in a claim's status.
+- `containers`: CDI edits of a device.
+- `hotplug`: plugs and pulls simulated cards in demonstrations.
+- `urls`: parses URLs that have only one reading.
+- `card`: the hardware, real or simulated.
+- `bitstreams`: fetches, caches and checks bitstreams.
+- `offer`: computes the pool of devices.
 """
 
 from dradriver_fpga.configs import FpgaConfig

@@ -1,4 +1,4 @@
-"""`python -m dradriver_fpga`."""
+"""Run the driver with `python -m dradriver_fpga`."""
 
 import dradriver as dra
 from dradriver_fpga import FpgaDriver

@@ -1,4 +1,4 @@
-"""What a failure is called in a claim's status, and whether the card is at fault."""
+"""Maps failures to reasons in a claim's status, and decides whether the card is at fault."""
 
 from typing import Final
 
@@ -41,10 +41,10 @@ _OF_THE_CARD: Final = {
 
 
 def attach_error(error: CardError | BitstreamError) -> dra.AttachError:
-    """The failure as the SDK takes it.
+    """Return the failure in the form that the SDK expects.
 
-    A device is tainted for what the card did. What was wrong with the claim's bitstream takes no device from
-    others: the scheduler's backoff is what keeps its pod from trying at once.
+    A failure of the card taints the device. A faulty bitstream of the claim does not, so other claims can use
+    the device. The scheduler's backoff then delays the next attempt of the pod.
     """
     if isinstance(error, BitstreamError):
         return dra.AttachError(str(error), reason=error.reason, condition=FAILED, device_is_bad=False)

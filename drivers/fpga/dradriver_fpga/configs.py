@@ -1,4 +1,4 @@
-"""What users ask of a device: opaque parameters of claims and device classes."""
+"""Opaque parameters of claims and device classes."""
 
 import re
 from pathlib import PurePosixPath
@@ -17,23 +17,23 @@ _ID: Final = re.compile(r"[0-9a-f]{32}")
 
 
 class ConfigMapKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A key of a ConfigMap in the claim's namespace; Kubernetes lets all of it be 1 MiB."""
+    """A key of a ConfigMap in the claim's namespace. Kubernetes limits the ConfigMap to 1 MiB."""
 
     name: str
     key: str
 
 
 class RequestedBitstream(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """A bitstream: where it is, and what it must be.
+    """Place and properties of a bitstream. Exactly one of `file`, `config_map` and `url` is given.
 
     Attributes:
-        sha256: of the file, 64 hex digits.
-        file: its name in the node's folder of bitstreams; or
-        config_map: a ConfigMap that has it; or
-        url: http or https; the node's settings say which may be asked.
-        interface_id: what it was made for; none: what the file itself says.
-        signature: Ed25519, of the file's digest (32 bytes), in base64; needed where the node's settings have
-            keys.
+        sha256: digest of the file, 64 hex digits.
+        file: name in the node's folder of bitstreams.
+        config_map: a ConfigMap that contains it.
+        url: http or https; the node's settings list the allowed URLs.
+        interface_id: interface that it was made for; "": the ID in the file.
+        signature: Ed25519 signature of the file's digest (32 bytes), in base64. It is required if the node's
+            settings have keys.
     """
 
     sha256: str
@@ -57,22 +57,22 @@ class RequestedBitstream(msgspec.Struct, frozen=True, kw_only=True, rename="came
 
     @property
     def digest(self) -> str:
-        """The sha256 in small letters."""
+        """The sha256 in lower case."""
         return self.sha256.lower()
 
     @property
     def where(self) -> str:
-        """Where it is, for messages."""
+        """The place of the bitstream, for messages."""
         if self.config_map is not None:
             return f"key {self.config_map.key} of ConfigMap {self.config_map.name}"
         return self.url or self.file or ""
 
 
 class FpgaConfig(dra.Config):
-    """For every kind of device; the default is what the device holds.
+    """Configuration of every kind of device.
 
     Attributes:
-        bitstream: what it is to hold.
+        bitstream: the bitstream that the device must hold; None: its present content.
     """
 
     api_version = "fpga.example.com/v1"

@@ -1,4 +1,4 @@
-"""What a container gets of a device."""
+"""CDI edits for a device."""
 
 import dradriver as dra
 from dradriver_fpga.offer import Offer
@@ -7,7 +7,7 @@ __all__ = ["prepared"]
 
 
 def prepared(offer: Offer) -> dra.PreparedDevice:
-    """The device nodes, a variable that says what is in there, and the same as metadata."""
+    """Return the device nodes, a variable with the device's content, and the same as metadata."""
     name = offer.name.upper().replace("-", "_")
     told = {
         "type": offer.kind.value,

@@ -1,4 +1,4 @@
-"""The driver: what the SDK calls, and how the cards are opened."""
+"""The driver class that the SDK calls. It also opens the cards."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ __all__ = ["FpgaDriver"]
 _log: Final = logging.getLogger(__name__)
 
 _REPORT_SECONDS: Final = 10.0
-"""The kubelet forgets a report after 30."""
+"""Interval of health reports. The kubelet drops a report after 30 seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +35,19 @@ class _Opened:
 
 
 class FpgaDriver(dra.NodeBindingDriver):
-    """FPGAs: whole cards, regions and slots; programmed while a pod waits.
+    """DRA driver for FPGAs: whole cards, regions and slots. It programs them while a pod waits.
 
     Args:
-        settings: YAML; None: `$FPGA_SETTINGS`.
-        hardware: the cards; None: the node's, or the simulator where that is wanted.
+        settings: YAML; None: the value of `$FPGA_SETTINGS`.
+        hardware: the cards; None: those of the node, or the simulator if it is configured or no card is found.
 
     Raises:
-        UsageError: the settings can't be used.
+        UsageError: the settings are invalid.
     """
 
     name = DRIVER
     configs = (FpgaConfig,)
-    rescan_seconds = None  # `Cards` looks again by itself
+    rescan_seconds = None  # `Cards` rescans by itself
 
     def __init__(self, settings: str | None = None, hardware: Hardware | None = None) -> None:
         self._settings = read_settings(os.environ.get(VARIABLE, "") if settings is None else settings)
@@ -58,15 +58,15 @@ class FpgaDriver(dra.NodeBindingDriver):
         self._news = asyncio.Event()
 
     async def discover(self) -> list[dra.Pool]:
-        """What the cards offer now, and those that were pulled a moment ago."""
+        """Return the pool of devices that the cards offer now, with recently pulled ones."""
         return [(await self._opened()).inventory.pool()]
 
     async def fallback(self, dropped: Collection[str]) -> list[dra.Pool] | None:
-        """The same without what the server drops."""
+        """Return the pool without the fields that the server drops."""
         return [(await self._opened()).inventory.safe_without(dropped)]
 
     async def attach(self, claim: dra.BindingClaim, device: dra.AllocatedDevice) -> None:
-        """Programs the device; at once if it holds what the claim asks for."""
+        """Program the device. Returns at once if it has the content that the claim requests."""
         programmer = (await self._opened()).programmer
         try:
             await programmer.ensure(device.name, _wanted(device), claim.namespace)
@@ -74,11 +74,11 @@ class FpgaDriver(dra.NodeBindingDriver):
             raise attach_error(error) from error
 
     async def prepare(self, claim: dra.Claim) -> Mapping[dra.AllocatedDevice, dra.PreparedDevice]:
-        """Looks whether the devices hold what they should, and programs those that don't."""
+        """Check the content of the devices, and program those that do not have the requested one."""
         return {device: await self._prepare(claim, device) for device in claim.devices}
 
     async def health(self) -> AsyncIterator[Iterable[dra.DeviceHealth]]:
-        """Tells how every device is."""
+        """Yield the health of every device after each change, and at least every 10 seconds."""
         inventory = (await self._opened()).inventory
         while True:
             yield inventory.reports()
@@ -88,7 +88,7 @@ class FpgaDriver(dra.NodeBindingDriver):
                     await self._news.wait()
 
     async def shutdown(self) -> None:
-        """Lets go of the cards; they keep what they hold."""
+        """Close the cards. They keep their content."""
         await self._stack.aclose()
 
     async def _prepare(self, claim: dra.Claim, device: dra.AllocatedDevice) -> dra.PreparedDevice:
@@ -101,7 +101,7 @@ class FpgaDriver(dra.NodeBindingDriver):
         return prepared(await programmer.ensure(device.name, _wanted(device), claim.namespace))
 
     async def _opened(self) -> _Opened:
-        """The node; it is opened by whoever comes first, and again by the next one if that fails."""
+        """Return the opened node. The first caller opens it; if that fails, the next caller tries again."""
         async with self._opening:
             if self._node is None:
                 self._node = await self._open()
@@ -125,7 +125,10 @@ class FpgaDriver(dra.NodeBindingDriver):
         return _Opened(inventory, programmer)
 
     async def _follow(self, cards: Cards, inventory: CardInventory) -> None:
-        """What is published follows this alone: two who look could each miss what the other one saw."""
+        """Follow changes of the cards.
+
+        Only this task updates the inventory, because two readers could miss changes.
+        """
         changes = cards.changes()
         look = asyncio.ensure_future(anext(changes))
         try:

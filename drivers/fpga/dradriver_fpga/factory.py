@@ -1,4 +1,4 @@
-"""Which cards the driver works with: the node's, or simulated ones."""
+"""Chooses the cards that the driver works with: those of the node, or simulated ones."""
 
 from dataclasses import replace
 from importlib.resources import files
@@ -16,18 +16,18 @@ from dradriver_fpga.settings import HostSettings, Settings
 __all__ = ["SIMULATED", "choose", "node_of"]
 
 SIMULATED: Final = "simulated.json"
-"""The simulated cards, in the driver's folder: they outlive its process."""
+"""File of the simulated cards in the driver's folder. They outlive its process."""
 
 
 def choose(
     settings: Settings, simulate: Literal["never", "auto", "always"], folder: Path
 ) -> tuple[Hardware, Settings]:
-    """The cards, and the settings as they are for them. Blocking.
+    """Return the cards and the settings for them. Blocking.
 
     Args:
-        settings: the operator's.
-        simulate: as the SDK has it; `auto` simulates where no card is found.
-        folder: of the driver's own.
+        settings: the operator's settings.
+        simulate: mode of the SDK; `auto` simulates if no card is found.
+        folder: folder that only this driver uses.
     """
     if simulate != "always":
         real = RealHardware(node_of(settings.host, folder))
@@ -39,11 +39,11 @@ def choose(
 
 
 def node_of(host: HostSettings, folder: Path) -> Host:
-    """The node as the operator describes it.
+    """Return the paths and programs of the node from the settings.
 
     Args:
-        host: the operator's words.
-        folder: of the driver's own.
+        host: the operator's settings.
+        folder: folder that only this driver uses.
     """
     node, tools = Host(folder / "programmed.json"), host.tools
     shells = {CardKind.XRT: tools.xrt_shell, CardKind.DFL: tools.dfl_shell}
@@ -58,7 +58,7 @@ def node_of(host: HostSettings, folder: Path) -> Host:
 
 
 def _with_examples(settings: Settings) -> Settings:
-    """Adds the bitstreams that the manifests name, unless the operator gives a folder."""
+    """Return settings with the bitstreams of the example manifests, unless the operator gives a folder."""
     rules = settings.bitstreams
     if rules.folder:
         return settings

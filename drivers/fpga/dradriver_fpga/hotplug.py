@@ -1,4 +1,4 @@
-"""The hand at the simulated cards of a node: what a demonstration plugs in and pulls."""
+"""Plugs and pulls simulated cards of a node in demonstrations."""
 
 from pathlib import Path
 
@@ -10,21 +10,21 @@ __all__ = ["CardHotplug"]
 
 
 class CardHotplug:
-    """Changes the hardware below a driver that runs in another process. Blocking.
+    """Changes the simulated hardware of a driver that runs in another process. Blocking.
 
     Args:
-        folder: the driver's own.
+        folder: folder of the driver.
     """
 
     def __init__(self, folder: Path) -> None:
         self._cards = SimulatedHardware((), store=FileStore(folder / SIMULATED))
 
     def plug(self) -> str:
-        """One more card; the name of its device."""
+        """Plug in one more card and return the name of its device."""
         return card_name(self._cards.plug("pac"))
 
     def pull(self, device: str) -> str:
-        """The card of a device is pulled; the name of the card's device.
+        """Pull the card of a device and return the name of the card's device.
 
         Raises:
             LookupError: no card has such a device.

@@ -1,4 +1,4 @@
-"""The node's cards as the driver keeps them: those that are there, and those that were a moment ago."""
+"""The cards of a node as the driver keeps them: those that are there, and those that were pulled recently."""
 
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -15,12 +15,12 @@ __all__ = ["CardInventory"]
 
 @dataclass
 class CardInventory:
-    """What is offered, by what was seen last.
+    """The devices on offer, from the last read of the cards.
 
-    It is in memory: cards that are pulled while no process runs are gone without having been tainted.
+    It is in memory only. A card that is pulled while no process runs disappears without a taint.
 
     Attributes:
-        settings: the operator's choices.
+        settings: the operator's settings.
     """
 
     settings: Settings
@@ -28,7 +28,7 @@ class CardInventory:
     _removed: dict[str, float] = field(default_factory=dict)
 
     def learn(self, found: Sequence[Card], now: float | None = None) -> None:
-        """These cards are there at `now`; what was there before stays for a while."""
+        """Take over the cards that are there at `now`. Missing ones stay for `removed_seconds`."""
         now = time.monotonic() if now is None else now
         there = {card.id: card for card in found}
         for missing in self._cards.keys() - there.keys():
@@ -39,20 +39,20 @@ class CardInventory:
         self.forget(now)
 
     def forget(self, now: float | None = None) -> None:
-        """Cards whose time is over are not offered any more."""
+        """Remove the pulled cards whose time has passed."""
         now = time.monotonic() if now is None else now
         for card, since in list(self._removed.items()):
             if now - since >= self.settings.removed_seconds:
                 del self._removed[card], self._cards[card]
 
     def due(self, now: float | None = None) -> float | None:
-        """Seconds until the next card that was pulled is not offered any more."""
+        """Return the seconds until the next pulled card is removed; None if no card was pulled."""
         now = time.monotonic() if now is None else now
         ends = (since + self.settings.removed_seconds for since in self._removed.values())
         return max(0.0, min(ends, default=now) - now) if self._removed else None
 
     def pool(self) -> dra.Pool:
-        """What is offered."""
+        """Return the pool of devices."""
         offered = self._offered()
         marks = taints(offer for each in offered for offer in each)
         for each in offered:
@@ -61,11 +61,11 @@ class CardInventory:
         return pool(offered, marks)
 
     def safe_without(self, dropped: Collection[str]) -> dra.Pool:
-        """The same where the API server drops fields."""
+        """Return the pool for an API server that drops fields."""
         return safe_without(dropped, self.pool(), self._offered())
 
     def reports(self) -> list[dra.DeviceHealth]:
-        """How every device is."""
+        """Return the health of every device."""
         return [self._report(offer) for each in self._offered() for offer in each]
 
     def _offered(self) -> list[list[Offer]]:

@@ -1,7 +1,7 @@
-"""Brings a device to hold what its claim asks for.
+"""Programs a device with the content that its claim requests.
 
-What a card holds is asked of the card before each step, so it can begin anew at any moment: a process that dies
-leaves a region of which nobody knows what it holds, and the next one programs it again.
+The content of the card is read before each step, so the work can restart at any moment. A process that dies
+leaves a region with unknown content, and the next process programs it again.
 """
 
 import asyncio
@@ -34,18 +34,18 @@ __all__ = ["Programmer"]
 _log: Final = logging.getLogger(__name__)
 
 _STEPS: Final = 4
-"""A shell and a region, and once more if somebody else comes between."""
+"""Largest number of steps: a shell and a region, and both again if another program interferes."""
 _BUSY_SECONDS: Final = 0.25
 
 
 class Programmer:
-    """Programs the devices of a node; `await close()` at last.
+    """Programs the devices of a node. Call `await close()` at the end.
 
     Args:
         cards: the cards.
-        cache: the bitstreams.
-        failed: those that cards did not take.
-        settings: the operator's choices.
+        cache: the fetched bitstreams.
+        failed: the bitstreams that failed on cards.
+        settings: the operator's settings.
     """
 
     def __init__(self, cards: Cards, cache: Cache, failed: FailedBitstreams, settings: Settings) -> None:
@@ -59,10 +59,10 @@ class Programmer:
         self._running: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     async def find(self, name: str) -> Offer:
-        """A device as it is now, by its name.
+        """Return a device as it is now, by its name.
 
         Raises:
-            TargetNotFoundError: it is not there.
+            TargetNotFoundError: it does not exist.
         """
         for card in await self._cards.read():
             shells, management = self._settings.shells, self._settings.management_devices
@@ -72,18 +72,18 @@ class Programmer:
         raise TargetNotFoundError(f"{name} is not there any more")
 
     async def ensure(self, name: str, wanted: Wanted | None, namespace: str) -> Offer:
-        """Returns the device when it holds what is wanted: at once where it does already.
+        """Return the device when it has the requested content, at once if it has it already.
 
-        Whoever is cancelled leaves at once; the programming that was begun goes on.
+        A cancelled caller returns at once, but the programming continues.
 
         Args:
-            name: the device.
-            wanted: None: whatever it holds, below the device's shell.
-            namespace: the claim's.
+            name: name of the device.
+            wanted: the bitstream; None: any content under the device's shell.
+            namespace: namespace of the claim.
 
         Raises:
-            BitstreamError: the bitstream can't be had, or must not be used.
-            CardError: the card refuses or fails.
+            BitstreamError: the bitstream is not available or not allowed.
+            CardError: the card rejects the bitstream or fails.
         """
         digest = wanted.digest if wanted is not None else ""
         if wanted is not None:
@@ -110,9 +110,11 @@ class Programmer:
         raise CardError(f"{name} was programmed {_STEPS} times and does not hold what it should")
 
     async def _given_away(self, offer: Offer, wanted: Wanted | None) -> Offer:
-        """A card's management engine, whose holder programs what it likes: nothing is certain of the card then.
+        """Return a card's management device.
 
-        Dies after it was forgotten: the next prepare forgets it again, and regions are programmed once more.
+        Its user can program anything, so the card's content becomes unknown.
+
+        If the process dies after this, the next prepare repeats it, and regions are programmed once more.
         """
         if wanted is not None:
             raise BitstreamError(
@@ -122,23 +124,23 @@ class Programmer:
         return offer
 
     async def close(self) -> None:
-        """Leaves what is under way to the card."""
+        """Stop waiting for running programming. The card continues it."""
         tasks = list(self._running.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _require_no_failures(self, wanted: Wanted) -> None:
-        """Lets only a bitstream pass that did not fail twice.
+        """Check that a bitstream did not fail twice.
 
         Raises:
-            BitstreamError: it did, so it is at fault, and no card.
+            BitstreamError: it did, so the bitstream is at fault and not the card.
         """
         if refusal := await asyncio.to_thread(self._failed.refusal, wanted.digest, time.time()):
             raise BitstreamError(f"{wanted.where}: {refusal}", "FailedTwice")
 
     async def _joined(self, target: str, offer: Offer, wanted: Wanted, namespace: str) -> None:
-        """A task of its own, which outlives those who wait for it."""
+        """Wait for a task that programs the target. The task outlives its callers, and equal calls share it."""
         key = (target, wanted.digest)
         task = self._running.get(key)
         if task is None:
@@ -151,7 +153,7 @@ class Programmer:
     def _forget(self, key: tuple[str, str], task: asyncio.Task[None]) -> None:
         del self._running[key]
         if not task.cancelled():
-            task.exception()  # nobody may be left to hear of it
+            task.exception()  # retrieves the error, because all callers may have been cancelled
 
     async def _program(self, target: str, card: str, wanted: Wanted, namespace: str) -> None:
         async with self._cache.file(wanted, namespace) as path, self._locks[card]:
@@ -167,7 +169,7 @@ class Programmer:
             _log.info("%s is programmed", target)
 
     async def _patiently(self, target: str, bitstream: Bitstream) -> None:
-        """Waits for what an earlier process began; what it wrote is not known for certain."""
+        """Program the target, and wait for programming of an earlier process, whose content is unknown."""
         clock = asyncio.get_running_loop().time
         end = clock() + self._settings.program_seconds
         while True:
@@ -182,17 +184,17 @@ class Programmer:
 
 
 def _may_be_the_bitstreams(error: CardError) -> bool:
-    """Whether a failure tells of what was written: the card was there, could be written to, and ended badly."""
+    """Return whether the bitstream may have caused a failure of a card that was present and writable."""
     ended_badly = isinstance(error, ManagerFailedError | ProgrammingTimedOutError | ToolFailedError)
     return ended_badly or type(error) is CardError
 
 
 def _require_fit(offer: Offer, wanted: Wanted) -> None:
-    """What is known before the file is fetched.
+    """Check the facts that are known before the file is fetched.
 
     Raises:
         BitstreamError: the device takes no bitstream.
-        IncompatibleError: it takes those of another interface.
+        IncompatibleError: the device has another interface.
     """
     if offer.kind is Kind.SLOT and offer.region is not None and len(offer.region.slots) > 1:
         told = (

@@ -1,4 +1,4 @@
-"""What an operator chooses: YAML in `$FPGA_SETTINGS`."""
+"""Operator settings: YAML in `$FPGA_SETTINGS`."""
 
 from collections.abc import Sequence
 from typing import Annotated, Final
@@ -35,15 +35,15 @@ class _Strict(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_
 
 
 class BitstreamRules(_Strict, frozen=True):
-    """Where bitstreams may come from, and which.
+    """Rules for bitstreams and their sources.
 
     Attributes:
-        folder: on the node, for `file`; none: `file` is refused.
-        urls: what a `url` must begin with, also after a redirect; none: every `url` is refused.
-        largest_bytes: of one file.
-        cache_bytes: of all files that are kept on the node.
-        seconds: how long one file may take to arrive.
-        keys: Ed25519 public keys (PEM); with any, every bitstream must be signed by one of them.
+        folder: folder on the node for `file`; "": `file` is rejected.
+        urls: prefixes of allowed URLs, also after a redirect; empty: every `url` is rejected.
+        largest_bytes: largest size of one file.
+        cache_bytes: largest size of all files that are kept on the node.
+        seconds: longest time to fetch one file.
+        keys: Ed25519 public keys (PEM). If there are any, one of them must have signed every bitstream.
     """
 
     folder: str = ""
@@ -58,9 +58,9 @@ class ShellSettings(_Strict, frozen=True):
     """A bitstream for whole cards, which the driver may write when a claim needs its interface.
 
     Attributes:
-        interface_id: what it offers to the bitstreams of regions.
-        vendor, device: the cards that it is for, by PCI ID: `8086`, `09c4`.
-        bitstream: where it is; `file` or `url`.
+        interface_id: interface that it offers to bitstreams of regions.
+        vendor, device: PCI IDs of its cards: `8086`, `09c4`.
+        bitstream: place of the file; `file` or `url`.
     """
 
     interface_id: str = msgspec.field(name="interfaceID")
@@ -70,10 +70,10 @@ class ShellSettings(_Strict, frozen=True):
 
 
 class Tools(_Strict, frozen=True):
-    """The vendors' programs; none: as `dradriver_fpga.card.real.Host` has them.
+    """Programs of the vendors; empty: the defaults of `dradriver_fpga.card.real.Host`.
 
     Attributes:
-        xrt_region: writes a region of an XRT card; `{card}` is the PCI address, `{file}` the bitstream.
+        xrt_region: writes a region of an XRT card. `{card}` is the PCI address, `{file}` the bitstream.
         xrt_shell, dfl_shell: write a shell to such a card, and return when it runs.
     """
 
@@ -83,12 +83,12 @@ class Tools(_Strict, frozen=True):
 
 
 class HostSettings(_Strict, frozen=True):
-    """Where the node's files are, as this process sees them.
+    """Paths of the node's files, as this process sees them.
 
     Attributes:
-        sysfs, dev: where they are mounted.
-        firmware: the node's own folder of firmware files, which its kernel reads; written to.
-        tools: the vendors' programs.
+        sysfs, dev: mount points.
+        firmware: the node's folder of firmware files. The kernel reads it, and this driver writes to it.
+        tools: programs of the vendors.
     """
 
     sysfs: str = "/sys"
@@ -98,11 +98,12 @@ class HostSettings(_Strict, frozen=True):
 
 
 class Simulator(_Strict, frozen=True):
-    """What is simulated where there is no card.
+    """Cards that are simulated on a node without a card.
 
     Attributes:
-        models: one name of the simulator's catalog a card.
-        speed: how many times faster than such a card it is programmed; bitstreams of a demonstration are small.
+        models: for each card one name from the simulator's catalog.
+        speed: factor by which programming is faster than on a real card. The default suits the small bitstreams
+            of demonstrations.
     """
 
     models: tuple[str, ...] = ("pac",)
@@ -110,18 +111,19 @@ class Simulator(_Strict, frozen=True):
 
 
 class Settings(_Strict, frozen=True):
-    """The choices; `docs/drivers/fpga.md` explains each.
+    """The settings; `docs/drivers/fpga.md` explains each.
 
     Attributes:
-        bitstreams: where they may come from.
-        shells: what whole cards may be programmed to.
-        management_devices: whether the management engines of cards are offered, too. The holder of one writes
-            anything into the card: no digest, key or rule about sources is asked then.
-        program_seconds: how long one programming may take.
-        removed_seconds: how long a card that was pulled stays published, tainted, for its pods to be evicted.
-        rescan_seconds: between two looks at the cards while the kernel tells nothing.
-        host: where the node's files are.
-        simulator: what is simulated.
+        bitstreams: rules for bitstreams.
+        shells: shells that the driver may write to whole cards.
+        management_devices: whether the management engines of cards are offered too. The user of one can write
+            anything to the card, without any check of digest, key or source.
+        program_seconds: longest time of one programming.
+        removed_seconds: seconds for which a pulled card stays published with a taint, so that its pods are
+            evicted.
+        rescan_seconds: seconds between two reads of the cards while the kernel reports no change.
+        host: paths of the node's files.
+        simulator: the simulated cards.
     """
 
     bitstreams: BitstreamRules = BitstreamRules()
@@ -134,18 +136,18 @@ class Settings(_Strict, frozen=True):
     simulator: Simulator = Simulator()
 
     def public_keys(self) -> Sequence[Ed25519PublicKey]:
-        """The keys that may sign."""
+        """Return the keys that may sign bitstreams."""
         return [_key(pem) for pem in self.bitstreams.keys]
 
 
 def read_settings(text: str) -> Settings:
-    """The settings.
+    """Return the settings.
 
     Args:
-        text: YAML; empty: everything as it is by default.
+        text: YAML; empty: all defaults.
 
     Raises:
-        UsageError: the text can't be used.
+        UsageError: the text is invalid.
     """
     try:
         given = yaml.safe_load(text) or {}

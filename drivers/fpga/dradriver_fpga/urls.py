@@ -1,8 +1,8 @@
-"""URLs that can be read in one way only. Pure.
+"""URLs that have only one reading. Pure.
 
-A URL of a claim is compared with what the operator allows, and then read by others: the HTTP client, proxies,
-web servers, their applications. They differ in what they decode, and in which order, so a URL that two of them
-could take for different places is refused here, before anything is compared.
+A URL of a claim is compared with the operator's prefixes. Afterwards the HTTP client, proxies, web servers and
+applications read it. They decode different characters in different orders. A URL that two of them could
+understand differently is therefore rejected before it is compared.
 """
 
 import re
@@ -20,7 +20,7 @@ _URL: Final = re.compile(
     re.IGNORECASE,
 )
 _PATH: Final = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*")
-"""RFC 3986, section 3.3, without anything that clients add: spaces, backslashes, letters outside of ASCII."""
+"""RFC 3986, section 3.3, without extensions of clients: spaces, backslashes, letters outside of ASCII."""
 _QUERY: Final = re.compile(r"\?(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*")
 _DOTS: Final = frozenset({".", ".."})
 
@@ -30,9 +30,9 @@ class Url:
     """A URL in parts.
 
     Attributes:
-        origin: scheme, host and port, in small letters; the port is always there.
-        path: as it was written; at least `/`.
-        query: as it was written, with its `?`; "" without one.
+        origin: scheme, host and port, in lower case; the port is always set.
+        path: as written; at least `/`.
+        query: as written, with its `?`; "" without one.
     """
 
     origin: tuple[str, str, int]
@@ -40,16 +40,16 @@ class Url:
     query: str
 
     def is_below(self, prefix: "Url") -> bool:
-        """Whether it is the prefix, or in the folder that the prefix names."""
+        """Return whether the URL is the prefix, or in the folder that the prefix names."""
         folder = prefix.path.rstrip("/")
         return self.origin == prefix.origin and (self.path == folder or self.path.startswith(f"{folder}/"))
 
 
 def parse_url(text: str) -> Url:
-    """A URL of a file: `http` or `https`, and nothing in it that could be read in two ways.
+    """Return the parts of a URL of a file: `http` or `https`, without any ambiguous part.
 
     Raises:
-        ValueError: why it is refused, as words that follow its name.
+        ValueError: why it is rejected, worded to follow the name of the URL.
     """
     if "\\" in text:
         raise ValueError("must have no backslash")

@@ -1,8 +1,23 @@
-"""GPUs of NVIDIA and their MIG partitions as devices of DRA, over NVML.
+"""DRA driver for NVIDIA GPUs: whole GPUs and their MIG partitions, over NVML.
 
-Law of this package: what can be known of a card is asked of the card; nothing of its size, profiles or
-placements is written down in code. `card` is the hardware; the rest is the driver, and sees hardware through
-`card` alone.
+Rule of this package: the size, profiles and placements of a card are read from the card and never written in
+code. Only `card` touches hardware. All other modules reach it through the names that `card` exports.
+
+- `driver`: `GpuDriver`, the class that the SDK calls.
+- `factory`: builds the real hardware and container edits from the settings.
+- `settings`: operator settings of a node (`$GPU_MIG_SETTINGS`).
+- `configs`: opaque parameters of claims and device classes.
+- `node`: the cards of a node, their devices and their health.
+- `snapshot`: one consistent view of all cards.
+- `prepare`: prepares and unprepares claims.
+- `sharing`: compute mode, time slices and MPS.
+- `containers`: interface to the container edits, and its simulated implementation.
+- `card`: the hardware, real (NVML) or simulated.
+- `container`: CDI edits for real cards.
+- `health`: errors of GPUs as taints and health reports.
+- `host`: files of NVIDIA's driver on the node.
+- `instances`: creates and destroys MIG instances with crash recovery.
+- `offer`: computes the pool of devices.
 """
 
 from dradriver_gpu_mig.configs import GpuConfig, MigDeviceConfig

@@ -1,6 +1,6 @@
-"""What users may ask of a device: opaque parameters of claims and device classes.
+"""Opaque parameters of claims and device classes.
 
-API version, kinds and names of the fields are those of NVIDIA's own driver, so that claims written for it work;
+The API version, kinds and field names are those of NVIDIA's own driver, so claims written for it work.
 `computeMode` is an addition.
 """
 
@@ -16,17 +16,17 @@ API_VERSION = "resource.nvidia.com/v1beta1"
 
 
 class TimeSlicingConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How long a process runs before the next one's turn."""
+    """Length of the time slice after which the next process runs."""
 
     interval: Literal["Default", "Short", "Medium", "Long"] = "Default"
 
 
 class MpsConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What each client of MPS gets of the device at most.
+    """Upper limits for each MPS client on the device.
 
     Attributes:
-        default_active_thread_percentage: of the device's threads.
-        default_pinned_device_memory_limit: of the device's memory, as a quantity: `10Gi`.
+        default_active_thread_percentage: percentage of the device's threads, 1 to 100.
+        default_pinned_device_memory_limit: device memory as a quantity, for example `10Gi`.
     """
 
     default_active_thread_percentage: Annotated[int, msgspec.Meta(ge=1, le=100)] | None = None
@@ -38,7 +38,7 @@ class MpsConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class GpuSharing(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How the processes of a claim share a GPU."""
+    """How the processes of a claim share a whole GPU."""
 
     strategy: Literal["TimeSlicing", "MPS"]
     time_slicing_config: TimeSlicingConfig | None = None
@@ -52,7 +52,7 @@ class GpuSharing(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class MigSharing(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How the processes of a claim share a MIG device, whose time slices can't be set."""
+    """How the processes of a claim share a MIG device. The time slice of a MIG device cannot be set."""
 
     strategy: Literal["TimeSlicing", "MPS"]
     mps_config: MpsConfig | None = None
@@ -63,7 +63,7 @@ class MigSharing(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class GpuConfig(dra.Config):
-    """For whole GPUs."""
+    """Configuration of a whole GPU."""
 
     api_version = API_VERSION
     kind = "GpuConfig"
@@ -72,7 +72,7 @@ class GpuConfig(dra.Config):
 
 
 class MigDeviceConfig(dra.Config):
-    """For MIG devices."""
+    """Configuration of a MIG device."""
 
     api_version = API_VERSION
     kind = "MigDeviceConfig"

@@ -1,4 +1,7 @@
-"""What a container gets of a device: the door to `container`, and its stand-in where cards are simulated."""
+"""Interface to the container edits, and the implementation for simulated cards.
+
+`container` has the real one.
+"""
 
 from typing import Final, Protocol
 
@@ -8,36 +11,39 @@ from dradriver_gpu_mig.card import Gpu, MigDevice, System
 __all__ = ["Containers", "SimulatedContainers"]
 
 _MAJOR: Final = 195
-"""Of the GPUs' device nodes, assigned by Linux."""
+"""Major number of the GPUs' device nodes, assigned by Linux."""
 _CONTROL: Final = 255
 
 
 class Containers(Protocol):
-    """Knows what a container needs to use a device. Blocking; `container.GpuContainers` is the real one."""
+    """Returns the container edits for devices.
+
+    Blocking. `container.GpuContainers` is the real implementation.
+    """
 
     def common(self, system: System) -> dra.ContainerEdits:
-        """What every container needs: control nodes, libraries and programs of the driver."""
+        """Return the edits for every container: control nodes, libraries and programs of the driver."""
 
     def gpu(self, gpu: Gpu) -> dra.ContainerEdits:
-        """The device nodes of a whole GPU."""
+        """Return the device nodes of a whole GPU."""
 
     def mig(self, gpu: Gpu, device: MigDevice) -> dra.ContainerEdits:
-        """The device nodes of a MIG device."""
+        """Return the device nodes of a MIG device."""
 
 
 class SimulatedContainers:
-    """Device nodes that no driver answers, and a variable for each device to be seen in a container."""
+    """Device nodes without a driver, and one environment variable for each device."""
 
     def common(self, system: System) -> dra.ContainerEdits:  # noqa: ARG002 - as the real one
-        """The control node."""
+        """Return the control node."""
         return dra.ContainerEdits(device_nodes=[_node("/dev/nvidiactl", _CONTROL)])
 
     def gpu(self, gpu: Gpu) -> dra.ContainerEdits:
-        """The node of the GPU."""
+        """Return the node of the GPU."""
         return self._edits(gpu, gpu.pci_address, gpu.uuid)
 
     def mig(self, gpu: Gpu, device: MigDevice) -> dra.ContainerEdits:
-        """The node of the GPU; there are no capabilities to be had."""
+        """Return the node of the GPU. Simulated MIG devices have no capability nodes."""
         return self._edits(gpu, f"{gpu.pci_address}_gi{device.gpu_instance}", device.uuid)
 
     def _edits(self, gpu: Gpu, label: str, uuid: str) -> dra.ContainerEdits:

@@ -1,4 +1,4 @@
-"""The driver: what the SDK calls, and how the cards are opened."""
+"""The driver class that the SDK calls. It also opens the cards."""
 
 import asyncio
 import logging
@@ -31,19 +31,19 @@ __all__ = ["GpuDriver"]
 _log: Final = logging.getLogger(__name__)
 
 _REPORT_SECONDS: Final = 10.0
-"""The kubelet forgets a report after 30."""
+"""Interval of health reports. The kubelet drops a report after 30 seconds."""
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 class GpuDriver(dra.Driver):
-    """NVIDIA's GPUs, whole and as MIG devices.
+    """DRA driver for NVIDIA's GPUs, whole and as MIG devices.
 
     Args:
-        settings: YAML; None: `$GPU_MIG_SETTINGS`.
-        hardware: the cards; None: NVML, or the simulator where that is wanted.
+        settings: YAML; None: the value of `$GPU_MIG_SETTINGS`.
+        hardware: the cards; None: NVML, or the simulator if it is configured or no driver is installed.
 
     Raises:
-        UsageError: the settings can't be used.
+        UsageError: the settings are invalid.
     """
 
     name = DRIVER
@@ -52,7 +52,7 @@ class GpuDriver(dra.Driver):
 
     def __init__(self, settings: str | None = None, hardware: Hardware | None = None) -> None:
         self._text = os.environ.get(VARIABLE, "") if settings is None else settings
-        read_settings(self._text, "")  # a mistake is told before anything starts
+        read_settings(self._text, "")  # reports invalid settings before anything starts
         self._hardware = hardware
         self._node: Node | None = None
         self._containers: Containers = SimulatedContainers()
@@ -60,7 +60,10 @@ class GpuDriver(dra.Driver):
         self._last: dra.Pool | None = None
 
     async def discover(self) -> list[dra.Pool]:
-        """What the cards offer now, and what is wrong with them."""
+        """Return the pool of devices that the cards offer now, with taints for their errors.
+
+        If NVIDIA's driver was replaced, the process asks for its restart.
+        """
         try:
             self._last = await (await self._opened()).discover()
         except VersionMismatchError as error:
@@ -69,27 +72,30 @@ class GpuDriver(dra.Driver):
         return [self._last]
 
     async def fallback(self, dropped: Collection[str]) -> list[dra.Pool] | None:
-        """The same without what the server drops; without counters no two devices that overlap."""
+        """Return the last pool without the fields that the server drops.
+
+        Without counters, the pool holds no two devices that overlap.
+        """
         if self._last is None:
             return None
         held = {record.device for record in await asyncio.to_thread((await self._opened()).record_store.all)}
         return [non_overlapping(self._last, held, groups_only=set(dropped) == {"compatibilityGroups"})]
 
     async def prepare(self, claim: dra.Claim) -> Mapping[dra.AllocatedDevice, dra.PreparedDevice]:
-        """Makes instances, switches MIG and sets what the claim asks for."""
+        """Create instances, switch MIG and apply the settings that the claim requests."""
         return await Preparing(await self._opened(), self._containers).prepare(claim)
 
     async def unprepare(self, claim: dra.Claim) -> None:
-        """Takes all of it back."""
+        """Revert everything that `prepare` did for the claim."""
         await Preparing(await self._opened(), self._containers).unprepare(claim)
 
     async def prepared_claims(self) -> Collection[str]:
-        """The claims for which something was made or set."""
+        """Return the UIDs of claims for which an instance was created or a setting changed."""
         records = await asyncio.to_thread((await self._opened()).record_store.all)
         return {record.claim for record in records if record.state is not State.DESTROYING}
 
     async def health(self) -> AsyncIterator[Iterable[dra.DeviceHealth]]:
-        """Listens to the cards, and tells how every device is."""
+        """Listen to events of the cards, and yield the health of every device at least every 10 seconds."""
         node = await self._there()
         news: asyncio.Queue[Event] = asyncio.Queue()
         listening = asyncio.create_task(_listen(node, news), name="events of the GPUs")
@@ -97,7 +103,7 @@ class GpuDriver(dra.Driver):
             while True:
                 yield node.reports()
                 if listening.done():
-                    listening.result()  # it ends by failing only, and the SDK calls again
+                    listening.result()  # the task ends only by an error; the SDK calls health() again
                 with suppress(TimeoutError):
                     event = await asyncio.wait_for(news.get(), _REPORT_SECONDS)
                     if await node.hear(event):
@@ -110,12 +116,15 @@ class GpuDriver(dra.Driver):
             await asyncio.gather(listening, return_exceptions=True)
 
     async def shutdown(self) -> None:
-        """Lets go of the cards; instances stay."""
+        """Close the cards. Instances stay."""
         if self._node is not None:
             await self._node.__aexit__(None, None, None)
 
     async def _there(self) -> Node:
-        """The node, once there are cards; that there are none yet is for `discover` to tell."""
+        """Return the node as soon as cards can be opened.
+
+        `discover` reports the reason while there are none.
+        """
         while True:
             try:
                 return await self._opened()
@@ -123,7 +132,7 @@ class GpuDriver(dra.Driver):
                 await asyncio.sleep(_REPORT_SECONDS)
 
     async def _opened(self) -> Node:
-        """The node; it is opened by whoever comes first, and again by the next one if that fails."""
+        """Return the node. The first caller opens it; if that fails, the next caller tries again."""
         async with self._opening:
             if self._node is None:
                 settings = read_settings(self._text, self.node_name)
@@ -135,7 +144,7 @@ class GpuDriver(dra.Driver):
         if self._hardware is not None or self.simulate == "always":
             return await self._started(self._hardware or self._simulated(settings), settings, boot)
         try:
-            # NVML's binding and what reads the node's files: neither a simulator nor a check needs them.
+            # NVML's binding and the readers of the node's files, which a simulator or a check does not need.
             from dradriver_gpu_mig.factory import real_cards  # noqa: PLC0415
 
             real, self._containers = real_cards(settings.host)
@@ -161,7 +170,7 @@ class GpuDriver(dra.Driver):
 
 
 async def _listen(node: Node, news: asyncio.Queue[Event]) -> None:
-    """Hears all events; where no GPU tells any, one may come that does."""
+    """Put all events into a queue. If no GPU supports events, try again: one that does may be added later."""
     deaf = False
     while True:
         try:

@@ -1,4 +1,4 @@
-"""The cards of this node, and what its containers get of them."""
+"""Builds the real hardware and the container edits of this node from the settings."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ __all__ = ["real_cards"]
 
 
 def real_cards(host: Host) -> tuple[NvmlHardware, GpuContainers]:
-    """NVML and the node's files, as the settings place them; nothing is opened yet."""
+    """Return NVML and the container edits for the paths in the settings. Nothing is opened yet."""
     paths = HostPaths(
         driver_root=Path(host.driver_root),
         driver_root_on_host=Path(host.driver_root_on_host),
@@ -28,13 +28,13 @@ def real_cards(host: Host) -> tuple[NvmlHardware, GpuContainers]:
 
 
 def _hook(root: Path, root_on_host: Path) -> Path | None:
-    """The container toolkit's hook, where that is installed beside the driver."""
+    """Return the container toolkit's hook, if it is installed below the driver's root."""
     found = find_program(root, "nvidia-cdi-hook")
     return None if found is None else root_on_host / found.relative_to(root)
 
 
 def _library(paths: HostPaths) -> Path | None:
-    """The library of a driver that is installed elsewhere; the dynamic linker knows that of our own root."""
+    """Return the NVML library of a driver below its own root. For `/`, the dynamic linker finds it."""
     if paths.driver_root == Path("/"):
         return None
     found = find_libraries(paths.driver_root, "libnvidia-ml.so.*")

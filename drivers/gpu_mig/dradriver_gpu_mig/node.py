@@ -1,4 +1,4 @@
-"""The node's cards as the driver keeps them: opened once, looked at again and again."""
+"""The cards of a node with their devices and their health. The cards are opened once and read repeatedly."""
 
 import asyncio
 import logging
@@ -38,14 +38,14 @@ _log: Final = logging.getLogger(__name__)
 
 
 class Node:
-    """One node's GPUs: `async with Node(...)`.
+    """The GPUs of one node: `async with Node(...)`.
 
     Args:
         hardware: the cards.
-        settings: the operator's choices.
-        mode: what is offered.
-        folder: where records and findings are kept.
-        boot: identifies the boot.
+        settings: the operator's settings.
+        mode: kind of devices that the node offers.
+        folder: folder of the records and the findings.
+        boot: ID of the boot.
     """
 
     def __init__(self, hardware: Hardware, settings: Settings, mode: Mode, folder: Path, boot: str) -> None:
@@ -73,10 +73,10 @@ class Node:
         await self._stack.aclose()
 
     async def find(self, device: str) -> Offer | None:
-        """A device, if the node could hand it out this very moment; it is what preparing goes by.
+        """Return a device if the node can offer it now, else None. The cards are read again.
 
         Raises:
-            CardError: its GPU is there and can't be looked at.
+            CardError: the device's GPU exists but cannot be read.
         """
         known = self._known
         survey = await self.cards.call(lambda hardware: look(hardware, known))
@@ -88,14 +88,14 @@ class Node:
         return next((offer for offer in there if offer.name == device), None)
 
     async def discover(self) -> dra.Pool:
-        """Looks at everything, takes back what was left half done, and says what is offered now."""
+        """Return the pool of devices now. Incomplete instances are destroyed first, and all cards are read."""
         await self.reconciler.recover()
         before = await asyncio.to_thread(self.record_store.all)
         known = self._known
         survey = await self.cards.call(lambda hardware: look(hardware, known))
         after = await asyncio.to_thread(self.record_store.all)
         await self._learn(survey)
-        # A record that comes or goes meanwhile is neither somebody else's instance nor one that is gone.
+        # A record added or removed during the look marks neither a foreign instance nor a missing one.
         ours = {(each.gpu, each.place) for each in (*before, *after)}
         foreign = {
             uuid: [i.gpu_instance for i in card.instances if (uuid, _place(i)) not in ours]
@@ -114,10 +114,11 @@ class Node:
         return pool(by_gpu, survey.system, marks)
 
     async def hear(self, event: Event) -> bool:
-        """Keeps what an event means for devices.
+        """Record the finding that an event means for devices.
 
         Returns:
-            Whether the devices are to be looked at again; faults of programs may come by the hundred.
+            Whether the devices have to be discovered again. It is False for faults of programs, which can come
+            by the hundred.
         """
         now = time.time()
         if found_in(event, None, self.settings, now) is None:
@@ -129,17 +130,20 @@ class Node:
         return finding is not None
 
     async def _card_of(self, event: Event) -> Card | None:
-        """The GPU; as it is now for an error of an instance, which may be younger than the last look."""
+        """Return the GPU of an event.
+
+        For an error of an instance the GPU is read now: the instance may be newer than the last look.
+        """
         known = self._known.get(event.gpu)
         if known is None or event.gpu_instance is None:
             return known
         try:
             return await self.cards.call(lambda hardware: look_at(hardware, known.gpu, known))
         except CardError:
-            return known  # it does not answer; the next look says why
+            return known  # the next look reports why it does not answer
 
     def reports(self) -> Sequence[dra.DeviceHealth]:
-        """The health of everything that was offered last."""
+        """Return the health of every device of the last discovery."""
         return reports(self._wrong(), self._offered.values(), self._refusals)
 
     @property
@@ -148,7 +152,7 @@ class Node:
         return any(count < LOOKS for count in self._losses.values())
 
     def _missed(self, held: Iterable[Record], survey: Survey) -> Iterator[tuple[Offer, Finding]]:
-        """Devices that claims have and that are there no more: published on, for the taint to show."""
+        """Yield allocated devices that no longer exist. They stay published so that their taint is visible."""
         for record in held:
             card = survey.cards.get(record.gpu)
             if card is not None and record.state is State.READY:
@@ -169,7 +173,7 @@ class Node:
         return sorted(gpu for gpu, count in self._losses.items() if count == LOOKS)
 
     async def _learn(self, survey: Survey) -> None:
-        """A GPU that does not answer stays published as it was; one that is lost is tainted as such."""
+        """Take over a survey. A GPU that does not answer stays published unchanged; a lost GPU gets a taint."""
         before = self._lost
         self._losses = count_losses(self._losses, survey)
         self._tell(survey)
@@ -183,7 +187,7 @@ class Node:
         await self._keep(still_true(self._findings, back, survey.cards, self.settings, time.time()))
 
     def _tell(self, survey: Survey) -> None:
-        """Logs which GPUs don't answer, and which do again: each once, however often they are looked at."""
+        """Log the GPUs that do not answer and those that answer again: each change once, not at every look."""
         for gpu, error in survey.refusals.items():
             told = self._refusals.get(gpu)
             if told is None or (type(told), told.code) != (type(error), error.code):
@@ -206,7 +210,7 @@ class Node:
     async def _keep(self, findings: list[Finding]) -> None:
         if findings != self._findings:
             self._findings = findings
-            async with self._writing:  # what comes meanwhile is written too, and never what was before
+            async with self._writing:  # writes the newest findings, never older ones
                 await asyncio.to_thread(write_notes, self._notes, self._boot, self._findings)
 
 

@@ -1,8 +1,8 @@
 """Prepares and unprepares claims, device by device.
 
-What a claim changes on a card is recorded before and undone by the record, so both can be called again after
-a crash anywhere: instances by the table of `instances.steps`; settings of a GPU because setting and restoring
-them twice is the same as once.
+Each change to a card is recorded before it is made, and it is reverted from the record. Both operations can
+therefore be repeated after a crash at any point. Instances follow the table in `instances.steps`. Settings of a
+GPU are idempotent: setting or restoring them twice has the same result as once.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class Preparing:
 
     Args:
         node: the cards and the records.
-        containers: what containers get.
+        containers: source of the container edits.
     """
 
     def __init__(self, node: Node, containers: Containers) -> None:
@@ -49,22 +49,24 @@ class Preparing:
         self._containers = containers
 
     async def prepare(self, claim: dra.Claim) -> Mapping[dra.AllocatedDevice, dra.PreparedDevice]:
-        """Makes every device of the claim ready.
+        """Prepare every device of the claim.
+
+        If the process dies, the next prepare or unprepare continues from the records.
 
         Raises:
-            DraError: a device is not there, not free, or refuses; what was made of others is kept for the next
-                try, or for unprepare.
+            DraError: a device does not exist, is in use, or the card rejects a call. Devices that were prepared
+                before it stay prepared for the next prepare or unprepare.
         """
         return {device: await self._prepare(claim, device) for device in claim.devices}
 
     async def unprepare(self, claim: dra.Claim) -> None:
-        """Takes back everything that is recorded for the claim.
+        """Revert everything that is recorded for the claim.
 
-        All at once, so that instances in use are waited for together.
+        All devices are reverted at once, so waits for instances in use overlap.
 
         Raises:
-            DraError: the disk is full, or the card refuses something, because a process still uses it
-                (InUseError), for example; everything else is taken back all the same.
+            DraError: the disk is full, or the card rejects a call, for example because a process uses an
+                instance (InUseError). All other devices are reverted nevertheless.
         """
         records = await asyncio.to_thread(self._node.record_store.all)
         ours = (self._take_back(record) for record in records if record.claim == claim.uid)
@@ -92,7 +94,7 @@ class Preparing:
         return await self._answer(offer, mig, shared)
 
     async def _only_shown(self, offer: Offer | None) -> dra.PreparedDevice:
-        """Whoever may only look gets what is there, and nothing is made for it."""
+        """Return the existing device for admin access. Nothing is created for it."""
         if offer is None:
             return dra.PreparedDevice()
         place = _place(offer)
@@ -106,7 +108,7 @@ class Preparing:
         self, offer: Offer, mig: MigDevice | None, shared: dra.ContainerEdits
     ) -> dra.PreparedDevice:
         uuid = offer.card.gpu.uuid
-        # As it is now: its minor number may change when MIG is switched.
+        # The GPU is read again because its minor number may change when MIG is switched.
         system, gpu = await self._node.cards.call(lambda hardware: (hardware.system(), hardware.gpu(uuid)))
 
         def edits() -> dra.ContainerEdits:
@@ -156,7 +158,7 @@ class Preparing:
         try:
             await self._node.cards.call(lambda hardware: restore(hardware, record))
         except (GpuLostError, InvalidArgumentError, NotSupportedError) as error:
-            # It is gone, or it could not be set either: no reason to keep a pod from ending.
+            # The GPU is gone or does not support the setting. This must not keep a pod from ending.
             _log.warning("the settings of %s are not restored: %s", record.gpu, error)
         await asyncio.to_thread(self._node.record_store.drop, record.device)
 
@@ -167,22 +169,27 @@ def _place(offer: Offer) -> Place | None:
     return Place(offer.profile.id, offer.placement)
 
 
-# On the thread of the hardware.
+# The function below runs on the hardware's thread.
 
 
 def _switch(hardware: Hardware, uuid: str, others: Sequence[str], *, divided: bool) -> None:
-    """Switches MIG on a GPU that nobody uses; asked in one go, so that nothing comes between.
+    """Switch MIG on an unused GPU.
+
+    The checks and the switch are one call, so that no other call runs between them.
 
     Args:
         hardware: the cards.
         uuid: the GPU.
-        others: its devices that other claims have.
-        divided: whether MIG is to be on.
+        others: names of its devices that other claims have.
+        divided: whether MIG has to be on.
+
+    Raises:
+        DraError: the GPU is in use, or it switches MIG only after a reset.
     """
     word = "on" if divided else "off"
     mig = hardware.gpu(uuid).mig
     if mig is not None and mig.current is divided:
-        return  # another claim has switched it since the look
+        return  # another claim has switched it since the cards were read
     if others:
         used = ", ".join(others)
         raise dra.DraError(f"MIG can't be switched {word} on {uuid}: other claims have {used}")
@@ -193,5 +200,5 @@ def _switch(hardware: Hardware, uuid: str, others: Sequence[str], *, divided: bo
         raise dra.DraError(f"MIG can't be switched {word} on {uuid}: processes {pids} use it")
     mode = hardware.set_mig_mode(uuid, enabled=divided)
     if mode.current is not divided:
-        hardware.set_mig_mode(uuid, enabled=not divided)  # or the next reset would switch it
+        hardware.set_mig_mode(uuid, enabled=not divided)  # otherwise the next reset would switch it
         raise CardError(f"MIG can't be switched {word} on {uuid} without a reset of the GPU")

@@ -1,4 +1,4 @@
-"""What an operator chooses for a node: YAML in `$GPU_MIG_SETTINGS`, for all nodes with exceptions by name.
+"""Operator settings: YAML in `$GPU_MIG_SETTINGS`, for all nodes with exceptions by node name.
 
 mode: dynamic
 nodes:
@@ -23,11 +23,11 @@ _T = TypeVar("_T")
 VARIABLE: Final = "GPU_MIG_SETTINGS"
 
 Effect: TypeAlias = Literal["Ignore", "None", "NoSchedule", "NoExecute"]
-"""What becomes of a device with an error: nothing, or a taint with this effect."""
+"""Effect of an error on a device: `Ignore` does nothing, the others are effects of a taint."""
 
 
 class Mode(enum.Enum):
-    """What a node offers."""
+    """Kind of devices that a node offers."""
 
     STATIC = "static"
     DYNAMIC = "dynamic"
@@ -35,7 +35,7 @@ class Mode(enum.Enum):
 
 
 class Switching(enum.Enum):
-    """Who may switch MIG on and off."""
+    """Whether MIG may be switched on and off."""
 
     NEVER = "never"
     ON_DEMAND = "onDemand"
@@ -56,16 +56,16 @@ class Mps(_Strict, frozen=True):
 
 
 class Host(_Strict, frozen=True):
-    """Where the node's files are; the defaults are those of a driver that is installed on the node itself.
+    """Paths of the node's files. The defaults are for a driver that is installed on the node itself.
 
     Attributes:
-        root: the node's, as this process sees it: where its MPS control daemon is looked for.
-        driver_root: below which NVIDIA's driver is installed, as this process sees it.
-        driver_root_on_host: the same as the container runtime sees it.
-        dev, proc, sysfs: of the node, as this process sees them.
-        cdi: folders of CDI specs, as this process sees them: where the container toolkit's own spec may be.
-        hook: `nvidia-cdi-hook` as the container runtime sees it; None: the one below `driver_root`, if any.
-        library: libnvidia-ml.so.1; None: the one below `driver_root`, or the dynamic linker's.
+        root: root of the node, as this process sees it. The MPS control daemon is looked for below it.
+        driver_root: folder below which NVIDIA's driver is installed, as this process sees it.
+        driver_root_on_host: the same, as the container runtime sees it.
+        dev, proc, sysfs: those of the node, as this process sees them.
+        cdi: folders of CDI specs, as this process sees them. The container toolkit's own spec may be there.
+        hook: `nvidia-cdi-hook`, as the container runtime sees it; None: the one below `driver_root`, if any.
+        library: libnvidia-ml.so.1; None: the one below `driver_root`, or the one that the dynamic linker finds.
     """
 
     root: str = "/"
@@ -80,10 +80,10 @@ class Host(_Strict, frozen=True):
 
 
 class Simulator(_Strict, frozen=True):
-    """What is simulated where there is no card.
+    """GPUs that are simulated on a node without a card.
 
     Attributes:
-        models: one name of the simulator's catalog a GPU.
+        models: for each GPU one name from the simulator's catalog.
         mig: whether MIG is on at first.
     """
 
@@ -92,18 +92,19 @@ class Simulator(_Strict, frozen=True):
 
 
 class Settings(_Strict, frozen=True):
-    """The choices for one node; `docs/drivers/gpu-mig.md` explains each.
+    """The settings of one node; `docs/drivers/gpu-mig.md` explains each.
 
     Attributes:
-        mode: what is offered; None: static on real cards, dynamic on simulated ones.
-        mig_switching: whether `prepare` may switch MIG on GPUs that are idle.
-        xids: the effect of single XIDs, instead of the default.
-        double_bit_ecc: the effect of memory errors that were not corrected.
-        recover_seconds: after how long without another error a device is offered again; 0: only after a reset.
-        destroy_seconds: how long one unprepare goes on trying to destroy an instance that is in use.
-        host: where the node's files are.
-        mps: None: no control daemon runs.
-        simulator: what is simulated.
+        mode: kind of devices that the node offers; None: static on real cards, dynamic on simulated ones.
+        mig_switching: whether `prepare` may switch MIG on idle GPUs.
+        xids: effects of single XIDs, which override the defaults.
+        double_bit_ecc: effect of memory errors that were not corrected.
+        recover_seconds: seconds without another error after which a device is offered again; 0: only after a
+            reset.
+        destroy_seconds: seconds for which one unprepare tries to destroy an instance in use.
+        host: paths of the node's files.
+        mps: the MPS control daemon; None: none runs.
+        simulator: the simulated GPUs.
     """
 
     mode: Mode | None = None
@@ -122,14 +123,14 @@ class _Exception(_Strict, frozen=True):
 
 
 def read_settings(text: str, node: str) -> Settings:
-    """The settings of one node.
+    """Return the settings of one node.
 
     Args:
-        text: YAML; empty: everything as it is by default.
-        node: the node's name.
+        text: YAML; empty: all defaults.
+        node: name of the node.
 
     Raises:
-        UsageError: the text can't be used, for this or any other node.
+        UsageError: the text is invalid for this or any other node.
     """
     try:
         given = yaml.safe_load(text) or {}
@@ -141,7 +142,7 @@ def read_settings(text: str, node: str) -> Settings:
     chosen = _converted(given, Settings, "")
     if not isinstance(exceptions, list):
         raise dra.UsageError(f"${VARIABLE}: nodes: must be a list")
-    # All are read, so that a mistake does not wait for its node.
+    # All exceptions are read, so that an error in one shows on every node.
     read = [_exception(given, each, index) for index, each in enumerate(exceptions)]
     matching = (settings for names, settings in read if any(fnmatchcase(node, name) for name in names))
     return next(matching, chosen)

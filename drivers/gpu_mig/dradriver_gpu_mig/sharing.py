@@ -1,4 +1,4 @@
-"""How the processes of a claim share a device: settings of the GPU, and what their containers are told."""
+"""Sharing of a device by the processes of a claim: settings of the GPU, and edits of the containers."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,10 +26,10 @@ _SLICES: Final = {
 
 
 def checked(device: dra.AllocatedDevice, *, whole: bool) -> GpuConfig | MigDeviceConfig | None:
-    """The configuration of a device, which is of its own kind.
+    """Return the configuration of a device, or None if the claim has none.
 
     Raises:
-        DraError: there is only one of the other kind.
+        DraError: the claim has only a configuration for the other kind of device.
     """
     gpu, mig = device.config(GpuConfig), device.config(MigDeviceConfig)
     if whole:
@@ -44,7 +44,7 @@ def checked(device: dra.AllocatedDevice, *, whole: bool) -> GpuConfig | MigDevic
 def requested_sharing(
     config: GpuConfig | MigDeviceConfig | None,
 ) -> tuple[ComputeMode | None, TimeSlice | None]:
-    """The settings of the GPU that a configuration asks for; None: as they are."""
+    """Return the compute mode and time slice that a configuration requests; None: unchanged."""
     if not isinstance(config, GpuConfig):
         return None, None
     slicing = config.sharing.time_slicing_config if config.sharing else None
@@ -53,7 +53,7 @@ def requested_sharing(
 
 
 def apply(hardware: Hardware, gpu: str, mode: ComputeMode | None, time_slice: TimeSlice | None) -> None:
-    """Sets what a claim asks for; setting it again changes nothing. Blocking."""
+    """Set the requested compute mode and time slice. Repeating the call is a no-op. Blocking."""
     if mode is not None:
         hardware.set_compute_mode(gpu, mode)
     if time_slice is not None:
@@ -61,7 +61,10 @@ def apply(hardware: Hardware, gpu: str, mode: ComputeMode | None, time_slice: Ti
 
 
 def restore(hardware: Hardware, record: Record) -> None:
-    """Takes back what a claim set. Time slices can't be asked: they become the driver's default. Blocking."""
+    """Revert the settings of a claim.
+
+    Time slices cannot be read, so they are set to the driver's default. Blocking.
+    """
     if record.compute_mode is not None:
         hardware.set_compute_mode(record.gpu, record.compute_mode)
     if record.time_slice:
@@ -69,15 +72,15 @@ def restore(hardware: Hardware, record: Record) -> None:
 
 
 def mps_edits(config: GpuConfig | MigDeviceConfig | None, mps: Mps | None, root: Path) -> dra.ContainerEdits:
-    """What makes the programs of a container clients of MPS; nothing if that is not asked for. Blocking.
+    """Return the edits that make a container's programs MPS clients; empty if MPS is not requested. Blocking.
 
     Args:
-        config: what the claim asks for.
-        mps: the node's control daemon, if it has one.
-        root: the node's, as this process sees it.
+        config: configuration of the claim.
+        mps: the node's control daemon; None: there is none.
+        root: root of the node, as this process sees it.
 
     Raises:
-        DraError: MPS is asked for and no control daemon runs.
+        DraError: MPS is requested and no control daemon runs.
     """
     sharing = config.sharing if config else None
     if sharing is None or sharing.strategy != "MPS":

@@ -1,7 +1,7 @@
-"""One look at all cards: what they are and what lives on them, taken in one go.
+"""One consistent view of all cards: their properties and their instances.
 
-An error says nothing about what a card is: the look keeps it (`Survey.refusals`), and the card is taken to be
-as it was before.
+An error gives no information about a card. The view keeps the error (`Survey.refusals`), and the card counts as
+unchanged.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,10 @@ __all__ = ["Card", "Instance", "Survey", "look", "look_at"]
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """A GPU instance and what lives in it; half-made when that is nothing."""
+    """A GPU instance with its compute instances and MIG devices.
+
+    Without a compute instance it is incomplete.
+    """
 
     gpu_instance: GpuInstance
     compute_instances: tuple[ComputeInstance, ...] = ()
@@ -36,7 +39,7 @@ class Instance:
 
     @property
     def whole(self) -> MigDevice | None:
-        """The MIG device that has all of the GPU instance; None if it is half-made, or divided further."""
+        """The MIG device that uses all of the GPU instance; None if it is incomplete or divided further."""
         return self.mig_devices[0] if len(self.mig_devices) == len(self.compute_instances) == 1 else None
 
 
@@ -45,10 +48,10 @@ class Card:
     """One GPU as it is now.
 
     Attributes:
-        gpu: what it is.
-        profiles: what it can be divided into.
-        instances: what it is divided into.
-        needs_reset: whether it has to be reset; None where it can't tell.
+        gpu: properties of the GPU.
+        profiles: profiles that it supports.
+        instances: GPU instances that exist.
+        needs_reset: whether it has to be reset; None if it cannot report that.
     """
 
     gpu: Gpu
@@ -62,11 +65,11 @@ class Card:
         return self.gpu.mig is not None and self.gpu.mig.current
 
     def profile(self, number: int) -> Profile | None:
-        """The profile of this ID."""
+        """Return the profile with this ID, or None."""
         return next((profile for profile in self.profiles if profile.id == number), None)
 
     def at(self, profile: int, placement: Placement) -> Instance | None:
-        """The instance of this profile at this place."""
+        """Return the instance with this profile at this place, or None."""
         wanted = (profile, placement)
         return next(
             (i for i in self.instances if (i.gpu_instance.profile_id, i.gpu_instance.placement) == wanted), None
@@ -78,9 +81,9 @@ class Survey:
     """All GPUs that answer, by UUID.
 
     Attributes:
-        system: the driver.
-        cards: what they are.
-        refusals: why the others that were known, or are listed, could not be looked at this time.
+        system: the installed driver.
+        cards: the GPUs that answer.
+        refusals: why each other known or listed GPU could not be read.
     """
 
     system: System
@@ -92,11 +95,11 @@ _NOTHING_KNOWN: Final[Mapping[str, Card]] = {}
 
 
 def look(hardware: Hardware, known: Mapping[str, Card] = _NOTHING_KNOWN) -> Survey:
-    """Looks at everything. Blocking.
+    """Read all GPUs. Blocking.
 
     Args:
         hardware: the cards.
-        known: what was seen before, by UUID: those cards are asked even when NVML does not list them.
+        known: the GPUs of earlier looks, by UUID. They are read even if NVML does not list them.
 
     Raises:
         CardError: the driver does not answer.
@@ -111,22 +114,22 @@ def look(hardware: Hardware, known: Mapping[str, Card] = _NOTHING_KNOWN) -> Surv
             cards[uuid] = look_at(hardware, gpu, known.get(uuid))
         except (DriverNotLoadedError, VersionMismatchError):
             raise
-        except CardError as error:  # it keeps nobody from the others
+        except CardError as error:  # the other GPUs are read nevertheless
             refusals[uuid] = error
     return Survey(system, cards, refusals)
 
 
 def look_at(hardware: Hardware, gpu: Gpu, before: Card | None = None) -> Card:
-    """Looks at one GPU. Blocking.
+    """Read one GPU. Blocking.
 
     Args:
         hardware: the cards.
-        gpu: which.
-        before: what it was like when it was seen last.
+        gpu: the GPU.
+        before: its state at the last look.
 
     Raises:
-        CardError: it does not answer, or its answers contradict each other: an instance came or went
-            meanwhile, or one of the questions failed without saying so.
+        CardError: the GPU does not answer, or its answers contradict each other. Then an instance was created
+            or destroyed during the look, or a call failed without an error.
     """
     devices = hardware.mig_devices(gpu.uuid)
     instances = []
@@ -147,7 +150,7 @@ def look_at(hardware: Hardware, gpu: Gpu, before: Card | None = None) -> Card:
 
 
 def _completed(gpu: Gpu, before: Gpu) -> Gpu:
-    """A GPU with what it said before where it says nothing now: no GPU forgets such things."""
+    """Return a GPU with the last known values where it reports none now: a GPU does not lose a property."""
     return replace(
         gpu,
         minor=before.minor if gpu.minor is None else gpu.minor,

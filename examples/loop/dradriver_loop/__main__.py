@@ -1,4 +1,4 @@
-"""`python -m dradriver_loop`."""
+"""Run the driver with `python -m dradriver_loop`."""
 
 import dradriver as dra
 from dradriver_loop import LoopDriver

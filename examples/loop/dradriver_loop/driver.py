@@ -1,4 +1,4 @@
-"""The driver: what exists, and what a container gets. All else is the SDK's work."""
+"""The driver class: it lists the devices and returns the edits of a container. The SDK does everything else."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from dradriver_loop.hardware import find_loops, make_loops
 
 
 class LoopConfig(dra.Config):
-    """How a container may use its loop device; written by users under `opaque.parameters`."""
+    """Access of a container to its loop device. Users write it under `opaque.parameters`."""
 
     api_version = "loop.example.com/v1"
     kind = "LoopConfig"

@@ -1,4 +1,4 @@
-"""The kernel's side of loop devices: /sys/block, /dev and /dev/loop-control."""
+"""The kernel's interface to loop devices: /sys/block, /dev and /dev/loop-control."""
 
 import fcntl
 import os
@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Final
 
 LOOP_CTL_ADD: Final = 0x4C80
-"""ioctl of /dev/loop-control that makes the loop device of a given index (`linux/loop.h`)."""
+"""ioctl of /dev/loop-control that creates the loop device with a given index (`linux/loop.h`)."""
 HIGHEST: Final = 256
-"""Where making more ends, whatever is in use."""
+"""Upper limit of loop devices. No device is created with this index or a higher one."""
 SECTOR: Final = 512
-"""Bytes in a unit of /sys/block/*/size, whatever the device's own block size."""
+"""Bytes in a unit of /sys/block/*/size, independent of the device's own block size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +22,10 @@ class Loop:
     """One loop device of the machine.
 
     Attributes:
-        index: its number.
-        path: its device node.
-        backed: whether a file is behind it now.
-        size: bytes; 0 while no file is behind it.
+        index: number of the device.
+        path: path of the device node.
+        backed: whether it is backed by a file now.
+        size: bytes; 0 while it is not backed by a file.
     """
 
     index: int
@@ -35,11 +35,11 @@ class Loop:
 
 
 def find_loops(sys_block: Path = Path("/sys/block"), dev: Path = Path("/dev")) -> Iterator[Loop]:
-    """The loop devices that have a device node, in the order of their numbers."""
+    """Yield the loop devices that have a device node, in order of their numbers."""
     numbers = (name.name.removeprefix("loop") for name in sys_block.glob("loop*"))
     for index in sorted(int(number) for number in numbers if number.isdigit()):
         entry, node = sys_block / f"loop{index}", dev / f"loop{index}"
-        # It may go away at any moment: one that can't be read is one that isn't there.
+        # A device can disappear at any moment. One that cannot be read counts as missing.
         with suppress(OSError, ValueError):
             if stat.S_ISBLK(node.stat().st_mode):
                 sectors = int((entry / "size").read_text())
@@ -47,7 +47,15 @@ def find_loops(sys_block: Path = Path("/sys/block"), dev: Path = Path("/dev")) -
 
 
 def make_loops(*, free: int, sys_block: Path = Path("/sys/block"), dev: Path = Path("/dev")) -> None:
-    """Makes loop devices until so many have no file behind them, as far as the kernel and our rights allow."""
+    """Create loop devices until `free` of them have no backing file.
+
+    Devices that the kernel or the permissions do not allow are skipped.
+
+    Args:
+        free: number of devices without a backing file.
+        sys_block: /sys/block, or a folder for tests.
+        dev: /dev, or a folder for tests.
+    """
     index = found = 0
     while found < free and index < HIGHEST:
         entry, node = sys_block / f"loop{index}", dev / f"loop{index}"
@@ -55,7 +63,7 @@ def make_loops(*, free: int, sys_block: Path = Path("/sys/block"), dev: Path = P
             if not entry.exists():
                 _add(dev / "loop-control", index)
             if not node.exists():
-                # Where /dev is not the kernel's own devtmpfs, as in most containers, nobody else makes it.
+                # If /dev is not the kernel's devtmpfs, as in most containers, nothing else creates the node.
                 major, minor = map(int, (entry / "dev").read_text().split(":"))
                 os.mknod(node, stat.S_IFBLK | 0o600, os.makedev(major, minor))
         found += node.exists() and not (entry / "loop").exists()

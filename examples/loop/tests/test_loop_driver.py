@@ -1,4 +1,4 @@
-"""The loop driver keeps the contract of every driver, and its own promises."""
+"""Tests of the loop driver: the contract of every driver, and the features of this one."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ LOOPS = [Loop(0, "/dev/loop0", backed=True, size=4096), Loop(3, "/dev/loop3", ba
 
 @pytest.fixture(autouse=True)
 def simulated_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two loop devices, whatever this machine has; the driver itself stays as it is."""
+    """Replace the loop devices of this machine by two simulated ones. The driver itself is unchanged."""
     monkeypatch.setattr(loop_driver, "make_loops", lambda **_: None)
     monkeypatch.setattr(loop_driver, "find_loops", lambda: iter(LOOPS))
 

@@ -1,7 +1,14 @@
-"""Bitstreams on their way to a card: from a folder, a ConfigMap or a URL, through a cache, by digest.
+"""Bitstreams from a folder, a ConfigMap or a URL, through a cache that is addressed by digest.
 
-Law of this package: nothing leaves it that has not the digest it was asked for, and nothing that a claim names
-makes it read or ask what the operator's settings do not allow.
+Rule of this package: it returns only files with the requested digest. It reads a file or a URL that a claim
+names only if the operator's settings allow it.
+
+- `cache`: `Cache`, files by digest in a folder of bounded size.
+- `sources`: opens folders, ConfigMaps and URLs.
+- `download`: downloads a file from an allowed URL.
+- `signatures`: checks Ed25519 signatures.
+- `failed_bitstreams`: bitstreams that failed on cards of this node.
+- `errors`: `BitstreamError`.
 """
 
 from dradriver_fpga.bitstreams.cache import Cache

@@ -1,8 +1,8 @@
 """Files by digest, in a folder of bounded size.
 
-A file appears under its digest in one step, when it is whole, right and on disk. Dies before: an unfinished
-file is left, whose lock the kernel has freed, and the next file that is fetched takes it away. Dies after: the
-file is there. Two processes of a rolling update share the folder.
+A file appears under its digest atomically, after it is complete, checked and on disk. If the process dies
+earlier, an unfinished file is left. The kernel releases its lock, and the next fetch removes it. If the process
+dies later, the file is complete. Two processes of a rolling update share the folder.
 """
 
 import asyncio
@@ -27,17 +27,17 @@ __all__ = ["Cache"]
 
 _UNFINISHED: Final = ".part"
 _REMEMBERED_SECONDS: Final = 60.0
-"""A file that was refused is not fetched again for so long: its pod tries again and again."""
+"""Seconds for which a rejected file is not fetched again, because its pod retries often."""
 _BAD_FILES: Final = frozenset({"TooLarge", "WrongDigest"})
 
 
 class Cache:
-    """Bitstreams that were fetched.
+    """Fetched bitstreams.
 
     Args:
-        folder: of the driver's own.
-        rules: sizes and times.
-        sources: where they come from.
+        folder: folder that only this driver uses.
+        rules: limits of sizes and times.
+        sources: opens the bitstreams.
     """
 
     def __init__(self, folder: Path, rules: BitstreamRules, sources: Sources) -> None:
@@ -50,14 +50,14 @@ class Cache:
 
     @asynccontextmanager
     async def file(self, bitstream: RequestedBitstream, namespace: str) -> AsyncIterator[Path]:
-        """The file, which nobody changes or takes away meanwhile.
+        """Yield the path of a file. It is neither changed nor removed inside the `async with` block.
 
         Args:
-            bitstream: which.
-            namespace: of the claim.
+            bitstream: the requested bitstream.
+            namespace: namespace of the claim.
 
         Raises:
-            BitstreamError: it can't be had, is too large, or has another digest.
+            BitstreamError: the file cannot be fetched, is too large, or has another digest.
         """
         digest = bitstream.digest
         path = self._folder / digest
@@ -116,7 +116,7 @@ class Cache:
             told = f"{bitstream.where} has the sha256 {sha.hexdigest()}, not {bitstream.digest}"
             raise BitstreamError(told, "WrongDigest")
 
-    # On threads.
+    # The methods below run on threads.
 
     def _begin(self) -> IO[bytes]:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -134,7 +134,7 @@ class Cache:
         _sync(self._folder)
 
     def _make_room(self, size: int) -> None:
-        """Takes away what was not used for the longest time, never what is used."""
+        """Remove the files that were unused for the longest time, but none that is in use."""
         files = sorted(self._kept(), key=lambda each: each[0])
         total = size + sum(kept for _, kept, _ in files)
         for _, kept, path in files:
@@ -153,11 +153,11 @@ class Cache:
 
 
 def _is_good(path: Path, digest: str) -> bool:
-    """Whether the file is there and still what it was; one that rots is fetched again."""
+    """Return whether the file exists with the right content. A damaged file is fetched again."""
     try:
         with path.open("rb") as file:
             if hashlib.file_digest(file, "sha256").hexdigest() == digest:
-                os.utime(path)  # used now
+                os.utime(path)  # marks the time of the last use
                 return True
     except OSError:
         return False
@@ -165,14 +165,14 @@ def _is_good(path: Path, digest: str) -> bool:
 
 
 def _remove_if_left(path: Path) -> None:
-    """An unfinished file that nobody writes any more."""
+    """Remove an unfinished file that no process writes any more."""
     with contextlib.suppress(OSError), path.open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         path.unlink()
 
 
 def _discard(file: IO[bytes]) -> None:
-    """Nothing to do after `_finish`: the file has its name then."""
+    """Remove an unfinished file. After `_finish` it has another name, and this does nothing."""
     Path(file.name).unlink(missing_ok=True)
     file.close()
 

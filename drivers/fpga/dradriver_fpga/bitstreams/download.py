@@ -1,4 +1,4 @@
-"""A file from a URL that the operator allows."""
+"""Downloads a file from a URL that the operator allows."""
 
 from collections.abc import AsyncGenerator, Sequence
 from typing import Final
@@ -15,9 +15,9 @@ _SILENCE_SECONDS: Final = 30.0
 
 
 def is_allowed(url: str, prefixes: Sequence[str]) -> bool:
-    """Whether a URL is below one of the prefixes: same scheme, host and port, and a path below theirs.
+    """Return whether a URL has the scheme, host and port of a prefix, and a path below the prefix's path.
 
-    A URL that can be read in two ways is not.
+    An ambiguous URL is not allowed.
     """
     try:
         parsed = parse_url(url)
@@ -27,10 +27,10 @@ def is_allowed(url: str, prefixes: Sequence[str]) -> bool:
 
 
 async def download(url: str, prefixes: Sequence[str]) -> AsyncGenerator[bytes, None]:
-    """The file in pieces. A redirect is followed where the settings allow its target too.
+    """Yield the file in pieces. A redirect is followed if the settings allow its target too.
 
     Raises:
-        BitstreamError: it can't be had.
+        BitstreamError: the file cannot be downloaded, or a URL is not allowed.
     """
     import aiohttp  # noqa: PLC0415 - slow to import, and most nodes download nothing
     from yarl import URL  # noqa: PLC0415 - comes with it
@@ -42,7 +42,7 @@ async def download(url: str, prefixes: Sequence[str]) -> AsyncGenerator[bytes, N
             for _ in range(_REDIRECTS):
                 if not is_allowed(where, prefixes):
                     raise BitstreamError(f"url {where}: the settings of this node don't allow it", "Refused")
-                # `encoded`: the server gets what was compared, letter for letter.
+                # `encoded`: the server gets exactly the URL that was compared.
                 async with session.get(URL(where, encoded=True), allow_redirects=False) as answer:
                     if answer.status in {301, 302, 303, 307, 308}:
                         where = urljoin(where, answer.headers.get("Location", ""))

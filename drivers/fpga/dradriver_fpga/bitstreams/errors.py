@@ -1,4 +1,4 @@
-"""Why there is no bitstream."""
+"""The error for bitstreams."""
 
 import dradriver as dra
 
@@ -6,7 +6,7 @@ __all__ = ["BitstreamError"]
 
 
 class BitstreamError(dra.DraError):
-    """A bitstream can't be had, or must not be used; no card is at fault.
+    """A bitstream is not available or not allowed. The card is not at fault.
 
     Attributes:
         reason: one CamelCase word for programs.

@@ -1,10 +1,11 @@
-"""Bitstreams that cards did not take: known by digest, so that they take no card after card from others.
+"""Bitstreams that failed on cards, by digest, so that one bitstream does not taint card after card.
 
-What fails once may be the card's fault, so the card is tainted. What fails twice on a node is taken for the
-bitstream's own fault: it is refused from then on, and taints nothing. The file is read once and replaced at
-each change, so a new process knows what the last one saw, also after a reboot. Dies before a failure is noted:
-the next failure is counted in its place. Nothing is synced: a machine that loses power may forget the last
-ones. Of two processes of a rolling update the last writer wins: a failure may go uncounted.
+The first failure may be the card's fault, so the card is tainted. After the second failure on a node, the
+bitstream counts as faulty: it is rejected from then on, and no device is tainted. The file is read once and
+replaced at each change, so a new process knows the failures, also after a reboot. If the process dies before a
+failure is written, that failure is not counted, but the next one is. The file is not synced, so a power failure
+can lose the last entries. Between two processes of a rolling update the last writer wins, so a failure can go
+uncounted.
 """
 
 import logging
@@ -19,17 +20,17 @@ __all__ = ["FailedBitstreams"]
 _log: Final = logging.getLogger(__name__)
 
 _FAILURES: Final = 2
-"""How many make a bitstream refused."""
+"""Number of failures after which a bitstream is rejected."""
 _KEPT_SECONDS: Final = 24 * 3600.0
-"""How long a failure counts: two bad cards may have been at fault."""
+"""Seconds for which a failure counts. It ends because two faulty cards may have caused the failures."""
 _MOST: Final = 512
-"""Digests that are kept; those that failed longest ago are forgotten first."""
+"""Largest number of digests in the file. The oldest failures are dropped first."""
 _LONGEST: Final = 300
-"""Characters of an error."""
+"""Largest number of characters of an error."""
 
 
 class _Failure(msgspec.Struct, frozen=True):
-    """Failures of a bitstream: how many, when the last one was (Unix time), and what it was."""
+    """Failures of a bitstream: their number, the time of the last one (Unix time), and its error."""
 
     count: int
     at: float
@@ -37,11 +38,11 @@ class _Failure(msgspec.Struct, frozen=True):
 
 
 class FailedBitstreams:
-    """The bitstreams of a node that failed. Its methods block, and may be called from any thread.
+    """The bitstreams that failed on a node. Methods block, and any thread may call them.
 
     Args:
-        path: the file; its folder is made when it is missing.
-        most: digests that are kept.
+        path: the file; its folder is created if it is missing.
+        most: largest number of digests.
     """
 
     def __init__(self, path: Path, most: int = _MOST) -> None:
@@ -51,10 +52,10 @@ class FailedBitstreams:
         self._failures: dict[str, _Failure] | None = None
 
     def refusal(self, digest: str, now: float) -> str:
-        """Why a bitstream is refused; "" if it is not.
+        """Return why a bitstream is rejected; "" if it is not.
 
         Args:
-            digest: its sha256.
+            digest: sha256 of the bitstream.
             now: Unix time.
         """
         with self._lock:
@@ -68,15 +69,15 @@ class FailedBitstreams:
         )
 
     def add(self, digest: str, error: str, now: float) -> bool:
-        """A card was programmed with it and failed.
+        """Record that programming a card with a bitstream failed.
 
         Args:
-            digest: its sha256.
-            error: what the card said.
+            digest: sha256 of the bitstream.
+            error: error of the card.
             now: Unix time.
 
         Returns:
-            Whether it is refused from now on.
+            Whether the bitstream is rejected from now on.
         """
         with self._lock:
             failures = self._counted(now)
@@ -87,14 +88,14 @@ class FailedBitstreams:
         return failure.count >= _FAILURES
 
     def remove(self, digest: str, now: float) -> None:
-        """A card took it: nothing that failed before was its fault."""
+        """Remove the failures of a bitstream with which a card was programmed: it did not cause them."""
         with self._lock:
             failures = self._counted(now)
             if failures.pop(digest, None) is not None:
                 self._write(failures)
 
     def _counted(self, now: float) -> dict[str, _Failure]:
-        """The failures that count still, the oldest first."""
+        """Return the failures that still count, oldest first."""
         if self._failures is None:
             self._failures = self._read()
         return {digest: each for digest, each in self._failures.items() if now < each.at + _KEPT_SECONDS}

@@ -1,4 +1,4 @@
-"""Whether a bitstream was signed by somebody whom the operator trusts. Pure."""
+"""Checks whether a trusted key signed a bitstream. Pure."""
 
 import base64
 import binascii
@@ -14,12 +14,12 @@ __all__ = ["require_signature"]
 
 
 def require_signature(bitstream: RequestedBitstream, keys: Sequence[Ed25519PublicKey]) -> None:
-    """Lets a bitstream pass that one of the keys has signed, or any where there are none.
+    """Check that one of the keys signed the bitstream. Without keys, every bitstream is accepted.
 
-    What is signed is the digest, so this is known before the file is fetched.
+    The signature covers the digest, so the check needs no file.
 
     Raises:
-        BitstreamError: it must not be used.
+        BitstreamError: the signature is missing, malformed, or not by a trusted key.
     """
     if not keys:
         return

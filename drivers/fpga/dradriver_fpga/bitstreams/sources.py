@@ -1,4 +1,4 @@
-"""Where bitstreams come from, as pieces of bytes."""
+"""Sources of bitstreams, as pieces of bytes."""
 
 import asyncio
 import contextlib
@@ -17,16 +17,16 @@ __all__ = ["ConfigMapReader", "Pieces", "Sources"]
 Pieces: TypeAlias = AsyncGenerator[bytes, None]
 
 ConfigMapReader: TypeAlias = Callable[[str, str], Awaitable[Mapping[str, bytes]]]
-"""Gives what a ConfigMap holds, by namespace and name."""
+"""Returns the content of a ConfigMap by namespace and name."""
 
 _PIECE: Final = 1 << 20
 
 
 class Sources:
-    """Opens what the operator's rules allow.
+    """Opens bitstreams as far as the operator's rules allow.
 
     Args:
-        rules: the rules.
+        rules: the operator's rules.
         config_map: reads ConfigMaps.
     """
 
@@ -35,11 +35,11 @@ class Sources:
         self._config_map = config_map
 
     def open(self, bitstream: RequestedBitstream, namespace: str) -> Pieces:
-        """The file in pieces; errors come with the first of them.
+        """Return the pieces of a file. Errors are raised with the first piece.
 
         Args:
-            bitstream: which.
-            namespace: the claim's, whose ConfigMaps may be read.
+            bitstream: the requested bitstream.
+            namespace: namespace of the claim. Only its ConfigMaps may be read.
         """
         if bitstream.url is not None:
             return download(bitstream.url, self._rules.urls)
@@ -73,7 +73,7 @@ class Sources:
 
 
 def _opened(folder: Path, name: str) -> IO[bytes]:
-    """A regular file that is really in the folder, wherever links lead. Blocking."""
+    """Open a regular file that is inside the folder after all links are resolved. Blocking."""
     try:
         path = (folder / name).resolve(strict=True)
         if not path.is_relative_to(folder.resolve()):

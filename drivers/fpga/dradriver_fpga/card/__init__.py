@@ -1,9 +1,21 @@
-"""The FPGA cards of a node: what they are, what they hold, and what becomes of them.
+"""The FPGA cards of a node: their properties, their content and their changes.
 
-Law of this package: hardware's words only. It knows cards, regions, slots, managers and bitstreams, and nothing
-of claims, pools or Kubernetes. `hardware.Hardware` is the one door; behind it stand the kernel (`real`: sysfs,
-uevents, device nodes) and a simulator (`simulator`) that obeys the same rules; one contract suite holds both to
-them. Whatever blocks runs on threads of `Cards`.
+Rule of this package: it knows cards, regions, slots, managers and bitstreams, and nothing of claims, pools or
+Kubernetes. `hardware.Hardware` is the only interface. The kernel (`real`: sysfs, uevents, device nodes) and a
+simulator (`simulator`) implement it with the same rules, and one contract suite tests both. Blocking calls run
+on the threads of `Cards`.
+
+- `hardware`: `Hardware`, the interface.
+- `cards`: `Cards`, the interface for asyncio.
+- `values`: properties of cards as frozen values.
+- `errors`: one class for each error that callers distinguish.
+- `health`: faults of a card.
+- `images`: reads bitstream files.
+- `names`: device names from card IDs.
+- `poll_schedule`: decides when the cards are read again.
+- `threads`: runs a blocking call on its own thread.
+- `real`: real cards.
+- `simulator`: cards without hardware.
 """
 
 from dradriver_fpga.card.cards import (

@@ -1,4 +1,4 @@
-"""Hardware for asyncio: one thread follows what becomes of the cards, others program them."""
+"""Hardware for asyncio: one thread follows changes of the cards, and others program them."""
 
 import asyncio
 import contextlib
@@ -23,9 +23,9 @@ Found: TypeAlias = tuple[Card, ...]
 
 _log: Final = logging.getLogger(__name__)
 _WAIT: Final = 0.25
-"""Seconds of one wait for a change: how long the end of `changes` may have to wait for its thread."""
+"""Seconds of one wait for a change, and so the longest time that the end of `changes` waits for its thread."""
 _PAUSE: Final = 5.0
-"""Seconds until a look that failed is tried again."""
+"""Seconds until a failed read is repeated."""
 
 
 class Cards:
@@ -36,8 +36,8 @@ class Cards:
             await cards.program("0000:3b:00.0/0", bitstream, timeout=60)
 
     Args:
-        hardware: what is behind; it is touched by threads of this object only.
-        rescan: seconds between two looks at the cards while nothing is told of them.
+        hardware: the hardware; only threads of this object use it.
+        rescan: seconds between two reads of the cards while no change is reported.
     """
 
     def __init__(self, hardware: Hardware, *, rescan: float = 30.0) -> None:
@@ -54,7 +54,7 @@ class Cards:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Hardware goes on by itself; whoever comes next finds a region whose content is not known.
+        # Hardware continues by itself. The next process finds a region with unknown content.
         running = list(self._programming.values())
         for task in running:
             task.cancel()
@@ -64,15 +64,15 @@ class Cards:
         await asyncio.to_thread(self._hardware.close)
 
     async def read(self) -> Found:
-        """The cards that are there now, by ID.
+        """Return the cards that are there now, by ID.
 
         Raises:
-            CardError: they can't be read.
+            CardError: they cannot be read.
         """
         return await asyncio.to_thread(self._hardware.cards)
 
     async def forget(self, card: str) -> None:
-        """What a card holds is not known for certain any more, see `Hardware.forget`; `changes` tells of it.
+        """Mark the content of a card as unknown, see `Hardware.forget`. `changes` then yields the cards again.
 
         Raises:
             CardError: see `Hardware.forget`.
@@ -81,10 +81,12 @@ class Cards:
         self._programmed.set()
 
     async def program(self, target: str, bitstream: Bitstream, *, timeout: float) -> None:
-        """Writes a bitstream into a region or a card, see `Hardware.program`, and has `changes` tell of it.
+        """Write a bitstream into a region or a card, see `Hardware.program`.
 
-        Programming that was begun runs to its end even when its caller is cancelled. Whoever asks for the same
-        meanwhile waits for that end; its `timeout` counts from its beginning.
+        `changes` then yields the cards again.
+
+        Programming that has begun runs to its end even if its caller is cancelled. A second call for the same
+        target and bitstream waits for that end. The `timeout` counts from the beginning of the programming.
 
         Raises:
             CardError: see `Hardware.program`.
@@ -98,9 +100,9 @@ class Cards:
         await asyncio.shield(task)
 
     async def changes(self) -> AsyncGenerator[Found, None]:
-        """The cards as they are now, and again each time that they are others; it ends with this object."""
+        """Yield the cards as they are now, and again after each change. The iteration ends with this object."""
         loop = asyncio.get_running_loop()
-        news: deque[Found] = deque(maxlen=1)  # a slow listener is told the latest alone
+        news: deque[Found] = deque(maxlen=1)  # a slow listener gets only the latest state
         told = asyncio.Event()
         stop = threading.Event()
 
@@ -109,7 +111,7 @@ class Cards:
             told.set()
 
         def put(found: Found) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop may be gone by now
+            with contextlib.suppress(RuntimeError):  # the loop may be closed
                 loop.call_soon_threadsafe(keep, found)
 
         follow = asyncio.create_task(on_own_thread("fpga-changes", partial(self._follow, put, stop)))
@@ -136,7 +138,7 @@ class Cards:
     def _forget(self, key: tuple[str, str], task: asyncio.Task[None]) -> None:
         del self._programming[key]
         if not task.cancelled():
-            task.exception()  # the caller may be gone
+            task.exception()  # retrieves the error, because the caller may have been cancelled
 
     def _follow(self, put: Callable[[Found], None], stop: threading.Event) -> None:
         schedule, seen, wait = PollSchedule(self._rescan), None, self._hardware.wait_change

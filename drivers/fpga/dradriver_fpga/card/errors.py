@@ -1,4 +1,4 @@
-"""What hardware answers instead of doing what it was asked. A class for each answer that callers tell apart."""
+"""Errors of the hardware: one class for each error that callers distinguish."""
 
 import dradriver as dra
 from dradriver_fpga.card.values import ManagerState
@@ -21,7 +21,7 @@ __all__ = [
 
 
 class CardError(dra.DraError):
-    """Hardware refused or failed; this very class for answers that nobody tells apart."""
+    """Hardware rejected a call or failed. This class itself covers errors that callers do not distinguish."""
 
 
 class TargetNotFoundError(CardError):
@@ -29,42 +29,42 @@ class TargetNotFoundError(CardError):
 
 
 class CardGoneError(CardError):
-    """The card was pulled, or fell off the bus, while something was done with it."""
+    """The card was pulled, or fell off the bus, during a call."""
 
 
 class NotSupportedError(CardError):
-    """This card, or this node, can't do that."""
+    """This card or this node does not support the call."""
 
 
 class NoPermissionError(CardError):
-    """The kernel lets only others do that: the process lacks root or a device node."""
+    """The kernel denies the call: the process lacks root or a device node."""
 
 
 class BusyError(CardError):
-    """Its manager programs something else: to be tried again."""
+    """The card's manager is programming. The call can be tried again."""
 
 
 class UnreadableBitstreamError(CardError):
-    """The file can't be read, or is not what its format promises."""
+    """The file cannot be read, or does not have the format that its beginning indicates."""
 
 
 class TooLargeError(CardError):
-    """The file is larger than what may be programmed, or than the region."""
+    """The file is larger than the allowed size or than the region."""
 
 
 class WrongDigestError(CardError):
-    """The file's content is not what was asked for."""
+    """The file's digest is not the requested one."""
 
 
 class IncompatibleError(CardError):
-    """The bitstream was made for another interface than the one that the card has now."""
+    """The bitstream was made for another interface than the card's present one."""
 
 
 class ManagerFailedError(CardError):
-    """The manager ended in an error state; the card can be programmed again.
+    """The manager ended in an error state. The card can be programmed again.
 
     Attributes:
-        state: where it ended.
+        state: the error state.
     """
 
     def __init__(self, message: str, state: ManagerState) -> None:
@@ -73,8 +73,8 @@ class ManagerFailedError(CardError):
 
 
 class ProgrammingTimedOutError(CardError):
-    """Programming did not end in time; what the card holds is unknown."""
+    """Programming did not end in time. The content of the card is unknown."""
 
 
 class ToolFailedError(CardError):
-    """The vendor's program is missing, or ended with an error; its last words are in the message."""
+    """The vendor's program is missing or failed. The message ends with its last output."""

@@ -1,4 +1,4 @@
-"""The door to hardware. Calls block; `Cards` makes them where blocking is allowed."""
+"""The interface to hardware. Calls block; `Cards` runs them on threads."""
 
 from typing import Protocol
 
@@ -8,62 +8,62 @@ __all__ = ["Hardware"]
 
 
 class Hardware(Protocol):
-    """All FPGAs of a node. Every call may raise `CardError`, and may come from any thread.
+    """All FPGAs of a node. Every call may raise `CardError`, and any thread may call it.
 
-    What is programmed lives in the hardware and outlives the process, whenever that dies. A process that dies
-    while it programs leaves a region whose `bitstream` is "": it is to be programmed again.
+    The content of a card is in the hardware and outlives the process. A process that dies while it programs
+    leaves a region whose `bitstream` is "". That region has to be programmed again.
     """
 
     def open(self) -> None:
-        """Begins: what becomes of the cards is noticed from now on. To be called once, before all else."""
+        """Start to detect changes of the cards. Call it once before all other calls."""
 
     def close(self) -> None:
-        """Ends; a `wait_change` that is under way returns within its timeout."""
+        """Shut down. A running `wait_change` returns within its timeout."""
 
     def cards(self) -> tuple[Card, ...]:
-        """The cards that are there now, by ID."""
+        """Return the cards that are there now, by ID."""
 
     def program(self, target: str, bitstream: Bitstream, *, timeout: float) -> None:
-        """Writes a bitstream into a region, or into a whole card (a shell), and waits until it operates there.
+        """Write a bitstream into a region, or into a whole card (a shell), and wait until it operates.
 
-        Other regions of the card keep what they hold; a shell clears all of them. Nothing is written when the
-        file is refused.
+        Other regions of the card keep their content. A shell clears all regions. Nothing is written if the file
+        is rejected.
 
         Args:
-            target: the ID of a region or of a card.
-            bitstream: what to write.
-            timeout: seconds until it must operate.
+            target: ID of a region or a card.
+            bitstream: the file to write.
+            timeout: seconds until it has to operate.
 
         Raises:
             TargetNotFoundError: there is no such region or card.
-            NotSupportedError: this node can't program it.
-            UnreadableBitstreamError, TooLargeError, WrongDigestError, IncompatibleError: the file is refused.
+            NotSupportedError: this node cannot program it.
+            UnreadableBitstreamError, TooLargeError, WrongDigestError, IncompatibleError: the file is rejected.
             BusyError: the card is being programmed.
             ManagerFailedError: the manager ended in an error state.
-            ToolFailedError: the vendor's program did.
-            CardGoneError: the card was pulled meanwhile.
-            ProgrammingTimedOutError: it took too long.
+            ToolFailedError: the vendor's program failed.
+            CardGoneError: the card was pulled during programming.
+            ProgrammingTimedOutError: programming took too long.
         """
 
     def forget(self, card: str) -> None:
-        """Somebody else may have programmed the card: what it and its regions hold is not known for certain.
+        """Mark the content of a card and its regions as unknown, because another program may have changed it.
 
-        Durable when it returns: a process that dies after it finds nothing certain either.
+        The mark is durable when this returns. It still holds after the process dies.
 
         Args:
-            card: its ID.
+            card: ID of the card.
 
         Raises:
             TargetNotFoundError: there is no such card.
-            CardError: that can't be kept.
+            CardError: the mark cannot be stored.
         """
 
     def wait_change(self, timeout: float) -> bool:
-        """Whether something may have become of the cards since the last call; waits `timeout` seconds for it.
+        """Return whether the cards may have changed since the last call. Waits up to `timeout` seconds.
 
-        Many changes are told as one, and some are told by nobody (programming is not): `cards` has to be asked
-        from time to time all the same.
+        Several changes can be reported as one. Some changes, such as programming, are not reported. `cards`
+        therefore has to be called from time to time.
 
         Raises:
-            NotSupportedError: the node tells no changes.
+            NotSupportedError: the node does not report changes.
         """

@@ -1,4 +1,4 @@
-"""What is wrong with a card, by what it says of itself. Pure."""
+"""Detects faults of a card from its own state. Pure."""
 
 import enum
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ __all__ = ["Fault", "FaultKind", "faults"]
 
 
 class FaultKind(enum.Enum):
-    """What may be wrong."""
+    """Kind of a fault."""
 
     NO_ANSWER = "the logic of a region does not answer"
     PROGRAMMING_FAILED = "the manager stands in an error state"
@@ -18,12 +18,12 @@ class FaultKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that is wrong, until the region is programmed again.
+    """A fault that lasts until the region is programmed again.
 
     Attributes:
-        kind: what.
-        region: its ID; "" when regions share the manager: it does not tell which of them it failed on.
-        message: for people.
+        kind: kind of the fault.
+        region: ID of the region; "" if regions share the manager, which does not report the failed region.
+        message: text for people.
     """
 
     kind: FaultKind
@@ -32,7 +32,7 @@ class Fault:
 
 
 def faults(card: Card) -> tuple[Fault, ...]:
-    """All that is wrong with a card, region by region."""
+    """Return all faults of a card."""
     return tuple(_faults(card))
 
 

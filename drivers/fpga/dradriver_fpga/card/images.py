@@ -1,4 +1,4 @@
-"""Bitstream files: what they say of themselves, and whether they may be written."""
+"""Reads bitstream files and checks whether they may be written."""
 
 import enum
 import hashlib
@@ -27,7 +27,7 @@ _XCLBIN_HEADER: Final = 456
 
 
 class Format(enum.Enum):
-    """How a bitstream file is written."""
+    """Format of a bitstream file."""
 
     GBS = "Intel's: a header with JSON, then the bits"
     XCLBIN = "AMD's: a header with UUIDs, then sections"
@@ -36,14 +36,14 @@ class Format(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A bitstream file that was read.
+    """A bitstream file in memory.
 
     Attributes:
-        format: how it is written.
-        interface_id: what it was made for; "" where the file does not say.
-        afu_id: what a region holds after it; "" where the file does not say.
+        format: format of the file.
+        interface_id: interface that it was made for; "" if the file does not contain it.
+        afu_id: AFU ID of a region after programming; "" if the file does not contain it.
         data: the whole file.
-        start: where the bits begin that a manager takes.
+        start: offset of the bits that a manager takes.
     """
 
     format: Format
@@ -72,12 +72,12 @@ class _Metadata(msgspec.Struct, rename="kebab"):
 
 
 def load_image(bitstream: Bitstream, limit: int) -> Image:
-    """Reads the file, at most `limit` bytes of it, and checks its digest. Blocking.
+    """Read the file, at most `limit` bytes, and check its digest. Blocking.
 
     Raises:
-        UnreadableBitstreamError: it can't be read, or its header is broken.
-        TooLargeError: it is larger than `limit`.
-        WrongDigestError: its content is not what was asked for.
+        UnreadableBitstreamError: the file cannot be read, or its header is broken.
+        TooLargeError: the file is larger than `limit`.
+        WrongDigestError: the file's digest is not the requested one.
     """
     path = bitstream.path
     try:
@@ -94,10 +94,10 @@ def load_image(bitstream: Bitstream, limit: int) -> Image:
 
 
 def _read_image(data: bytes, path: Path) -> Image:
-    """What a bitstream file says of itself.
+    """Return the image with the IDs from the file's header.
 
     Raises:
-        UnreadableBitstreamError: it begins like a known format and does not go on like it.
+        UnreadableBitstreamError: the file begins like a known format, but its header is broken.
     """
     if data.startswith(_GBS_MAGIC):
         return _read_gbs(data, path)
@@ -109,10 +109,10 @@ def _read_image(data: bytes, path: Path) -> Image:
 
 
 def require_interface(image: Image, bitstream: Bitstream, interface_id: str, target: str) -> None:
-    """Lets only a bitstream pass that was made for `interface_id`; what nobody told is not compared.
+    """Check that a bitstream was made for `interface_id`. Unknown IDs are not compared.
 
     Raises:
-        IncompatibleError: it was made for another one.
+        IncompatibleError: the bitstream was made for another interface.
     """
     asked = normal_id(bitstream.interface_id)
     if asked and image.interface_id and asked != image.interface_id:
@@ -127,7 +127,7 @@ def require_interface(image: Image, bitstream: Bitstream, interface_id: str, tar
 
 
 def make_gbs(interface_id: str, afu_id: str, bits: bytes) -> bytes:
-    """A file of Intel's format: what `load_image` reads."""
+    """Return a file in Intel's format, which `load_image` can read."""
     metadata = msgspec.json.encode(_Metadata(_AfuImage(interface_id, [_Cluster(afu_id)])))
     return _GBS_MAGIC + struct.pack("<I", len(metadata)) + metadata + bits
 

@@ -1,4 +1,4 @@
-"""When cards are looked at: pure, the clock is the caller's."""
+"""Schedule of the reads of the cards. Pure: the caller supplies the time."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,20 +6,20 @@ from typing import Final
 __all__ = ["PollSchedule"]
 
 _GATHER: Final = 0.1
-"""Seconds from a change to the look at it: changes come in crowds."""
+"""Seconds from a change to the next read, because changes come in groups."""
 _APART: Final = 0.25
-"""Seconds between two looks, however many changes are told."""
+"""Least number of seconds between two reads, however many changes are reported."""
 _AFTERWARDS: Final = 0.5
-"""Seconds to one more look after the last change: the kernel tells of a device that goes before it is gone."""
+"""Seconds to one more read after the last change: the kernel reports a removal before the device is gone."""
 
 
 @dataclass
 class PollSchedule:
-    """Says when to look next.
+    """Decides when to read the cards next.
 
     Attributes:
-        period: seconds between two looks while nothing is told.
-        due: when to look next.
+        period: seconds between two reads while no change is reported.
+        due: time of the next read.
     """
 
     period: float
@@ -29,21 +29,21 @@ class PollSchedule:
 
     @property
     def gathers(self) -> bool:
-        """A change was told and not looked at yet: others need not be told."""
+        """Whether a change was reported and not yet read. Further reports then make no difference."""
         return self._told
 
     def told(self, now: float) -> None:
-        """A change was told."""
+        """Record that a change was reported."""
         if not self._told:
             self.due = min(self.due, max(now + _GATHER, self._looked + _APART))
         self._told = True
 
     def looked(self, now: float) -> None:
-        """The cards were looked at, as they were at `now`."""
+        """Record that the cards were read at `now`."""
         self.due = now + (min(_AFTERWARDS, self.period) if self._told else self.period)
         self._looked, self._told = now, False
 
     def failed(self, now: float, pause: float) -> None:
-        """They could not be looked at; `pause` seconds later they may."""
+        """Record that a read failed. The next one is due after `pause` seconds."""
         self.due = now + pause
         self._told = True

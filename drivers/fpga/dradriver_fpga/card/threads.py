@@ -1,4 +1,4 @@
-"""Calls that block for minutes, on a thread of their own each."""
+"""Runs calls that block for minutes, each on its own thread."""
 
 import asyncio
 import contextlib
@@ -9,7 +9,7 @@ __all__ = ["on_own_thread"]
 
 
 async def on_own_thread(name: str, action: Callable[[], None]) -> None:
-    """Runs `action` to its end, even when the caller is cancelled; a process that ends does not wait for it."""
+    """Run `action` to its end, even if the caller is cancelled. The end of the process does not wait for it."""
     loop = asyncio.get_running_loop()
     done = loop.create_future()
 
@@ -27,7 +27,7 @@ async def on_own_thread(name: str, action: Callable[[], None]) -> None:
             action()
         except Exception as error:
             problem = error
-        with contextlib.suppress(RuntimeError):  # the loop may be gone by now
+        with contextlib.suppress(RuntimeError):  # the loop may be closed
             loop.call_soon_threadsafe(finish, problem)
 
     thread = threading.Thread(target=run, name=name, daemon=True)
@@ -36,4 +36,4 @@ async def on_own_thread(name: str, action: Callable[[], None]) -> None:
         await done
     finally:
         if done.done() and not done.cancelled():
-            thread.join()  # it has told its end already
+            thread.join()  # returns at once: the thread has reported its end

@@ -1,4 +1,4 @@
-"""What an FPGA card says of itself, as frozen values. IDs are 32 hex digits in small letters, as in sysfs."""
+"""Properties of FPGA cards as frozen values. IDs are 32 hex digits in lower case, as in sysfs."""
 
 import enum
 from dataclasses import dataclass
@@ -21,16 +21,16 @@ __all__ = [
 ]
 
 BLANK_ID: Final = "f" * 32
-"""What a port says whose logic does not answer."""
+"""ID that a port reports if its logic does not answer."""
 
 
 def normal_id(text: str) -> str:
-    """An interface or AFU ID as it is compared: without dashes, in small letters."""
+    """Return an interface or AFU ID without dashes and in lower case, for comparison."""
     return text.strip().replace("-", "").lower()
 
 
 class ManagerState(enum.Enum):
-    """What an FPGA manager is doing; the values are the kernel's words (`fpga_manager/*/state`)."""
+    """State of an FPGA manager. The values are those of the kernel (`fpga_manager/*/state`)."""
 
     UNKNOWN = "unknown"
     POWER_OFF = "power off"
@@ -50,12 +50,12 @@ class ManagerState(enum.Enum):
 
     @property
     def is_error(self) -> bool:
-        """Programming ended here, without success; the next programming begins anew."""
+        """Whether programming ended here without success. The next programming starts from the beginning."""
         return self.value.endswith(" error")
 
     @property
     def is_busy(self) -> bool:
-        """Programming is under way."""
+        """Whether programming is running."""
         return self in _BUSY
 
 
@@ -71,7 +71,7 @@ _BUSY: Final = frozenset(
 
 
 class CardKind(enum.Enum):
-    """Which of the kernel's interfaces a card has."""
+    """The kernel's interface of a card."""
 
     DFL = "Device Feature List: dfl-fme and dfl-port"
     MANAGER = "the FPGA manager alone, with regions or without"
@@ -79,7 +79,7 @@ class CardKind(enum.Enum):
 
 
 class Mechanism(enum.Enum):
-    """How a bitstream gets into a card."""
+    """The way to write a bitstream to a card."""
 
     FIRMWARE = "the name of a firmware file, written to the manager"
     DFL_PORT = "partial reconfiguration of a port, through the management engine's device node"
@@ -88,11 +88,11 @@ class Mechanism(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class CardNode:
-    """A file in /dev: what a container gets.
+    """A file in /dev for a container.
 
     Attributes:
-        path: on the host: `/dev/dfl-port.0`.
-        major, minor: the numbers of a character device.
+        path: path on the host: `/dev/dfl-port.0`.
+        major, minor: numbers of the character device.
     """
 
     path: str
@@ -102,13 +102,13 @@ class CardNode:
 
 @dataclass(frozen=True, slots=True)
 class Manager:
-    """What writes bitstreams into a card.
+    """The part that writes bitstreams to a card.
 
     Attributes:
-        name: the kernel's: `fpga0`; another one after a reboot, maybe.
-        label: what its driver calls it: `Intel FPGA Manager`.
-        state: what it is doing.
-        status: errors of the last programming, as the manager words them; "" without any.
+        name: the kernel's name: `fpga0`. It can change at a reboot.
+        label: name given by its driver: `Intel FPGA Manager`.
+        state: present state.
+        status: errors of the last programming, in the manager's words; "" without any.
     """
 
     name: str
@@ -119,7 +119,7 @@ class Manager:
 
 @dataclass(frozen=True, slots=True)
 class Bridge:
-    """What cuts a region off while it is programmed: `enabled`, or not."""
+    """The part that disconnects a region while it is programmed. It is enabled otherwise."""
 
     name: str
     label: str
@@ -128,13 +128,14 @@ class Bridge:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A place for an accelerator that containers use on its own: a port of DFL.
+    """A place for an accelerator that a container can use on its own: a port of DFL.
 
     Attributes:
-        id: the region's and a number: `0000:3b:00.0/0/0`; the same after a reboot.
-        number: in its region, from 0.
-        afu_id: what it holds; `BLANK_ID` when the logic does not answer, "" when it does not tell.
-        nodes: what a container gets.
+        id: ID of the region and a number: `0000:3b:00.0/0/0`. It is constant across reboots.
+        number: number in its region, from 0.
+        afu_id: AFU ID of its content; `BLANK_ID` if the logic does not answer, "" if the card does not report
+            it.
+        nodes: device nodes for a container.
     """
 
     id: str
@@ -148,17 +149,17 @@ class Region:
     """A part of a card that is programmed on its own.
 
     Attributes:
-        id: the card's and a number: `0000:3b:00.0/0`; the same after a reboot.
-        number: on its card, from 0.
-        interface_id: of the bitstreams that fit (`compat_id`); "" when the card does not tell.
-        afu_id: what it holds, as the card tells it (DFL's AFU, XRT's UUID of an xclbin); `BLANK_ID` when the
-            logic does not answer, "" when the card does not tell.
-        bitstream: the sha256 of the file that it holds; "" when that is not known for certain, and so after a
-            process died while it programmed.
-        state: of its manager.
-        mechanism: how it is programmed; None when this node can't.
-        slots: where its accelerators are used; empty on cards that have no ports.
-        nodes: what a container gets of the whole region.
+        id: ID of the card and a number: `0000:3b:00.0/0`. It is constant across reboots.
+        number: number on its card, from 0.
+        interface_id: interface of the bitstreams that fit (`compat_id`); "" if the card does not report it.
+        afu_id: content as the card reports it (DFL's AFU, XRT's UUID of an xclbin); `BLANK_ID` if the logic
+            does not answer, "" if the card does not report it.
+        bitstream: sha256 of the file that was written; "" if it is unknown, for example after a process died
+            while it programmed.
+        state: state of its manager.
+        mechanism: the way to program it; None if this node cannot.
+        slots: the places of its accelerators; empty on cards without ports.
+        nodes: device nodes for a container that uses the whole region.
     """
 
     id: str
@@ -177,20 +178,20 @@ class Card:
     """One FPGA.
 
     Attributes:
-        id: the PCI address or the platform device's path below /sys/devices/platform; the same as long as the
-            card stays where it is.
+        id: PCI address, or path of the platform device below /sys/devices/platform. It is constant while the
+            card stays in its place.
         name: the ID as a DNS label: `pci-0000-3b-00-0`.
-        kind: which interface it has.
-        vendor, device: of PCI, four hex digits: `8086`; "" on a platform device.
+        kind: the kernel's interface of the card.
+        vendor, device: PCI IDs, four hex digits: `8086`; "" on a platform device.
         shell: the part that stays while regions are programmed (DFL's bitstream ID, XRT's VBNV); "" if unknown.
-        interface_id: what the shell offers to bitstreams; "" when unknown, or when regions differ.
-        bitstream: the sha256 of what was written to the whole card, as in `Region`.
+        interface_id: interface of the shell for bitstreams; "" if it is unknown, or if regions differ.
+        bitstream: sha256 of the file that was written to the whole card, as in `Region`.
         pci_address, pcie_root: "" on a platform device.
-        numa_node: the memory that is near; None when unknown.
-        mechanism: how the whole card (its shell) is programmed; None when this node can't.
-        regions, managers, bridges: its parts.
-        management: the nodes of its management engine. Whoever may write to them changes every region, whatever
-            the operator's rules about bitstreams are.
+        numa_node: the nearest NUMA node; None if unknown.
+        mechanism: the way to program the whole card (its shell); None if this node cannot.
+        regions, managers, bridges: parts of the card.
+        management: device nodes of its management engine. A process that can write to them can change every
+            region, regardless of the operator's rules about bitstreams.
     """
 
     id: str
@@ -211,18 +212,18 @@ class Card:
     management: tuple[CardNode, ...] = ()
 
     def region(self, region: str) -> Region | None:
-        """Its region of an ID."""
+        """Return the region with an ID, or None."""
         return next((each for each in self.regions if each.id == region), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Bitstream:
-    """A file to be programmed.
+    """A file to program.
 
     Attributes:
-        path: a file that nobody changes.
-        sha256: what its content must have, 64 hex digits.
-        interface_id: what it was made for; "" to go by what the file itself says.
+        path: a file that does not change.
+        sha256: digest that its content must have, 64 hex digits.
+        interface_id: interface that it was made for; "" to use the ID in the file.
     """
 
     path: Path

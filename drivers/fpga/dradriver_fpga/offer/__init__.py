@@ -1,6 +1,10 @@
-"""What is offered of the cards.
+"""Devices that a node offers: pure functions from cards and settings to a pool.
 
-Law of this package: pure. Cards and settings in, devices out; names follow from the card's place alone.
+Rule of this package: it is pure, and names of devices depend only on the card's place and its interfaces.
+
+- `offers`: devices of one card, and the next step to program one.
+- `pool`: the pool with attributes, counters, groups, conditions and taints.
+- `taints`: taints of faulty and pulled cards.
 """
 
 from dradriver_fpga.offer.offers import Kind, Offer, Step, next_step, offers

@@ -1,4 +1,4 @@
-"""Which devices a card offers, what they are called, and what is missing until one holds what it should."""
+"""Devices that a card offers, their names, and the next step to give one the requested content."""
 
 import enum
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ __all__ = ["Kind", "Offer", "Step", "next_step", "offers"]
 
 
 class Kind(enum.Enum):
-    """What a device is."""
+    """Kind of a device."""
 
     SLOT = "slot"
     REGION = "region"
@@ -24,14 +24,14 @@ class Offer:
     """One device.
 
     Attributes:
-        name: the device's name.
-        kind: what it is.
-        card: the card that it is, or is a part of.
-        region: its region; None of a whole card and of its management.
-        slot: its port; None of regions, and where a region has no ports.
-        interface_id: what bitstreams for it must be made for, once the card has its shell; "" if unknown.
-        shell: what the card must be programmed to first; None where it is already what it must be.
-        group: the compatibility group of its shell; "" where the card has one shell only.
+        name: device name.
+        kind: kind of the device.
+        card: the card that the device is, or that contains it.
+        region: its region; None for a whole card and for its management.
+        slot: its port; None for regions, and if a region has no ports.
+        interface_id: interface for its bitstreams after the card has the required shell; "" if unknown.
+        shell: the shell that has to be written first; None if the card has the required shell.
+        group: compatibility group of its shell; "" if the card has only one shell.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Offer:
 
     @property
     def units(self) -> tuple[str, ...]:
-        """The parts of the card that it takes, as counters are called."""
+        """The names of the counters that it consumes."""
         if self.region is None:
             return tuple(unit for region in self.card.regions for unit in _units(region)) or ("card",)
         if self.slot is not None:
@@ -54,26 +54,26 @@ class Offer:
 
     @property
     def bitstream(self) -> str:
-        """The sha256 of what it holds; "" when that is not known, or not what it would hold."""
+        """The sha256 of its content; "" if it is unknown, or if the shell has to be written first."""
         if self.shell is not None:
             return ""
         return self.region.bitstream if self.region else self.card.bitstream
 
     @property
     def afu_id(self) -> str:
-        """What it holds, in the card's own words."""
+        """The AFU ID of its content, as the card reports it."""
         if self.shell is not None or self.region is None:
             return ""
         return self.slot.afu_id if self.slot is not None else self.region.afu_id
 
     @property
     def programmable(self) -> bool:
-        """Whether this node can program it. The holder of a card's management programs it by itself."""
+        """Whether this node can program it. The user of a card's management programs the card itself."""
         return self.kind is not Kind.MANAGEMENT and (self.region or self.card).mechanism is not None
 
     @property
     def nodes(self) -> tuple[CardNode, ...]:
-        """What a container gets. What programs the card is in none but its management."""
+        """The device nodes for a container. Only the management device has the nodes that program the card."""
         card, region = self.card, self.region
         if region is None:
             parts = tuple(node for each in card.regions for node in _nodes(each))
@@ -84,7 +84,7 @@ class Offer:
 
 
 class Step(enum.Enum):
-    """What is to be done next for a device to hold what it should."""
+    """Next step to give a device the requested content."""
 
     NOTHING = "it holds what it should"
     SHELL = "write the shell into the card"
@@ -93,11 +93,11 @@ class Step(enum.Enum):
 
 
 def next_step(offer: Offer, digest: str) -> Step:
-    """What is missing.
+    """Return the next step.
 
     Args:
         offer: the device as it is now.
-        digest: the sha256 of what it should hold; "" for whatever it holds.
+        digest: sha256 of the requested content; "" for any content.
     """
     if offer.shell is not None:
         return Step.SHELL
@@ -109,17 +109,17 @@ def next_step(offer: Offer, digest: str) -> Step:
 def offers(
     card: Card, shells: Sequence[ShellSettings], *, management: bool = False, unknown_too: bool = False
 ) -> list[Offer]:
-    """The devices of one card, smallest first.
+    """Return the devices of one card, smallest first.
 
-    Slots are what they hold now, of the present shell; regions are there once a shell that the card may have.
-    What has no device node and can't be programmed is of no use and left out: a region whose ports a virtual
-    function has, or a manager that the kernel lets nobody write to.
+    Slots stand for the present content under the present shell. Regions are listed once for each shell that the
+    card may have. A device without a device node that cannot be programmed is useless and left out: a region
+    whose ports a virtual function has, or a manager that is read-only in the kernel.
 
     Args:
         card: the card.
-        shells: what the operator lets be written into whole cards.
-        management: also the device that gives the card's management engine away.
-        unknown_too: also slots that are not offered now because nobody knows what they hold.
+        shells: shells that the operator allows for whole cards.
+        management: whether to include the device of the card's management engine.
+        unknown_too: whether to include slots with unknown content, which are not offered.
     """
     other = [
         shell
@@ -146,7 +146,7 @@ def _slots(card: Card, group: str, *, unknown_too: bool) -> Iterator[Offer]:
             name = f"{card.name}-slot-{region.number}-{slot.number}"
             yield Offer(name, Kind.SLOT, card, region, slot, interface, None, group)
         if not region.slots and (region.bitstream or unknown_too):
-            # A region without ports is its own only slot, while it is known what that holds.
+            # A region without ports is its own only slot, as long as its content is known.
             name = f"{card.name}-slot-{region.number}-0"
             yield Offer(name, Kind.SLOT, card, region, None, interface, None, group)
 

@@ -12,19 +12,19 @@ __all__ = ["DRIVER", "FAILED", "PROGRAMMED", "pool", "safe_without"]
 
 DRIVER: Final = "fpga.example.com"
 PROGRAMMED: Final = f"{DRIVER}/programmed"
-"""The binding condition: the device holds what its claim asks for."""
+"""Binding condition: the device has the content that its claim requests."""
 FAILED: Final = f"{DRIVER}/program-failed"
 
 _TEXT: Final = 64
-"""Characters of an attribute."""
+"""Largest number of characters of an attribute."""
 
 
 def pool(offered: Iterable[Sequence[Offer]], taints: Mapping[str, Sequence[dra.Taint]]) -> dra.Pool:
-    """The pool of a node.
+    """Return the pool of a node.
 
     Args:
         offered: the devices of each card.
-        taints: by device name.
+        taints: taints by device name.
     """
     devices: list[dra.Device] = []
     sets: list[dra.CounterSet] = []
@@ -37,14 +37,17 @@ def pool(offered: Iterable[Sequence[Offer]], taints: Mapping[str, Sequence[dra.T
 
 
 def safe_without(dropped: Collection[str], whole: dra.Pool, offered: Iterable[Sequence[Offer]]) -> dra.Pool:
-    """The layout for an API server that drops fields; what is in it can be used as it is understood there.
+    """Return the layout for an API server that drops fields.
 
-    Without groups only the present shell is offered. Without counters regions are, which don't overlap, or
-    cards that have none. Without binding conditions everything is, and `prepare` programs.
+    All its devices can be used as that server sees them.
+
+    Without groups, only devices of the present shell are offered. Without counters, only regions are offered,
+    which do not overlap, or cards without regions. Without binding conditions, all devices are offered, and
+    `prepare` programs them.
 
     Args:
-        dropped: the fields' names.
-        whole: what would be published.
+        dropped: names of the dropped fields.
+        whole: the pool for a server that drops nothing.
         offered: the devices of each card.
     """
     counted = not {"consumesCounters", "sharedCounters"} & set(dropped)
@@ -85,7 +88,7 @@ def _device(offer: Offer, taints: Iterable[dra.Taint]) -> dra.Device:
         offer.name,
         attributes=_attributes(offer),
         consumes_counters=[dra.CounterConsumption(_counter_set(offer), units, groups)] if units else [],
-        # A slot is used as it is, so nothing has to be waited for; the scheduler prefers such devices.
+        # A slot is used with its present content, so no pod waits. The scheduler prefers such devices.
         binding_conditions=[PROGRAMMED] if waits else [],
         binding_failure_conditions=[FAILED] if waits else [],
         binds_to_node=True if waits else None,
@@ -99,7 +102,7 @@ def _counter_set(offer: Offer) -> str:
 
 def _attributes(offer: Offer) -> dict[str, str | int | bool]:
     card = offer.card
-    # Told even when nothing is known: a selector that meets no such attribute fails.
+    # Published even if the value is unknown, because a selector fails on a missing attribute.
     own = {
         "vendor": card.vendor,
         "device": card.device,

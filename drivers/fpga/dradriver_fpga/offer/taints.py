@@ -1,4 +1,4 @@
-"""What is wrong with devices, as taints."""
+"""Taints of faulty and pulled devices."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
@@ -16,23 +16,23 @@ _VALUES: Final = {FaultKind.NO_ANSWER: "no-answer", FaultKind.PROGRAMMING_FAILED
 
 
 def faults_of(offer: Offer) -> list[Fault]:
-    """What is wrong with what a device holds now."""
+    """Return the faults of a device's present content."""
     region = offer.region.id if offer.region else None
     return [fault for fault in faults(offer.card) if region is None or fault.region in {"", region}]
 
 
 def taints(offers: Iterable[Offer]) -> dict[str, list[dra.Taint]]:
-    """The taints of devices, by name.
+    """Return the taints of devices, by name.
 
-    Only slots are used as they are. Regions and cards are programmed first, and that is what ends a fault: a
-    taint would keep them broken.
+    Only slots are used with their present content. Regions and cards are programmed first, which ends a fault,
+    so a taint would only keep them unusable.
     """
     slots = (offer for offer in offers if offer.kind is Kind.SLOT)
     return {offer.name: list(_taints(faults_of(offer))) for offer in slots}
 
 
 def removed(card: Card, offers: Sequence[Offer]) -> dict[str, list[dra.Taint]]:
-    """The taints of a card that was pulled: its pods are evicted."""
+    """Return the taints of a pulled card, which evict its pods."""
     taint = dra.Taint(key=_REMOVED, effect="NoExecute")
     return {offer.name: [taint] for offer in offers if offer.card.id == card.id}
 

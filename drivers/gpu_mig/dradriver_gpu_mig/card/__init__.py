@@ -1,9 +1,15 @@
-"""The cards of a node: what they are, what they are divided into, and what becomes of them.
+"""The cards of a node: their properties, their instances and their events.
 
-Law of this package: hardware's words only. It knows GPUs, profiles, placements, instances and events, and
-nothing of claims, pools or Kubernetes. `hardware.Hardware` is the one door; behind it stand NVML (`nvml`) and
-a simulator (`simulator`) that obeys the same rules, and one contract suite holds both to them. Whatever blocks
-runs on threads of `Cards`.
+Rule of this package: it knows GPUs, profiles, placements, instances and events, and nothing of claims, pools or
+Kubernetes. `hardware.Hardware` is the only interface. NVML (`nvml`) and a simulator (`simulator`) implement it
+with the same rules, and one contract suite tests both. Blocking calls run on the threads of `Cards`.
+
+- `hardware`: `Hardware`, the interface.
+- `cards`: `Cards`, the interface for asyncio.
+- `values`: properties of cards as frozen values.
+- `errors`: one class for each error that callers distinguish.
+- `nvml`: real cards.
+- `simulator`: cards without hardware.
 """
 
 from dradriver_gpu_mig.card.cards import Cards

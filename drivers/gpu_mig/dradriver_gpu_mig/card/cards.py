@@ -1,4 +1,4 @@
-"""Hardware for asyncio: one thread makes all calls, another one waits for events."""
+"""Hardware for asyncio: one thread makes all calls, and another one waits for events."""
 
 import asyncio
 import contextlib
@@ -19,9 +19,9 @@ T = TypeVar("T")
 
 _log: Final = logging.getLogger(__name__)
 _WAIT: Final = 0.25
-"""Seconds of one wait for an event: how long `close` may have to wait for the thread."""
+"""Seconds of one wait for an event, and so the longest time that `close` waits for the thread."""
 _PAUSE: Final = 5.0
-"""Seconds until a wait that failed is tried again."""
+"""Seconds until a failed wait is repeated."""
 
 
 class Cards:
@@ -31,11 +31,11 @@ class Cards:
             gpus = await cards.call(lambda hardware: hardware.gpus())
             async for event in cards.events(): ...
 
-    NVML is called by one thread alone. A call that was begun runs to its end even when its caller is cancelled,
-    because hardware can't be told to stop half way: what it made is found by asking.
+    Only one thread calls NVML. A call that has begun runs to its end even if its caller is cancelled, because
+    hardware cannot stop half way. The next read finds what such a call created.
 
     Attributes:
-        hardware: what is behind; to be touched through `call` only.
+        hardware: the hardware; to be used through `call` only.
     """
 
     def __init__(self, hardware: Hardware) -> None:
@@ -62,25 +62,25 @@ class Cards:
         self._calls.shutdown()
 
     async def call(self, action: Callable[[Hardware], T]) -> T:
-        """What `action` returns; several calls within one are not interleaved with those of others.
+        """Run `action` on the hardware's thread and return its result. No other call runs in between.
 
         Raises:
-            CardError: the hardware refused.
+            CardError: the hardware rejected a call.
         """
         return await asyncio.get_running_loop().run_in_executor(self._calls, action, self.hardware)
 
     async def events(self) -> AsyncGenerator[Event, None]:
-        """Everything that becomes of the GPUs from now on; for one listener at a time.
+        """Yield all events of the GPUs from now on. There may be one listener at a time.
 
         Raises:
-            NotSupportedError: no GPU of the node tells events.
+            NotSupportedError: no GPU of the node supports events.
         """
         loop = asyncio.get_running_loop()
         queue: asyncio.Queue[Event | Exception] = asyncio.Queue()
         stop = threading.Event()
 
         def put(item: Event | Exception) -> None:
-            # The loop may be gone before this thread notices.
+            # The loop may be closed before this thread ends.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(queue.put_nowait, item)
 
@@ -121,7 +121,7 @@ class Cards:
                     )
                     stop.wait(_PAUSE)
                     continue
-                except Exception as error:  # a mistake of ours: whoever listens has to know
+                except Exception as error:  # a bug: the listener has to see it
                     put(error)
                     return
                 if event is not None:

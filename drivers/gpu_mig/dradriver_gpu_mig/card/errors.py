@@ -1,4 +1,4 @@
-"""What hardware answers instead of doing what it was asked. A class for each answer that callers tell apart."""
+"""Errors of the hardware: one class for each answer that callers distinguish."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -25,11 +25,11 @@ __all__ = [
 
 
 class CardError(dra.DraError):
-    """Hardware refused or failed; this very class for answers that nobody tells apart.
+    """Hardware rejected a call or failed. This class itself covers answers that callers do not distinguish.
 
     Attributes:
-        call: what was asked, in NVML's name for it.
-        code: NVML's number for the answer (`nvmlReturn_t`).
+        call: NVML's name of the call.
+        code: NVML's number of the answer (`nvmlReturn_t`).
     """
 
     def __init__(self, message: str, call: str = "", code: int = 999) -> None:
@@ -43,31 +43,31 @@ class InvalidArgumentError(CardError):
 
 
 class GpuNotFoundError(InvalidArgumentError):
-    """NVML knows no GPU with this UUID, or no longer."""
+    """NVML does not know, or no longer knows, a GPU with this UUID."""
 
 
 class NotSupportedError(CardError):
-    """This GPU can't do that, or not in its present MIG mode."""
+    """This GPU does not support the call, or not in its present MIG mode."""
 
 
 class FunctionNotFoundError(NotSupportedError):
-    """The driver is too old to know the call: the feature is absent."""
+    """The driver is too old for the call, so the feature is absent."""
 
 
 class NoPermissionError(CardError):
-    """Only root may do that; in a container, only with the capability's device node."""
+    """The call needs root; in a container it needs the capability's device node."""
 
 
 class InstanceNotFoundError(CardError):
-    """There is no such instance, GPU or MIG device, or no longer."""
+    """There is no such instance, GPU or MIG device, or it no longer exists."""
 
 
 class InsufficientResourcesError(CardError):
-    """Other instances have what the new one needs: its place, its compute slices, or its engines."""
+    """Other instances have a resource of the new one: its place, its compute slices or its engines."""
 
 
 class InUseError(CardError):
-    """A process uses it, or an instance still lives in it: to be tried again."""
+    """A process uses the instance, or it contains another instance. The call can be tried again."""
 
 
 class GpuLostError(CardError):
@@ -75,19 +75,19 @@ class GpuLostError(CardError):
 
 
 class ResetRequiredError(CardError):
-    """The GPU does nothing before it is reset."""
+    """The GPU does not work until it is reset."""
 
 
 class LibraryNotFoundError(CardError):
-    """There is no libnvidia-ml.so.1: the driver is not installed, or not where it was looked for."""
+    """There is no libnvidia-ml.so.1: the driver is not installed, or it is in another place."""
 
 
 class DriverNotLoadedError(CardError):
-    """The library is there, the kernel's driver is not, or not yet."""
+    """The library exists, but the kernel's driver is not loaded, or not yet."""
 
 
 class VersionMismatchError(CardError):
-    """The driver was replaced: a process that loaded the old library has to start again."""
+    """The driver was replaced. A process that loaded the old library has to restart."""
 
 
 _CLASSES: Final[Mapping[int, type[CardError]]] = {
@@ -105,15 +105,15 @@ _CLASSES: Final[Mapping[int, type[CardError]]] = {
     19: InUseError,
     23: InsufficientResourcesError,
 }
-"""By the numbers of `nvmlReturn_t` (nvml.h); every other number is a `CardError`."""
+"""Classes by the numbers of `nvmlReturn_t` (nvml.h). Every other number is a `CardError`."""
 
 
 def error_of(code: int, call: str, text: str) -> CardError:
-    """The error that a return code of NVML means.
+    """Return the error for a return code of NVML.
 
     Args:
         code: `nvmlReturn_t`.
-        call: the call that answered with it.
-        text: NVML's words for the code.
+        call: the call that returned it.
+        text: NVML's text for the code.
     """
     return _CLASSES.get(code, CardError)(f"NVML answers {text!r} ({code})", call, code)

@@ -1,4 +1,4 @@
-"""The door to hardware. Calls block; `Cards` makes them where blocking is allowed."""
+"""The interface to hardware. Calls block; `Cards` runs them on a thread."""
 
 from typing import Protocol
 
@@ -21,70 +21,73 @@ __all__ = ["Hardware"]
 
 
 class Hardware(Protocol):
-    """All GPUs of a node. GPUs are named by UUID. Every call may raise `CardError`.
+    """All GPUs of a node, each identified by its UUID. Every call may raise `CardError`.
 
-    All calls come from one thread, but `wait_event`, which comes from another one at the same time.
+    All calls come from one thread, except `wait_event`, which another thread calls at the same time.
 
-    What is made or changed lives in the hardware and outlives the process, whenever that dies. An instance is
-    there, or not, from the moment that the call which makes or destroys it takes effect, even if its answer is
-    never seen; so after a crash the hardware is asked, by `gpu_instances` first: a GPU instance without a
-    compute instance is no MIG device.
+    Changes are made in the hardware and outlive the process, even if it dies right after a call. An instance
+    exists or is destroyed from the moment at which the call takes effect, even if its answer is lost. After a
+    crash, the hardware is read first, beginning with `gpu_instances`: a GPU instance without a compute instance
+    is not a MIG device.
     """
 
     def open(self) -> None:
-        """Begins. To be called once, before all else, and again after `close`.
+        """Initialize the hardware. Call it once before all other calls, and again after `close`.
 
         Raises:
             LibraryNotFoundError: no driver is installed.
             DriverNotLoadedError: the kernel's driver is not loaded.
-            VersionMismatchError: the library is not the kernel driver's.
+            VersionMismatchError: the library and the kernel's driver have different versions.
         """
 
     def close(self) -> None:
-        """Ends; a `wait_event` that is under way returns None within its timeout."""
+        """Shut down. A running `wait_event` returns None within its timeout."""
 
     def system(self) -> System:
-        """The node's driver."""
+        """Return the installed driver."""
 
     def gpus(self) -> tuple[Gpu, ...]:
-        """The GPUs that answer, by PCI address. One that is missing may be lost, or not answer this time."""
+        """Return the GPUs that answer, by PCI address.
+
+        A missing one may be lost, or may not answer this time.
+        """
 
     def gpu(self, gpu: str) -> Gpu:
-        """One GPU as it is now.
+        """Return one GPU as it is now.
 
         Raises:
-            GpuNotFoundError: there is no such GPU, or no longer.
+            GpuNotFoundError: there is no such GPU, or it no longer exists.
             GpuLostError: it fell off the bus.
             CardError: it does not answer this time.
         """
 
     def profiles(self, gpu: str) -> tuple[Profile, ...]:
-        """What the GPU offers, smallest first; empty on one that can't be divided."""
+        """Return the profiles of the GPU, smallest first; empty if it does not support MIG."""
 
     def gpu_instances(self, gpu: str) -> tuple[GpuInstance, ...]:
-        """The instances that are there, half-made ones too, by ID; empty while MIG is off."""
+        """Return the existing GPU instances by ID, incomplete ones too; empty while MIG is off."""
 
     def compute_instances(self, gpu: str, gpu_instance: int) -> tuple[ComputeInstance, ...]:
-        """What lives in a GPU instance, by ID.
+        """Return the compute instances of a GPU instance, by ID.
 
         Raises:
             InstanceNotFoundError: there is no such GPU instance.
         """
 
     def mig_devices(self, gpu: str) -> tuple[MigDevice, ...]:
-        """The MIG devices that are there, by instance; empty while MIG is off."""
+        """Return the existing MIG devices, by instance; empty while MIG is off."""
 
     def create_gpu_instance(self, gpu: str, profile_id: int, placement: Placement) -> GpuInstance:
-        """Makes a GPU instance at a place.
+        """Create a GPU instance at a place.
 
         Raises:
-            InsufficientResourcesError: something else has the place, the compute slices or the engines.
+            InsufficientResourcesError: another instance has the place, the compute slices or the engines.
             InvalidArgumentError: the profile has no such place.
             NotSupportedError: MIG is off, or the profile is unknown.
         """
 
     def create_compute_instance(self, gpu: str, gpu_instance: int) -> MigDevice:
-        """Makes the compute instance that has all of its GPU instance, and with it the MIG device.
+        """Create the compute instance that uses all of its GPU instance, and with it the MIG device.
 
         Raises:
             InstanceNotFoundError: there is no such GPU instance.
@@ -92,58 +95,60 @@ class Hardware(Protocol):
         """
 
     def destroy_compute_instance(self, gpu: str, gpu_instance: int, compute_instance: int) -> None:
-        """Destroys a compute instance.
+        """Destroy a compute instance.
 
         Raises:
             InUseError: a process uses it.
-            InstanceNotFoundError: it is not there.
+            InstanceNotFoundError: it does not exist.
         """
 
     def destroy_gpu_instance(self, gpu: str, gpu_instance: int) -> None:
-        """Destroys a GPU instance.
+        """Destroy a GPU instance.
 
         Raises:
-            InUseError: a compute instance lives in it.
-            InstanceNotFoundError: it is not there.
+            InUseError: it contains a compute instance.
+            InstanceNotFoundError: it does not exist.
         """
 
     def set_mig_mode(self, gpu: str, *, enabled: bool) -> MigMode:
-        """Switches MIG; instances are lost when it goes off. Some GPUs (Ampere) may wait for their next reset.
+        """Switch MIG.
+
+        Switching it off destroys all instances. Some GPUs (Ampere) switch only at their next reset.
 
         Returns:
-            The mode now, and the one that the next reset brings.
+            The mode now, and the mode after the next reset.
 
         Raises:
             InUseError: a process uses the GPU.
-            NotSupportedError: the GPU can't be divided.
+            NotSupportedError: the GPU does not support MIG.
         """
 
     def compute_mode(self, gpu: str) -> ComputeMode:
-        """Who may use the GPU."""
+        """Return which processes may use the GPU."""
 
     def set_compute_mode(self, gpu: str, mode: ComputeMode) -> None:
-        """Says who may use the GPU. A GPU that is divided takes DEFAULT alone.
+        """Set which processes may use the GPU. While MIG is on, the mode cannot be set.
 
         Raises:
-            NotSupportedError: the GPU can't, or not while MIG is on.
+            NotSupportedError: the GPU does not support the mode, or MIG is on.
         """
 
     def set_time_slice(self, gpu: str, time_slice: TimeSlice) -> None:
-        """Says how long processes take turns on the GPU.
+        """Set the time slice of processes on the GPU.
 
         Raises:
-            NotSupportedError: the GPU can't, or the driver has no program to do it.
+            NotSupportedError: the GPU does not support it, or the driver's program is missing.
         """
 
     def processes(self, gpu: str) -> tuple[Process, ...]:
-        """Who uses the GPU or its instances now, by PID."""
+        """Return the processes that use the GPU or its instances now, by PID."""
 
     def needs_reset(self, gpu: str) -> bool | None:
-        """Whether the GPU, or its node, has to be reset before the GPU is right again; None: it can't tell."""
+        """Return whether the GPU or its node has to be reset before the GPU works correctly; None: unknown."""
 
     def wait_event(self, timeout: float) -> Event | None:
-        """The next event since `open`, or None after `timeout` seconds without one.
+        """Return the next event since `open`, or None after `timeout` seconds without one.
 
         Raises:
-            NotSupportedError: no GPU of the node tells events.
+            NotSupportedError: no GPU of the node supports events.
         """

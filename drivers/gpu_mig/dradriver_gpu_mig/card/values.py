@@ -1,4 +1,4 @@
-"""What a card says of itself, as frozen values. Memory is in bytes, everything else is counted."""
+"""Properties of cards as frozen values. Memory is in bytes; everything else is a count."""
 
 import enum
 from dataclasses import dataclass
@@ -26,8 +26,8 @@ class System:
     """The software that all GPUs of a node share.
 
     Attributes:
-        driver_version: of the kernel driver, as NVIDIA writes it: `580.82.07`.
-        cuda_version: the newest CUDA that the driver runs: `13.0`; "" when an old driver doesn't say.
+        driver_version: version of the kernel driver in NVIDIA's form: `580.82.07`.
+        cuda_version: newest CUDA that the driver supports: `13.0`; "" if an old driver does not report it.
     """
 
     driver_version: str
@@ -36,7 +36,7 @@ class System:
 
 @dataclass(frozen=True, slots=True)
 class MigMode:
-    """Whether a GPU is divided into instances now, and after its next reset."""
+    """Whether MIG is on now, and after the next reset."""
 
     current: bool
     pending: bool
@@ -47,18 +47,18 @@ class Gpu:
     """One GPU.
 
     Attributes:
-        index: NVML's; it may be another one after a reboot.
-        uuid: `GPU-...`; the same for the life of the board, and how every call names the GPU.
-        minor: N of `/dev/nvidiaN`; None when an old driver doesn't say.
-        pci_address: as sysfs writes it: `0000:07:00.0`.
-        name: the product: `NVIDIA A100-SXM4-40GB`.
-        brand: `Tesla`, `Nvidia`, ..., as the other tools of NVIDIA spell it; "" when unknown.
-        architecture: `Ampere`, `Hopper`, ...; "" when unknown.
-        compute_capability: of CUDA, major and minor.
+        index: NVML's index, which can change at a reboot.
+        uuid: `GPU-...`; constant for the life of the board. Every call identifies the GPU by it.
+        minor: N of `/dev/nvidiaN`; None if an old driver does not report it.
+        pci_address: in the form of sysfs: `0000:07:00.0`.
+        name: product name: `NVIDIA A100-SXM4-40GB`.
+        brand: `Tesla`, `Nvidia`, ..., as NVIDIA's other tools spell it; "" if unknown.
+        architecture: `Ampere`, `Hopper`, ...; "" if unknown.
+        compute_capability: CUDA compute capability, major and minor.
         memory: bytes of the whole GPU.
-        mig: None when the GPU can't be divided.
-        pcie_root: `pci0000:00`; "" when unknown.
-        numa_node: the memory that is near; None when unknown.
+        mig: MIG mode; None if the GPU does not support MIG.
+        pcie_root: `pci0000:00`; "" if unknown.
+        numa_node: the nearest NUMA node; None if unknown.
     """
 
     index: int
@@ -77,7 +77,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """The parts of a GPU that are counted."""
+    """Counts of a GPU's engines."""
 
     multiprocessors: int
     copy_engines: int
@@ -89,7 +89,7 @@ class Engines:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Placement:
-    """Where an instance lies: memory slices `start` to `start + size - 1`."""
+    """Position of an instance: memory slices `start` to `start + size - 1`."""
 
     start: int
     size: int
@@ -97,17 +97,17 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One way to cut an instance out of a GPU, as the GPU offers it.
+    """One kind of GPU instance, as the GPU offers it.
 
     Attributes:
-        id: what creation asks for; other GPUs may use the number for something else.
+        id: number with which an instance is created. It can mean another profile on other GPUs.
         name: `3g.20gb`, `1g.5gb+me`, ... .
-        memory: bytes that the instance gets.
-        slices: compute slices; those of all instances are limited apart from memory.
-        engines: what the instance gets.
-        max_instances: of this profile, on an empty GPU.
-        placements: where an instance of it may lie, whatever lies there now; in order of their start. Empty
-            where the GPU refuses to tell.
+        memory: bytes of an instance.
+        slices: compute slices. Their sum over all instances is limited independently of memory.
+        engines: engines of an instance.
+        max_instances: instances of this profile on an empty GPU.
+        placements: all possible positions, used or not, in order of their start; empty if the GPU does not
+            report them.
     """
 
     id: int
@@ -120,13 +120,13 @@ class Profile:
 
     @property
     def memory_slices(self) -> int:
-        """How many memory slices an instance takes; 0 where the GPU offers no placement."""
+        """Memory slices of an instance; 0 if the GPU offers no placement."""
         return self.placements[0].size if self.placements else 0
 
 
 @dataclass(frozen=True, slots=True)
 class GpuInstance:
-    """A part of a GPU with memory of its own. The ID may be used again after it is destroyed."""
+    """A part of a GPU with its own memory. Its ID can be used again after it is destroyed."""
 
     id: int
     profile_id: int
@@ -135,12 +135,12 @@ class GpuInstance:
 
 @dataclass(frozen=True, slots=True)
 class ComputeInstance:
-    """What runs programs in a GPU instance.
+    """The part of a GPU instance that runs programs.
 
     Attributes:
         id: unique in its GPU instance.
-        slices: compute slices of the GPU instance that it has; fewer than the profile's where somebody else
-            divided the instance further.
+        slices: compute slices of the GPU instance that it uses; fewer than the profile's if the instance was
+            divided further by another program.
     """
 
     id: int
@@ -149,7 +149,7 @@ class ComputeInstance:
 
 @dataclass(frozen=True, slots=True)
 class MigDevice:
-    """A compute instance as programs see it; there is none for a GPU instance that has no compute instance."""
+    """A compute instance as programs see it. A GPU instance without a compute instance is not a MIG device."""
 
     uuid: str
     gpu_instance: int
@@ -158,12 +158,12 @@ class MigDevice:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process that uses a GPU, or an instance of it.
+    """A process that uses a GPU or an instance of it.
 
     Attributes:
-        pid: in the PID namespace of the asker where NVML can tell, of the host else.
-        memory: bytes; None when it can't be told.
-        gpu_instance, compute_instance: None on a GPU that is not divided.
+        pid: PID in the caller's PID namespace if NVML can report it, else in the host's.
+        memory: bytes; None if unknown.
+        gpu_instance, compute_instance: IDs of the instances; None on a GPU without MIG.
     """
 
     pid: int
@@ -173,7 +173,7 @@ class Process:
 
 
 class ComputeMode(enum.Enum):
-    """Who may use a GPU (values of NVML)."""
+    """Which processes may use a GPU (values of NVML)."""
 
     DEFAULT = 0
     PROHIBITED = 2
@@ -181,7 +181,7 @@ class ComputeMode(enum.Enum):
 
 
 class TimeSlice(enum.Enum):
-    """How long a process runs before the next one's turn (values of `nvidia-smi compute-policy`)."""
+    """Time slice of a process (values of `nvidia-smi compute-policy`)."""
 
     DEFAULT = 0
     SHORT = 1
@@ -190,7 +190,7 @@ class TimeSlice(enum.Enum):
 
 
 class EventKind(enum.Enum):
-    """What may become of a GPU."""
+    """Kind of an event."""
 
     XID = "an error that the driver reports by number"
     DOUBLE_BIT_ECC = "memory that could not be corrected"
@@ -201,13 +201,13 @@ class EventKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that became of a GPU.
+    """An event of a GPU.
 
     Attributes:
-        kind: what.
-        gpu: its UUID.
-        xid: the number, of an XID.
-        gpu_instance, compute_instance: where in the GPU; None for all of it.
+        kind: kind of the event.
+        gpu: UUID of the GPU.
+        xid: number of the XID; None for other kinds.
+        gpu_instance, compute_instance: the affected instances; None: the whole GPU.
     """
 
     kind: EventKind

@@ -1,7 +1,15 @@
-"""What a container gets to use a GPU or a MIG device: device nodes, files of the driver, hooks.
+"""CDI edits for GPUs and MIG devices: device nodes, files of the driver and hooks.
 
-Law of this package: it reads this node and describes edits; it changes neither. A container gets the nodes of
-what it was allocated and no others, by number, so that they need not exist on the host.
+Rule of this package: it reads the node and returns edits. It changes neither the node nor a container. A
+container gets only the nodes of its allocated devices, by device number, so the nodes need not exist on the
+host.
+
+- `edits`: `GpuContainers`, the entry point.
+- `base_spec`: common edits from the CDI spec of NVIDIA's container toolkit.
+- `device_nodes`: device nodes of GPUs and MIG devices, and control nodes.
+- `device_numbers`: major and minor numbers from procfs.
+- `files`: mounts of libraries, programs, firmware and sockets.
+- `hooks`: hooks of NVIDIA's container toolkit.
 """
 
 from dradriver_gpu_mig.container.edits import GpuContainers

@@ -1,4 +1,4 @@
-"""What NVIDIA's container toolkit found out about this node, from the CDI spec that it keeps."""
+"""Reads the edits that all devices share from the CDI spec of NVIDIA's container toolkit."""
 
 import json
 from collections.abc import Iterator
@@ -16,24 +16,27 @@ _KIND: Final = "nvidia.com/gpu"
 
 
 def toolkit_edits(folders: tuple[Path, ...], version: str) -> dra.ContainerEdits | None:
-    """The edits that all devices of the toolkit's spec share; None where none is for this driver. Blocking.
+    """Return the edits that all devices of the toolkit's spec share. Blocking.
 
-    A spec of the driver that was here before an upgrade names files that are gone, and containers would not
-    start with it: it counts only if it mounts a library of this version.
+    A spec that was written for an earlier driver version names files that no longer exist, and containers would
+    not start with it. A spec therefore counts only if it mounts a library of this version.
 
     Args:
-        folders: of CDI specs.
-        version: the driver's.
+        folders: folders with CDI specs, in order of precedence.
+        version: version of the installed driver.
+
+    Returns:
+        The edits, or None if no spec is for this driver version.
     """
     for path in _specs(folders):
         try:
             text = path.read_text()
-            if _KIND not in text:  # one of the many specs of claims
+            if _KIND not in text:  # the folders mostly hold specs of claims
                 continue
             spec: dict[str, Any] = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
             edits = msgspec.convert(spec.get("containerEdits", {}), dra.ContainerEdits)
         except (OSError, ValueError, yaml.YAMLError, AttributeError):
-            continue  # another tool's mistake; the runtime tells it
+            continue  # another tool wrote it; the container runtime reports the error
         ours = any(mount.host_path.endswith(f".so.{version}") for mount in edits.mounts)
         if spec.get("kind") == _KIND and ours:
             return edits

@@ -1,4 +1,4 @@
-"""Device nodes of GPUs, of MIG devices, and those that all programs need."""
+"""Device nodes of GPUs and MIG devices, and the control nodes that all programs need."""
 
 import os
 import stat
@@ -19,7 +19,7 @@ _UVM: Final[Mapping[str, int]] = {"nvidia-uvm": 0, "nvidia-uvm-tools": 1}
 
 
 def control_nodes(host: HostPaths) -> list[dra.DeviceNode]:
-    """The nodes that are no GPU's. Blocking.
+    """Return the nodes that belong to no single GPU: nvidiactl, UVM and modeset. Blocking.
 
     Raises:
         DriverNotLoadedError: the kernel module is not loaded.
@@ -29,29 +29,32 @@ def control_nodes(host: HostPaths) -> list[dra.DeviceNode]:
     if "nvidia-uvm" in majors:
         numbered = {name: _numbers(host, majors["nvidia-uvm"], minor) for name, minor in _UVM.items()}
         nodes += [_node(host, f"/dev/{name}", numbers) for name, numbers in numbered.items()]
-    # Only graphics need it, and most nodes don't have it.
+    # Only graphics programs need nvidia-modeset, and most nodes do not have it.
     if _on_host(host.dev / "nvidia-modeset") is not None:
         nodes.append(_node(host, "/dev/nvidia-modeset", _numbers(host, gpu_major(majors), _MODESET)))
     return nodes
 
 
 def gpu_nodes(host: HostPaths, gpu: Gpu) -> list[dra.DeviceNode]:
-    """The nodes of a whole GPU. Blocking.
+    """Return the device nodes of a whole GPU. Blocking.
 
     Raises:
         DriverNotLoadedError: the kernel module is not loaded.
-        NotSupportedError: the driver doesn't tell which node it is.
+        NotSupportedError: the driver does not report the GPU's minor number.
     """
     return [_parent(host, gpu), *_drm_nodes(host, gpu.pci_address)]
 
 
 def mig_nodes(host: HostPaths, gpu: Gpu, device: MigDevice) -> list[dra.DeviceNode]:
-    """The nodes of a MIG device: its GPU's, and the two that allow the use of its instances alone. Blocking.
+    """Return the device nodes of a MIG device. Blocking.
+
+    These are the node of its GPU and two capability nodes that give access to its GPU instance and its compute
+    instance only.
 
     Raises:
         DriverNotLoadedError: the kernel module is not loaded.
-        InstanceNotFoundError: the instances are gone.
-        NotSupportedError: the driver doesn't tell which node the GPU's is.
+        InstanceNotFoundError: the instances no longer exist.
+        NotSupportedError: the driver does not report the GPU's minor number.
     """
     nodes, majors, minor = [_parent(host, gpu)], read_majors(host.proc), _minor(gpu)
     for compute in (None, device.compute_instance):
@@ -97,7 +100,7 @@ def _on_host(path: Path) -> Numbers | None:
 
 
 def _node(host: HostPaths, path: str, numbers: Numbers) -> dra.DeviceNode:
-    """A node by number; its mode and owner as on the host, once it is there."""
+    """Return a node by number. If the host has this node, its mode and owner are copied from there."""
     there = _on_host(host.dev / path.removeprefix("/dev/"))
     if there is not None and (there.major, there.minor) == (numbers.major, numbers.minor):
         numbers = there

@@ -1,4 +1,4 @@
-"""Numbers of device nodes, from procfs: they are right before the nodes themselves are there."""
+"""Numbers of device nodes from procfs, which are valid before the nodes themselves exist."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ _CAPABILITY_MODE: Final = 0o444
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """What makes a character device what it is.
+    """Numbers and permissions of a character device.
 
     Attributes:
-        major, minor: its numbers.
+        major, minor: device numbers.
         mode: permission bits.
-        uid, gid: whose it is; 0 is root.
+        uid, gid: owner; 0 is root.
     """
 
     major: int
@@ -32,7 +32,7 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who may use the driver's device nodes, as the node's administrator told the kernel module."""
+    """Mode and owner of the driver's device nodes, as the administrator configured the kernel module."""
 
     mode: int = _WORLD
     uid: int = 0
@@ -40,7 +40,7 @@ class Owner:
 
 
 def read_majors(proc: Path) -> Mapping[str, int]:
-    """Majors of character devices by the name that a kernel module gave them (`/proc/devices`). Blocking."""
+    """Return the major numbers of character devices by driver name (`/proc/devices`). Blocking."""
     majors: dict[str, int] = {}
     for line in (proc / "devices").read_text().splitlines():
         match line.split():
@@ -54,12 +54,12 @@ def read_majors(proc: Path) -> Mapping[str, int]:
 
 
 def gpu_major(majors: Mapping[str, int]) -> int:
-    """The major of /dev/nvidia0 and /dev/nvidiactl.
+    """Return the major number of /dev/nvidia0 and /dev/nvidiactl.
 
     Raises:
         DriverNotLoadedError: the kernel module is not loaded.
     """
-    # Old drivers name the first; both are 195 on every kernel so far.
+    # Old drivers use the first name. Both are 195 on every kernel so far.
     for name in ("nvidia-frontend", "nvidia"):
         if name in majors:
             return majors[name]
@@ -67,7 +67,10 @@ def gpu_major(majors: Mapping[str, int]) -> int:
 
 
 def node_owner(proc: Path) -> Owner:
-    """Who may use the nodes (`/proc/driver/nvidia/params`, options NVreg_DeviceFile*). Blocking."""
+    """Return mode and owner of the nodes (`/proc/driver/nvidia/params`, options NVreg_DeviceFile*).
+
+    Blocking.
+    """
     found = _pairs(proc / "driver/nvidia/params")
     return Owner(
         found.get("DeviceFileMode", _WORLD), found.get("DeviceFileUID", 0), found.get("DeviceFileGID", 0)
@@ -81,11 +84,18 @@ def capability(
     gpu_instance: int,
     compute_instance: int | None = None,
 ) -> Numbers:
-    """The device node that allows the use of a GPU instance, or of a compute instance in it. Blocking.
+    """Return the capability node that gives access to a GPU instance, or to a compute instance in it. Blocking.
+
+    Args:
+        proc: procfs of the host.
+        majors: result of `read_majors`.
+        gpu_minor: minor number of the GPU.
+        gpu_instance: ID of the GPU instance.
+        compute_instance: ID of the compute instance; None: the node of the GPU instance.
 
     Raises:
-        DriverNotLoadedError: the kernel module has no such nodes.
-        InstanceNotFoundError: the kernel knows no such instance.
+        DriverNotLoadedError: the kernel module has no capability nodes.
+        InstanceNotFoundError: the kernel has no such instance.
     """
     if "nvidia-caps" not in majors:
         raise DriverNotLoadedError("the kernel module has no MIG devices: nvidia-caps is not in /proc/devices")
@@ -94,7 +104,7 @@ def capability(
     if "DeviceFileMinor" in own:
         mode = own.get("DeviceFileMode", _CAPABILITY_MODE)
         return Numbers(majors["nvidia-caps"], own["DeviceFileMinor"], mode)
-    # Instances have no file of their own where only the table is mounted.
+    # If only the table is mounted, the instances have no files of their own.
     minors = _pairs(proc / "driver/nvidia-caps/mig-minors")
     minor = minors.get(f"gpu{gpu_minor}/{path}/access")
     if minor is None:
@@ -103,7 +113,7 @@ def capability(
 
 
 def _pairs(path: Path) -> dict[str, int]:
-    """Lines of a name and a number."""
+    """Return the lines that consist of a name and a number; empty if the file cannot be read."""
     try:
         lines = path.read_text().splitlines()
     except OSError:

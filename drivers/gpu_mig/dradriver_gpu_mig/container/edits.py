@@ -1,4 +1,4 @@
-"""Edits of a container, put together."""
+"""Composes the edits of a container."""
 
 import dradriver as dra
 from dradriver_gpu_mig.card import Gpu, MigDevice, System
@@ -12,29 +12,29 @@ __all__ = ["GpuContainers"]
 
 
 class GpuContainers:
-    """What containers get. All of it blocks, for milliseconds; it is asked anew for every container.
+    """Container edits for real cards. All methods block for milliseconds and read the node again on each call.
 
     Args:
-        host: where this node's files are.
+        host: paths of the node's files.
     """
 
     def __init__(self, host: HostPaths) -> None:
         self._host = host
 
     def common(self, system: System) -> dra.ContainerEdits:
-        """What every container gets that gets any device: control nodes, and the driver's files.
+        """Return the edits for every container with a device: control nodes and the driver's files.
 
-        Where the container toolkit is installed and knows this driver, it is what its spec has; else it is
-        searched for here. Without the toolkit's hook the names under which libraries are loaded are mounted
-        too, because nobody makes the links.
+        If the container toolkit has a CDI spec for this driver version, its edits are used. Otherwise the files
+        are searched for on the node. Without the toolkit's hook, nothing creates the links under which
+        libraries are loaded, so these names are mounted too.
 
         Args:
-            system: the driver that is installed.
+            system: the installed driver.
 
         Raises:
             DriverNotLoadedError: the kernel module is not loaded.
         """
-        # The toolkit's runtime would add devices of its own to a container that asks for some by this variable.
+        # The toolkit's runtime adds devices to a container that requests them by this variable.
         void = dra.ContainerEdits(env={"NVIDIA_VISIBLE_DEVICES": "void"})
         known = toolkit_edits(self._host.cdi, system.driver_version)
         if known is not None:
@@ -42,25 +42,25 @@ class GpuContainers:
         return void | dra.ContainerEdits(device_nodes=control_nodes(self._host)) | self._files(system)
 
     def gpu(self, gpu: Gpu) -> dra.ContainerEdits:
-        """What a container gets for a whole GPU, beside `common`.
+        """Return the edits for a whole GPU, without those of `common`.
 
         Raises:
             DriverNotLoadedError: the kernel module is not loaded.
-            NotSupportedError: the driver doesn't tell which node it is.
+            NotSupportedError: the driver does not report the GPU's minor number.
         """
         return dra.ContainerEdits(device_nodes=gpu_nodes(self._host, gpu))
 
     def mig(self, gpu: Gpu, device: MigDevice) -> dra.ContainerEdits:
-        """What a container gets for a MIG device, beside `common`.
+        """Return the edits for a MIG device, without those of `common`.
 
         Args:
-            gpu: the GPU that it is a part of.
+            gpu: the GPU that contains the device.
             device: the MIG device.
 
         Raises:
             DriverNotLoadedError: the kernel module is not loaded.
-            InstanceNotFoundError: the device is gone.
-            NotSupportedError: the driver doesn't tell which node the GPU's is.
+            InstanceNotFoundError: the device no longer exists.
+            NotSupportedError: the driver does not report the GPU's minor number.
         """
         return dra.ContainerEdits(device_nodes=mig_nodes(self._host, gpu, device))
 

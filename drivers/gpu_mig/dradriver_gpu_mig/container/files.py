@@ -1,4 +1,4 @@
-"""Files of the driver that programs in containers need: libraries, firmware, programs, sockets."""
+"""Files of the driver that programs in containers need: libraries, firmware, programs and sockets."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,14 +28,14 @@ _FIRMWARE: Final = ("gsp*.bin", "ucodes*.bin")
 
 
 def driver_libraries(host: HostPaths, version: str) -> list[Path]:
-    """The driver's libraries, as this process sees them: all whose name ends in its version. Blocking."""
+    """Return the driver's libraries, as this process sees them: all names that end in its version. Blocking."""
     main = find_libraries(host.driver_root, f"lib*.so.{version}")
     beside = {library.parent / "vdpau" for library in main}
     return main + sorted(path for folder in beside for path in folder.glob(f"*.so.{version}"))
 
 
 def library_links(host: HostPaths, libraries: list[Path]) -> Iterator[tuple[Path, Path]]:
-    """The links that programs load libraries by, as `libcuda.so.1`: each with its library. Blocking."""
+    """Yield each link that programs load a library by, such as `libcuda.so.1`, with its library. Blocking."""
     known = set(libraries)
     for folder in dict.fromkeys(library.parent for library in libraries):
         for path in sorted(path for path in folder.iterdir() if ".so" in path.name and path.is_symlink()):
@@ -44,7 +44,7 @@ def library_links(host: HostPaths, libraries: list[Path]) -> Iterator[tuple[Path
 
 
 def other_files(host: HostPaths, version: str) -> Iterator[dra.Mount]:
-    """Programs, firmware and sockets that are there. Blocking."""
+    """Yield mounts of the programs, firmware files and sockets that exist. Blocking."""
     for name in _PROGRAMS:
         if (program := find_program(host.driver_root, name)) is not None:
             yield mount(host, program)
@@ -61,13 +61,13 @@ def other_files(host: HostPaths, version: str) -> Iterator[dra.Mount]:
 def mount(
     host: HostPaths, path: Path, *, container_path: Path | None = None, options: list[str] = _FILE
 ) -> dra.Mount:
-    """A file below the driver's root, at its place below the container's.
+    """Return the mount of a file at the same path relative to the driver's root and the container's root.
 
     Args:
-        host: where the root is.
+        host: paths of the node, with the driver's root.
         path: the file, as this process sees it.
-        container_path: another place, as this process would see it.
-        options: of the mount.
+        container_path: a different place, as this process would see it; None: the place of `path`.
+        options: mount options.
     """
     inside = (container_path or path).relative_to(host.driver_root)
     on_host = host.driver_root_on_host / path.relative_to(host.driver_root)

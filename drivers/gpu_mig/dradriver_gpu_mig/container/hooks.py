@@ -1,4 +1,4 @@
-"""Hooks of NVIDIA's container toolkit, where it is installed."""
+"""Hooks of NVIDIA's container toolkit, for nodes on which it is installed."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -11,14 +11,14 @@ from dradriver_gpu_mig.host.paths import HostPaths
 __all__ = ["library_hooks"]
 
 _EXTRA_LINKS: Final = {"libcuda.so.": "libcuda.so", "libnvidia-opticalflow.so.": "libnvidia-opticalflow.so"}
-"""Links that programs load by mistake, though they belong to the development files: `libcuda.so`."""
+"""Links such as `libcuda.so` that belong to the development files. Some programs load them by mistake."""
 
 
 def library_hooks(host: HostPaths, hook: Path, libraries: list[Path]) -> Iterator[dra.Hook]:
-    """What makes mounted libraries known to the container's dynamic linker. Blocking.
+    """Yield the hooks that make mounted libraries known to the container's dynamic linker. Blocking.
 
-    Only hooks that every version of the toolkit has: an unknown one keeps the container from starting. The
-    others come with the toolkit's own spec.
+    Only hooks that every version of the toolkit has are used, because an unknown hook keeps the container from
+    starting. The other hooks are part of the toolkit's own spec.
     """
     if not libraries:
         return

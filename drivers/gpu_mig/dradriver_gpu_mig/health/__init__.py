@@ -1,7 +1,11 @@
-"""What is wrong with devices: from events and looks at the cards to taints and reports.
+"""Health of devices: turns events and observations of the cards into taints and health reports.
 
-Law of this package: pure but for one file of findings, so that a new process knows what the last one was told;
-NVML tells an event once.
+Rule of this package: it is pure except for one file of findings. NVML reports an event once, so the file lets a
+new process know the events that the previous process received.
+
+- `findings`: errors of GPUs, the devices that they affect, and when they end.
+- `findings_file`: the file of findings.
+- `presence`: decides which GPUs are lost.
 """
 
 from dradriver_gpu_mig.health.findings import (

@@ -1,4 +1,4 @@
-"""Errors of GPUs, what they mean for devices, and when they are over."""
+"""Errors of GPUs, their effect on devices, and when they end."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
@@ -26,21 +26,21 @@ __all__ = [
 ]
 
 _FAULTS_OF_PROGRAMS: Final = frozenset({13, 31, 43, 45, 68, 109})
-"""XIDs that a program causes and that leave the GPU as it was."""
+"""XIDs that a program causes and that leave the GPU unchanged."""
 _FATAL: Final = frozenset({48, 62, 64, 74, 79, 95, 119, 120, 140})
-"""XIDs after which nothing on the GPU goes on before a reset: memory, micro-controllers, links, the bus."""
+"""XIDs after which the GPU does not work until a reset: memory, micro-controllers, links, the bus."""
 
 _ORDER: Final[Mapping[Effect, int]] = {"Ignore": 0, "None": 1, "NoSchedule": 2, "NoExecute": 3}
 
 
 class Where(msgspec.Struct, frozen=True):
-    """What a finding is about: a GPU, or one place of it."""
+    """Subject of a finding: a GPU, or one place of it."""
 
     gpu: str
     place: Place | None = None
 
     def concerns(self, offer: Offer) -> bool:
-        """Whether the device has the error."""
+        """Return whether the finding affects the device."""
         if offer.card.gpu.uuid != self.gpu:
             return False
         if self.place is None:
@@ -50,16 +50,17 @@ class Where(msgspec.Struct, frozen=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that is wrong.
+    """An error of a GPU or of one place of it.
 
     Attributes:
-        where: with what.
-        key: the name of the taint, without the driver's domain: `xid`.
-        value: the value of the taint.
-        effect: of the taint.
-        message: for people.
-        at: when it was told, in seconds of the wall clock.
-        needed_reset: whether the GPU was seen to need a reset since; when it needs none any more, it was reset.
+        where: the affected GPU or place.
+        key: key of the taint without the driver's domain, for example `xid`.
+        value: value of the taint.
+        effect: effect of the taint.
+        message: text for people.
+        at: when the error was reported, in seconds of the wall clock.
+        needed_reset: whether the GPU was seen to need a reset since then. If it no longer needs one, it was
+            reset.
     """
 
     where: Where
@@ -72,11 +73,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def found_in(event: Event, card: Card | None, settings: Settings, now: float) -> Finding | None:
-    """What an event means; None: nothing for devices.
+    """Return the finding that an event means, or None if devices are not affected.
 
     Args:
-        event: what NVML told.
-        card: the GPU as it is now; None: it is not known.
+        event: the event from NVML.
+        card: the GPU as it is now; None: unknown.
         settings: the operator's effects.
         now: seconds of the wall clock.
     """
@@ -102,7 +103,7 @@ def _effect_of(xid: int) -> Effect:
 
 
 def _where(event: Event, card: Card | None) -> Where | None:
-    """What an event is about; None: an instance that was destroyed since, and its error with it."""
+    """Return the subject of an event, or None if the instance was destroyed since: its error ended with it."""
     if event.gpu_instance is None or card is None:
         return Where(event.gpu)
     found = (each.gpu_instance for each in card.instances if each.gpu_instance.id == event.gpu_instance)
@@ -111,7 +112,7 @@ def _where(event: Event, card: Card | None) -> Where | None:
 
 
 def with_news(findings: Iterable[Finding], news: Finding) -> list[Finding]:
-    """The findings and a new one; an error that is told again counts once, from now on."""
+    """Return the findings with a new one. A repeated error counts once, with its latest time."""
     kept: list[Finding] = []
     for finding in findings:
         if (finding.where, finding.key, finding.value) == (news.where, news.key, news.value):
@@ -122,19 +123,19 @@ def with_news(findings: Iterable[Finding], news: Finding) -> list[Finding]:
 
 
 def lost(gpu: str) -> Finding:
-    """A GPU that was there is not any more."""
+    """Return the finding for a GPU that is no longer there."""
     message = f"{gpu} is lost: it fell off the bus, or has to be reset"
     return Finding(where=Where(gpu), key="gpu-lost", effect="NoExecute", message=message)
 
 
 def reset_required(gpu: str) -> Finding:
-    """A GPU says that it has to be reset, whoever was there to hear of the error that made it so."""
+    """Return the finding for a GPU that reports that it needs a reset, even if its error event was missed."""
     message = f"{gpu} has to be reset"
     return Finding(where=Where(gpu), key="reset-required", effect="NoSchedule", message=message)
 
 
 def gone(offer: Offer) -> Finding | None:
-    """What became of a device that a claim has; None: it is there."""
+    """Return the finding for an allocated device that no longer exists, or None if the device exists."""
     gpu = offer.card.gpu.uuid
     if offer.profile is None or offer.placement is None:
         return _divided(gpu) if offer.card.divided else None
@@ -147,7 +148,7 @@ def gone(offer: Offer) -> Finding | None:
 
 
 def _divided(gpu: str) -> Finding:
-    """Programs can't use it as a whole any more."""
+    """Return the finding for a GPU that programs can no longer use as a whole."""
     message = f"MIG was switched on by hand on {gpu}, which a claim has as a whole"
     return Finding(where=Where(gpu), key="mig-switched", effect="NoExecute", message=message)
 
@@ -159,13 +160,13 @@ def still_true(
     settings: Settings,
     now: float,
 ) -> list[Finding]:
-    """The findings that are not over.
+    """Return the findings that have not ended.
 
     Args:
-        findings: what was found.
-        back: GPUs that answer again after they were lost: they were reset.
-        cards: the GPUs that answer.
-        settings: how long an error counts that is not repeated.
+        findings: all findings.
+        back: UUIDs of GPUs that answer again after they were lost, which means that they were reset.
+        cards: the GPUs that answer, by UUID.
+        settings: how long an error counts if it is not repeated.
         now: seconds of the wall clock.
     """
     return [
@@ -176,7 +177,7 @@ def still_true(
 
 
 def _over(finding: Finding, card: Card | None, settings: Settings, now: float) -> bool:
-    """Whether the GPU was reset since, the instance destroyed, or the operator's patience is at its end."""
+    """Return whether the GPU was reset, the instance was destroyed, or `recover_seconds` has passed."""
     place = finding.where.place
     was_reset = finding.needed_reset and card is not None and card.needs_reset is False
     destroyed = place is not None and card is not None and card.at(place.profile, place.placement) is None
@@ -190,7 +191,10 @@ def _asked(finding: Finding, card: Card | None) -> Finding:
 
 
 def taints(findings: Sequence[Finding], offers: Iterable[Offer]) -> dict[str, list[dra.Taint]]:
-    """The taints of devices by name; of errors with the same key the gravest, then the newest, is shown."""
+    """Return the taints of devices by device name.
+
+    Of findings with the same key, only the one with the strongest effect is used, and of these the newest.
+    """
     return {offer.name: marks for offer in offers if (marks := list(_marks(findings, offer)))}
 
 
@@ -209,12 +213,14 @@ def _of(findings: Iterable[Finding], offer: Offer) -> dict[str, Finding]:
 def reports(
     findings: Sequence[Finding], offers: Iterable[Offer], refusals: Mapping[str, CardError]
 ) -> list[dra.DeviceHealth]:
-    """What the kubelet is told of every device; what only informs leaves a device healthy.
+    """Return the health of every device for the kubelet.
+
+    A finding without a scheduling effect leaves a device healthy.
 
     Args:
-        findings: what is wrong.
+        findings: all findings.
         offers: the devices.
-        refusals: by UUID, why a GPU could not be looked at last time: nobody knows how its devices are.
+        refusals: by UUID, why a GPU could not be read last time. The health of its devices is unknown.
     """
     told = []
     for offer in offers:

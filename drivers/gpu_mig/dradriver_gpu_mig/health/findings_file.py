@@ -1,4 +1,7 @@
-"""The file of findings, replaced in one step. Blocking. A process that dies before has told nothing yet."""
+"""The file of findings. Blocking.
+
+The file is replaced atomically. A process that dies before the write has not published the new findings yet.
+"""
 
 import logging
 from collections.abc import Sequence
@@ -20,7 +23,10 @@ class _Notes(msgspec.Struct, frozen=True):
 
 
 def read_notes(path: Path, boot: str) -> list[Finding]:
-    """What was found in this boot; a reboot resets the GPUs."""
+    """Return the findings of this boot.
+
+    Those of an earlier boot are dropped, because a reboot resets the GPUs.
+    """
     try:
         notes = msgspec.json.decode(path.read_bytes(), type=_Notes)
     except FileNotFoundError:
@@ -32,7 +38,7 @@ def read_notes(path: Path, boot: str) -> list[Finding]:
 
 
 def write_notes(path: Path, boot: str, findings: Sequence[Finding]) -> None:
-    """Keeps what was found; a disk that is full costs the memory of it, nothing else."""
+    """Write the findings. If the write fails, a new process does not know them; nothing else is lost."""
     unfinished = path.with_suffix(".new")
     try:
         unfinished.write_bytes(msgspec.json.encode(_Notes(boot, list(findings))))

@@ -1,9 +1,9 @@
-"""Which GPUs are lost. Pure.
+"""Decides which GPUs are lost. Pure.
 
-A GPU is lost when NVML says so (`GPU_IS_LOST`), or does not know it any more (`NOT_FOUND`), in two looks in a
-row. A lost GPU evicts its pods, so no other error counts: NVML answers many calls with errors that pass.
+A GPU is lost when NVML reports it as lost (`GPU_IS_LOST`) or does not find it (`NOT_FOUND`) in two looks in a
+row. Pods on a lost GPU are evicted, so no other error counts: NVML answers many calls with transient errors.
 
-| seen this time | never lost | lost once | lost |
+| result of this look | never lost | lost once | lost |
 |---|---|---|---|
 | it answers | - | never lost | never lost |
 | lost | lost once | lost | - |
@@ -19,20 +19,20 @@ from dradriver_gpu_mig.snapshot import Survey
 __all__ = ["LOOKS", "count_losses", "says_lost"]
 
 LOOKS: Final = 2
-"""How many looks in a row must find a GPU lost."""
+"""Number of consecutive looks that must find a GPU lost."""
 
 
 def says_lost(error: CardError) -> bool:
-    """Whether an answer says that the GPU is not there any more."""
+    """Return whether an error means that the GPU is no longer there."""
     return isinstance(error, GpuLostError | GpuNotFoundError)
 
 
 def count_losses(before: Mapping[str, int], survey: Survey) -> dict[str, int]:
-    """How many looks in a row found a GPU lost, at most `LOOKS`; GPUs that are not lost are not in it.
+    """Return how many consecutive looks found each lost GPU lost, at most `LOOKS`. Other GPUs have no entry.
 
     Args:
-        before: the same after the last look.
-        survey: this look.
+        before: the counts after the last look, by UUID.
+        survey: the result of this look.
     """
     counts: dict[str, int] = {}
     for uuid, error in survey.refusals.items():

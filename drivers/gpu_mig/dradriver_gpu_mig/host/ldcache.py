@@ -1,4 +1,4 @@
-"""Libraries below a root: where distributions put those of the driver, else what the dynamic linker knows."""
+"""Finds libraries below a root: in the folders that distributions use, else by the dynamic linker's cache."""
 
 import struct
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _FOLDERS: Final = (
     "lib/aarch64-linux-gnu/nvidia/current",
     "usr/local/nvidia/lib64",
 )
-"""The order of NVIDIA's own tools; the last is where container-optimized nodes have it."""
+"""Folders in the order of NVIDIA's own tools. The last one is used by container-optimized nodes."""
 
 _OLD: Final = b"ld.so-1.7.0\0"
 _NEW: Final = b"glibc-ld.so.cache1.1"
@@ -33,11 +33,13 @@ _ENTRY: Final = struct.Struct("=iIIIQ")
 
 
 def find_libraries(root: Path, pattern: str) -> list[Path]:
-    """The 64-bit libraries below `root` whose file name matches, real files only, each once. Blocking.
+    """Return the 64-bit libraries below `root` whose file name matches: regular files only, without repeats.
+
+    Blocking.
 
     Args:
-        root: the driver's.
-        pattern: a file name, with `*`.
+        root: root of the driver.
+        pattern: file name, with `*`.
     """
     folders = dict.fromkeys(resolve(root, root / folder) for folder in _FOLDERS)
     there = (path for folder in folders if folder.is_dir() for path in _listed(folder, pattern))
@@ -46,7 +48,7 @@ def find_libraries(root: Path, pattern: str) -> list[Path]:
 
 
 def _listed(folder: Path, pattern: str) -> list[Path]:
-    # Not glob: it passes links over that lead to nowhere from here.
+    # glob skips links whose target does not exist from this process's root.
     return sorted(path for path in folder.iterdir() if fnmatchcase(path.name, pattern))
 
 
@@ -56,7 +58,10 @@ def _real(root: Path, paths: Iterator[Path], pattern: str) -> list[Path]:
 
 
 def _cached(root: Path) -> Iterator[Path]:
-    """What /etc/ld.so.cache lists (glibc, `sysdeps/generic/dl-cache.h`); as far as it can be read."""
+    """Yield the 64-bit entries of /etc/ld.so.cache, as far as it can be read.
+
+    Source: glibc, `sysdeps/generic/dl-cache.h`.
+    """
     with suppress(OSError, struct.error, ValueError):
         data = (root / "etc/ld.so.cache").read_bytes()
         start = 0

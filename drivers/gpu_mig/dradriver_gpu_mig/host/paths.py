@@ -1,4 +1,4 @@
-"""Where this node's files are: as this process sees them, and as the container runtime does."""
+"""Paths of the node's files, as this process sees them and as the container runtime sees them."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +11,11 @@ class HostPaths:
     """Folders of the host.
 
     Attributes:
-        driver_root: below which the driver is installed, as this process sees it.
+        driver_root: folder below which the driver is installed, as this process sees it.
         driver_root_on_host: the same, as the container runtime sees it: `/`, or `/run/nvidia/driver`.
-        dev, proc, sysfs: of the host, as this process sees them.
-        cdi: the folders of CDI specs, as this process sees them; the first that has something wins.
-        hook: `nvidia-cdi-hook`, as the container runtime sees it; None where the toolkit is not installed.
+        dev, proc, sysfs: those of the host, as this process sees them.
+        cdi: folders of CDI specs, as this process sees them. The first one with a usable spec wins.
+        hook: `nvidia-cdi-hook`, as the container runtime sees it; None if the toolkit is not installed.
     """
 
     driver_root: Path = Path("/")

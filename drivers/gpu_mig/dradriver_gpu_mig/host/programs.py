@@ -1,4 +1,4 @@
-"""Programs of the driver."""
+"""Finds programs of the driver."""
 
 import os
 from pathlib import Path
@@ -18,6 +18,6 @@ _FOLDERS: Final = (
 
 
 def find_program(root: Path, name: str) -> Path | None:
-    """The program below `root`, None if it is not there. Blocking."""
+    """Return the path of an executable below `root`, or None if it does not exist. Blocking."""
     places = (root / folder / name for folder in _FOLDERS)
     return next((place for place in places if place.is_file() and os.access(place, os.X_OK)), None)

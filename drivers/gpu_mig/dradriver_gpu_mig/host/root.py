@@ -1,4 +1,4 @@
-"""Paths below a root that is not this process's own."""
+"""Resolves paths below a root that is not the root of this process."""
 
 from pathlib import Path
 from typing import Final
@@ -9,14 +9,15 @@ _MOST_LINKS: Final = 40  # the kernel's own limit
 
 
 def resolve(root: Path, path: Path) -> Path:
-    """The file that `path` means to somebody whose root is `root`: absolute links lead to below it.
+    """Return the file that `path` means to a process whose root is `root`. Absolute links stay below `root`.
 
     Args:
-        root: the root.
-        path: below it, as this process sees it.
+        root: the other root, as this process sees it.
+        path: a path below it, as this process sees it.
 
     Returns:
-        The same file without links, below `root`; what can't be resolved is returned as far as it could be.
+        The same file without links, below `root`. A path that cannot be resolved is returned as far as
+        possible.
     """
     done, todo, links = Path(), list(path.relative_to(root).parts), 0
     while todo:

@@ -1,8 +1,14 @@
-"""Instances that are made for claims: recorded first, then made, and taken back whatever happens between.
+"""MIG instances for claims: each is recorded before it is created, and it is removed after any failure.
 
-Law of this package: the hardware decides what is there, the records decide whose it is. A record is on disk
-before the first call that makes something and goes after the last one that destroys it, so a GPU instance with
-a record is ours, however far it got, and one without is somebody else's and is never touched.
+Rule of this package: the hardware decides which instances exist, and the records decide who owns them. A record
+is on disk before the first call that creates something, and it is removed after the last call that destroys it.
+A GPU instance with a record therefore belongs to this driver, however complete it is. An instance without a
+record belongs to another program or user, and it is never touched.
+
+- `reconcile`: `InstanceReconciler`, which executes the steps.
+- `steps`: table that gives the next step.
+- `record`: the record of an allocated device.
+- `record_store`: the records on disk.
 """
 
 from dradriver_gpu_mig.instances.reconcile import InstanceReconciler

@@ -1,4 +1,4 @@
-"""Takes the steps of the table until nothing is left to do."""
+"""Executes the steps of the table in `steps` until none is left."""
 
 import asyncio
 import logging
@@ -30,18 +30,18 @@ __all__ = ["InstanceReconciler"]
 _log: Final = logging.getLogger(__name__)
 
 _PAUSES: Final = (0.1, 2.0)
-"""Seconds between the first and between later tries to destroy what is in use."""
+"""Seconds between attempts to destroy an instance in use: the first pause, and the longest."""
 
 _HOLD_SECONDS: Final = 10.0
-"""How long a prepare waits for a recovery, or for the last process of a rolling update."""
+"""Seconds for which a prepare waits for a recovery, or for the previous process of a rolling update."""
 
 
 class _BusyError(dra.DraError):
-    """Another process, or another call of this one, works on the device."""
+    """Another process, or another call of this process, works on the device."""
 
 
 class InstanceReconciler:
-    """Makes and destroys instances.
+    """Creates and destroys instances.
 
     Args:
         cards: the hardware.
@@ -53,12 +53,14 @@ class InstanceReconciler:
         self._records = record_store
 
     async def make(self, wanted: Record) -> MigDevice:
-        """The MIG device of a record that has a place; it is made as far as it is not there.
+        """Return the MIG device of a record with a place. Missing parts are created.
 
-        What fails is taken back before the error goes on.
+        After a card error, the instance is destroyed before the error is raised. If the process dies, the next
+        process continues from the record.
 
         Raises:
-            DraError: somebody else has the place or what else it needs; the card refuses; the disk is full.
+            DraError: the place or another needed resource is taken, the card rejects the call, or the disk is
+                full.
         """
         async with self._held(wanted.device):
             kept = await asyncio.to_thread(self._records.get, wanted.device)
@@ -72,17 +74,18 @@ class InstanceReconciler:
         return await self._cards.call(lambda hardware: _device(hardware, wanted))
 
     async def remove(self, record: Record, patience: float) -> None:
-        """Destroys what the record speaks of, then the record.
+        """Destroy the instance of a record, then remove the record.
+
+        If the GPU is lost, the instance cannot be destroyed. The record then stays, so that it is destroyed
+        when the GPU is back.
 
         Args:
-            record: as it was read.
-            patience: seconds for which an instance that is in use is tried again.
-
-        A GPU that is lost can't be asked: the record then says what is to be destroyed once it is back.
+            record: the record as it was read.
+            patience: seconds for which an instance in use is tried again.
 
         Raises:
-            InUseError: a process still uses it. The record stays, and with it the duty.
-            CardError: the card refuses.
+            InUseError: a process still uses the instance. The record stays, and a later call has to destroy it.
+            CardError: the card rejects the call.
         """
         clock = asyncio.get_running_loop().time
         until = clock() + patience
@@ -100,7 +103,7 @@ class InstanceReconciler:
                 return
 
     async def recover(self) -> None:
-        """Takes back what a process left half done; what another process works on is left to it."""
+        """Destroy instances that a process left incomplete, except those that another process works on."""
         for record in await asyncio.to_thread(self._records.all):
             if record.place is None or record.state is State.READY:
                 continue
@@ -108,7 +111,7 @@ class InstanceReconciler:
                 async with self._held(record.device, patience=0):
                     again = await asyncio.to_thread(self._records.get, record.device)
                     if again is None or again.state is State.READY:
-                        continue  # another process has finished it meanwhile
+                        continue  # another process has completed it
                     _log.warning(
                         "%s was left half done for claim %s: taking it back", again.device, again.claim
                     )
@@ -121,7 +124,7 @@ class InstanceReconciler:
     async def _destroy(self, record: Record) -> None:
         kept = await asyncio.to_thread(self._records.get, record.device)
         if kept is not None and kept.claim != record.claim:
-            return  # while this one waited, another process finished it and the device got a new claim
+            return  # while this call waited, another process removed it and the device got a new claim
         try:
             await self._converge(Wanted.ABSENT, record)
         except (GpuLostError, InvalidArgumentError) as error:
@@ -188,7 +191,7 @@ class InstanceReconciler:
                 lambda hardware: hardware.create_gpu_instance(record.gpu, place.profile, place.placement)
             )
         except InsufficientResourcesError as error:
-            # Nothing was made. What may lie at the place meanwhile is somebody else's: only the record goes.
+            # Nothing was created. An instance at this place is not the driver's, so only the record is removed.
             await asyncio.to_thread(self._records.drop, record.device)
             raise dra.DraError(f"{record.device}: something else has what it needs: {error}") from error
 
@@ -197,7 +200,7 @@ class InstanceReconciler:
         await asyncio.to_thread(self._records.put, whole)
 
 
-# On the thread of the hardware.
+# The functions below run on the hardware's thread.
 
 
 def _place(record: Record) -> Place:
@@ -228,7 +231,7 @@ def _found(hardware: Hardware, record: Record) -> Found:
 def _change(hardware: Hardware, step: Step, record: Record) -> None:
     instance = _instance(hardware, record)
     if instance is None:
-        return  # gone meanwhile: the next look sees it
+        return  # it no longer exists; the next look finds that
     try:
         if step is Step.MAKE_COMPUTE_INSTANCE:
             hardware.create_compute_instance(record.gpu, instance.id)

@@ -1,4 +1,4 @@
-"""What is recorded of a device that a claim has."""
+"""Record of a device that a claim has."""
 
 import enum
 
@@ -10,7 +10,7 @@ __all__ = ["Place", "Record", "State"]
 
 
 class State(enum.Enum):
-    """How far a recorded device is."""
+    """Progress of a recorded device."""
 
     CREATING = "creating"
     READY = "ready"
@@ -18,10 +18,12 @@ class State(enum.Enum):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where an instance is to be: with the GPU it identifies it, because no two share a place.
+    """Profile and placement of an instance.
+
+    With the GPU it identifies the instance, because no two share a place.
 
     Attributes:
-        profile: the profile's ID.
+        profile: ID of the profile.
         placement: the memory slices.
     """
 
@@ -30,17 +32,17 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """One device that a claim has, and what has to be taken back when it is given up.
+    """One device that a claim has, and the changes to revert when the claim releases it.
 
     Attributes:
-        device: the device's name.
+        device: name of the device.
         claim: UID of the claim.
         gpu: UUID of the GPU.
-        place: of a MIG device that is made for the claim; None: there is nothing to destroy.
-        state: how far it is.
-        boot: the boot that it belongs to: no instance and no setting of a GPU outlives one.
-        compute_mode: what it was before the claim; None: the claim does not set it.
-        time_slice: whether the claim sets it.
+        place: place of a MIG device that is created for the claim; None: there is nothing to destroy.
+        state: progress.
+        boot: ID of the boot in which it is valid. Instances and settings of a GPU do not outlive a boot.
+        compute_mode: the mode before the claim; None: the claim does not set it.
+        time_slice: whether the claim sets the time slice.
     """
 
     device: str

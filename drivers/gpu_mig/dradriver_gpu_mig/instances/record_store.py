@@ -1,7 +1,10 @@
-"""The records, one file a device in a folder that two processes share during a rolling update. Blocking.
+"""The records: one file for each device, in a folder that two processes share during a rolling update.
 
-A file is replaced in one step and synced with its folder, so that what is recorded is on disk before the
-hardware is touched: a process that dies right after a write leaves the whole record, right before it none.
+Blocking.
+
+A file is replaced atomically, and it is synced together with its folder before the hardware is changed. A
+process that dies right after a write leaves the complete record. A process that dies right before it leaves
+none.
 """
 
 import fcntl
@@ -27,8 +30,8 @@ class RecordStore:
     """The records of this boot in a folder.
 
     Args:
-        folder: made when it is missing.
-        boot: the boot that counts; records of another one are void.
+        folder: created if it is missing.
+        boot: ID of the current boot. Records of another boot are ignored.
     """
 
     def __init__(self, folder: Path, boot: str) -> None:
@@ -36,19 +39,19 @@ class RecordStore:
         self.boot = boot
 
     def all(self) -> list[Record]:
-        """Every record, by name of the device."""
+        """Return every record of this boot, in order of device names."""
         found = (self._read(path) for path in sorted(self._folder.glob("*.json")))
         return [record for record in found if record is not None]
 
     def get(self, device: str) -> Record | None:
-        """The record of a device."""
+        """Return the record of a device, or None."""
         return self._read(self._path(device))
 
     def put(self, record: Record) -> None:
-        """Writes a record; it is on disk when this returns.
+        """Write a record. It is on disk when this returns.
 
         Raises:
-            DraError: the disk is full, or the folder can't be written.
+            DraError: the disk is full, or the folder is not writable.
         """
         path = self._path(record.device)
         unfinished = path.with_suffix(".new")
@@ -62,10 +65,10 @@ class RecordStore:
             self._sync()
 
     def drop(self, device: str) -> None:
-        """Removes the record of a device, if there is one.
+        """Remove the record of a device, if there is one.
 
         Raises:
-            DraError: the folder can't be written.
+            DraError: the folder is not writable.
         """
         path = self._path(device)
         with _named(path, "removed"):
@@ -74,15 +77,15 @@ class RecordStore:
                 self._sync()
 
     def hold(self, device: str) -> TextIO | None:
-        """Keeps other processes from working on a device, until it is closed or this process dies.
+        """Lock a device against other processes until the result is closed or this process dies.
 
-        In this process the SDK sees to it: it prepares and unprepares a claim once at a time.
+        Within one process, the SDK prevents concurrent work on one claim.
 
         Returns:
-            None: another process works on it.
+            The open lock file, or None if another process works on the device.
 
         Raises:
-            DraError: the folder can't be written.
+            DraError: the folder is not writable.
         """
         path = self._folder / f"{device}.lock"
         with _named(path, "opened"):
@@ -110,7 +113,7 @@ class RecordStore:
         return record if record.boot == self.boot else None
 
     def _set_aside(self, path: Path, error: msgspec.MsgspecError) -> None:
-        """A file that is damaged costs its own record, and no other device: its instance is nobody's now."""
+        """Rename a damaged file. Only its own record is lost: its instance then belongs to no claim."""
         aside = path.with_suffix(".damaged")
         with suppress(FileNotFoundError), _named(path, "set aside"):
             path.replace(aside)
@@ -131,7 +134,7 @@ class RecordStore:
 
 @contextmanager
 def _named(path: Path, done: str) -> Iterator[None]:
-    """Tells which file it was that the disk refused; that one is not there is for the caller to judge."""
+    """Add the path to an error of the disk. A missing file is left to the caller."""
     try:
         yield
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""What to do next about a device: a table of what is wanted, what is recorded and what is there.
+"""Table of the next step for a device, by wanted state, recorded state and found state.
 
-Each step changes either the record or the hardware, and afterwards both are looked at again; so a process that
-dies anywhere is continued by the next one with the next step, and the table is all there is to crash recovery.
+Each step changes either the record or the hardware, and both are read again afterwards. If the process dies at
+any point, the next process continues with the next step. This table is the whole crash recovery.
 """
 
 import enum
@@ -14,17 +14,17 @@ __all__ = ["STEPS", "Found", "Step", "Wanted", "next_step"]
 
 
 class Wanted(enum.Enum):
-    """What the claim needs."""
+    """State that the claim needs."""
 
     PRESENT = enum.auto()
     ABSENT = enum.auto()
 
 
 class Found(enum.Enum):
-    """What the GPU has at the place."""
+    """State that the GPU has at the place."""
 
     NOTHING = enum.auto()
-    HALF = enum.auto()  # a GPU instance that nothing lives in
+    HALF = enum.auto()  # a GPU instance without a compute instance
     WHOLE = enum.auto()
 
 
@@ -53,11 +53,11 @@ STEPS: Final[Mapping[tuple[Wanted, State | None, Found], Step]] = {
     (_PRESENT, State.CREATING, _NOTHING): Step.MAKE_GPU_INSTANCE,
     (_PRESENT, State.CREATING, _HALF): Step.MAKE_COMPUTE_INSTANCE,
     (_PRESENT, State.CREATING, _WHOLE): Step.CONFIRM,
-    # A GPU that was reset has lost it; what was in it is gone, so it may as well be made anew.
+    # A reset of the GPU destroyed the instance and its contents, so it can be created again.
     (_PRESENT, State.READY, _NOTHING): Step.MAKE_GPU_INSTANCE,
     (_PRESENT, State.READY, _HALF): Step.MAKE_COMPUTE_INSTANCE,
     (_PRESENT, State.READY, _WHOLE): Step.DONE,
-    # What was begun is finished first: half of it may be destroyed.
+    # A started destruction is completed first, because part of the instance may already be destroyed.
     (_PRESENT, State.DESTROYING, _NOTHING): Step.FORGET,
     (_PRESENT, State.DESTROYING, _HALF): Step.DESTROY_GPU_INSTANCE,
     (_PRESENT, State.DESTROYING, _WHOLE): Step.DESTROY_COMPUTE_INSTANCES,
@@ -77,5 +77,5 @@ STEPS: Final[Mapping[tuple[Wanted, State | None, Found], Step]] = {
 
 
 def next_step(wanted: Wanted, recorded: State | None, found: Found) -> Step:
-    """The step from here towards what is wanted."""
+    """Return the next step from the present states towards `wanted`."""
     return STEPS[wanted, recorded, found]

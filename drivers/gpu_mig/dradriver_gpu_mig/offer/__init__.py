@@ -1,7 +1,10 @@
-"""What a node offers: pure functions from a look at the cards to a pool of devices.
+"""Devices that a node offers: pure functions from a view of the cards to a pool.
 
-Law of this package: no I/O and no clock. What is offered follows from the cards, the node's settings and what
-is recorded; every number comes from the card.
+Rule of this package: no I/O and no clock. The offer follows from the cards, the node's settings and the
+records. Every number comes from the card.
+
+- `offers`: devices of one GPU in each mode, and their names.
+- `pool`: the pool with attributes, capacities, counters, groups and taints.
 """
 
 from dradriver_gpu_mig.offer.offers import Kind, Offer, ambiguous, named, offers

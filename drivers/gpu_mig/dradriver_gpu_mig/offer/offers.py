@@ -1,4 +1,4 @@
-"""Which devices a GPU offers in which mode, and what they are called."""
+"""Devices that a GPU offers in each mode, and their names."""
 
 import enum
 import re
@@ -14,17 +14,20 @@ from dradriver_gpu_mig.snapshot import Card
 __all__ = ["Kind", "Offer", "ambiguous", "gpu_name", "named", "offers", "switchable"]
 
 _SWITCHES_WITHOUT_RESET: Final = (9, 0)
-"""CUDA compute capability of Hopper: from there on MIG is switched at once; before, by the next reset."""
+"""CUDA compute capability of Hopper.
+
+From Hopper on MIG switches at once; earlier GPUs switch at the next reset.
+"""
 
 
 _PLAIN: Final = re.compile(r"[0-9]+g\.[0-9]+gb(\+[a-z]+(\.[a-z]+)*)?")
-"""Names of profiles that differ still when their signs become a minus: `1g.5gb+me`, `1g.24gb+me.all`."""
+"""Profile names that stay distinct when `.` and `+` become `-`: `1g.5gb+me`, `1g.24gb+me.all`."""
 _LONGEST: Final = 24
-"""Characters of a profile in a device's name, which has at most 63."""
+"""Characters of the profile in a device name. A device name has at most 63 characters."""
 
 
 class Kind(enum.Enum):
-    """What a device is."""
+    """Kind of a device."""
 
     WHOLE = "gpu"
     PLACE = "a MIG device that is made when it is prepared"
@@ -36,11 +39,11 @@ class Offer:
     """One device.
 
     Attributes:
-        name: the device's name, from the PCI address, the profile and the place.
-        card: the GPU that it is, or is a part of.
-        kind: what it is.
-        profile, placement: of a MIG device.
-        mig: the MIG device that is there already.
+        name: device name, from the PCI address, the profile and the start of the placement.
+        card: the GPU that the device is, or that contains it.
+        kind: kind of the device.
+        profile, placement: those of a MIG device, else None.
+        mig: the MIG device if it exists already.
     """
 
     name: str
@@ -52,28 +55,34 @@ class Offer:
 
 
 def gpu_name(gpu: Gpu) -> str:
-    """`gpu-0000-07-00-0`: the PCI address, which neither a reboot nor the other GPUs change."""
+    """Return the name of a GPU, such as `gpu-0000-07-00-0`.
+
+    It is made of the PCI address, which neither a reboot nor other GPUs change.
+    """
     return "gpu-" + gpu.pci_address.lower().replace(":", "-").replace(".", "-")
 
 
 def switchable(card: Card, switching: Switching) -> bool:
-    """Whether MIG may be switched on the GPU when a claim needs it."""
+    """Return whether MIG may be switched on the GPU when a claim needs it."""
     can = card.gpu.mig is not None and card.gpu.compute_capability >= _SWITCHES_WITHOUT_RESET
     return can and switching is Switching.ON_DEMAND
 
 
 def offers(card: Card, mode: Mode, switching: Switching) -> list[Offer]:
-    """The devices of one GPU, smallest first, the whole GPU last."""
+    """Return the devices of one GPU, smallest first and the whole GPU last."""
     return [*_mig(card, mode, switching), *_whole(card, mode, switching)]
 
 
 def named(card: Card, mode: Mode, name: str) -> Offer | None:
-    """The device of a name, whether or not the GPU offers it in its present layout.
+    """Return the device with a name, even if the GPU does not offer it in its present layout.
 
     Args:
         card: the GPU.
-        mode: what the node offers.
-        name: the device's.
+        mode: kind of devices that the node offers.
+        name: name of the device.
+
+    Returns:
+        The device, or None if the GPU has no device with this name.
     """
     whole = Offer(gpu_name(card.gpu), card, Kind.WHOLE)
     found = next((offer for offer in (*_places(card), whole) if offer.name == name), None)
@@ -83,7 +92,10 @@ def named(card: Card, mode: Mode, name: str) -> Offer | None:
 
 
 def _whole(card: Card, mode: Mode, switching: Switching) -> Iterator[Offer]:
-    """Programs can't use a GPU that is divided as a whole."""
+    """Yield the whole GPU if MIG is off or may be switched off.
+
+    Programs cannot use a divided GPU as a whole.
+    """
     if not card.divided or (mode is not Mode.STATIC and switchable(card, switching)):
         yield Offer(gpu_name(card.gpu), card, Kind.WHOLE)
 
@@ -117,10 +129,10 @@ def _size(offer: Offer) -> tuple[int, int, int, int]:
 
 
 def ambiguous(card: Card) -> Mapping[str, Sequence[int]]:
-    """The IDs of profiles that would have the same devices' names, by the label that they share.
+    """Return the IDs of profiles that would share device names, by their common label.
 
-    None of them is offered: a claim for the one could get the other. NVML calls no two profiles of a GPU alike;
-    this is for a driver that does.
+    None of these profiles is offered, because a claim for one could get the other. NVML gives the profiles of a
+    GPU distinct names. This check covers a driver that does not.
     """
     labels = Counter(_label(profile) for profile in card.profiles)
     return {
@@ -135,11 +147,12 @@ def _name(card: Card, profile: Profile, placement: Placement) -> str:
 
 
 def _label(profile: Profile) -> str:
-    """The profile as a part of a device's name: `1g-5gb-me` of `1g.5gb+me`, `1g-24gb-me-67` of `1g.24gb-me`.
+    """Return the profile as part of a device name.
 
-    A name of Kubernetes has neither dot nor plus, so both become a minus. A profile whose own name has a minus,
-    or is formed otherwise, carries its ID, which tells it from those that read alike. That follows from the
-    profile alone: no device in use gets another name when a driver brings a new profile.
+    `1g.5gb+me` becomes `1g-5gb-me`, and `1g.24gb-me` with ID 67 becomes `1g-24gb-me-67`. A Kubernetes name has
+    neither dot nor plus, so both become a minus. A profile whose own name has a minus, or has another form,
+    carries its ID to keep similar names distinct. The label depends on the profile alone: devices in use keep
+    their names when a new driver adds profiles.
     """
     if len(profile.name) <= _LONGEST and _PLAIN.fullmatch(profile.name):
         return profile.name.replace(".", "-").replace("+", "-")

@@ -1,4 +1,4 @@
-"""The pool of a node: devices with attributes, capacities, counters, groups and taints."""
+"""The pool of a node: devices with attributes, capacities, counters, compatibility groups and taints."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from dradriver_gpu_mig.snapshot import Card
 __all__ = ["DRIVER", "Marks", "non_overlapping", "pool"]
 
 DRIVER: Final = "gpu.nvidia.com"
-"""The name of NVIDIA's own driver: classes, claims and selectors that were written for it work."""
+"""Name of NVIDIA's own driver, so that classes, claims and selectors written for it work."""
 
 _FOREIGN: Final = dra.Taint(key=f"{DRIVER}/in-use", effect="NoSchedule", value="foreign")
 _WHOLE, _MIG = "whole", "mig"
@@ -23,11 +23,11 @@ Amounts = dict[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What is known of devices besides the cards.
+    """Facts about devices that the cards do not report.
 
     Attributes:
-        taints: by device name.
-        foreign: GPU instances that somebody else made, by GPU.
+        taints: taints by device name.
+        foreign: GPU instances that this driver did not create, by UUID of the GPU.
     """
 
     taints: Mapping[str, Sequence[dra.Taint]] = field(default_factory=dict)
@@ -35,12 +35,12 @@ class Marks:
 
 
 def pool(offered: Mapping[str, Sequence[Offer]], system: System, marks: Marks) -> dra.Pool:
-    """The pool of a node.
+    """Return the pool of a node.
 
     Args:
         offered: the devices of each GPU, by its UUID.
-        system: the driver.
-        marks: taints, and what others have made.
+        system: the installed driver.
+        marks: taints, and instances that this driver did not create.
     """
     devices: list[dra.Device] = []
     sets: list[dra.CounterSet] = []
@@ -61,15 +61,15 @@ def pool(offered: Mapping[str, Sequence[Offer]], system: System, marks: Marks) -
 
 
 def non_overlapping(whole: dra.Pool, held: Collection[str], *, groups_only: bool) -> dra.Pool:
-    """The layout for an API server that drops counters or groups: what is in it can be used all at once.
+    """Return the layout for an API server that drops counters or groups: all its devices can be used at once.
 
-    Without groups counters alone keep the modes of a GPU apart, because a whole GPU consumes all of them.
-    Without counters each GPU is filled, smallest devices first.
+    If only groups are dropped, counters alone keep whole GPUs and MIG devices apart, because a whole GPU
+    consumes all counters. Without counters, each GPU is filled with the smallest devices first.
 
     Args:
-        whole: what would be published.
-        held: devices that claims have; they are in it before all others.
-        groups_only: nothing but compatibility groups is dropped.
+        whole: the pool for a server that drops nothing.
+        held: names of devices that claims have. They are placed before all others.
+        groups_only: only compatibility groups are dropped.
     """
     if groups_only:
         devices = tuple(_without_groups(each) for each in whole.devices)
@@ -146,13 +146,13 @@ def _attributes(offer: Offer, system: System) -> dict[str, str | int | dra.Versi
 
 
 def _semantic(text: str) -> str:
-    """`580.82.07` is 580.82.7: Kubernetes takes versions as semver.org writes them."""
+    """Return a version as semver.org defines it, which Kubernetes requires: `580.82.07` becomes `580.82.7`."""
     numbers = re.findall(r"\d+", text)[:3]
     return ".".join(str(int(number)) for number in [*numbers, *"00"][:3]) if numbers else ""
 
 
 def _quantities(amounts: Amounts) -> dict[str, dra.Quantity]:
-    """Memory as people write it: 4864Mi."""
+    """Return amounts as quantities. Memory is written in MiB, for example `4864Mi`."""
     mebibytes, rest = divmod(amounts.get("memory", 0), 1 << 20)
     memory = {"memory": dra.Quantity(f"{mebibytes}Mi")} if mebibytes and not rest else {}
     return {name: dra.Quantity(amount) for name, amount in amounts.items()} | memory
@@ -185,12 +185,12 @@ def _counter_set(card: Card) -> str:
 
 
 def _counter(capacity: str) -> str:
-    """`copyEngines` is the counter `copy-engines`, which is a DNS label."""
+    """Return the counter name of a capacity: `copyEngines` becomes `copy-engines`, which is a DNS label."""
     return re.sub(r"[A-Z]", lambda letter: f"-{letter[0].lower()}", capacity)
 
 
 def _total(card: Card) -> Amounts:
-    """What a GPU has: the most of everything that one of its profiles gets, and its memory slices."""
+    """Return the counters of a GPU: the largest amount of each resource in any profile, and memory slices."""
     total: Amounts = {"memory": card.gpu.memory}
     for profile in card.profiles:
         for name, amount in {"memory": profile.memory, **_counted(profile.engines)}.items():
@@ -200,7 +200,7 @@ def _total(card: Card) -> Amounts:
 
 
 def _consumed(offer: Offer, total: Amounts) -> Amounts:
-    """What a device takes of its GPU; nothing where nothing can be in its way."""
+    """Return the counters that a device consumes; empty on a GPU without counters."""
     if not total or offer.profile is None or offer.placement is None:
         return total
     taken = {_counter(name): amount for name, amount in _capacity(offer).items() if amount}
@@ -209,7 +209,7 @@ def _consumed(offer: Offer, total: Amounts) -> Amounts:
 
 
 def _left(offers: Sequence[Offer], total: Amounts, foreign: Collection[GpuInstance]) -> Amounts:
-    """What others have left of a GPU."""
+    """Return the counters of a GPU that foreign instances leave free."""
     left = dict(total)
     card = offers[0].card
     for each in foreign:

@@ -1,4 +1,4 @@
-"""The parts of a card as the card that `values` describes."""
+"""Builds a `Card` from the devices in sysfs."""
 
 from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from dradriver_fpga.card.values import (
 __all__ = ["Held", "Reader", "read_manager"]
 
 Held: TypeAlias = Callable[[str, Path, str], str]
-"""The sha256 of what a target holds, by its ID, its folder and what it says of itself."""
+"""Returns the sha256 of a target's content, from its ID, its folder and the AFU ID that it reports."""
 
 _STATES: Final = {state.value: state for state in ManagerState}
 
@@ -35,10 +35,10 @@ class Reader:
     """Reads cards.
 
     Attributes:
-        sysfs: where it is mounted.
-        held: what is known of a target's content.
-        region_tool: whether the vendor's program for regions is there.
-        shell_tools: the kinds of cards for which one for shells is there.
+        sysfs: mount point of sysfs.
+        held: returns the known content of a target.
+        region_tool: whether the vendor's program for regions is installed.
+        shell_tools: the kinds of cards whose program for shells is installed.
     """
 
     sysfs: Path
@@ -47,7 +47,7 @@ class Reader:
     shell_tools: Set[CardKind]
 
     def card(self, name: str, parts: Parts) -> Card:
-        """The card of an ID."""
+        """Return the card with an ID."""
         kind = _kind(parts)
         managers = tuple(map(read_manager, parts.managers))
         regions = tuple(self._regions(name, kind, parts, managers))
@@ -75,7 +75,7 @@ class Reader:
         )
 
     def folder(self, name: str, parts: Parts, region: int | None = None) -> Path:
-        """The folder that is there as long as the card is, or as long as one of its regions is."""
+        """Return a folder that exists as long as the card, or as long as one of its regions."""
         if region is not None and (device := list(_with_ports(_kind(parts), parts))[region][0]) is not None:
             return device.path
         address = pci_address(Path(name))
@@ -122,14 +122,14 @@ class Reader:
                     Mechanism.VENDOR_TOOL if kind in self.shell_tools and parts.management is not None else None
                 )
             case CardKind.MANAGER:
-                # The kernel's own core has no such attribute: there, only device tree overlays program.
+                # The mainline kernel has no such attribute. There, only device tree overlays can program.
                 writable = len(parts.managers) == 1 and (parts.managers[0].path / "firmware").exists()
                 return Mechanism.FIRMWARE if writable else None
 
     def _place(self, address: str) -> tuple[str, int | None]:
         try:
             found = dra.pci_attributes(address, sysfs=self.sysfs)
-        except (dra.DraError, OSError):  # a platform device, or gone by now
+        except (dra.DraError, OSError):  # a platform device, or a removed one
             return "", None
         root = found.get("resource.kubernetes.io/pcieRoot")
         node = found.get("resource.kubernetes.io/numaNode")
@@ -150,13 +150,13 @@ def _kind(parts: Parts) -> CardKind:
 
 
 def _with_ports(kind: CardKind, parts: Parts) -> Iterator[tuple[SysfsDevice | None, list[SysfsDevice]]]:
-    """Each region, and the ports that it reconfigures; None for one that the kernel does not name."""
+    """Yield each region with the ports that it reconfigures. A region without a kernel device is None."""
     ports = sorted(parts.ports, key=_port_id)
     if kind is CardKind.DFL and not parts.regions:
         yield from ((port, [port]) for port in ports)  # a virtual function: its region is the physical one's
     elif kind is CardKind.DFL:
-        # The engine makes a region for each port, in the order of their IDs; older ones have one for all. A
-        # port that a virtual function has is away, and its region has nothing to be programmed.
+        # The engine creates a region for each port, in the order of their IDs. Older engines have one region
+        # for all ports. A port that a virtual function uses is missing, and its region cannot be programmed.
         ids = [_port_id(port)[0] for port in ports]
         if ports and max(ids) >= len(parts.regions):
             ids = list(range(len(ports))) if len(ports) == len(parts.regions) else [0] * len(ports)
@@ -178,7 +178,7 @@ def _slot(region: str, number: int, port: SysfsDevice) -> Slot:
 
 
 def read_manager(device: SysfsDevice) -> Manager:
-    """A manager as it is now; UNKNOWN when it is gone."""
+    """Return the present state of a manager; UNKNOWN if it no longer exists."""
     return Manager(
         name=device.name,
         label=device.attribute("name"),

@@ -1,4 +1,4 @@
-"""The cards of this node behind the one door."""
+"""`Hardware` for the cards of this node."""
 
 import shutil
 import threading
@@ -33,12 +33,12 @@ from dradriver_fpga.card.values import Bitstream, Card, Manager, ManagerState, M
 __all__ = ["RealHardware"]
 
 _LOOK: Final = 0.02
-"""Seconds between two looks at a card that is being programmed."""
+"""Seconds between two reads of a card that is being programmed."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """What is to be programmed: a region, or the whole card."""
+    """The target of programming: a region, or the whole card."""
 
     id: str
     card: Card
@@ -63,8 +63,8 @@ class RealHardware:
     """FPGAs of this node; see `Hardware`.
 
     Args:
-        host: where its files and programs are.
-        kernel: what writes to it.
+        host: paths and programs of the node.
+        kernel: makes changes; None: the kernel of this node.
     """
 
     def __init__(self, host: Host, kernel: Kernel | None = None) -> None:
@@ -79,7 +79,7 @@ class RealHardware:
         try:
             self._uevents = Uevents(self._host.udev_control)
         except NotSupportedError as error:
-            self._uevents = error  # for whoever waits for changes; the cards are there all the same
+            self._uevents = error  # raised by wait_change; the cards can be read nevertheless
 
     def close(self) -> None:
         """See `Hardware`."""
@@ -94,7 +94,7 @@ class RealHardware:
             (reader.card(name, parts), reader.folder(name, parts))
             for name, parts in sorted(survey(self._host.sysfs).items())
         ]
-        # A card that goes while it is read is not shown as one of which half is missing.
+        # A card that is removed while it is read is left out, because its data may be incomplete.
         return tuple(card for card, folder in found if folder.exists())
 
     def program(self, target: str, bitstream: Bitstream, *, timeout: float) -> None:
@@ -114,7 +114,7 @@ class RealHardware:
         except BaseException:
             lock.release()
             raise
-        # A process that dies from here on finds nothing certain of the target.
+        # If the process dies from here on, the content of the target is unknown.
         write = partial(self._write, found, bitstream, image, timeout)
         self._follow(found, UninterruptibleWrite(write, lock.release), end)
         self._confirm(found, bitstream, image)
@@ -150,7 +150,7 @@ class RealHardware:
     def _begin(self, target: _Target) -> None:
         if target.state.is_busy:
             raise BusyError(f"the manager of {target.id} is in state {target.state.value!r}")
-        # A card without regions of its own is its only region.
+        # A card without regions of its own counts as its only region.
         of_its_own = target.parts.regions or target.parts.user
         self._records.forget(target.id if of_its_own else target.card.id)
 
@@ -169,15 +169,15 @@ class RealHardware:
                 run_tool(command, function.name if function else target.card.id, bitstream.path, timeout)
 
     def _follow(self, target: _Target, writing: UninterruptibleWrite, end: float) -> None:
-        """Waits until the target operates."""
+        """Wait until the target operates."""
         by_tool = target.mechanism is Mechanism.VENDOR_TOOL
         while True:
             ended = writing.ended(_LOOK)
-            # A vendor's program may take the card off the bus for a while.
+            # A vendor's program may remove the card from the bus for a while.
             if (ended or not by_tool) and not target.folder.exists():
                 raise CardGoneError(f"the card of {target.id} went while it was programmed")
             if isinstance(writing.error, CardGoneError):
-                raise writing.error  # its manager says what it ended in, and goes only then
+                raise writing.error  # its manager still reports an error state and disappears only later
             manager = self._manager(target)
             if ended and manager is not None and manager.state.is_error:
                 why = writing.error or manager.status
@@ -194,12 +194,19 @@ class RealHardware:
                 )
 
     def _manager(self, target: _Target) -> Manager | None:
-        """The manager as it is now; None without one."""
+        """Return the present state of the manager, or None without a manager."""
         managers = target.parts.managers
         return read_manager(managers[0]) if managers else None
 
     def _confirm(self, target: _Target, bitstream: Bitstream, image: Image) -> None:
-        """Notes what the target holds, if that is what it says."""
+        """Record the content of the target.
+
+        If the process dies before, the target is programmed once again.
+
+        Raises:
+            CardGoneError: the card was removed.
+            CardError: the target reports another AFU ID than the file's.
+        """
         try:
             found = self._find(target.id)
         except TargetNotFoundError as error:
@@ -214,7 +221,7 @@ def _is_installed(command: Sequence[str]) -> bool:
 
 
 def _port(region: Region, parts: Parts) -> int:
-    """The number that the engine knows a region's port by."""
+    """Return the number of a region's port for the engine."""
     nodes = {node.path.rpartition("/")[2] for slot in region.slots for node in slot.nodes}
     for port in parts.ports:
         if port.name in nodes and port.attribute("id").isdecimal():

@@ -1,4 +1,4 @@
-"""Where a node's files and programs are, as this process sees them."""
+"""Paths of a node's files and programs, as this process sees them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,15 +21,15 @@ class Host:
     """A node.
 
     Attributes:
-        records: a file of this driver's own, which outlives its process: what was programmed by it.
-        sysfs, dev: where they are mounted.
-        boot_id: a file that has other content after each boot.
-        udev_control: the socket of udevd; where it is, udevd tells of devices when it is done with them.
-        firmware: a folder where the kernel looks for firmware files, to be written to.
-        region_tool: the vendor's program that writes a region; `{card}` is the PCI address of the user
-            function, `{file}` the bitstream. It is used where it is installed.
-        shell_tools: the one that writes a shell to each kind of cards; `{card}` is the PCI address of the
-            management function, where there is one. It returns when the shell runs.
+        records: file of this driver that outlives its process: the bitstreams that it has written.
+        sysfs, dev: mount points.
+        boot_id: file whose content changes at each boot.
+        udev_control: socket of udevd. If it exists, uevents come from udevd after it has processed them.
+        firmware: folder in which the kernel looks for firmware files. This driver writes to it.
+        region_tool: the vendor's program that writes a region. `{card}` is the PCI address of the user
+            function, and `{file}` the bitstream. It is used if it is installed.
+        shell_tools: the program that writes a shell, by kind of card. `{card}` is the PCI address of the
+            management function, if there is one. It returns when the shell runs.
         largest: bytes of the largest bitstream.
     """
 

@@ -1,4 +1,4 @@
-"""The two ways in which the kernel is asked to change a card: both block until it is done."""
+"""The two ways to change a card through the kernel. Both block until the change is complete."""
 
 import ctypes
 import fcntl
@@ -9,25 +9,25 @@ __all__ = ["Kernel"]
 
 
 class Kernel:
-    """This node's kernel."""
+    """The kernel of this node."""
 
     def write(self, attribute: Path, text: str) -> None:
-        """Writes an attribute of sysfs.
+        """Write an attribute of sysfs.
 
         Raises:
-            OSError: the kernel's answer.
+            OSError: the kernel's error.
         """
-        descriptor = os.open(attribute, os.O_WRONLY)  # many attributes can't be read
+        descriptor = os.open(attribute, os.O_WRONLY)  # many attributes are write-only
         try:
             os.write(descriptor, text.encode())
         finally:
             os.close(descriptor)
 
     def ioctl(self, node: Path, request: int, argument: ctypes.Structure) -> None:
-        """Makes a request of a device node.
+        """Make an ioctl on a device node.
 
         Raises:
-            OSError: the kernel's answer.
+            OSError: the kernel's error.
         """
         with node.open("r+b", buffering=0) as file:
             fcntl.ioctl(file.fileno(), request, argument)

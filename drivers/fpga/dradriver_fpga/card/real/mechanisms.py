@@ -1,4 +1,4 @@
-"""How bits get into cards. Each call blocks until the kernel, or the vendor's program, is done with them."""
+"""The ways to program a card. Each call blocks until the kernel or the vendor's program is done."""
 
 import ctypes
 import errno
@@ -46,17 +46,18 @@ class PortReconfiguration(ctypes.Structure):
 
 
 def error_of(error: OSError, about: str) -> CardError:
-    """The error that the kernel's answer means."""
+    """Return the error for an error number of the kernel."""
     return _CLASSES.get(error.errno or 0, CardError)(f"{about}: {error.strerror or error}")
 
 
 def write_firmware(kernel: Kernel, manager: Path, folder: Path, bits: bytes, *, partial: bool) -> None:
-    """Has the manager load a firmware file; the file is there only meanwhile.
+    """Make the manager load a firmware file, which exists only during the call.
 
-    A process that dies meanwhile leaves the file; there is one for each manager, and the next one replaces it.
+    A process that dies during the call leaves the file. Each manager has one file, and the next call replaces
+    it.
 
     Raises:
-        CardError: the kernel refused; the manager's state says where.
+        CardError: the kernel rejected the file; the manager's state gives the phase.
     """
     file = folder / f"dradriver-{manager.name}.bin"
     try:
@@ -73,10 +74,10 @@ def write_firmware(kernel: Kernel, manager: Path, folder: Path, bits: bytes, *, 
 
 
 def reconfigure_port(kernel: Kernel, engine: Path, port: int, bits: bytes) -> None:
-    """Partial reconfiguration through `/dev/dfl-fme.N`.
+    """Reconfigure a port through `/dev/dfl-fme.N`.
 
     Raises:
-        CardError: the kernel refused; the manager's state says where.
+        CardError: the kernel rejected the bits; the manager's state gives the phase.
     """
     buffer = ctypes.create_string_buffer(bits, len(bits))
     request = PortReconfiguration(
@@ -92,10 +93,10 @@ def reconfigure_port(kernel: Kernel, engine: Path, port: int, bits: bytes) -> No
 
 
 def run_tool(command: Sequence[str], card: str, file: Path, timeout: float) -> None:
-    """Runs the vendor's program, which is killed after `timeout` seconds.
+    """Run the vendor's program. It is killed after `timeout` seconds.
 
     Raises:
-        ToolFailedError: it is missing, ended with an error, or was killed.
+        ToolFailedError: it is missing, failed, or was killed.
     """
     words = [word.format(card=card, file=file) for word in command]
     try:

@@ -1,4 +1,7 @@
-"""What was programmed, for managers that can't be asked: kept in a file, believed while nothing denies it."""
+"""A file of written bitstreams, for managers that do not report their content.
+
+A record is valid until another fact contradicts it.
+"""
 
 import os
 import threading
@@ -13,13 +16,13 @@ __all__ = ["Record", "Records"]
 
 
 class Record(msgspec.Struct, frozen=True):
-    """That a target was programmed by this driver.
+    """Record that this driver programmed a target.
 
     Attributes:
-        sha256: of the file.
-        boot: when, in the kernel's words: its boot ID.
-        inode: of the target's folder in sysfs, which is another one when the device came anew.
-        afu_id: what the target said it held after it.
+        sha256: digest of the file.
+        boot: boot ID of the kernel at that time.
+        inode: inode of the target's folder in sysfs. It changes if the device is added again.
+        afu_id: AFU ID that the target reported afterwards.
     """
 
     sha256: str
@@ -29,7 +32,9 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class Records:
-    """The records of a node. A process that dies within a change has not made it: the file is replaced at once.
+    """The records of a node.
+
+    The file is replaced atomically, so a process that dies during a change leaves the old one.
 
     Args:
         path: the file.
@@ -42,17 +47,19 @@ class Records:
         self._lock = threading.Lock()
 
     def sha256(self, target: str, folder: Path, afu_id: str) -> str:
-        """What the target holds; "" when that is not certain."""
+        """Return the sha256 of the target's content; "" if it is unknown."""
         record = self._read().get(target)
         if record is None or record != self._record(record.sha256, folder, afu_id):
             return ""
         return record.sha256
 
     def forget(self, target: str) -> None:
-        """The target, and all below it, is about to be programmed: durable before anything is written to it.
+        """Remove the records of the target and of everything below it, before it is programmed.
+
+        The change is durable when this returns.
 
         Raises:
-            CardError: that can't be kept.
+            CardError: the file cannot be written.
         """
         with self._lock:
             records = self._read()
@@ -61,10 +68,10 @@ class Records:
             )
 
     def remember(self, target: str, sha256: str, folder: Path, afu_id: str) -> None:
-        """The target holds this now. A process that dies before it has the target programmed once more.
+        """Record the content of a target. If the process dies before, the target is programmed once more.
 
         Raises:
-            CardError: that can't be kept.
+            CardError: the file cannot be written.
         """
         with self._lock:
             self._write({**self._read(), target: self._record(sha256, folder, afu_id)})
@@ -82,7 +89,7 @@ class Records:
         except FileNotFoundError:
             return {}
         except (OSError, msgspec.DecodeError):
-            return {}  # nothing is certain then
+            return {}  # without the file, all content is unknown
 
     def _write(self, records: dict[str, Record]) -> None:
         unfinished = self._path.with_name(f"{self._path.name}.new")

@@ -1,4 +1,4 @@
-"""All FPGA cards of a node, from the devices in sysfs."""
+"""Finds all FPGA cards of a node from the devices in sysfs."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -13,18 +13,18 @@ __all__ = ["Parts", "survey"]
 _Kind: TypeAlias = Literal["engines", "ports", "managers", "regions", "bridges"]
 
 _XILINX: Final = frozenset({"0x10ee", "0x1d0f", "0x13fe", "0x3475"})
-"""Vendors that sell cards with XRT's shells: Xilinx, Amazon, Advantech, Inspur."""
+"""Vendors of cards with XRT's shells: Xilinx, Amazon, Advantech, Inspur."""
 _XRT_FILES: Final = ("user_pf", "mgmt_pf", "xclbinuuid")
 
 
 @dataclass
 class Parts:
-    """The devices that make up one card, each kind in the kernel's order.
+    """The devices of one card, each kind in the kernel's order.
 
     Attributes:
-        management, user: the functions of a card of XRT.
+        management, user: the PCI functions of an XRT card.
         engines, ports: `dfl-fme` and `dfl-port`.
-        regions: without those of DFL that only hold a card's parts together.
+        regions: all regions, except the DFL regions that only connect a card's parts.
     """
 
     management: SysfsDevice | None = None
@@ -36,7 +36,7 @@ class Parts:
     bridges: list[SysfsDevice] = field(default_factory=list)
 
     def of(self, kind: _Kind) -> list[SysfsDevice]:
-        """Its devices of a kind."""
+        """Return the list of a kind of devices."""
         lists: dict[_Kind, list[SysfsDevice]] = {
             "engines": self.engines,
             "ports": self.ports,
@@ -48,7 +48,7 @@ class Parts:
 
 
 def survey(sysfs: Path) -> Mapping[str, Parts]:
-    """The parts of each card by its ID: the PCI address, or the path of the manager's platform device."""
+    """Return the parts of each card by its ID: PCI address, or path of the manager's platform device."""
     cards: defaultdict[str, Parts] = defaultdict(Parts)
     functions = _xrt_functions(sysfs, cards)
     homeless: list[tuple[_Kind, SysfsDevice]] = []
@@ -86,7 +86,7 @@ def _devices(sysfs: Path) -> Iterator[tuple[_Kind, SysfsDevice]]:
 
 
 def _xrt_functions(sysfs: Path, cards: defaultdict[str, Parts]) -> dict[str, str]:
-    """Notes the functions of cards of XRT; returns the card of each function."""
+    """Add the functions of XRT cards to `cards`, and return the card of each function."""
     found: defaultdict[str, Parts] = defaultdict(Parts)
     for device in members(sysfs, "pci", lambda link: read(link / "vendor") in _XILINX):
         if any((device.path / name).exists() for name in _XRT_FILES):
@@ -104,7 +104,10 @@ def _xrt_functions(sysfs: Path, cards: defaultdict[str, Parts]) -> dict[str, str
 
 
 def _manager_of(device: SysfsDevice, platform: Mapping[str, Parts]) -> str:
-    """The card of a platform's region or bridge: that of its `fpga-mgr` in the device tree, or the only one."""
+    """Return the card of a platform region or bridge.
+
+    It is the card of its `fpga-mgr` in the device tree, or the only card; "" if neither exists.
+    """
     wanted = _bytes(device.owner / "of_node" / "fpga-mgr")
     for name, parts in platform.items():
         if wanted and any(_bytes(each.owner / "of_node" / "phandle") == wanted for each in parts.managers):

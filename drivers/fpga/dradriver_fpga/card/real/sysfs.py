@@ -1,4 +1,4 @@
-"""Devices of sysfs that come and go while they are read: what is not there any more reads as nothing."""
+"""Reads devices in sysfs, which can disappear at any time. A missing file reads as empty."""
 
 import re
 from collections.abc import Callable
@@ -14,7 +14,7 @@ _BUS_ID: Final = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]")
 
 
 def read(path: Path) -> str:
-    """A file's text without the spaces around it; "" when it can't be read (any more)."""
+    """Return a file's text without surrounding spaces; "" if it cannot be read."""
     try:
         return path.read_text(errors="replace").strip()
     except OSError:
@@ -22,7 +22,7 @@ def read(path: Path) -> str:
 
 
 def matches(folder: Path, pattern: str) -> list[Path]:
-    """The paths below a folder that match, in their order; none when it is gone."""
+    """Return the sorted paths below a folder that match a pattern; empty if the folder no longer exists."""
     try:
         return sorted(folder.glob(pattern))
     except OSError:
@@ -30,19 +30,19 @@ def matches(folder: Path, pattern: str) -> list[Path]:
 
 
 def number_of(name: str) -> int:
-    """The number that a name ends in: 12 of `dfl-port.12`, 3 of `region3`; -1 without one."""
+    """Return the number at the end of a name: 12 for `dfl-port.12`, 3 for `region3`; -1 without one."""
     found = re.search(r"\d+$", name)
     return int(found[0]) if found else -1
 
 
 def pci_address(path: Path) -> str:
-    """The address of the nearest PCI device on the way to a device; "" without one."""
+    """Return the address of the nearest PCI device above a device; "" without one."""
     return next((part for part in reversed(path.parts) if _BUS_ID.fullmatch(part)), "")
 
 
 @dataclass(frozen=True, slots=True)
 class SysfsDevice:
-    """A device by its folder below /sys/devices."""
+    """A device, identified by its folder below /sys/devices."""
 
     path: Path
 
@@ -53,16 +53,16 @@ class SysfsDevice:
 
     @property
     def owner(self) -> Path:
-        """Of a device of a class, the one that it belongs to: .../f8007000.devcfg of .../fpga_manager/fpga0."""
+        """The device that a class device belongs to: .../f8007000.devcfg for .../fpga_manager/fpga0."""
         parent = self.path.parent
         return parent.parent if (self.path / "subsystem").resolve().name == parent.name else parent
 
     def attribute(self, name: str) -> str:
-        """The text of an attribute; "" when it has none of that name."""
+        """Return the text of an attribute; "" if it does not exist."""
         return read(self.path / name)
 
     def node(self) -> tuple[CardNode, ...]:
-        """Its file in /dev, where it has one."""
+        """Return the file in /dev, or an empty tuple if there is none."""
         names = re.findall(r"^DEVNAME=(.+)$", self.attribute("uevent"), re.MULTILINE)
         major, _, minor = self.attribute("dev").partition(":")
         if not names or not (major.isdecimal() and minor.isdecimal()):
@@ -71,12 +71,13 @@ class SysfsDevice:
 
 
 def members(sysfs: Path, subsystem: str, keep: Callable[[Path], bool] = Path.is_symlink) -> list[SysfsDevice]:
-    """The devices of a bus or a class, by their numbers.
+    """Return the devices of a bus or a class, ordered by number.
 
     Args:
-        sysfs: where it is mounted.
+        sysfs: mount point of sysfs.
         subsystem: the bus or the class.
-        keep: which to take, by their links: a node may have hundreds, and following a link costs the most.
+        keep: filter by link. A node may have hundreds of devices, and following links is the most expensive
+            part.
     """
     found: dict[Path, None] = {}
     for folder in (sysfs / "bus" / subsystem / "devices", sysfs / "class" / subsystem):

@@ -1,4 +1,4 @@
-"""Uevents through libudev: that something became of a device. What, is read from sysfs."""
+"""Uevents through libudev. They report that a device changed; the change itself is read from sysfs."""
 
 import os
 import select
@@ -12,20 +12,20 @@ __all__ = ["Uevents"]
 
 _SUBSYSTEMS: Final = ("fpga_manager", "fpga_region", "fpga_bridge", "platform", "dfl", "pci", "drm")
 _MOST: Final = 512
-"""Events that are taken off the queue at once: a storm shall not keep anybody from looking."""
+"""Largest number of events that one call takes off the queue, so that a storm does not block the next read."""
 
 
 class Uevents:
-    """A subscription to the uevents that may concern FPGAs, from its making on.
+    """A subscription to the uevents that may concern FPGAs, from its creation on.
 
-    The kernel tells of devices itself; where udevd runs, it tells of them after it has made their nodes, and is
-    listened to instead. The queue is bounded, and what does not fit is lost: then `wait` answers yes.
+    The kernel reports devices itself. If udevd runs, its reports are used instead, because they come after it
+    has created the device nodes. The queue is bounded. If events are lost, `wait` returns True.
 
     Args:
-        udev_control: the socket of udevd.
+        udev_control: socket of udevd.
 
     Raises:
-        NotSupportedError: libudev or `pyudev` is missing, or the kernel lets nobody listen.
+        NotSupportedError: libudev or `pyudev` is missing, or the kernel denies the subscription.
     """
 
     def __init__(self, udev_control: Path) -> None:
@@ -44,12 +44,12 @@ class Uevents:
         self._socket = socket.socket(fileno=os.dup(monitor.fileno()))
 
     def close(self) -> None:
-        """Ends the subscription."""
+        """End the subscription."""
         self._socket.close()
         del self._monitor
 
     def wait(self, timeout: float) -> bool:
-        """Whether something happened since the last call, waiting `timeout` seconds for it."""
+        """Return whether an event came since the last call. Waits up to `timeout` seconds."""
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
         if not poll.poll(timeout * 1000):
@@ -59,8 +59,8 @@ class Uevents:
             try:
                 event = self._monitor.poll(timeout=0)
             except (OSError, ValueError):
-                # Events were lost (ENOBUFS), or one can't be read (EINVAL, a ValueError of pyudev's). pyudev
-                # leaves the former at the socket; asking takes it away.
+                # Events were lost (ENOBUFS), or one cannot be read (EINVAL, a ValueError of pyudev). pyudev
+                # leaves the former error on the socket; getsockopt clears it.
                 self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
                 heard = True
                 continue

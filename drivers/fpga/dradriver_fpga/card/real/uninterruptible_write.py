@@ -1,4 +1,4 @@
-"""A write to hardware that can't be taken back: followed, not stopped."""
+"""A write to hardware that cannot be stopped, only followed."""
 
 import threading
 import time
@@ -8,10 +8,10 @@ __all__ = ["UninterruptibleWrite"]
 
 
 class UninterruptibleWrite:
-    """Runs `write` on a thread of its own, and `release` after it, even when nobody follows any more.
+    """Runs `write` and then `release` on its own thread, even if no caller follows it any more.
 
     Attributes:
-        error: why it failed; None while it runs, and when it did not.
+        error: the error of `write`; None while it runs, and after success.
     """
 
     def __init__(self, write: Callable[[], None], release: Callable[[], None]) -> None:
@@ -22,9 +22,12 @@ class UninterruptibleWrite:
         threading.Thread(target=self._run, name="fpga-write", daemon=True).start()
 
     def ended(self, timeout: float) -> bool:
-        """Whether it has ended, waiting `timeout` seconds for it in all cases."""
+        """Return whether the write has ended.
+
+        Waits up to `timeout` seconds, and the full time if it has ended already.
+        """
         if self._done.is_set():
-            time.sleep(timeout)  # the caller waits for what comes after it
+            time.sleep(timeout)  # the caller polls for a state that follows the write
             return True
         return self._done.wait(timeout)
 

@@ -11,14 +11,14 @@ __all__ = ["CATALOG", "CardModel", "Shell"]
 
 
 class Shell(msgspec.Struct, frozen=True):
-    """What a whole card can be programmed to: its name, and the interface that regions have then."""
+    """A shell of a card: its name, and the interface of the regions under it."""
 
     name: str
     interface_id: str
 
 
 class CardModel(msgspec.Struct, frozen=True, kw_only=True):
-    """A card that can be simulated; see the head of `cards.toml`."""
+    """A card that can be simulated. The head of `cards.toml` explains the fields."""
 
     kind: Literal["DFL", "MANAGER", "XRT"]
     manager: str
@@ -35,11 +35,11 @@ class CardModel(msgspec.Struct, frozen=True, kw_only=True):
     shells: list[Shell]
 
     def shell_of(self, interface_id: str) -> Shell | None:
-        """The shell that offers an interface."""
+        """Return the shell with an interface, or None."""
         return next((shell for shell in self.shells if shell.interface_id == interface_id), None)
 
 
 CATALOG: Final[Mapping[str, CardModel]] = msgspec.convert(
     tomllib.loads(files(__package__).joinpath("cards.toml").read_text()), dict[str, CardModel]
 )
-"""Every card by the short name that users give: `pac`."""
+"""All cards by their short name, for example `pac`."""

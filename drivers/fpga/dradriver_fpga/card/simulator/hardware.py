@@ -1,4 +1,4 @@
-"""Simulated cards behind the door that real ones are behind."""
+"""Simulated cards with the interface of real ones."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -30,24 +30,24 @@ __all__ = ["Hook", "SimulatedHardware"]
 
 Moment: TypeAlias = Literal["before", "after"]
 Hook: TypeAlias = Callable[[str, Moment], None]
-"""Called with the name of each call before it takes effect, and after: what it raises is the call's answer."""
+"""Called with the name of each call before and after it takes effect. An exception becomes the call's error."""
 
 _LOOK: Final = 0.02
-"""Seconds between two looks at hardware that is busy, or that another process may change."""
+"""Seconds between two reads of hardware that is busy or that another process may change."""
 
 
 def _pass(_call: str, _moment: Moment) -> None:
-    """No fault."""
+    """Cause no fault."""
 
 
 class SimulatedHardware:
     """FPGAs of the catalog.
 
     Args:
-        models: one name of the catalog a card; what the store holds already wins.
-        store: where the state is; with a `FileStore` it outlives the process and is seen by others.
-        speed: how many times faster than such a card it is programmed.
-        hook: faults, for tests.
+        models: for each card one name of the catalog. Content of the store takes precedence.
+        store: holds the state. A `FileStore` outlives the process and is shared with other processes.
+        speed: factor by which programming is faster than on a real card.
+        hook: injects faults in tests.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class SimulatedHardware:
             card.load = self._load(card, model, target, bitstream, image)
             _forget(card, target)
             pulls = card.pulls
-        # A process that dies here leaves hardware that goes on, and nobody who knows what it was given.
+        # If the process dies here, the hardware continues, but the content is unknown afterwards.
         self._wait_for(target, pulls, end)
         with self._call("programmed") as state:
             card = _same_card(state, target, pulls)
@@ -119,19 +119,15 @@ class SimulatedHardware:
                 return heard != self._heard
             time.sleep(min(_LOOK, left))
 
-    # What becomes of hardware, for tests and demonstrations.
+    # Changes of the hardware, for tests and demonstrations.
 
     def plug(self, model: str) -> str:
-        """A new card is plugged in.
-
-        Returns:
-            Its ID.
-        """
+        """Plug in a new card and return its ID."""
         with self._store.change() as state:
             return card_id(_add(state, model))
 
     def unplug(self, card: str) -> None:
-        """The card is pulled; what it was programmed to is lost."""
+        """Pull a card. Its content is lost."""
         with self._store.change() as state:
             found = find_card(state, card)
             found.present, found.load, found.bitstream = False, None, ""
@@ -140,29 +136,29 @@ class SimulatedHardware:
             state.changes += 1
 
     def replug(self, card: str) -> None:
-        """The card is back where it was."""
+        """Plug a pulled card in again at the same place."""
         with self._store.change() as state:
             find_card(state, card).present = True
             state.changes += 1
 
     def fail_next(self, target: str, state: ManagerState) -> None:
-        """The next programming of a region or a card ends in this error state."""
+        """Make the next programming of a region or a card end in this error state."""
         with self._store.change() as node:
             find_card(node, target).faults[target] = state
 
     def hang_next(self, target: str) -> None:
-        """The next programming of a region or a card does not end by itself."""
+        """Make the next programming of a region or a card hang."""
         with self._store.change() as state:
             find_card(state, target).faults[target] = None
 
     def release(self, target: str) -> None:
-        """What is being written to the card is given up."""
+        """Abort the programming of a card."""
         with self._store.change() as state:
             card = find_card(state, target)
             card.load, card.manager = None, ManagerState.UNKNOWN
 
     def spoil(self, region: str) -> None:
-        """The region's logic answers no more, until it is programmed again."""
+        """Make a region's logic stop answering until it is programmed again."""
         with self._store.change() as state:
             card = find_card(state, region)
             card.regions[int(region.rsplit("/", 1)[1])].silent = True
@@ -226,7 +222,7 @@ def _add(state: NodeState, name: str) -> CardState:
 
 
 def _same_card(state: NodeState, target: str, pulls: int) -> CardState:
-    """The card that has been there all the time."""
+    """Return the card if it was not pulled since."""
     card = find_card(state, target)
     if card.pulls != pulls:
         raise CardGoneError(f"the card of {target} was pulled while it was programmed")
@@ -234,7 +230,7 @@ def _same_card(state: NodeState, target: str, pulls: int) -> CardState:
 
 
 def _forget(card: CardState, target: str) -> None:
-    """What the target held is known no more, and neither is anything below it."""
+    """Mark the content of the target, and of everything below it, as unknown."""
     number = region_number(card, target)
     if number is None:
         card.bitstream = ""

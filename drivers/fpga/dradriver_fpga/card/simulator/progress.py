@@ -1,4 +1,4 @@
-"""What time does to programming: pure, so that hardware goes on while no process looks."""
+"""Progress of programming as a pure function of time, so that it continues while no process runs."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -15,11 +15,11 @@ _BEGINS: Final[Mapping[ManagerState, float]] = {
     ManagerState.WRITE: 0.2,
     ManagerState.WRITE_COMPLETE: 0.9,
 }
-"""The part of the time after which a phase begins, in their order."""
+"""Fraction of the total time after which each phase begins, in their order."""
 
 
 def state_of(load: Load, now: float) -> ManagerState:
-    """What the manager is doing: a phase, or where it ended."""
+    """Return the manager's state: a phase, or the final state."""
     if load.seconds is None:
         return ManagerState.WRITE
     passed = now - load.began
@@ -30,7 +30,7 @@ def state_of(load: Load, now: float) -> ManagerState:
 
 
 def settle(card: CardState, now: float) -> None:
-    """Makes what a load did meanwhile the card's state."""
+    """Update the card with the progress of its load until now."""
     load = card.load
     if load is None:
         return
@@ -44,7 +44,7 @@ def settle(card: CardState, now: float) -> None:
     for region in (
         card.regions if load.shell is not None else [card.regions[int(load.target.rsplit("/", 1)[1])]]
     ):
-        # What was written in part is no logic.
+        # A partly written bitstream is no working logic.
         region.silent = not operating and card.manager in {
             ManagerState.WRITE_ERROR,
             ManagerState.WRITE_COMPLETE_ERROR,

@@ -1,4 +1,4 @@
-"""What simulated hardware is like now, and where that is kept."""
+"""State of simulated hardware, in memory or in a file."""
 
 from pathlib import Path
 from typing import TypeAlias
@@ -12,15 +12,15 @@ __all__ = ["CardState", "FileStore", "Load", "MemoryStore", "NodeState", "Region
 
 
 class Load(msgspec.Struct, frozen=True):
-    """A bitstream on its way into a card; it goes on while no process looks.
+    """A bitstream that is being written to a card. It continues while no process runs.
 
     Attributes:
         target: the region, or the whole card.
-        began: Unix time.
-        seconds: how long it takes; None when it never ends.
-        afu_id: what the region holds in the end.
-        shell: what the card runs in the end; None of a region's bitstream.
-        fails: where the manager ends instead.
+        began: Unix time of the start.
+        seconds: duration; None if it never ends.
+        afu_id: AFU ID of the region at the end.
+        shell: index of the card's shell at the end; None for a region's bitstream.
+        fails: error state in which the manager ends; None: it succeeds.
     """
 
     target: str
@@ -32,7 +32,7 @@ class Load(msgspec.Struct, frozen=True):
 
 
 class RegionState(msgspec.Struct):
-    """One region: what it holds, and whether its logic answers."""
+    """One region: its content, and whether its logic answers."""
 
     afu_id: str = ""
     bitstream: str = ""
@@ -43,13 +43,13 @@ class CardState(msgspec.Struct):
     """One simulated card.
 
     Attributes:
-        place: the so-and-so-many-th of its model.
-        present: plugged in.
+        place: number among the cards of its model.
+        present: whether it is plugged in.
         pulls: how often it was pulled.
-        shell: which of the model's.
-        manager: where the last programming ended.
-        load: programming that is under way, or whose end nobody has seen yet.
-        faults: what becomes of the next programming of a target: the state where it ends, None: it hangs.
+        shell: index of the model's shell.
+        manager: state in which the last programming ended.
+        load: programming that runs, or whose end was not read yet.
+        faults: fault of the next programming of a target: the state in which it ends; None: it hangs.
     """
 
     model: str
@@ -65,25 +65,25 @@ class CardState(msgspec.Struct):
 
 
 class NodeState(msgspec.Struct):
-    """All simulated cards of a node, those that were pulled too, and how often one came or went."""
+    """All simulated cards of a node, pulled ones too, and the number of changes."""
 
     cards: list[CardState] = []
     changes: int = 0
 
 
 Store: TypeAlias = SimulatedState[NodeState]
-"""Where the state of a node's cards is."""
+"""Holds the state of a node's cards."""
 
 
 class MemoryStore(StateInMemory[NodeState]):
-    """Cards that are gone with their process."""
+    """State that is lost with the process."""
 
     def __init__(self) -> None:
         super().__init__(NodeState)
 
 
 class FileStore(StateInFile[NodeState]):
-    """Cards that outlive processes, and that several of them share."""
+    """State that outlives the process and that several processes share."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(NodeState, path)

@@ -1,4 +1,4 @@
-"""What simulated hardware has and says, out of its state."""
+"""Converts the state of simulated hardware to the values of `card`."""
 
 from collections.abc import Iterable, Iterator
 
@@ -24,12 +24,12 @@ _MAJOR = 242
 
 
 def blank_regions(model: CardModel) -> list[RegionState]:
-    """Regions as they are after the whole card was programmed."""
+    """Return the regions as they are after the whole card was programmed."""
     return [RegionState(model.afu) for _ in range(model.regions)]
 
 
 def card_id(card: CardState) -> str:
-    """The card's place: two buses of PCI apart from the next one, or a platform path."""
+    """Return the card's place: a PCI address two buses after the card before it, or a platform path."""
     model = CATALOG[card.model]
     if isinstance(model.place, int):
         return f"0000:{model.place + 2 * card.place:02x}:00.{int(model.kind == 'XRT')}"
@@ -37,7 +37,7 @@ def card_id(card: CardState) -> str:
 
 
 def find_card(state: NodeState, target: str) -> CardState:
-    """The card of a card's or a region's ID, plugged in or not.
+    """Return the card with the ID of a card or a region, plugged in or not.
 
     Raises:
         TargetNotFoundError: there is none.
@@ -50,7 +50,7 @@ def find_card(state: NodeState, target: str) -> CardState:
 
 
 def present_card(state: NodeState, target: str) -> CardState:
-    """The card of a card's or a region's ID.
+    """Return the card with the ID of a card or a region.
 
     Raises:
         TargetNotFoundError: there is none, or it was pulled.
@@ -62,12 +62,12 @@ def present_card(state: NodeState, target: str) -> CardState:
 
 
 def region_number(card: CardState, target: str) -> int | None:
-    """Which region a target is; None for the whole card."""
+    """Return the number of a region; None for the whole card."""
     return None if target == card_id(card) else int(target.rsplit("/", 1)[1])
 
 
 def card_of(card: CardState, order: int) -> Card:
-    """A card as hardware tells it; of two sockets, the first has the first half of all buses."""
+    """Return a card as hardware reports it. The lower half of all PCI buses is on the first of two sockets."""
     model, own = CATALOG[card.model], card_id(card)
     shell, on_pci = model.shells[card.shell], isinstance(model.place, int)
     return Card(

@@ -1,4 +1,4 @@
-"""Questions about a GPU, and the words for the answers."""
+"""Reads the properties of a GPU."""
 
 from collections.abc import Iterator, Mapping
 from ctypes import byref, c_uint
@@ -14,13 +14,13 @@ from dradriver_gpu_mig.card.values import Engines, Gpu, MigMode, Placement, Prof
 __all__ = ["Handle", "instance_ids", "read_gpu", "read_mig_mode", "read_profiles", "text"]
 
 Handle: TypeAlias = pynvml.c_nvmlDevice_t
-"""What NVML names a GPU by, while it is initialized."""
+"""NVML's reference to a GPU, valid while NVML is initialized."""
 
 _MIB: Final = 1 << 20
 _GIB: Final = 1 << 30
 _ANY: Final = 0xFFFFFFFF
 _MOST_SLOTS: Final = 64
-"""Where asking for profiles ends on a card that has none and calls no slot invalid."""
+"""Upper limit of profile slots, for a card that has no profiles and reports no slot as invalid."""
 
 _OF_THE_WHOLE_GPU: Final = frozenset(
     {
@@ -31,7 +31,7 @@ _OF_THE_WHOLE_GPU: Final = frozenset(
         pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH,
     }
 )
-"""Answers that say nothing about the profile that was asked about."""
+"""Errors that concern the whole GPU and not the profile of the call."""
 
 _BRANDS: Final[Mapping[int, str]] = {
     pynvml.NVML_BRAND_QUADRO: "Quadro",
@@ -75,16 +75,16 @@ _EXTRAS: Final[Mapping[int, str]] = {
     pynvml.NVML_GPU_INSTANCE_PROFILE_1_SLICE_ALL_ME: "+me.all",
     pynvml.NVML_GPU_INSTANCE_PROFILE_2_SLICE_ALL_ME: "+me.all",
 }
-"""What a profile's name ends in, for drivers that don't tell names."""
+"""Suffixes of profile names, for drivers that do not report names."""
 
 
 def text(value: str | bytes) -> str:
-    """NVML's text: structures hold bytes, functions return strings."""
+    """Return a text of NVML as a string. Structures hold bytes; functions return strings."""
     return value.decode() if isinstance(value, bytes) else value
 
 
 def instance_ids(gpu_instance: int, compute_instance: int) -> tuple[int | None, int | None]:
-    """IDs of instances, None for NVML's number for all of them."""
+    """Return IDs of instances, with None for NVML's number for all of them."""
     return (
         None if gpu_instance == _ANY else gpu_instance,
         None if compute_instance == _ANY else compute_instance,
@@ -92,8 +92,8 @@ def instance_ids(gpu_instance: int, compute_instance: int) -> tuple[int | None, 
 
 
 def read_gpu(index: int, handle: Handle, sysfs: Path) -> Gpu:
-    """All of a GPU that doesn't change while nobody changes it."""
-    # 00000000:07:00.0: sysfs writes four digits of the domain, and small letters.
+    """Return the properties of a GPU."""
+    # NVML returns 00000000:07:00.0; sysfs uses four digits for the domain, and lower case.
     address = text(pynvml.nvmlDeviceGetPciInfo(handle).busId).lower()[-12:]
     root, node = _place(address, sysfs)
     return Gpu(
@@ -113,15 +113,17 @@ def read_gpu(index: int, handle: Handle, sysfs: Path) -> Gpu:
 
 
 def read_mig_mode(handle: Handle) -> MigMode | None:
-    """Whether the GPU is divided; None where it can't be."""
+    """Return whether MIG is on; None if the GPU does not support MIG."""
     modes: list[int] | None = known(lambda: pynvml.nvmlDeviceGetMigMode(handle), None)
     return None if modes is None else MigMode(*(mode == pynvml.NVML_DEVICE_MIG_ENABLE for mode in modes))
 
 
 def read_profiles(handle: Handle) -> tuple[tuple[Profile, ...], Mapping[int, int]]:
-    """What the GPU offers, smallest first, and by ID the answers for profiles whose placements it refuses.
+    """Return the profiles of a GPU, and the errors for profiles whose placements it does not report.
 
-    Such a profile has no placements: it hides no other. The answers are `nvmlReturn_t`.
+    Returns:
+        The profiles, smallest first, and `nvmlReturn_t` by profile ID. A profile with an error has no
+        placements. The other profiles are complete.
     """
     refused: dict[int, int] = {}
     found = {profile.id: profile for profile in _profiles(handle, refused)}
@@ -132,7 +134,7 @@ def read_profiles(handle: Handle) -> tuple[tuple[Profile, ...], Mapping[int, int
 def _place(address: str, sysfs: Path) -> tuple[str, int | None]:
     try:
         found = dra.pci_attributes(address, sysfs=sysfs)
-    except dra.DraError:  # sysfs of another machine, or none
+    except dra.DraError:  # no sysfs, or that of another machine
         return "", None
     root, node = found.get("resource.kubernetes.io/pcieRoot"), found.get("resource.kubernetes.io/numaNode")
     return root if isinstance(root, str) else "", node if isinstance(node, int) else None
@@ -145,7 +147,7 @@ def _profiles(handle: Handle, refused: dict[int, int]) -> Iterator[Profile]:
         except pynvml.NVMLError_NotSupported:
             continue
         except pynvml.NVMLError_InvalidArgument:
-            # The last one. Drivers older than this table of pynvml end before it does.
+            # This ends the list. Drivers older than pynvml's table report it for earlier slots too.
             if slot >= pynvml.NVML_GPU_INSTANCE_PROFILE_COUNT:
                 return
             continue
@@ -179,7 +181,7 @@ def _profile_info(handle: Handle, slot: int) -> pynvml.c_nvmlGpuInstanceProfileI
 def _name(info: pynvml.c_nvmlGpuInstanceProfileInfo_v2_t, slot: int, handle: Handle) -> str:
     if name := text(getattr(info, "name", b"")).removeprefix("MIG "):
         return name
-    # It has eighths of the GPU's memory, rounded up to whole ones: 4864 MiB of 40 GiB is 5gb; halves go up.
+    # A profile has whole eighths of the GPU's memory, rounded up: 4864 MiB of 40 GiB is 5gb. Halves round up.
     total = known(lambda: pynvml.nvmlDeviceGetMemoryInfo(handle).total, 0)
     eighths = -(-info.memorySizeMB * _MIB * 8 // total) if total else 0
     return f"{info.sliceCount}g.{(eighths * -(-total // _GIB) + 4) // 8}gb{_EXTRAS.get(slot, '')}"

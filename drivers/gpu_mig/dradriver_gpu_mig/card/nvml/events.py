@@ -1,4 +1,4 @@
-"""Events of GPUs: one set of NVML for all of them, and who among them is lost."""
+"""Events of GPUs: one event set of NVML for all GPUs, and detection of lost ones."""
 
 import ctypes
 import logging
@@ -32,7 +32,7 @@ class Watch:
         gpus: the handles by UUID.
 
     Raises:
-        NVMLError: no set can be made.
+        NVMLError: the event set cannot be created.
     """
 
     def __init__(self, gpus: Mapping[str, Handle]) -> None:
@@ -44,13 +44,15 @@ class Watch:
         self._count = sum(self._register(uuid, handle) for uuid, handle in gpus.items())
 
     def close(self) -> None:
-        """Events are forgotten."""
+        """Free the event set. Pending events are lost."""
         pynvml.nvmlEventSetFree(self._set)
 
     def renewed(self, gpus: Mapping[str, Handle]) -> "Watch":
-        """Another one for other GPUs, in place of this one; what this one heard is told by it.
+        """Replace this watch by one for other GPUs, and return it.
 
-        Both listen for a moment, because an event that is told twice does less harm than one that nobody tells.
+        It also returns events that this one received.
+
+        Both sets receive events for a moment: a repeated event does less harm than a missed one.
         """
         new = Watch(gpus)
         while self._count and (event := self.wait(0)) is not None:
@@ -59,10 +61,10 @@ class Watch:
         return new
 
     def wait(self, timeout: float) -> Event | None:
-        """The next event, or None after `timeout` seconds.
+        """Return the next event, or None after `timeout` seconds.
 
         Raises:
-            NotSupportedError: no GPU tells any.
+            NotSupportedError: no GPU supports events.
         """
         if self._told:
             return self._told.popleft()
@@ -83,7 +85,10 @@ class Watch:
         )
 
     def _register(self, uuid: str, handle: Handle) -> bool:
-        """Whether the GPU tells events; one that can't be asked keeps nobody from hearing the others."""
+        """Register a GPU and return whether it supports events.
+
+        If that fails, the other GPUs are unaffected.
+        """
         try:
             types = pynvml.nvmlDeviceGetSupportedEventTypes(handle) & sum(_KINDS)
             if types:
@@ -96,13 +101,13 @@ class Watch:
         return bool(types)
 
     def _who_is_lost(self, timeout: float) -> Event | None:
-        """NVML says that a GPU is lost, not which one."""
+        """Return an event for a lost GPU. NVML reports that a GPU is lost, but not which one."""
         new = {uuid for uuid, handle in self.gpus.items() if _is_lost(handle)} - self._lost
         self._lost |= new
         self._told += (Event(EventKind.GPU_LOST, uuid) for uuid in sorted(new))
         if self._told:
             return self._told.popleft()
-        # It says so again at once for as long as the GPU is in the set.
+        # NVML repeats the error immediately while the GPU is in the set.
         time.sleep(timeout)
         return None
 

@@ -51,26 +51,26 @@ _log: Final = logging.getLogger(__name__)
 _FINAL: Final = frozenset(
     {pynvml.NVML_ERROR_INVALID_ARGUMENT, pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_FUNCTION_NOT_FOUND}
 )
-"""Refusals of placements that asking again does not change."""
+"""Errors for placements that do not change when the call is repeated."""
 _NO_GPUS: Final = 1
-"""NVML_INIT_FLAG_NO_GPUS: a node may have none, or get them later."""
+"""NVML_INIT_FLAG_NO_GPUS: a node may have no GPUs, or get them later."""
 
 _PROCESSES: Final = (
     (pynvml.nvmlDeviceGetComputeRunningProcesses_v3, pynvml.nvmlDeviceGetComputeRunningProcesses_v2),
     (pynvml.nvmlDeviceGetGraphicsRunningProcesses_v3, pynvml.nvmlDeviceGetGraphicsRunningProcesses_v2),
     (pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v3, pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v2),
 )
-"""Each question about processes, as new drivers and as old ones know it."""
+"""Functions that list processes, each for new drivers and for old ones."""
 
 
 class NvmlHardware:
-    """The GPUs that the driver of this node knows.
+    """The GPUs that the driver of this node manages.
 
     Args:
-        library: libnvidia-ml.so.1; None for the one below the driver's root, and where that is `/`, for the one
-            that the dynamic linker finds.
-        driver_root: where the driver is installed: `/`, or `/run/nvidia/driver`.
-        sysfs: where sysfs is mounted.
+        library: libnvidia-ml.so.1; None: the one below `driver_root`, or, if that is `/`, the one that the
+            dynamic linker finds.
+        driver_root: folder below which the driver is installed: `/`, or `/run/nvidia/driver`.
+        sysfs: mount point of sysfs.
     """
 
     def __init__(
@@ -134,13 +134,13 @@ class NvmlHardware:
                 handle = pynvml.nvmlDeviceGetHandleByIndex(index)
                 gpu = read_gpu(index, handle, self._sysfs)
             except pynvml.NVMLError as error:
-                failed[index] = error.value  # it keeps nobody from the others
+                failed[index] = error.value  # the other GPUs are read nevertheless
                 if index not in self._indices.values() and self._failed.get(index) != error.value:
                     _log.warning("GPU %d is left out, nobody knows which it is: NVML answers %s", index, error)
             else:
                 found[gpu.uuid] = gpu, handle
         self._failed = failed
-        # One that does not answer this time goes on telling its events, unless it is lost.
+        # Events of a GPU that does not answer this time are still received, unless it is lost.
         silent = {index for index, code in failed.items() if code != pynvml.NVML_ERROR_GPU_IS_LOST}
         kept = {
             uuid: index for uuid, index in self._indices.items() if index in silent and uuid in self._handles
@@ -161,7 +161,7 @@ class NvmlHardware:
     @answers
     def profiles(self, gpu: str) -> tuple[Profile, ...]:
         """See `Hardware`."""
-        # They do not change before the driver does, and each costs four calls.
+        # Profiles change only with the driver, and reading each takes four calls.
         if gpu in self._profiles:
             return self._profiles[gpu]
         profiles, refused = read_profiles(self._handle(gpu))
@@ -224,7 +224,7 @@ class NvmlHardware:
         handle = self._handle(gpu)
         status = pynvml.nvmlDeviceSetMigMode(handle, int(enabled))
         self._reset = True
-        # It answers with success where the mode is only pending, and tells the reason beside it.
+        # NVML reports success if the mode is only pending. The status has the reason.
         if status not in {pynvml.NVML_SUCCESS, pynvml.NVML_ERROR_RESET_REQUIRED}:
             raise error_of(status, f"set_mig_mode of {gpu}")
         mode = read_mig_mode(handle)
@@ -283,7 +283,7 @@ class NvmlHardware:
             if watch is None:
                 return None
             if self._reset or set(watch.gpus) != set(self._handles):
-                # GPUs came, went or were reset since: those that are here tell their events from now on.
+                # GPUs were added, removed or reset. Events of the present GPUs are received from now on.
                 self._reset = False
                 watch = self._watch = watch.renewed(self._handles)
             return watch.wait(timeout)
@@ -298,11 +298,11 @@ class NvmlHardware:
 
 
 def _find(gpu: str) -> Handle:
-    """The handle of a UUID, as NVML knows it now.
+    """Return the present handle of a UUID.
 
     Raises:
-        GpuNotFoundError: NVML knows no such GPU. Of other calls, NOT_FOUND is about an instance.
-        NVMLError: NVML answers something else.
+        GpuNotFoundError: NVML knows no such GPU. In other calls, NOT_FOUND is about an instance.
+        NVMLError: NVML returns another error.
     """
     try:
         return pynvml.nvmlDeviceGetHandleByUUID(gpu)

@@ -1,4 +1,4 @@
-"""Instances of a GPU: finding, making and destroying them."""
+"""Reads, creates and destroys instances of a GPU."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -24,7 +24,7 @@ InstanceHandle: TypeAlias = pynvml.c_nvmlGpuInstance_t
 
 
 def read_gpu_instances(handle: Handle, profiles: tuple[Profile, ...]) -> tuple[GpuInstance, ...]:
-    """The GPU instances that are there, by ID. NVML lists them by profile only."""
+    """Return the existing GPU instances, by ID. NVML lists them only by profile."""
     found: list[GpuInstance] = []
     for profile in profiles:
         buffer, count = (pynvml.c_nvmlGpuInstance_t * profile.max_instances)(), c_uint(profile.max_instances)
@@ -32,14 +32,14 @@ def read_gpu_instances(handle: Handle, profiles: tuple[Profile, ...]) -> tuple[G
             pynvml.nvmlDeviceGetGpuInstances(handle, profile.id, buffer, byref(count))
         except pynvml.NVMLError_NotSupported:
             if _is_divided(handle):
-                raise  # it is not because MIG is off
+                raise  # MIG is on, so that is not the reason
             return ()
         found += map(_gpu_instance, buffer[: count.value])
     return tuple(sorted(found, key=lambda each: each.id))
 
 
 def read_compute_instances(instance: InstanceHandle) -> tuple[ComputeInstance, ...]:
-    """What lives in a GPU instance, by ID."""
+    """Return the compute instances of a GPU instance, by ID."""
     found: list[ComputeInstance] = []
     for profile, slices, most in _compute_profiles(instance):
         buffer, count = (pynvml.c_nvmlComputeInstance_t * most)(), c_uint(most)
@@ -50,34 +50,34 @@ def read_compute_instances(instance: InstanceHandle) -> tuple[ComputeInstance, .
 
 
 def read_mig_devices(handle: Handle) -> tuple[MigDevice, ...]:
-    """The MIG devices of a GPU, by instance."""
+    """Return the MIG devices of a GPU, by instance."""
     found: list[MigDevice] = []
     for index in range(known(lambda: pynvml.nvmlDeviceGetMaxMigDeviceCount(handle), 0)):
-        # Indices have gaps, and what is there may go while it is asked about.
+        # Indices have gaps, and a device may be destroyed while it is read.
         with suppress(pynvml.NVMLError_NotFound, pynvml.NVMLError_InvalidArgument):
             found.append(_mig_device(pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)))
     return tuple(sorted(found, key=lambda each: (each.gpu_instance, each.compute_instance)))
 
 
 def create_gpu_instance(handle: Handle, profile: int, placement: Placement) -> GpuInstance:
-    """Makes a GPU instance at a place."""
+    """Create a GPU instance at a place."""
     place = pynvml.c_nvmlGpuInstancePlacement_t(placement.start, placement.size)
     return _gpu_instance(pynvml.nvmlDeviceCreateGpuInstanceWithPlacement(handle, profile, byref(place)))
 
 
 def create_compute_instance(instance: InstanceHandle, slices: int) -> MigDevice:
-    """Makes the compute instance that has all `slices` of a GPU instance."""
+    """Create the compute instance that uses all `slices` of a GPU instance."""
     profile = next((profile for profile, count, _ in _compute_profiles(instance) if count == slices), None)
     if profile is None:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
     info = pynvml.nvmlComputeInstanceGetInfo(pynvml.nvmlGpuInstanceCreateComputeInstance(instance, profile))
-    # Its own handle tells the UUID at once; a walk over all MIG devices takes seconds on a busy node.
+    # The UUID is read by the device's own handle. Listing all MIG devices takes seconds on a busy node.
     gpu_instance = pynvml.nvmlGpuInstanceGetInfo(info.gpuInstance).id
     return MigDevice(text(pynvml.nvmlDeviceGetUUID(info.device)), gpu_instance, info.id)
 
 
 def _is_divided(handle: Handle) -> bool:
-    """Whether MIG is on; a GPU that can't be asked about it can't be divided."""
+    """Return whether MIG is on; False for a GPU that does not support MIG."""
     modes: list[int] | None = known(lambda: pynvml.nvmlDeviceGetMigMode(handle), None)
     return modes is not None and modes[0] == pynvml.NVML_DEVICE_MIG_ENABLE
 
@@ -96,7 +96,7 @@ def _mig_device(handle: Handle) -> MigDevice:
 
 
 def _compute_profiles(instance: InstanceHandle) -> Iterator[tuple[int, int, int]]:
-    """ID, slices and greatest number of each profile of compute instances in a GPU instance."""
+    """Yield ID, slices and largest count of each profile of compute instances in a GPU instance."""
     for slot in range(pynvml.NVML_COMPUTE_INSTANCE_PROFILE_COUNT):
         with suppress(pynvml.NVMLError_NotSupported, pynvml.NVMLError_InvalidArgument):
             info = _compute_profile(instance, slot)

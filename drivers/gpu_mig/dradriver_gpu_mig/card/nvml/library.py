@@ -1,4 +1,4 @@
-"""libnvidia-ml.so.1: where it is, and loading it from there."""
+"""Finds and loads libnvidia-ml.so.1."""
 
 import ctypes
 import os
@@ -14,24 +14,24 @@ NAME: Final = "libnvidia-ml.so.1"
 
 
 def find_library(driver_root: Path) -> Path | None:
-    """The library of the driver that is installed below a root; None if there is none. Blocking.
+    """Return the library of the driver below a root, or None. Blocking.
 
-    `pynvml` looks nowhere but where the dynamic linker does, and a driver that is installed by a container has
-    its files below `/run/nvidia/driver`, which the linker doesn't know.
+    `pynvml` searches only where the dynamic linker does. A driver that a container installs has its files below
+    `/run/nvidia/driver`, which the linker does not know.
     """
     return next(iter(find_libraries(driver_root, NAME)), None)
 
 
 def load_library(library: Path | None) -> None:
-    """Loads the library, so that `pynvml` takes it: the linker knows it by its soname from now on. Blocking.
+    """Load the library. `pynvml` then uses it, because the linker knows it by its soname. Blocking.
 
-    Another one that this process loaded before stays: a process has one NVML.
+    A library that this process loaded before stays: a process has one NVML.
 
     Args:
-        library: the file; None for the one that the linker finds by itself.
+        library: the file; None: the one that the linker finds.
 
     Raises:
-        LibraryNotFoundError: it can't be loaded.
+        LibraryNotFoundError: it cannot be loaded.
     """
     try:
         ctypes.CDLL(NAME if library is None else os.fspath(library))

@@ -1,4 +1,4 @@
-"""NVML's return codes as errors of `card`."""
+"""Converts NVML's return codes to the errors of `card`."""
 
 import functools
 from collections.abc import Callable
@@ -17,18 +17,18 @@ T = TypeVar("T")
 
 
 def error_of(code: int, call: str) -> CardError:
-    """The error that a return code means."""
+    """Return the error for a return code."""
     return errors.error_of(code, call, str(pynvml.NVMLError(code)))
 
 
 def answers(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Makes a method raise `CardError` where NVML answers with an error."""
+    """Decorate a method to raise `CardError` instead of NVML's errors."""
 
     def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return method(self, *args, **kwargs)
         except pynvml.NVMLError as error:
-            # Every call about a GPU names it first.
+            # The first argument of every call for one GPU is its UUID.
             about = f" of {args[0]}" if args and isinstance(args[0], str) else ""
             raise error_of(error.value, method.__name__ + about) from error
 
@@ -37,7 +37,7 @@ def answers(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P
 
 
 def known(ask: Callable[[], T], otherwise: T) -> T:
-    """What `ask` returns, or `otherwise` where this card or this driver doesn't know."""
+    """Return the result of `ask`, or `otherwise` if this card or this driver does not support the call."""
     try:
         return ask()
     except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound):

@@ -1,4 +1,4 @@
-"""How long processes take turns: NVML has no call for it, the driver's `nvidia-smi` has."""
+"""Sets time slices with the driver's `nvidia-smi`, because NVML has no call for them."""
 
 import os
 import subprocess
@@ -12,23 +12,24 @@ __all__ = ["set_time_slice"]
 
 
 def set_time_slice(gpu: str, time_slice: TimeSlice, driver_root: Path, library: Path | None) -> None:
-    """Sets the time slice of a GPU. Blocking, for a second at most.
+    """Set the time slice of a GPU. Blocking, usually for at most a second.
 
     Args:
-        gpu: its UUID.
-        time_slice: how long.
-        driver_root: where `nvidia-smi` is looked for.
-        library: the libnvidia-ml.so.1 that it is to use, where it would find none by itself.
+        gpu: UUID of the GPU.
+        time_slice: the time slice.
+        driver_root: folder below which `nvidia-smi` is looked for.
+        library: the libnvidia-ml.so.1 for `nvidia-smi`; None: the one that it finds itself.
 
     Raises:
-        NotSupportedError: there is no `nvidia-smi`, or it refuses.
+        NotSupportedError: there is no `nvidia-smi`, or it rejects the call.
+        CardError: `nvidia-smi` cannot run, or it takes longer than 30 seconds.
     """
     program = find_program(driver_root, "nvidia-smi")
     if program is None:
         raise NotSupportedError(f"time slices are set by nvidia-smi, which is not below {driver_root}")
     environment = dict(os.environ)
     if library is not None:
-        # This one file: its folder may be the host's, whose libc is not this container's.
+        # Only this file is added: its folder may be the host's, whose libc differs from this container's.
         environment["LD_PRELOAD"] = f"{library}:{environment.get('LD_PRELOAD', '')}"
     command = [str(program), "compute-policy", "-i", gpu, "--set-timeslice", str(time_slice.value)]
     try:

@@ -1,7 +1,13 @@
-"""Cards without hardware, for demonstrations and tests.
+"""Simulated cards for demonstrations and tests.
 
-Law of this package: it answers as NVML answers for the real card, refusals included, and the facts of a card
-are data (`cards.toml`), never code. Its state outlives the process where it is kept in a file.
+Rule of this package: it answers as NVML does for the real card, errors included. Facts of a card are data
+(`cards.toml`), never code. Its state outlives the process if it is kept in a file.
+
+- `hardware`: `SimulatedHardware`, the implementation of `Hardware`.
+- `catalog`: the models that can be simulated.
+- `rules`: which instances fit on a card.
+- `state`: the state of a node's GPUs, in memory or in a file.
+- `views`: converts the state to the values of `card`.
 """
 
 from dradriver_gpu_mig.card.simulator.catalog import CATALOG, CardModel, CardProfile

@@ -16,7 +16,7 @@ MIB: Final = 1 << 20
 
 
 class CardProfile(msgspec.Struct, frozen=True, kw_only=True):
-    """One profile of a card; see the head of `cards.toml` for what is not said in `Profile`."""
+    """One profile of a card. The head of `cards.toml` explains the fields that `Profile` does not have."""
 
     slot: int
     id: int
@@ -34,7 +34,7 @@ class CardProfile(msgspec.Struct, frozen=True, kw_only=True):
     starts: list[int]
 
     def profile(self) -> Profile:
-        """The profile as hardware tells it."""
+        """Return the profile as hardware reports it."""
         return Profile(
             id=self.id,
             name=self.name,
@@ -69,7 +69,7 @@ class CardModel(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def by_id(self) -> Mapping[int, CardProfile]:
-        """Its profiles by the number that makes instances."""
+        """The card's profiles by profile ID."""
         return {profile.id: profile for profile in self.profiles}
 
 
@@ -79,4 +79,4 @@ def _read() -> dict[str, CardModel]:
 
 
 CATALOG: Final[Mapping[str, CardModel]] = _read()
-"""Every card by the short name that users give: `a100-40`."""
+"""All cards by their short name, for example `a100-40`."""

@@ -1,4 +1,4 @@
-"""Simulated cards behind the door that real ones are behind."""
+"""Simulated cards with the interface of real ones."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -59,26 +59,26 @@ __all__ = ["Hook", "SimulatedHardware"]
 
 Moment: TypeAlias = Literal["before", "after"]
 Hook: TypeAlias = Callable[[str, Moment], None]
-"""Called with the name of each call before it takes effect, and after: what it raises is the call's answer."""
+"""Called with the name of each call before and after it takes effect. An exception becomes the call's error."""
 
 _NOT_FOUND: Final = 6
 _LOOK: Final = 0.05
-"""Seconds between two looks for an event, which may come from another process."""
+"""Seconds between two reads of the events, which can come from another process."""
 
 
 def _pass(_call: str, _moment: Moment) -> None:
-    """No fault."""
+    """Cause no fault."""
 
 
 class SimulatedHardware:
     """GPUs of the catalog.
 
     Args:
-        models: one name of the catalog a GPU; what the store holds already wins.
-        store: where the state is; with a `FileStore` it outlives the process and is seen by others.
-        node: makes the UUIDs of one node other than those of another; the same node has the same always.
-        mig: whether MIG is on at first, where the card can.
-        hook: faults, for tests.
+        models: for each GPU one name of the catalog. Content of the store takes precedence.
+        store: holds the state. A `FileStore` outlives the process and is shared with other processes.
+        node: makes UUIDs distinct between nodes. The same node always has the same UUIDs.
+        mig: whether MIG is on at first, if the card supports it.
+        hook: injects faults in tests.
     """
 
     def __init__(
@@ -261,32 +261,32 @@ class SimulatedHardware:
                 return None
             time.sleep(min(_LOOK, left))
 
-    # What becomes of hardware, for tests and demonstrations.
+    # Changes of the hardware, for tests and demonstrations.
 
     def lose(self, gpu: str) -> None:
-        """The GPU falls off the bus."""
+        """Make the GPU fall off the bus."""
         with self._store.change() as state:
             find_card(state, gpu).lost = True
             tell(state, EventKind.GPU_LOST, gpu)
 
     def remove(self, gpu: str) -> None:
-        """The GPU is not there any more: nobody lists it, and its UUID is not found."""
+        """Remove the GPU: it is not listed, and its UUID is not found."""
         with self._store.change() as state:
             find_card(state, gpu).gone = True
 
     def refuse(self, gpu: str, code: int) -> None:
-        """Every call about the GPU answers with a code of NVML; 0: with what was asked for."""
+        """Make every call for the GPU fail with a code of NVML; 0: calls work again."""
         with self._store.change() as state:
             find_card(state, gpu).refusal = code
 
     def refuse_placements(self, gpu: str, profile: int, code: int) -> None:
-        """The placements of a profile, by its ID, can't be asked for; code 0: they can."""
+        """Make reading the placements of a profile fail; code 0: it works again."""
         with self._store.change() as state:
             card = find_card(state, gpu)
             card.placeless = {profile: code} if code else {}
 
     def reset(self, gpu: str) -> None:
-        """The GPU is reset: it is back, without instances, in its pending MIG mode."""
+        """Reset the GPU: it is back in its pending MIG mode, without instances."""
         with self._store.change() as state:
             card = find_card(state, gpu)
             card.lost, card.needs_reset, card.compute_mode, card.time_slice = False, False, 0, 0
@@ -304,14 +304,14 @@ class SimulatedHardware:
         gpu_instance: int | None = None,
         needs_reset: bool = False,
     ) -> None:
-        """The GPU, or one instance of it, tells an error, after which it may need a reset."""
+        """Report an error of the GPU or of one instance of it. The GPU may then need a reset."""
         with self._store.change() as state:
             find_card(state, gpu).needs_reset |= needs_reset
             compute = None if gpu_instance is None else 0
             tell(state, kind, gpu, xid, gpu_instance, compute)
 
     def use(self, gpu: str, processes: Iterable[Process]) -> None:
-        """These processes, and no others, use the GPU."""
+        """Set the processes that use the GPU."""
         with self._store.change() as state:
             find_card(state, gpu).processes = [
                 ProcessState(each.pid, each.memory, each.gpu_instance, each.compute_instance)
@@ -319,7 +319,7 @@ class SimulatedHardware:
             ]
 
     def time_slice(self, gpu: str) -> TimeSlice:
-        """How long processes take turns."""
+        """Return the time slice of the GPU."""
         with self._store.change() as state:
             return TimeSlice(find_card(state, gpu).time_slice)
 

@@ -1,4 +1,4 @@
-"""What may be made on a card, decided on its facts and on what is there. Pure."""
+"""Decides which instances fit on a card, from its facts and its present instances. Pure."""
 
 from collections.abc import Iterable
 
@@ -9,9 +9,9 @@ __all__ = ["instance_id", "obstacle"]
 
 
 def obstacle(model: CardModel, there: Iterable[InstanceState], new: InstanceState) -> str:
-    """Why an instance doesn't fit beside those that are there; "" if it does.
+    """Return why an instance does not fit beside the existing ones; "" if it does.
 
-    Memory slices and compute slices are limits of their own: two `3g` leave one compute slice and no memory.
+    Memory slices and compute slices are separate limits: two `3g` leave one compute slice and no memory.
     """
     profile, instances = model.by_id[new.profile], list(there)
     wanted = range(new.start, new.start + profile.size)
@@ -25,7 +25,10 @@ def obstacle(model: CardModel, there: Iterable[InstanceState], new: InstanceStat
 
 
 def instance_id(model: CardModel, new: InstanceState) -> int:
-    """The ID that the card gives to an instance: nodes of the tree that halves its memory, from the root."""
+    """Return the ID that the card gives to an instance.
+
+    The IDs number the nodes of the tree that halves the memory, from the root.
+    """
     size = model.by_id[new.profile].size
     return model.memory_slices // size - 1 + new.start // size
 

@@ -1,4 +1,4 @@
-"""What simulated hardware is like now, and where that is kept."""
+"""State of simulated hardware, in memory or in a file."""
 
 from pathlib import Path
 from typing import TypeAlias
@@ -21,7 +21,7 @@ __all__ = [
 
 
 class InstanceState(msgspec.Struct):
-    """A GPU instance, and the slices of each compute instance in it by ID."""
+    """A GPU instance, with the slices of each of its compute instances by ID."""
 
     profile: int
     start: int
@@ -42,9 +42,9 @@ class GpuState(msgspec.Struct):
 
     Attributes:
         lost: it fell off the bus.
-        gone: it was taken away; NVML does not know it any more.
-        refusal: what every call about it answers (`nvmlReturn_t`); 0: calls are answered.
-        placeless: profiles whose placements can't be asked for, by ID, and what the question is answered with.
+        gone: it was removed, and NVML no longer knows it.
+        refusal: error of every call for it (`nvmlReturn_t`); 0: calls work.
+        placeless: errors for profiles whose placements cannot be read, by profile ID.
     """
 
     model: str
@@ -63,7 +63,7 @@ class GpuState(msgspec.Struct):
 
 
 class Told(msgspec.Struct, frozen=True):
-    """An event: it happened, and it is the so-and-so-many-th of this node."""
+    """An event with its sequence number on this node."""
 
     number: int
     kind: EventKind
@@ -74,7 +74,7 @@ class Told(msgspec.Struct, frozen=True):
 
 
 class NodeState(msgspec.Struct):
-    """All simulated GPUs of a node, and the last events of them."""
+    """All simulated GPUs of a node, and their last events."""
 
     gpus: list[GpuState] = []
     events: list[Told] = []
@@ -82,18 +82,18 @@ class NodeState(msgspec.Struct):
 
 
 Store: TypeAlias = SimulatedState[NodeState]
-"""Where the state of a node's GPUs is."""
+"""Holds the state of a node's GPUs."""
 
 
 class MemoryStore(StateInMemory[NodeState]):
-    """GPUs that are gone with their process."""
+    """State that is lost with the process."""
 
     def __init__(self) -> None:
         super().__init__(NodeState)
 
 
 class FileStore(StateInFile[NodeState]):
-    """GPUs that outlive processes, and that several of them share."""
+    """State that outlives the process and that several processes share."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(NodeState, path)

@@ -1,4 +1,4 @@
-"""What simulated hardware has and says, out of its state."""
+"""Functions that read and change the state of simulated hardware."""
 
 import uuid
 from typing import Final
@@ -26,18 +26,18 @@ _KEPT_EVENTS: Final = 256
 
 
 def stable_uuid(words: str) -> uuid.UUID:
-    """The same UUID for the same words."""
+    """Return the same UUID for the same words."""
     return uuid.uuid5(_NAMESPACE, words)
 
 
 def new_gpu(model: str, uuid: str, *, mig: bool) -> GpuState:
-    """A GPU as it is at first; MIG is on only where it can be."""
+    """Return a GPU in its first state. MIG is on only if the model supports it."""
     divided = mig and bool(CATALOG[model].profiles)
     return GpuState(model, uuid, mig=divided, pending=divided)
 
 
 def find_card(state: NodeState, gpu: str) -> GpuState:
-    """The GPU of a UUID.
+    """Return the GPU with a UUID.
 
     Raises:
         GpuNotFoundError: there is none.
@@ -49,17 +49,17 @@ def find_card(state: NodeState, gpu: str) -> GpuState:
 
 
 def require_mig(card: GpuState) -> None:
-    """Lets only a GPU pass that is divided.
+    """Check that MIG is on.
 
     Raises:
-        NotSupportedError: this one is not.
+        NotSupportedError: MIG is off.
     """
     if not card.mig:
         raise NotSupportedError(f"MIG is off on {card.uuid}")
 
 
 def find_instance(card: GpuState, number: int) -> InstanceState:
-    """The GPU instance of a number.
+    """Return the GPU instance with an ID.
 
     Raises:
         InstanceNotFoundError: there is none.
@@ -70,7 +70,7 @@ def find_instance(card: GpuState, number: int) -> InstanceState:
 
 
 def apply_pending(card: GpuState) -> None:
-    """The pending MIG mode becomes the present one; instances do not outlive that."""
+    """Switch to the pending MIG mode. All instances are lost."""
     card.mig, card.instances = card.pending, {}
 
 
@@ -82,14 +82,14 @@ def tell(
     gpu_instance: int | None = None,
     compute_instance: int | None = None,
 ) -> None:
-    """An event happens; only the last ones are kept."""
+    """Add an event. Only the last 256 events are kept."""
     state.told += 1
     told = Told(state.told, kind, gpu, xid, gpu_instance, compute_instance)
     state.events = [*state.events, told][-_KEPT_EVENTS:]
 
 
 def gpu_of(index: int, card: GpuState, count: int) -> Gpu:
-    """A GPU as hardware tells it; of two sockets, the first has the first half of all GPUs."""
+    """Return a GPU as hardware reports it. The first half of all GPUs is on the first of two sockets."""
     model, bus = CATALOG[card.model], 7 + 8 * index
     return Gpu(
         index=index,
@@ -108,12 +108,12 @@ def gpu_of(index: int, card: GpuState, count: int) -> Gpu:
 
 
 def gpu_instance_of(model: CardModel, number: int, instance: InstanceState) -> GpuInstance:
-    """A GPU instance as hardware tells it."""
+    """Return a GPU instance as hardware reports it."""
     size = model.by_id[instance.profile].size
     return GpuInstance(number, instance.profile, Placement(instance.start, size))
 
 
 def mig_device_of(gpu: str, gpu_instance: int, compute_instance: int) -> MigDevice:
-    """A MIG device. Like a real one, the same instance has the same UUID each time that it is made."""
+    """Return a MIG device. As on a real card, an instance has the same UUID each time it is created."""
     name = stable_uuid(f"{gpu}/{gpu_instance}/{compute_instance}")
     return MigDevice(f"MIG-{name}", gpu_instance, compute_instance)
