@@ -1,6 +1,6 @@
 """The command `dradriver`: one module or folder for each command, and shared parts.
 
-Rule of this package: a command reads options, calls the layers below, and shows the result. It decides nothing
+Law of this package: a command reads options, calls the layers below, and shows the result. It decides nothing
 about devices, claims or pods. Output for people goes to stdout as tables or sentences. Output for programs is a
 JSON or YAML document with stable names. Errors and progress go to stderr. Exit codes: 0 success, 1 failed or
 invalid, 2 wrong usage. A slow import is made by the command that needs it.

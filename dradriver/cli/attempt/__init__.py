@@ -1,6 +1,6 @@
 """Runs the allocator on a world. Shared by `simulate` and `explain`.
 
-Rule of this package: it uses the scheduler's own filters and the unmodified allocator, and decides nothing
+Law of this package: it uses the scheduler's own filters and the unmodified allocator, and decides nothing
 itself.
 
 - `options`: allocator settings from command-line options.

@@ -4,7 +4,7 @@ The answer has three parts: the pod's state in the API server; the state of each
 allocated, waiting for binding conditions, failed); and, while something is not allocated, the result for each
 node, from the allocator itself.
 
-Rule of this package: it reads and reports. The scheduler's own code, in `control` and `allocator`, decides.
+Law of this package: it reads and reports. The scheduler's own code, in `control` and `allocator`, decides.
 
 - `command`: the commands.
 - `answers`: builds the explanation of a pod or a claim.

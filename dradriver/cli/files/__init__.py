@@ -1,6 +1,6 @@
 """Reads objects from files: several in a file, YAML or JSON, each with its place.
 
-Rule of this package: unreadable parts are reported with file and line, beside the readable ones. An object's
+Law of this package: unreadable parts are reported with file and line, beside the readable ones. An object's
 fields are decoded on first use, because files of simulations hold hundreds of thousands of objects.
 
 - `reading`: turns files into documents.

@@ -1,6 +1,6 @@
 """Use of counter sets, and a drawing of it: which claims have which part of a device.
 
-Rule of this package: everything drawn comes from the counters that a driver published, and nothing from tables
+Law of this package: everything drawn comes from the counters that a driver published, and nothing from tables
 of products. `counter_set_uses` and `drawing` are pure, so the demonstration uses them like the command.
 
 - `use`: computes the use of counter sets.

@@ -2,7 +2,7 @@
 
 The scheduler's filters and the allocator decide, pod by pod. Each allocation counts for the pods after it.
 
-Rule of this package: it updates the simulated world and measures the time. Loading is not part of the
+Law of this package: it updates the simulated world and measures the time. Loading is not part of the
 measurement.
 
 - `command`: the command.

@@ -1,6 +1,6 @@
 """The objects of a cluster, from files or from its API server.
 
-Rule of this package: it collects and decodes objects, and reports unreadable or forbidden ones. It decides
+Law of this package: it collects and decodes objects, and reports unreadable or forbidden ones. It decides
 nothing.
 
 - `world`: `World`, the objects.

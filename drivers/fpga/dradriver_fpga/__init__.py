@@ -1,6 +1,6 @@
 """DRA driver for FPGAs: found in sysfs, followed by uevents, and programmed while a pod waits.
 
-Rule of this package: properties of a card are read from the card. Only `card` touches hardware. All other
+Law of this package: properties of a card are read from the card. Only `card` touches hardware. All other
 modules reach it through the names that `card` exports.
 
 - `driver`: `FpgaDriver`, the class that the SDK calls.

@@ -1,6 +1,6 @@
 """DRA driver for NVIDIA GPUs: whole GPUs and their MIG partitions, over NVML.
 
-Rule of this package: the size, profiles and placements of a card are read from the card and never written in
+Law of this package: the size, profiles and placements of a card are read from the card and never written in
 code. Only `card` touches hardware. All other modules reach it through the names that `card` exports.
 
 - `driver`: `GpuDriver`, the class that the SDK calls.

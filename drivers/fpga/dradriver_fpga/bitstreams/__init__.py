@@ -1,6 +1,6 @@
 """Bitstreams from a folder, a ConfigMap or a URL, through a cache that is addressed by digest.
 
-Rule of this package: it returns only files with the requested digest. It reads a file or a URL that a claim
+Law of this package: it returns only files with the requested digest. It reads a file or a URL that a claim
 names only if the operator's settings allow it.
 
 - `cache`: `Cache`, files by digest in a folder of bounded size.

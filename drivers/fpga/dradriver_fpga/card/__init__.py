@@ -1,6 +1,6 @@
 """The FPGA cards of a node: their properties, their content and their changes.
 
-Rule of this package: it knows cards, regions, slots, managers and bitstreams, and nothing of claims, pools or
+Law of this package: it knows cards, regions, slots, managers and bitstreams, and nothing of claims, pools or
 Kubernetes. `hardware.Hardware` is the only interface. The kernel (`real`: sysfs, uevents, device nodes) and a
 simulator (`simulator`) implement it with the same rules, and one contract suite tests both. Blocking calls run
 on the threads of `Cards`.

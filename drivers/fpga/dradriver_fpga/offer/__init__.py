@@ -1,6 +1,6 @@
 """Devices that a node offers: pure functions from cards and settings to a pool.
 
-Rule of this package: it is pure, and names of devices depend only on the card's place and its interfaces.
+Law of this package: it is pure, and names of devices depend only on the card's place and its interfaces.
 
 - `offers`: devices of one card, and the next step to program one.
 - `pool`: the pool with attributes, counters, groups, conditions and taints.

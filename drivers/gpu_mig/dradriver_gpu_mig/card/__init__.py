@@ -1,6 +1,6 @@
 """The cards of a node: their properties, their instances and their events.
 
-Rule of this package: it knows GPUs, profiles, placements, instances and events, and nothing of claims, pools or
+Law of this package: it knows GPUs, profiles, placements, instances and events, and nothing of claims, pools or
 Kubernetes. `hardware.Hardware` is the only interface. NVML (`nvml`) and a simulator (`simulator`) implement it
 with the same rules, and one contract suite tests both. Blocking calls run on the threads of `Cards`.
 

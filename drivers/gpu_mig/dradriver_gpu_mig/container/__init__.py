@@ -1,6 +1,6 @@
 """CDI edits for GPUs and MIG devices: device nodes, files of the driver and hooks.
 
-Rule of this package: it reads the node and returns edits. It changes neither the node nor a container. A
+Law of this package: it reads the node and returns edits. It changes neither the node nor a container. A
 container gets only the nodes of its allocated devices, by device number, so the nodes need not exist on the
 host.
 

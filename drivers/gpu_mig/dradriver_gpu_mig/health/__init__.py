@@ -1,6 +1,6 @@
 """Health of devices: turns events and observations of the cards into taints and health reports.
 
-Rule of this package: it is pure except for one file of findings. NVML reports an event once, so the file lets a
+Law of this package: it is pure except for one file of findings. NVML reports an event once, so the file lets a
 new process know the events that the previous process received.
 
 - `findings`: errors of GPUs, the devices that they affect, and when they end.

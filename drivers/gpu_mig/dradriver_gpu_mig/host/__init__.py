@@ -1,6 +1,6 @@
 """Files of NVIDIA's driver on this node: libraries and programs.
 
-Rule of this package: it only reads, and it assumes no fixed folder. The driver may be installed below a root of
+Law of this package: it only reads, and it assumes no fixed folder. The driver may be installed below a root of
 its own (`/run/nvidia/driver`), and that root may be mounted elsewhere.
 
 - `paths`: `HostPaths`, the folders of the node.

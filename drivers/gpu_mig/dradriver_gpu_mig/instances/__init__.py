@@ -1,6 +1,6 @@
 """MIG instances for claims: each is recorded before it is created, and it is removed after any failure.
 
-Rule of this package: the hardware decides which instances exist, and the records decide who owns them. A record
+Law of this package: the hardware decides which instances exist, and the records decide who owns them. A record
 is on disk before the first call that creates something, and it is removed after the last call that destroys it.
 A GPU instance with a record therefore belongs to this driver, however complete it is. An instance without a
 record belongs to another program or user, and it is never touched.

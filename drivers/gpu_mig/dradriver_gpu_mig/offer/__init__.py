@@ -1,6 +1,6 @@
 """Devices that a node offers: pure functions from a view of the cards to a pool.
 
-Rule of this package: no I/O and no clock. The offer follows from the cards, the node's settings and the
+Law of this package: no I/O and no clock. The offer follows from the cards, the node's settings and the
 records. Every number comes from the card.
 
 - `offers`: devices of one GPU in each mode, and their names.

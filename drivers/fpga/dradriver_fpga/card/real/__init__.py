@@ -1,6 +1,6 @@
 """Real cards: sysfs, uevents (`pyudev`), device nodes, and the vendors' programs.
 
-Rule of this package: paths, attributes and numbers of the kernel are used only here. It reads and writes
+Law of this package: paths, attributes and numbers of the kernel are used only here. It reads and writes
 hardware and makes no decisions. It stores (`records`) only facts that no card can report.
 
 - `hardware`: `RealHardware`, the implementation of `Hardware`.

@@ -1,6 +1,6 @@
 """Simulated cards for demonstrations and tests.
 
-Rule of this package: it answers as the kernel does for a real card, errors included. Facts of a card are data
+Law of this package: it answers as the kernel does for a real card, errors included. Facts of a card are data
 (`cards.toml`), never code. Its state outlives the process if it is kept in a file, and programming continues
 while no process runs.
 

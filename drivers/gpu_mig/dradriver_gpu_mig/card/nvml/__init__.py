@@ -1,6 +1,6 @@
 """Real cards through `pynvml` (nvidia-ml-py).
 
-Rule of this package: NVML's numbers, structures, handles and the library are used only here. It reads and
+Law of this package: NVML's numbers, structures, handles and the library are used only here. It reads and
 writes hardware and makes no decisions.
 
 - `hardware`: `NvmlHardware`, the implementation of `Hardware`.
