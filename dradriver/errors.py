@@ -1,7 +1,7 @@
-"""The errors of dradriver: what went wrong, whose mistake it is, and what to do.
+"""Base classes of all errors that dradriver reports to users.
 
-Every error that a user can cause derives from `DraError` and prints as one message that names the
-object, the field and the rule. Anything else that escapes is a defect of dradriver itself.
+Every error that a user can cause derives from `DraError`. It prints as one message that names the object, the
+field and the rule. Any other exception that escapes is a defect of dradriver itself.
 """
 
 from collections.abc import Iterable
@@ -22,15 +22,15 @@ class DraError(Exception):
 
 
 class UsageError(DraError):
-    """A command, setting or argument can't be used as given."""
+    """A command, setting or argument is not usable as given."""
 
 
 class NotFoundError(DraError):
-    """Something that was named does not exist: a driver, a file, an object."""
+    """A named driver, file or object does not exist."""
 
 
 class DriverError(DraError):
-    """A driver broke its contract or raised: the author's code is at fault, not the claim."""
+    """A driver broke its contract or raised. The fault is in the driver's code, not in the claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Problem:
 
     Attributes:
         path: the field, as `kubectl explain` writes it: `spec.devices[3].attributes["x"]`.
-        rule: what is wrong with it and what is allowed.
+        rule: the fault, and the values that are allowed.
     """
 
     path: str
@@ -49,13 +49,13 @@ class Problem:
         return f"{self.path}: {self.rule}" if self.path else self.rule
 
     def under(self, prefix: str) -> "Problem":
-        """The same problem seen from an outer object: `prefix` is put before the path."""
+        """Return the same problem as a problem of an outer object, with `prefix` before the path."""
         separator = "" if not self.path or self.path.startswith("[") else "."
         return Problem(f"{prefix}{separator}{self.path}", self.rule)
 
 
 class InvalidObjectError(DraError):
-    """An object breaks rules; all of them are listed.
+    """An object breaks rules. The error lists all of them.
 
     Attributes:
         subject: the object: `ResourceSlice node-1-gpu`.

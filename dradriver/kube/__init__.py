@@ -1,9 +1,21 @@
-"""The API server as this project sees it: typed objects, one HTTP session, a list+watch cache, events.
+"""Client for the API server: typed objects, one HTTP session, a list-and-watch cache, events, leases.
 
-Law of this package: it moves objects between the API server and values of `dradriver.model`, and nothing
-else. No decision about devices, claims or nodes is taken here; every body that is written is canonical JSON;
-every error is an `ApiError` with the server's own words. Importing it loads no HTTP library (that happens in
-`Client.connect`), so that commands which never talk to a cluster start quickly.
+Law of this package: it moves objects between the API server and values of `dradriver.model`, and does nothing
+else. It takes no decision about devices, claims or nodes. Every body that it writes is canonical JSON. Every
+error is an `ApiError` with the server's message. Importing the package loads no HTTP library, so commands that
+never contact a cluster start quickly. `Client.connect` loads it.
+
+- `client`: typed calls: get, list, watch, create, replace, patch, delete, logs
+- `resources`: the resources and their paths in the API
+- `cache`: a collection that a watch keeps current
+- `watching`: the events of a watch and the JSON lines that carry them
+- `events`: writes Events, aggregates repeats, limits the rate
+- `leader`: leader election on a Lease
+- `errors`: the errors of the API server
+- `connection`, `kubeconfig`, `credentials`: address, TLS settings and credentials of the API server
+- `transport`, `http_session`, `request`, `answer`: HTTP requests, retries and limits on answers
+- `network_errors`: messages for failures of connections
+- `backoff`: wait times between retries
 """
 
 from dradriver.kube.cache import Cache, Change, ChangeKind

@@ -1,8 +1,8 @@
-"""A collection of the API server, kept current here: list, watch, bookmarks, and list again when too old.
+"""A local copy of one collection of the API server, kept current with list and watch.
 
-What we write ourselves is visible at once (`apply_written`, `apply_deleted`): older watch events, still on
-their way, do not undo it. Resource versions of one resource are comparable numbers (KEP-5504; etcd's always
-were).
+The cache lists, watches, and lists again when its resource version is too old. A write of this process is
+visible at once (`apply_written`, `apply_deleted`): older watch events that arrive later do not undo it.
+Resource versions of one resource are comparable numbers (KEP-5504; etcd's always were).
 """
 
 import asyncio
@@ -28,9 +28,9 @@ __all__ = ["Cache", "Change", "ChangeKind"]
 _log = logging.getLogger(__name__)
 
 _LASTED_SECONDS = 1.0
-"""A watch that lasted this long shows that the server is well: the next one is tried without delay."""
+"""After a watch that lasted this long, the server counts as healthy and the next watch starts without delay."""
 _LONGEST_PAUSE_SECONDS = 60.0
-"""The most that is made of a server's `Retry-After`."""
+"""The upper limit on a server's `Retry-After`."""
 
 
 class HasMetadata(Protocol):
@@ -54,7 +54,7 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change(Generic[T]):
-    """One change of the cache: `old` is None for an added object, `new` for a deleted one."""
+    """One change of the cache. `old` is None for an added object, `new` is None for a deleted one."""
 
     kind: ChangeKind
     key: str
@@ -76,15 +76,15 @@ def _number(resource_version: str) -> int:
 class Cache(Generic[T]):
     """The objects of one collection: `async with Cache(client, SLICES, ResourceSlice) as cache`.
 
-    One task, owned by the `async with`, keeps it current for as long as that lasts; failures of the API server
-    are waited out. An object that can't be read is left out and logged; the rest goes on. `on_reopen` is called
-    whenever the server, or the next one, has accepted another watch.
+    The `async with` owns one task, which keeps the cache current. The task retries after failures of the API
+    server. An object that can't be read is logged and left out; all others stay available. The cache calls
+    `on_reopen` whenever a server has accepted another watch.
 
     Attributes:
         items: the objects by `namespace/name` (or name), a live view.
-        problem: what keeps the cache from being current at the moment, None while all is well.
-        cuts: how many watches have ended so far, whatever for, or were opened again: the server that answers is
-            another one when this has grown.
+        problem: the reason why the cache is not current, or None.
+        cuts: number of watches that have ended for any reason or were opened again. When it has grown, another
+            server may answer.
     """
 
     def __init__(
@@ -108,8 +108,8 @@ class Cache(Generic[T]):
         self._labels = labels
         self._on_reopen = on_reopen
         self._items: dict[str, T] = {}
-        self._deleted: set[str] = set()  # UIDs that we deleted and the watch may still show
-        self._seen = 0  # everything up to this resource version has been delivered
+        self._deleted: set[str] = set()  # deleted by this process; the watch may still show these UIDs
+        self._seen = 0  # the newest resource version that list and watch have delivered
         self._resource_version = ""
         self._synced = asyncio.Event()
         self._callbacks: list[Callback[T]] = []
@@ -133,20 +133,24 @@ class Cache(Generic[T]):
 
     @property
     def is_synced(self) -> bool:
-        """Whether the first list is in."""
+        """Return whether the first list has been read."""
         return self._synced.is_set()
 
     async def synced(self) -> None:
-        """Returns when the first list is in."""
+        """Wait until the first list has been read."""
         await self._synced.wait()
 
     def subscribe(self, callback: Callback[T]) -> Callable[[], None]:
-        """Calls `callback(kind, old, new)` on every change from now on; returns what ends that."""
+        """Call `callback(kind, old, new)` on every change from now on.
+
+        Returns:
+            A function that ends the subscription.
+        """
         self._callbacks.append(callback)
         return lambda: self._callbacks.remove(callback)
 
     async def changes(self) -> AsyncGenerator[Change[T], None]:
-        """The changes from now on, one by one; none is lost between two."""
+        """Yield each change from now on. No change between two of them is lost."""
         queue: asyncio.Queue[Change[T]] = asyncio.Queue()
 
         def enqueue(kind: ChangeKind, old: T | None, new: T | None) -> None:
@@ -162,13 +166,13 @@ class Cache(Generic[T]):
             unsubscribe()
 
     def apply_written(self, written: T) -> None:
-        """Shows what a write of ours returned, before the watch does."""
+        """Store the object that a write of this process returned, before the watch delivers it."""
         if _number(written.metadata.resource_version) > self._seen:
             self._put(written)
-        # Otherwise the watch has shown it, and whatever happened to it since.
+        # Otherwise the watch has already delivered this object and its later changes.
 
     def apply_deleted(self, deleted: T) -> None:
-        """Forgets what a delete of ours removed, before the watch does."""
+        """Remove an object that this process deleted, before the watch reports the deletion."""
         current = self._items.get(_key(deleted.metadata))
         if current is not None and current.metadata.uid == deleted.metadata.uid:
             self._deleted.add(deleted.metadata.uid)
@@ -186,7 +190,7 @@ class Cache(Generic[T]):
                 _log.debug("%s: watch is too old, listing again", self._resource.plural)
             except DraError as error:
                 self._failed(error)
-            except Exception as error:  # a defect must not end the cache: whoever reads it would not know
+            except Exception as error:  # a defect must not end the cache: its readers would not notice
                 _log.exception("%s: a defect, listing again", self._resource.plural)
                 self._failed(DraError(f"{self._resource.plural}: internal error: {error!r}"))
             await asyncio.sleep(self._pause(backoff))
@@ -202,7 +206,7 @@ class Cache(Generic[T]):
         self._synced.set()
 
     async def _watch(self, backoff: Backoff) -> None:
-        """Watches once; waits before it returns if that did not last, so that no busy loop can come of it."""
+        """Watch once. Wait before returning if the watch was short, to prevent a busy loop."""
         started = time.monotonic()
         try:
             watch = self._client.watch(
@@ -230,7 +234,7 @@ class Cache(Generic[T]):
 
     def _opened(self) -> None:
         if self.cuts:
-            # A server that was about to end may have answered between the end of the last watch and now.
+            # A server that was shutting down may have answered between the end of the last watch and now.
             self.cuts += 1
             self._on_reopen()
 
@@ -251,13 +255,13 @@ class Cache(Generic[T]):
         current = self._items.get(event.head.key)
         if event.kind is WatchKind.DELETED:
             self._deleted.discard(event.head.uid)
-            # Whatever version we wrote: this very object is gone. The write that takes the last finalizer away
-            # returns the same resource version as the deletion.
+            # The object with this UID is gone, whatever version this process wrote. The write that removes the
+            # last finalizer returns the same resource version as the deletion.
             if current is not None and current.metadata.uid == event.head.uid:
                 self._remove(current)
             return
         if current is not None and 0 < version <= _number(current.metadata.resource_version):
-            return  # we wrote a newer one
+            return  # this process wrote a newer one
         if event.object is None:
             if current is not None:
                 self._remove(current)
@@ -265,10 +269,10 @@ class Cache(Generic[T]):
             self._put(event.object)
 
     def _replace(self, listed: dict[str, T]) -> None:
-        """Makes the cache what a list returned, except for what we wrote after that list was made.
+        """Replace the content by a list, except objects that this process wrote after that list was made.
 
-        A list older than what the watch has shown comes from a server whose state was put back (a backup was
-        restored): then nothing of ours is newer, its numbers only look so.
+        A list that is older than the watch comes from a server whose state was restored from a backup. Then the
+        whole content is replaced: the writes of this process are not newer, only their numbers are higher.
         """
         moment = _number(self._resource_version)
         put_back = 0 < moment < self._seen
@@ -307,7 +311,7 @@ class Cache(Generic[T]):
         for callback in tuple(self._callbacks):
             try:
                 callback(kind, old, new)
-            except Exception:  # a subscriber's defect must not end the watch of all others
+            except Exception:  # a defect in one subscriber must not end the watch for the others
                 _log.exception("%s: a subscriber failed", self._resource.plural)
 
     def _failed(self, error: DraError) -> None:

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class PatchKind(StrEnum):
-    """How a patch is meant, as its content type."""
+    """How the server interprets a patch, as the patch's content type."""
 
     JSON = "application/json-patch+json"
     MERGE = "application/merge-patch+json"
@@ -43,8 +43,8 @@ class Listing(Generic[T]):
 
     Attributes:
         items: the objects that can be read.
-        resource_version: where a watch continues.
-        unreadable: what is wrong with the others, by key.
+        resource_version: the version from which a watch continues.
+        unreadable: the fault of each other object, by key.
     """
 
     items: list[T]
@@ -73,7 +73,9 @@ class _Group(Value, frozen=True):
 _LIST_RESTARTS: Final = 3
 _TOO_DEEP: Final = Problem("", "is nested too deeply to be read")
 _WATCH_SECONDS: Final = (300, 600)
-"""A watch is asked to end within this range, so that clients spread over servers again (as client-go does)."""
+"""Range of the timeout that a watch requests, so that clients spread over the servers again (as in client-
+go).
+"""
 _WATCH_SLACK: Final = 30.0
 _WATCH_KINDS: Final = frozenset(map(str, WatchKind))
 
@@ -81,11 +83,12 @@ _WATCH_KINDS: Final = frozenset(map(str, WatchKind))
 class Client:
     """One session with an API server: `async with await Client.connect() as client`.
 
-    Objects are given and taken as values of `dradriver.model` (or any type that msgspec decodes); `into=dict`
-    gives plain builtins and `into=bytes` the JSON text. Callers see `resource.k8s.io/v1` whatever the server
-    speaks: the client asks once and converts. It asks again when the version is gone (the server went back to
-    an older release), and while it speaks an older one than v1 whenever a watch ends (an upgrade ends all).
-    Which requests are sent again is said in `transport`.
+    The methods take and return values of `dradriver.model`, or of any type that msgspec decodes. `into=dict`
+    returns plain builtins and `into=bytes` the JSON text. Callers always see `resource.k8s.io/v1`: the client
+    asks the server once for its versions and converts. It asks again when the server no longer serves the
+    version (after a downgrade). While the server has only a version older than v1, the client also asks again
+    whenever a watch ends, because an upgrade ends every watch. The table in `transport` lists the requests that
+    are retried.
     """
 
     def __init__(
@@ -106,16 +109,16 @@ class Client:
         user_agent: str = "dradriver",
         timeout: float = 30,
     ) -> Self:
-        """Finds the API server; nothing is sent yet.
+        """Find the API server and return a session. Sends no request.
 
         Args:
             kubeconfig: a file; else `$KUBECONFIG`, the pod's service account, `~/.kube/config`.
             context: a context of that file, else its current one.
-            user_agent: how the server's logs name us.
+            user_agent: the client's name in the server's logs.
             timeout: seconds for one call, its retries included.
 
         Raises:
-            DraError: no usable configuration; the message names the file and the field.
+            DraError: there is no usable configuration. The message names the file and the field.
         """
         from dradriver.kube.http.transport import Transport  # noqa: PLC0415 - loads aiohttp
 
@@ -124,17 +127,19 @@ class Client:
 
     @property
     def field_manager(self) -> str:
-        """The name under which the server records what this client writes (`metadata.managedFields`)."""
+        """The name under which the server records the fields that this client writes
+        (`metadata.managedFields`).
+        """
         return self._transport.user_agent.partition("/")[0]
 
     def guarded(self, guard: Callable[[], None]) -> "Client":
-        """The same session for a process that may write only as long as `guard` raises no error."""
+        """Return the same session for a process that may write only while `guard` raises no error."""
         made = Client(self._transport, self.namespace, guard=guard)
         made._served = self._served
         return made
 
     async def close(self) -> None:
-        """Closes the session."""
+        """Close the session."""
         await self._transport.close()
 
     async def __aenter__(self) -> Self:
@@ -147,9 +152,9 @@ class Client:
 
     @asynccontextmanager
     async def connecting(self) -> AsyncGenerator[None, None]:
-        """Asks in the background what the first request would have to wait for: a connection and the version.
+        """Open a connection and ask for the version in the background, ahead of the first request.
 
-        What fails of it is asked again by that request, which is told.
+        A failure here is not reported. The first request tries again and raises it.
         """
         task = asyncio.create_task(self.served(), name="connect to the API server")
         try:
@@ -159,11 +164,11 @@ class Client:
             await asyncio.gather(task, return_exceptions=True)
 
     async def served(self) -> str:
-        """The version of `resource.k8s.io` that is spoken: the best that the server has.
+        """Return the version of `resource.k8s.io` that the client uses: the best that the server has.
 
         Raises:
             ApiError: the server did not answer.
-            DraError: it has none that this project knows.
+            DraError: the server has no version that this project supports.
         """
         if not self._served:
             async with self._asking:
@@ -172,7 +177,7 @@ class Client:
 
     async def _ask_version(self) -> None:
         if self._served:
-            return  # someone else has asked meanwhile
+            return  # another task has asked meanwhile
         try:
             data = await self._transport.request(Request("GET", f"/apis/{DRA_GROUP}", repeatable=True))
         except NotFound:
@@ -187,12 +192,12 @@ class Client:
         self._served = found
 
     async def get(self, resource: Resource, name: str, namespace: str = "", *, into: type[T]) -> T:
-        """One object.
+        """Return one object.
 
         Raises:
-            NotFound: there is none of that name.
+            NotFound: there is no object with that name.
             ApiError: any other refusal.
-            InvalidObjectError: it does not fit `into`.
+            InvalidObjectError: the object does not fit `into`.
         """
         at = await self._at(resource)
         data = await self._send(resource, Request("GET", at.path(namespace, name), repeatable=True))
@@ -208,21 +213,21 @@ class Client:
         fields: str = "",
         limit: int = 500,
     ) -> Listing[T]:
-        """All objects of a collection, page by page, as of now (a consistent read).
+        """Return all objects of a collection as of now (a consistent read), fetched page by page.
 
         Args:
-            resource: what to list.
+            resource: the resource to list.
             namespace: one namespace; all if empty.
             into: the type of the objects.
             labels: a label selector.
             fields: a field selector.
-            limit: objects a page, 0 for all at once.
+            limit: objects per page, 0 for all at once.
 
         Raises:
             ApiError: the server refused.
         """
         for restart in range(_LIST_RESTARTS):
-            # The last attempt takes all in one page: that one can't expire midway.
+            # The last attempt reads everything in one page, so no continue token can expire midway.
             page = 0 if restart == _LIST_RESTARTS - 1 else limit
             try:
                 return await self._list(resource, namespace, into, _query(labels, fields, page))
@@ -262,13 +267,14 @@ class Client:
         name: str = "",
         dry_run: bool = False,
     ) -> T:
-        """Creates an object, or posts to a subresource of `name` (a pod's `binding`).
+        """Create an object, or post to a subresource of `name` (a pod's `binding`).
 
-        With `dry_run` nothing is stored; the answer is what would have been, without fields that are dropped.
+        With `dry_run` the server stores nothing and returns the object that it would have stored, without
+        dropped fields.
 
         Raises:
             AlreadyExists: the name is taken.
-            Unavailable: with `sent` set, the object may exist nevertheless: look before trying again.
+            Unavailable: with `sent` set, the object may exist nevertheless. Read it before trying again.
             ApiError: any other refusal.
         """
         at = await self._at(resource)
@@ -291,10 +297,10 @@ class Client:
         name: str = "",
         subresource: str = "",
     ) -> T:
-        """Replaces an object by `body`; its `metadata.resourceVersion`, if set, must still be the current one.
+        """Replace an object by `body`. If `metadata.resourceVersion` is set, it must be the current one.
 
         Raises:
-            Conflict: someone else changed it meanwhile.
+            Conflict: another client changed the object meanwhile.
             ApiError: any other refusal.
         """
         at = await self._at(resource)
@@ -316,13 +322,13 @@ class Client:
         force: bool = False,
         dry_run: bool = False,
     ) -> T:
-        """Changes parts of an object; with `dry_run` nothing is stored, see `create`.
+        """Change parts of an object. With `dry_run` the server stores nothing, see `create`.
 
-        A JSON patch goes out as it is: its paths must be outside the fields that differ between versions of
+        A JSON patch is sent unchanged. Its paths must avoid the fields that differ between versions of
         `resource.k8s.io` (devices of slices, requests of claims).
 
         Raises:
-            Conflict: a test, a resource version or another field manager is in the way.
+            Conflict: a test, a resource version or another field manager prevents the patch.
             ApiError: any other refusal.
         """
         at = await self._at(resource)
@@ -351,12 +357,12 @@ class Client:
         grace_seconds: int | None = None,
         propagation: str = "",
     ) -> bool:
-        """Deletes an object; False means that it was gone already.
+        """Delete an object. Return False if it was gone already.
 
-        With `uid` the request is repeatable: a second run can't hit an object of the same name made since.
+        With `uid` the request is repeatable: a second run can't delete a newer object with the same name.
 
         Raises:
-            Conflict: the object is not the one meant (`uid`) or has changed (`resource_version`).
+            Conflict: the object has another UID than `uid` or another version than `resource_version`.
             ApiError: any other refusal.
         """
         at = await self._at(resource)
@@ -378,11 +384,11 @@ class Client:
         return True
 
     async def logs(self, pod: str, namespace: str, container: str = "") -> str:
-        """What a container of a pod has printed so far; the only container if none is named.
+        """Return the output of a pod's container so far. Without a container name, the pod must have only one.
 
         Raises:
             NotFound: there is no such pod.
-            ApiError: nothing has run yet, or the kubelet did not answer.
+            ApiError: no container has run yet, or the kubelet did not answer.
         """
         query = {"container": container}
         request = Request("GET", PODS.path(namespace, pod, "log"), query, repeatable=True, longest=LONGEST_LIST)
@@ -400,13 +406,14 @@ class Client:
         bookmarks: bool = True,
         on_open: Callable[[], None] = lambda: None,
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        """The changes after `resource_version`; ends when the server ends it (after minutes). One request.
+        """Yield the changes after `resource_version`, in one request. Ends when the server ends it (after
+        minutes).
 
-        `on_open` is called when the server has accepted it.
+        Calls `on_open` when the server has accepted the request.
 
         Raises:
-            Gone: `resource_version` is too old: list again.
-            ApiError: no success, or the connection broke.
+            Gone: `resource_version` is too old; list again.
+            ApiError: the server refused, or the connection broke.
         """
         at = await self._at(resource)
         seconds = random.randint(*_WATCH_SECONDS)  # noqa: S311 - spreads load
@@ -447,9 +454,10 @@ class Client:
             raise self._absent(resource, request, error) from error
 
     def _absent(self, resource: Resource, request: Request, error: NotFound) -> ApiError:
-        """What a 404 means: an object that is not there, or a server without the version that is spoken.
+        """Return the error for a 404: a missing object, or a server that no longer serves the version in use.
 
-        The latter says nothing of the object: whoever took it for gone would unprepare a claim in use.
+        The second case reveals nothing about the object. To treat it as a missing object would unprepare a
+        claim in use.
         """
         if resource.group != DRA_GROUP or error.details.name:
             return error
@@ -465,10 +473,10 @@ def _query(labels: str, fields: str, limit: int) -> dict[str, str]:
 
 
 def _read(into: type[T], resource: Resource, at: Resource, data: bytes) -> T:
-    """An object that the server sent, in the version that callers see.
+    """Return an object that the server sent, converted to the version that callers see.
 
     Raises:
-        InvalidObjectError: it can't be read.
+        InvalidObjectError: the object can't be read.
     """
     if CUT_OFF in data:
         raise InvalidObjectError(f"{resource.kind} {head_of(data).key}", [_TOO_DEEP])
@@ -498,7 +506,7 @@ def _page(data: bytes, resource: Resource) -> _Page:
 
 
 def _write(resource: Resource, at: Resource, body: object, *, whole: bool) -> bytes:
-    """The JSON text to send; whole objects get the kind that they may have left out."""
+    """Return the JSON text to send. Whole objects without a kind get one."""
     data = body if isinstance(body, bytes) else canonical(body)
     if whole:
         fields = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
@@ -511,7 +519,7 @@ def _write(resource: Resource, at: Resource, body: object, *, whole: bool) -> by
 
 
 def _event(into: type[T], resource: Resource, at: Resource, line: bytes) -> WatchEvent[T] | None:
-    """The event of one line of a watch, None for a type of event that is not known."""
+    """Return the event of one line of a watch, or None for an unknown type of event."""
     kind, data = split_event(line)
     if kind == "ERROR":
         raise _watch_error(data, resource)

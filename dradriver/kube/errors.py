@@ -1,4 +1,4 @@
-"""What the API server answered when it did not do what was asked (`metav1.Status`)."""
+"""Errors of requests to the API server, from its `metav1.Status` answers."""
 
 # ruff: noqa: N818 - the names are those of the API's reasons: NotFound, Conflict, Gone
 
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class StatusCause(Value, frozen=True, kw_only=True):
-    """One broken rule of a refused object."""
+    """One broken rule of a rejected object."""
 
     reason: str = ""
     message: str = ""
@@ -37,7 +37,7 @@ class StatusCause(Value, frozen=True, kw_only=True):
 
 
 class StatusDetails(Value, frozen=True, kw_only=True):
-    """What a Status is about, and why (`metav1.StatusDetails`)."""
+    """The object that a Status concerns, and the causes (`metav1.StatusDetails`)."""
 
     name: str = ""
     group: str = ""
@@ -60,9 +60,9 @@ class ApiError(DraError):
     """A request to the API server failed.
 
     Attributes:
-        status: the HTTP status, 0 when no answer came.
-        reason: the API's word for it: `NotFound`, `Conflict`, `Invalid` ...
-        message: the server's own words.
+        status: the HTTP status, 0 when there was no answer.
+        reason: the API's reason: `NotFound`, `Conflict`, `Invalid` ...
+        message: the server's message.
         details: the object and the broken rules, as far as the server named them.
     """
 
@@ -77,11 +77,11 @@ class ApiError(DraError):
 
 
 class Unauthorized(ApiError):
-    """The credentials were not accepted (401)."""
+    """The server rejected the credentials (401)."""
 
 
 class Forbidden(ApiError):
-    """The user may not do this (403)."""
+    """The user lacks the permission (403)."""
 
 
 class NotFound(ApiError):
@@ -89,15 +89,15 @@ class NotFound(ApiError):
 
 
 class AlreadyExists(ApiError):
-    """An object of that name exists (409)."""
+    """An object with that name exists (409)."""
 
 
 class Conflict(ApiError):
-    """The object was changed meanwhile, or a precondition does not hold (409)."""
+    """The object changed meanwhile, or a precondition does not hold (409)."""
 
 
 class Gone(ApiError):
-    """The resource version or continue token is too old: list again (410)."""
+    """The resource version or continue token is too old; list again (410)."""
 
 
 class Invalid(ApiError):
@@ -105,27 +105,27 @@ class Invalid(ApiError):
 
 
 class TooManyRequests(ApiError):
-    """The server asks to come back later (429).
+    """The server limits the rate of requests (429).
 
     Attributes:
-        retry_after: seconds to wait, 1 when the server did not say.
+        retry_after: seconds to wait, 1 when the server sent none.
     """
 
     retry_after: float = 1.0
 
 
 class Unavailable(ApiError):
-    """No usable answer: connection refused or cut, time ran out, or a server error (5xx).
+    """There is no usable answer: connection refused or cut, timeout, or a server error (5xx).
 
     Attributes:
-        sent: whether the request may have reached the server (then a write may have happened).
+        sent: whether the request may have reached the server. Then a write may have happened.
     """
 
     sent: bool = True
 
 
 class TooLong(Unavailable):
-    """The answer is longer than any that is read; asked again, it would be so again."""
+    """The answer exceeds the size limit. A retry would give the same result."""
 
 
 _BY_REASON: Final[Mapping[str, type[ApiError]]] = {"AlreadyExists": AlreadyExists}
@@ -141,13 +141,13 @@ _BY_STATUS: Final[Mapping[int, type[ApiError]]] = {
 
 
 def error_from(status: int, body: bytes, what: str, retry_after: str = "") -> ApiError:
-    """The error that an HTTP answer means.
+    """Return the error for an HTTP answer.
 
     Args:
         status: the HTTP status.
         body: the answer, a `Status` object or (from a proxy) any text.
-        what: method and path, for answers without words.
-        retry_after: the `Retry-After` header, seconds.
+        what: method and path, for answers without a message.
+        retry_after: the `Retry-After` header, in seconds.
     """
     try:
         answer = msgspec.json.decode(body, type=_Status)
@@ -163,7 +163,7 @@ def error_from(status: int, body: bytes, what: str, retry_after: str = "") -> Ap
 
 
 def error_from_status(body: bytes, what: str) -> ApiError:
-    """The error that a `Status` object means, as a watch delivers it in an ERROR event."""
+    """Return the error for a `Status` object, which a watch delivers in an ERROR event."""
     answer = msgspec.json.decode(body, type=_Status)
     return error_from(answer.code or 500, body, what)
 
@@ -179,4 +179,4 @@ def _seconds(text: str) -> float:
     try:
         return max(0.0, float(text))
     except ValueError:
-        return 0.0  # an HTTP date: no API server sends one
+        return 0.0  # an HTTP date, which no API server sends

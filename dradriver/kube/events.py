@@ -1,4 +1,4 @@
-"""Events: what people see in `kubectl describe`."""
+"""Writes Kubernetes Events, which `kubectl describe` shows."""
 
 import asyncio
 import logging
@@ -24,14 +24,16 @@ _MAX_REMEMBERED: Final = 256
 _MAX_WAITING: Final = 1000
 _LAST_SECONDS: Final = 0.8
 _SERIES_SECONDS: Final = 600.0
-"""A repetition within this time counts up the first event, a later one is a new event (as client-go does)."""
+"""A repeat within this time increments the count of the first event. A later one is a new event (as in
+client-go).
+"""
 _MESSAGE_BYTES: Final = 1024
 _REFILL_SECONDS: Final = 300.0
 _MAX_OBJECTS: Final = 4096
 
 
 class _Said(NamedTuple):
-    """What makes two events the same."""
+    """The key of an event: two events with equal keys are repeats."""
 
     regarding: ObjectReference
     type: str
@@ -48,14 +50,14 @@ class _Series:
 
 
 class _Allowance:
-    """How many events about one object may be written: some at once, then one in five minutes."""
+    """Rate limit of the events about one object: a burst, then one in five minutes."""
 
     def __init__(self, burst: int) -> None:
         self._burst = float(burst)
         self._left: OrderedDict[ObjectReference, tuple[float, float]] = OrderedDict()
 
     def take(self, regarding: ObjectReference) -> bool:
-        """Whether one more may be written now."""
+        """Return whether one more event may be written now, and count it."""
         now = time.monotonic()
         left, then = self._left.pop(regarding, (self._burst, now))
         left = min(self._burst, left + (now - then) / _REFILL_SECONDS)
@@ -66,19 +68,19 @@ class _Allowance:
 
 
 class EventRecorder:
-    """Writes events of one component (core `v1`, which every `kubectl` shows); repetitions are counted.
+    """Writes the events of one component (core `v1`, which every `kubectl` shows). Repeats are aggregated.
 
-    Used as `async with recorder`, `emit` returns at once and one task writes in the background, so that nobody
-    waits for news: events that come faster than the server takes them are dropped (as client-go does), and at
-    the end those that are left have a moment. If the process dies, they are lost. A server that refuses them is
-    said once, until it takes one again.
+    Inside `async with recorder`, `post` returns at once and one task writes in the background. Events that
+    arrive faster than the server accepts them are dropped (as in client-go). At the end, the task has a moment
+    to write the remaining ones. If the process dies, unwritten events are lost. The recorder logs once that a
+    server rejects events, until the server accepts one again.
 
     Args:
         client: the API server.
-        component: who says it, for example the driver's name.
-        host: the node it runs on, if any.
-        burst: how many events about one object may be written at once; then one in five minutes, and what is
-            not written is in the next one's count (client-go has 25). None: all are written.
+        component: the reporting component, for example the driver's name.
+        host: the node on which it runs, if any.
+        burst: how many events about one object may be written at once; then one in five minutes. The count of
+            the next event includes those that were not written (client-go has 25). None: all are written.
     """
 
     def __init__(self, client: Client, component: str, host: str = "", burst: int | None = None) -> None:
@@ -119,10 +121,12 @@ class EventRecorder:
         reason: str,
         message: str,
     ) -> None:
-        """Writes an event, or counts it up. Never raises: an event that can't be written is logged.
+        """Write an event or increment its count. Failures are logged, never raised.
+
+        Inside `async with recorder`, the event is queued as by `post`.
 
         Args:
-            regarding: the object it is about.
+            regarding: the object that the event is about.
             type: `Normal` or `Warning`.
             reason: a CamelCase word for programs.
             message: a sentence for people; cut at 1024 bytes.
@@ -139,7 +143,7 @@ class EventRecorder:
         reason: str,
         message: str,
     ) -> None:
-        """The same in the background, as soon as the recorder runs; from its loop."""
+        """Queue an event for writing in the background, see `emit`. Call it in the recorder's event loop."""
         try:
             self._waiting.put_nowait(_said(regarding, type, reason, message))
         except asyncio.QueueFull:
@@ -150,7 +154,7 @@ class EventRecorder:
             said = await self._waiting.get()
             try:
                 await self._write(said)
-            except Exception:  # a defect must not end the events of all others
+            except Exception:  # a defect must not stop the other events
                 _log.exception("event %s", said)
             finally:
                 self._waiting.task_done()
@@ -187,7 +191,7 @@ class EventRecorder:
             try:
                 await self._count_up(known)
             except NotFound:
-                pass  # it expired on the server: begin again
+                pass  # the event expired on the server: create a new one
             else:
                 return
         if not allowed:
@@ -204,7 +208,7 @@ class EventRecorder:
 
     async def _begin(self, said: _Said) -> _Series:
         namespace = said.regarding.namespace or "default"
-        # client-go's name for an event: the object's, and a moment.
+        # client-go's name for an event: the object's name and a timestamp.
         name = f"{said.regarding.name[:200].rstrip('-.')}.{time.time_ns():x}"
         now = rfc3339(datetime.now(UTC))
         source = {"component": self.component} | ({"host": self.host} if self.host else {})

@@ -1,11 +1,11 @@
-"""Leader election on a `coordination.k8s.io` Lease: of several processes one leads.
+"""Leader election on a `coordination.k8s.io` Lease: one of several processes leads.
 
-Written here because `kubernetes.aio.leaderelection` can't keep the promise that a process which has lost
-its lease has stopped before another one begins: it counts by the wall clock, its requests may outlast the
-renew deadline, it cancels its work without waiting for the end, it does not notice work that ends by
-itself, and it never releases the lease.
+`kubernetes.aio.leaderelection` can't guarantee that a process which lost its lease has stopped before another
+one begins. It uses the wall clock, its requests may outlast the renew deadline, it cancels its work without
+waiting for the end, it does not notice work that ends by itself, and it never releases the lease. Therefore
+this module has its own implementation.
 
-Dies anywhere: the lease stays with the dead process until it has not been renewed for its duration.
+If the process dies at any point, the lease stays with it until its duration has passed without a renewal.
 """
 
 import asyncio
@@ -30,26 +30,27 @@ _NEVER: Final = float("-inf")
 
 
 class LeaseLostError(DraError):
-    """This process does not lead any more."""
+    """This process no longer leads."""
 
 
 def boot_time() -> float:
-    """Seconds since boot, those in which the machine slept or the process was stopped included."""
+    """Return the seconds since boot, including time in which the machine slept or the process was stopped."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Leader:
-    """One candidate: `await acquire()`, `await keep()` while leading, `await release()` at last.
+    """One candidate. Call `await acquire()`, then `await keep()` while leading, and `await release()` at the
+    end.
 
     Args:
-        client: the API server; it needs `get`, `create` and `update` on the lease.
-        name, namespace: the lease's.
-        identity: this process's, unique for all time.
-        timing: how long the lease holds.
-        clock: seconds; must not stand still while the process does.
+        client: the API server; needs `get`, `create` and `update` on the lease.
+        name, namespace: name and namespace of the lease.
+        identity: the identity of this process; never used twice.
+        timing: the durations of the lease.
+        clock: returns seconds; must also advance while the process is stopped.
 
     Attributes:
-        problem: why the lease can't be read or written; empty when that went well last.
+        problem: why the last read or write of the lease failed; empty if it succeeded.
     """
 
     def __init__(
@@ -77,25 +78,25 @@ class Leader:
 
     @property
     def leads(self) -> bool:
-        """Whether the renew deadline is not over."""
+        """Return whether the renew deadline has not passed."""
         return self._clock() < self._renewed + self._timing.renew_deadline
 
     @property
     def seconds_left(self) -> float:
-        """Until the process must have stopped, whatever it does: before another one may begin."""
+        """Return the seconds until this process must have stopped, because then another one may begin."""
         return self._renewed + self._timing.last_moment - self._clock()
 
     def check(self) -> None:
-        """Asked before anything that only a leader does.
+        """Raise unless this process leads. Call it before each action that only the leader may take.
 
         Raises:
-            LeaseLostError: the renew deadline is over.
+            LeaseLostError: the renew deadline has passed.
         """
         if not self.leads:
             raise LeaseLostError(f"{self} was not renewed in time: another process may lead")
 
     async def acquire(self) -> None:
-        """Returns when this process leads; waits as long as another one does."""
+        """Wait until this process leads."""
         waiting_for = ""
         while not await self._try(self._timing.renew_deadline):
             holder = self._candidate.holder
@@ -105,10 +106,10 @@ class Leader:
         _log.info("%s is held: this process leads", self)
 
     async def keep(self) -> None:
-        """Renews the lease until it is cancelled.
+        """Renew the lease until cancelled.
 
         Raises:
-            LeaseLostError: the lease was not renewed until the renew deadline, or another process has it.
+            LeaseLostError: the lease was not renewed before the renew deadline, or another process has it.
         """
         while True:
             await asyncio.sleep(min(self._timing.retry_period, max(0.0, self._left())))
@@ -117,7 +118,7 @@ class Leader:
             self.check()
 
     async def release(self) -> None:
-        """Lets another process lead at once; only when all has stopped that a leader does."""
+        """Let another process lead at once. Call it only after all of the leader's work has stopped."""
         spec = self._candidate.release()
         if not self.leads or spec is None:
             return
@@ -132,12 +133,12 @@ class Leader:
         return self._renewed + self._timing.renew_deadline - self._clock()
 
     async def _try(self, seconds: float) -> bool:
-        """Reads the lease, and writes it if that is allowed; whether this process leads by that."""
+        """Read the lease and, if allowed, write it. Return whether this process leads as a result."""
         try:
             async with asyncio.timeout(seconds):
                 led = await self._read_and_write()
         except (AlreadyExists, Conflict):
-            led = False  # another one was faster: its lease is read next
+            led = False  # another process was faster: the next attempt reads its lease
         except (DraError, TimeoutError) as error:
             if self.problem != (problem := str(error) or "no answer in time"):
                 _log.warning("%s: %s", self, problem)
@@ -159,7 +160,7 @@ class Leader:
             self._renewed = _NEVER
             return False
         await self._write(spec, now)
-        self._renewed = now  # from before the request: nobody can have seen it earlier
+        self._renewed = now  # the time before the request: no other process can have seen the write earlier
         return True
 
     async def _write(self, spec: LeaseSpec, now: float) -> None:

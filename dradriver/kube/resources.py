@@ -1,4 +1,4 @@
-"""Which resources there are and where the API server serves them."""
+"""The resources that dradriver uses, and their paths in the API."""
 
 from dataclasses import dataclass, replace
 from typing import Final
@@ -31,7 +31,8 @@ class Resource:
 
     Attributes:
         group: the API group, empty for the core group.
-        version: the version that callers see; for `resource.k8s.io` the client may talk another one.
+        version: the version that callers see; for `resource.k8s.io` the client may use another one with the
+            server.
         plural: the name in URLs.
         kind: the name in objects.
         namespaced: whether its objects live in namespaces.
@@ -49,11 +50,11 @@ class Resource:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def at(self, version: str) -> "Resource":
-        """The same resource in another version of its group."""
+        """Return the same resource in another version of its group."""
         return self if version == self.version else replace(self, version=version)
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The URL path of the collection, an object or a subresource; no namespace means all."""
+        """Return the URL path of the collection, an object or a subresource. An empty namespace means all."""
         parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
         if self.namespaced and namespace:
             parts += ["namespaces", quote(namespace, safe="")]

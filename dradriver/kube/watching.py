@@ -1,4 +1,4 @@
-"""What a watch delivers: JSON lines, one event each."""
+"""The events of a watch: JSON lines, one event each."""
 
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class WatchKind(StrEnum):
-    """What happened to the object."""
+    """The type of a watch event."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
@@ -27,7 +27,7 @@ class WatchKind(StrEnum):
 
 
 class Head(Value, frozen=True, kw_only=True):
-    """The part of an object's metadata by which caches tell objects and their versions apart."""
+    """The metadata by which caches identify objects and their versions."""
 
     name: str = ""
     namespace: str = ""
@@ -54,10 +54,10 @@ class WatchEvent(Generic[T]):
     """One change, or a bookmark.
 
     Attributes:
-        kind: what happened.
-        head: which object, and its new resource version (all that a bookmark has).
-        object: the object; None for a bookmark and for one that can't be read.
-        problem: why it can't be read.
+        kind: the type of the event.
+        head: the object's identity and its new resource version (the only content of a bookmark).
+        object: the object; None for a bookmark and for an object that can't be read.
+        problem: why the object can't be read.
     """
 
     kind: WatchKind
@@ -71,16 +71,18 @@ _events: Final = msgspec.json.Decoder(_Event)
 
 
 CUT_OFF: Final = b'"nested too deeply to be read"'
-"""What `cut_off` leaves where it cut. Whoever writes it himself only hides his own object."""
+"""The text that `cut_off` writes in place of a removed part. An author who writes it hides only the author's
+own object.
+"""
 _DEEPEST: Final = 64
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]')
 
 
 def cut_off(data: bytes) -> bytes:
-    """The JSON text without what is nested deeply, for texts that are too deep to be decoded.
+    """Return the JSON text without its deeply nested parts, for texts that are too deep to be decoded.
 
-    The API server takes 10,000 levels in a claim's parameters, Python far fewer. One such object must not hide
-    the others in its list or watch.
+    The API server accepts 10,000 levels in a claim's parameters, Python far fewer. One such object must not
+    hide the others in its list or watch.
     """
     kept: list[bytes] = []
     depth = start = 0
@@ -97,7 +99,7 @@ def cut_off(data: bytes) -> bytes:
 
 
 def head_of(data: bytes | msgspec.Raw) -> Head:
-    """The head of an object's JSON text."""
+    """Return the head of an object's JSON text."""
     try:
         return _heads.decode(data).metadata
     except RecursionError:
@@ -105,10 +107,11 @@ def head_of(data: bytes | msgspec.Raw) -> Head:
 
 
 def split_event(line: bytes) -> tuple[str, bytes]:
-    """Type and object of one line of a watch; the object is `cut_off` if it is nested too deeply.
+    """Return type and object of one line of a watch. `cut_off` is applied to an object that is nested too
+    deeply.
 
     Raises:
-        msgspec.DecodeError: the line is no event; the connection was cut in the middle of it.
+        msgspec.DecodeError: the line is not an event; the connection was cut in the middle of it.
     """
     try:
         event = _events.decode(line)
@@ -118,7 +121,7 @@ def split_event(line: bytes) -> tuple[str, bytes]:
 
 
 async def lines(chunks: AsyncIterator[bytes], most: int) -> AsyncGenerator[bytes, None]:
-    """The complete lines of a stream; what follows the last line end is dropped.
+    """Yield the complete lines of a stream, and drop the text after the last line end.
 
     Args:
         chunks: the stream.

@@ -1,4 +1,4 @@
-"""Where the API server is and how to talk to it: a kubeconfig, or the pod's service account."""
+"""Address, TLS settings and credentials of the API server, from a kubeconfig or the pod's service account."""
 
 import asyncio
 import base64
@@ -23,15 +23,15 @@ _SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """An API server, the TLS settings for it, and who is asking.
+    """An API server with its TLS settings and the client's credentials.
 
     Attributes:
         server: its URL without a slash at the end.
-        source: where this came from, for messages.
+        source: where the settings came from, for messages.
         tls: None for plain HTTP.
         server_hostname: the name that its certificate must have, if not the URL's.
-        proxy: an HTTP proxy on the way.
-        credentials: the `Authorization` header.
+        proxy: the HTTP proxy to use, if any.
+        credentials: the source of the `Authorization` header.
         namespace: the default namespace.
     """
 
@@ -51,10 +51,10 @@ async def find_connection(
     environ: Mapping[str, str] = os.environ,
     service_account: Path = _SERVICE_ACCOUNT,
 ) -> Connection:
-    """The connection to use: the given file, else `$KUBECONFIG`, else the pod's own, else `~/.kube/config`.
+    """Return the connection of the given file, else `$KUBECONFIG`, else the pod's own, else `~/.kube/config`.
 
     Raises:
-        DraError: nothing was found, or what was found is broken; it names the file and the field.
+        DraError: no configuration exists, or it is broken. The message names the file and the field.
     """
     paths = kubeconfig or environ.get("KUBECONFIG")
     if not paths:
@@ -66,7 +66,7 @@ async def find_connection(
     found = await asyncio.to_thread(load_kubeconfig, paths, context)
     credentials = _credentials(found)
     if isinstance(credentials, PluginToken):
-        await credentials.header()  # it may bring the client certificate
+        await credentials.header()  # the plugin may provide the client certificate
     return await asyncio.to_thread(_from_kubeconfig, found, credentials)
 
 
@@ -119,7 +119,7 @@ def _environment_proxy(server: str) -> str | None:
 
 def _tls(authority: str | None) -> ssl.SSLContext:
     context = ssl.create_default_context(cadata=authority)
-    # Go, and so the rest of Kubernetes, does not ask for the extensions that strict mode asks for.
+    # Go, and so the rest of Kubernetes, does not require the extensions that strict mode requires.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return context
 
@@ -160,7 +160,8 @@ def _pem(data: str, path: str) -> bytes | None:
 
 
 def _load_chain(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    # OpenSSL reads a chain only from a file. It is private to us and gone before this returns.
+    # OpenSSL reads a chain only from a file. The file is private to this user and is deleted before this
+    # returns.
     with tempfile.NamedTemporaryFile() as file:
         file.write(certificate + b"\n" + key)
         file.flush()

@@ -1,4 +1,4 @@
-"""Who we are to the API server: where tokens come from, and when they are read again."""
+"""Sources of the `Authorization` header, and when each is read again."""
 
 import asyncio
 import base64
@@ -13,30 +13,32 @@ from dradriver.kube.config.kubeconfig import KubeconfigContext
 __all__ = ["FileToken", "FixedHeader", "HeaderSource", "PluginToken", "basic", "bearer"]
 
 _REREAD_SECONDS: Final = 60.0
-"""Projected service account tokens are replaced every hour or so; client-go re-reads as often."""
+"""The kubelet replaces projected service account tokens about every hour. client-go reads them again as
+often.
+"""
 
 
 class HeaderSource(Protocol):
-    """Gives the `Authorization` header of the next request."""
+    """Source of the `Authorization` header of the next request."""
 
     async def header(self) -> str:
-        """The header's value, empty for none.
+        """Return the header's value, empty for none.
 
         Raises:
             DraError: the credentials can't be read.
         """
 
     def expire(self) -> None:
-        """The server did not accept the last one (401): read it again next time."""
+        """Discard the value that the server rejected (401). The next call of `header` reads it again."""
 
 
 def bearer(token: str) -> str:
-    """The header of a token."""
+    """Return the header of a token."""
     return f"Bearer {token}"
 
 
 def basic(username: str, password: str) -> str:
-    """The header of a name and a password."""
+    """Return the header of a name and a password."""
     return "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode()
 
 
@@ -47,15 +49,15 @@ class FixedHeader:
         self._value = value
 
     async def header(self) -> str:
-        """The value."""
+        """Return the value."""
         return self._value
 
     def expire(self) -> None:
-        """Nothing to read again."""
+        """Do nothing: the value never changes."""
 
 
 class FileToken:
-    """A token in a file that someone else keeps fresh."""
+    """A token in a file that another component renews."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -63,7 +65,7 @@ class FileToken:
         self._read_at = float("-inf")
 
     async def header(self) -> str:
-        """The file's content, read at most once a minute; the last good one while it can't be read."""
+        """Return the file's content, read at most once a minute; while it can't be read, the last good one."""
         if time.monotonic() - self._read_at < _REREAD_SECONDS:
             return self._value
         try:
@@ -79,15 +81,15 @@ class FileToken:
         return self._value
 
     def expire(self) -> None:
-        """Read the file again at once."""
+        """Discard the value, so that the next call reads the file again."""
         self._read_at = float("-inf")
 
 
 class PluginToken:
-    """Credentials of an `exec` or `auth-provider` user, obtained and renewed by `kubernetes.aio`.
+    """Credentials of an `exec` or `auth-provider` user, which `kubernetes.aio` obtains and renews.
 
     Attributes:
-        cert_file: a client certificate that the plugin gave, if any.
+        cert_file: a client certificate from the plugin, if any.
         key_file: its key.
     """
 
@@ -100,12 +102,12 @@ class PluginToken:
         self.key_file: str | None = None
 
     async def header(self) -> str:
-        """The plugin's token; asked again once a minute, which costs nothing before the token expires."""
+        """Return the plugin's token. Asks the plugin once a minute, which is cheap before the token expires."""
         if time.monotonic() - self._read_at < _REREAD_SECONDS:
             return self._value
         where = f"kubeconfig {self._context.source}, context {self._context.name}"
         require("kubeconfig", f"{where}: users[].user.{self._kind}")
-        # Costs a quarter of a second and 20 MiB, so only those who have such a plugin pay for it.
+        # This import takes a quarter of a second and 20 MiB, so only users with such a plugin pay for it.
         from kubernetes.aio.client import Configuration  # noqa: PLC0415
         from kubernetes.aio.config.kube_config import KubeConfigLoader  # noqa: PLC0415
 
@@ -114,7 +116,7 @@ class PluginToken:
             if self._loader is None:
                 self._loader = KubeConfigLoader(self._as_config(), config_base_path="")
             await self._loader.load_and_set(configuration)
-        except Exception as error:  # plugins raise what they like
+        except Exception as error:  # plugins may raise any exception
             raise DraError(f"{where}: users[].user.{self._kind}: {error}") from error
         self._value = configuration.api_key.get("BearerToken", "")
         self.cert_file, self.key_file = configuration.cert_file, configuration.key_file
@@ -124,7 +126,7 @@ class PluginToken:
         return self._value
 
     def expire(self) -> None:
-        """Ask the plugin again, from the start."""
+        """Discard the plugin's state, so that the next call asks the plugin again."""
         self._loader = None
         self._read_at = float("-inf")
 

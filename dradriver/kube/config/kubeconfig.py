@@ -1,4 +1,4 @@
-"""Kubeconfig files: read, merged, checked; errors name the file and the field."""
+"""Reads, merges and checks kubeconfig files. Errors name the file and the field."""
 
 import os
 from collections.abc import Sequence
@@ -70,7 +70,7 @@ class _File(msgspec.Struct, frozen=True, rename="kebab", kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class KubeconfigContext:
-    """One context, resolved.
+    """One context with its cluster and user.
 
     Attributes:
         source: the file that it came from, for messages.
@@ -91,7 +91,8 @@ _PATHS: Final = ("certificate_authority", "client_certificate", "client_key", "t
 
 
 def load_kubeconfig(paths: str, context: str | None = None) -> KubeconfigContext:
-    """Reads one file, or several joined by `:` as in `$KUBECONFIG` (the first one that names a thing wins).
+    """Read one file, or several joined by `:` as in `$KUBECONFIG`. For each name, the first file that defines
+    it wins.
 
     Blocks: call it in a thread.
 

@@ -1,4 +1,4 @@
-"""Answers of the API server within limits: the size of a body, packed and unpacked."""
+"""Bodies of the API server's answers, read and decompressed within a size limit."""
 
 import zlib
 from typing import Final
@@ -13,21 +13,22 @@ _GZIP: Final = 16 + zlib.MAX_WBITS
 
 
 async def read_body(answer: ClientResponse, most: int) -> bytes:
-    """Reads a whole body and unpacks it.
+    """Read a whole body and decompress it.
 
-    aiohttp's own decompression is off: it has no limit on packed bytes that unpack to nothing.
+    aiohttp's own decompression is off, because it has no limit on compressed bytes that decompress to nothing.
 
     Args:
-        answer: an answer whose body nobody has read yet.
-        most: the longest body that is read, in bytes. It holds for packed and for unpacked bytes.
+        answer: an answer whose body is still unread.
+        most: the largest body to accept, in bytes. The limit holds for the compressed and for the decompressed
+            bytes.
 
     Returns:
-        The unpacked body.
+        The decompressed body.
 
     Raises:
         TooLongError: the body is longer.
-        aiohttp.ClientError: the connection broke, or the body breaks HTTP's rules.
-        OSError: the connection broke, or the body can't be unpacked.
+        aiohttp.ClientError: the connection broke, or the body violates HTTP.
+        OSError: the connection broke, or the body can't be decompressed.
     """
     if (answer.content_length or 0) > most:
         raise TooLongError("the answer", most)
@@ -46,7 +47,7 @@ async def read_body(answer: ClientResponse, most: int) -> bytes:
 
 
 def _unpack(gzip: "zlib._Decompress", packed: bytes, most: int) -> bytes:
-    """Unpacks the next bytes, to at most `most` + 1 bytes."""
+    """Decompress the next bytes, to at most `most` + 1 bytes."""
     try:
         return gzip.decompress(packed, most + 1)
     except zlib.error as error:

@@ -1,4 +1,4 @@
-"""Failures of connections in plain words, and whether a request may have reached the server before."""
+"""Messages for failures of connections, and whether the request may have reached the server."""
 
 import os
 import re
@@ -22,17 +22,17 @@ _WITHOUT_CONNECTION: Final = (ClientConnectorError, ClientHttpProxyError, Connec
 
 
 def failed_handshake(error: Exception) -> bool:
-    """Whether one side did not accept the other's certificate or TLS version."""
+    """Return whether one side rejected the other's certificate or TLS version."""
     return isinstance(error, ClientSSLError)
 
 
 def may_have_arrived(error: Exception) -> bool:
-    """Whether the request may have reached the server. False only if there never was a connection."""
+    """Return whether the request may have reached the server. False only if no connection was ever open."""
     return not isinstance(error, _WITHOUT_CONNECTION)
 
 
 def words(error: Exception) -> str:
-    """Tells what went wrong with a connection, in the system's words where there are any."""
+    """Return a message for the failure of a connection, with the system's text where there is one."""
     cause = _cause(error)
     match cause:
         case TimeoutError():
@@ -47,7 +47,7 @@ def words(error: Exception) -> str:
         case ClientPayloadError():
             return "the connection was closed in the middle of the answer"
         case ssl.SSLError():
-            return str(cause)  # its number is OpenSSL's, not the system's
+            return str(cause)  # the number is OpenSSL's, not the system's
         case OSError():
             return _system_words(cause)
         case _:
@@ -55,7 +55,7 @@ def words(error: Exception) -> str:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """The first failure: aiohttp wraps the system's errors in its own."""
+    """Return the first failure, because aiohttp wraps the system's errors in its own."""
     while isinstance(error.__cause__, ClientError | OSError):
         error = error.__cause__
     return error
@@ -64,8 +64,8 @@ def _cause(error: BaseException) -> BaseException:
 def _system_words(error: OSError) -> str:
     number = error.errno
     if number is None and (first := re.search(r"\[Errno (\d+)\]", str(error))):
-        number = int(first[1])  # the failures of several addresses come as one text
+        number = int(first[1])  # the failures of several addresses are joined in one text
     if number is not None and number > 0:
         return os.strerror(number)
-    # Below zero are the resolver's errors, which only know their own words.
+    # Negative numbers are the resolver's errors; only their own text explains them.
     return error.strerror or str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""One HTTP request to the API server, and the longest answers that are read."""
+"""One HTTP request to the API server, and the size limits of answers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,13 +7,15 @@ from typing import Final
 __all__ = ["LONGEST_LIST", "LONGEST_OBJECT", "Request", "TooLongError"]
 
 LONGEST_OBJECT: Final = 2**24
-"""Bytes of an answer, and of a line of a watch. etcd takes 1.5 MiB, which in JSON is a few times as much."""
+"""Limit in bytes of an answer and of a line of a watch. etcd accepts 1.5 MiB, which is a few times as much in
+JSON.
+"""
 LONGEST_LIST: Final = 2**28
-"""Bytes of a page of a list, and of a container's log."""
+"""Limit in bytes of a page of a list and of a container's log."""
 
 
 class TooLongError(OSError):
-    """The peer sends more than the reader accepts.
+    """The peer sent more than the reader accepts.
 
     Args:
         what: the part that is too long.
@@ -35,7 +37,7 @@ class Request:
         body: the JSON text.
         content_type: the body's type.
         repeatable: whether it may be sent again although it may have arrived.
-        longest: the longest answer that is read, in bytes.
+        longest: the largest answer to accept, in bytes.
     """
 
     method: str

@@ -1,4 +1,6 @@
-"""The aiohttp session with one API server: which of aiohttp's settings are ours, and why."""
+"""The aiohttp session with one API server, and the reason for each setting that differs from aiohttp's
+defaults.
+"""
 
 import socket
 from typing import Final
@@ -27,33 +29,33 @@ from dradriver.kube.config.connection import Connection
 __all__ = ["open_session"]
 
 _IDLE_SECONDS: Final = 60.0
-"""kube-apiserver closes a connection that was idle for 90 s; a request must not meet that."""
+"""kube-apiserver closes a connection that was idle for 90 s. No request may be sent on it at that moment."""
 _LONGEST_LINE: Final = 2**16
 _MOST_UNREAD: Final = 2**18
-"""Bytes of a body that wait for their reader before the server has to wait."""
+"""Bytes of a body that are buffered for the reader before the server has to wait."""
 
 
 def open_session(connection: Connection) -> ClientSession:
-    """Makes the session; nothing is sent yet.
+    """Return a session. Sends nothing.
 
     Args:
-        connection: the server, TLS, and a proxy on the way.
+        connection: the server, its TLS settings and its proxy.
 
     Returns:
-        A session that belongs to the caller, who closes it.
+        A session, which the caller must close.
 
     Raises:
-        ValueError: the server's or the proxy's address is no URL that can be used.
+        ValueError: the address of the server or of the proxy is not a usable URL.
     """
     _check(connection.server, ("http", "https"))
     if connection.proxy:
         _check(connection.proxy, ("http",))
     return ClientSession(
         connector=_Connector(
-            limit=0,  # the server limits us (429); a queue of our own would only hide that
+            limit=0,  # the server limits the rate (429); a queue here would only hide that
             keepalive_timeout=_IDLE_SECONDS,
             use_dns_cache=False,
-            resolver=ThreadedResolver(),  # the system's resolver, also where aiodns is installed
+            resolver=ThreadedResolver(),  # the system's resolver, even where aiodns is installed
             socket_factory=_open_socket,
             ssl=connection.tls or True,
         ),
@@ -70,15 +72,15 @@ def open_session(connection: Connection) -> ClientSession:
 
 
 class _Connector(TCPConnector):
-    """A pool that gives no connection on which the server sent something unasked.
+    """A connection pool that skips connections on which the server sent unexpected bytes.
 
-    aiohttp's own pool would take that for the answer to the next request (a late 408, for example).
+    aiohttp's own pool would read those bytes as the answer to the next request (for example, a late 408).
     """
 
     async def connect(
         self, req: ClientRequest, traces: list[Trace], timeout: ClientTimeout
     ) -> PooledConnection:
-        """A connection from the pool, or a new one."""
+        """Return a connection from the pool, or a new one."""
         while True:
             connection = await super().connect(req, traces, timeout)
             if connection.protocol is None or not connection.protocol.should_close:
@@ -87,19 +89,19 @@ class _Connector(TCPConnector):
 
 
 class CutError(ClientConnectionError):
-    """The connection was cut after the request was sent; the cause tells how."""
+    """The connection was cut after the request was sent. The exception's cause has the details."""
 
 
 async def _send_once(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
-    """Keeps aiohttp from sending a request again.
+    """Send a request without aiohttp's own retry.
 
-    aiohttp repeats GET, PUT and DELETE on a new connection after an idle one turned out to be cut. Which
-    requests may be repeated is the transport's decision, and a replace is not among them.
+    aiohttp repeats GET, PUT and DELETE on a new connection when an idle one turns out to be closed. The
+    transport decides which requests are repeatable, and a replace is not.
     """
     try:
         return await handler(request)
     except ClientConnectorError:
-        raise  # nothing was sent, and aiohttp does not repeat it
+        raise  # nothing was sent, and aiohttp does not retry
     except (ClientOSError, ServerDisconnectedError) as error:
         raise CutError(str(error)) from error
 
@@ -115,7 +117,7 @@ def _check(url: str, schemes: tuple[str, ...]) -> None:
 
 
 def _open_socket(address: AddrInfoType) -> socket.socket:
-    """A socket on which the kernel notices a peer that is gone: a watch sends nothing that would."""
+    """Return a socket with TCP keepalive: a watch sends nothing that would reveal a dead peer."""
     family, kind, protocol, _, _ = address
     made = socket.socket(family, kind, protocol)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

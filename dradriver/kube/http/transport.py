@@ -1,21 +1,21 @@
 """HTTP to the API server: one aiohttp session, raw bytes in and out, errors as `ApiError`, retries where safe.
 
-What is sent again, always before a deadline:
+These requests are retried, always before a deadline:
 
 | failure                                  | reads, repeatable writes | other writes |
 |------------------------------------------|--------------------------|--------------|
 | connection refused: nothing was sent     | yes                      | yes          |
-| 429: the server did not look at it       | yes, after `Retry-After` | the same     |
+| 429: the server did not process it       | yes, after `Retry-After` | the same     |
 | 401, once, with fresh credentials        | yes                      | yes          |
 | 5xx, connection cut, no answer in time   | yes                      | no           |
 | an answer that is too long               | no                       | no           |
 
-Repeatable writes are those whose second run changes nothing that the first did not: server-side apply, and
-a delete that names the UID. A create may have made an object whose name we don't know; a replace may have
-moved the resource version: for these the caller looks first.
+A write is repeatable if a second run changes nothing that the first did not. These are server-side apply, and a
+delete that names the UID. A create may have made an object with an unknown name, and a replace may have changed
+the resource version. After a failed create or replace, the caller must read the object first.
 
-aiohttp opens, keeps and checks the connections. Everything that it would do on its own for a web page is off:
-cookies, redirects, decompression, second attempts.
+aiohttp opens, keeps and checks the connections. Its features for web pages are off: cookies, redirects,
+decompression, retries.
 """
 
 import asyncio
@@ -45,17 +45,17 @@ _CLOSE_SECONDS: Final = 1.0
 _MAX_RETRY_AFTER: Final = 30.0
 _LONGEST_ERROR: Final = 2**20
 _LARGE_BODY: Final = 2**20
-"""Bytes from which aiohttp sends a body in parts, if it is given as a file."""
+"""Size in bytes from which a body is passed as a file, so that aiohttp sends it in parts."""
 
 
 class Transport:
-    """The session with one API server. Make it inside a running loop, and close it when done.
+    """The session with one API server. Create it inside a running loop, and close it when done.
 
     Attributes:
-        user_agent: what it calls itself.
+        user_agent: the name that the session sends.
 
     Raises:
-        DraError: the server's or its proxy's address can't be used.
+        DraError: the address of the server or its proxy is not usable.
     """
 
     def __init__(self, connection: Connection, user_agent: str, timeout: float) -> None:
@@ -70,20 +70,20 @@ class Transport:
         self._headers = {"User-Agent": user_agent, "Accept": "application/json"}
 
     async def close(self) -> None:
-        """Closes all connections; running watches end with `Unavailable`."""
+        """Close all connections. Running watches end with `Unavailable`."""
         for answer in list(self._answers):
             answer.close()
         try:
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await self._session.close()
         except TimeoutError:
-            pass  # a peer that no longer reads keeps nobody here
+            pass  # a peer that no longer reads must not delay the close
 
     async def request(self, request: Request) -> bytes:
-        """Sends a request and returns the answer's body, sending again as the table above says.
+        """Send a request, with retries as in the table above, and return the answer's body.
 
         Raises:
-            ApiError: the last answer, when it was not a success.
+            ApiError: the last answer, if it was not a success.
         """
         deadline = time.monotonic() + self._timeout
         backoff = Backoff(0.05, 2.0)
@@ -115,14 +115,14 @@ class Transport:
 
     @asynccontextmanager
     async def stream(self, request: Request, silence: float) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Sends a request once and gives the chunks of the answer as they come (a watch).
+        """Send a request once and yield the chunks of the answer as they arrive (a watch).
 
         Args:
             request: the request.
             silence: seconds without a byte after which the connection counts as dead.
 
         Raises:
-            ApiError: no success, or the connection broke later on.
+            ApiError: the server refused, or the connection broke later.
         """
         timeout = ClientTimeout(connect=min(silence, _CONNECT_SECONDS), sock_read=silence)
         async with AsyncExitStack() as stack:
@@ -137,7 +137,7 @@ class Transport:
     async def _open(
         self, request: Request, timeout: ClientTimeout, headers: Mapping[str, str]
     ) -> AsyncGenerator[ClientResponse, None]:
-        """The answer, after its status was checked; every failure of the connection is `Unavailable`.
+        """Yield the answer after checking its status. Every failure of the connection is `Unavailable`.
 
         The caller limits the time of the whole answer.
         """
@@ -154,7 +154,7 @@ class Transport:
                 yield answer
             finally:
                 self._answers.discard(answer)
-                answer.close()  # keeps the connection if the body was read to its end
+                answer.close()  # returns the connection to the pool if the body was read completely
         except TooLongError as error:
             raise TooLong(f"{request} at {self._connection.server}: {error}") from error
         except (ClientError, OSError) as error:  # a TimeoutError is an OSError
@@ -188,7 +188,7 @@ class Transport:
 
     def _failure(self, request: Request, error: Exception) -> ApiError:
         if failed_handshake(error):
-            # Waiting does not mend a certificate, so this is not `Unavailable`.
+            # A retry can't repair a certificate, so this is not `Unavailable`.
             at = f"{self._connection.server} ({self._connection.source})"
             return ApiError(f"{request} at {at}: {words(error)}")
         unavailable = Unavailable(f"{request} at {self._connection.server}: {words(error)}")
@@ -197,7 +197,7 @@ class Transport:
 
 
 async def _beginning(answer: ClientResponse) -> bytes:
-    """The body of an error; if it is too long, only a remark that it is."""
+    """Return the body of an error, or a remark if it is too long."""
     try:
         return await read_body(answer, _LONGEST_ERROR)
     except TooLongError as error:
@@ -205,7 +205,7 @@ async def _beginning(answer: ClientResponse) -> bytes:
 
 
 def _retry_wait(request: Request, error: ApiError, backoff: Backoff) -> float | None:
-    """Seconds to wait before the request may be sent again, or None when it may not."""
+    """Return the seconds to wait before the retry of a request, or None if it must not be retried."""
     match error:
         case TooLong():
             return None
