@@ -1,18 +1,21 @@
-"""What runs once a cluster: the claims that pods need, and where pods run.
+"""The control plane, once per cluster: claims for pods, scheduling, taint eviction, and checks of pools.
 
-Law of this package: a decision is a pure function of a snapshot of objects, and says one step: the next
-write, or why there is none. One loop (`loop`) takes a key from its queue, asks for the step, has it carried
-out (`executor`), and asks again, now of the objects as that write left them. So nothing has to be remembered
-from one write to the next: a process that dies after any of them goes on from the objects alone.
+Law of this package: a decision is a pure function of a snapshot of objects. It returns one step: the next
+write, or the reason why there is none. One loop (`runtime.loop`) takes a key from its queue, asks for the step,
+lets the executor (`runtime.executor`) carry it out, and asks again with the objects as that write left them.
+Nothing has to be remembered between two writes. If the process dies after any write, the next process continues
+from the objects alone.
 
-The rooms: `ownership` decides what becomes of claims, `pipeline` where a pod runs (PreEnqueue, PreFilter,
-Filter, Score), `binding` which write comes next once that is decided (PreBind, Bind, Unreserve). `actions`
-are the writes as values; `conditions` says how far the devices of a claim are (KEP-5007). `extended` makes
-requests of extended resources (KEP-5004), `extended_resources` are the pipeline's steps for them. `claims` and
-`scheduler` hold the queues for these, `cluster_view` makes the snapshots, `interests` says which changes wake
-pods, `doubts` which plans have to be looked up first. `eviction` says when a pod has to go because of tainted
-devices, `rule_status` what a DeviceTaintRule says of that; `eviction_controller` holds the queue for both.
-`pool_controller` tells of pools that no claim can use.
+- `controllers`: starts the scheduler and all controllers over one set of caches
+- `settings`: the settings of scheduling
+- `scheduler`: the scheduling cycle: pipeline, binding, snapshot
+- `queueing`: attempts, queueing hints, pods that wait
+- `claims`: claims from templates, release, deletion
+- `extended`: extended resources (KEP-5004)
+- `taints`: DeviceTaintRules and eviction (KEP-5055)
+- `pools`: the pool index and the pool controller
+- `runtime`: caches, work queue, the loop, actions and their executor
 
-This package never imports `dradriver.cluster`: the embedded control plane runs it, a real cluster may too.
+This package never imports `dradriver.cluster`. The embedded control plane runs it, and a real cluster can run
+it too.
 """

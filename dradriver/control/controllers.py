@@ -25,14 +25,15 @@ __all__ = ["Controllers"]
 
 
 class Controllers:
-    """Everything of this package at work: `async with Controllers(client)`.
+    """Runs the whole control plane: `async with Controllers(client)`.
 
-    Returns from `__aenter__` once all objects have been seen. Dies at any point: the next start goes on from
-    the objects. There must be one at a time: two schedulers would give one device to two claims.
+    `__aenter__` returns when the caches have read all objects. If the process dies at any point, the next start
+    continues from the objects. Only one instance may run at a time: two schedulers would give one device to two
+    claims.
 
     Attributes:
-        caches: the cluster as it is known here.
-        metrics: what is counted.
+        caches: the cached objects of the cluster.
+        metrics: the metrics of scheduler and controllers.
     """
 
     def __init__(
@@ -47,19 +48,19 @@ class Controllers:
         taint_rules: bool = True,
         scoring: ScoringStrategy | None = None,
     ) -> None:
-        """Controllers that do not run yet.
+        """Create controllers that do not run yet.
 
         Args:
             client: a session that may write claims, their status, pods' status and bindings, rules' status and
                 events, and delete claims and pods.
-            features: what the allocator may use.
+            features: the features that the allocator may use.
             binding_timeout: how long after its allocation a claim may wait for binding conditions.
-            setback: the first and the longest wait in seconds before a pod whose devices did not get ready,
-                or for which a write was refused, is tried again.
-            max_steps: after how many tries of a device the allocator gives up on a node.
-            order: which devices of a node are preferred.
-            taint_rules: whether there are DeviceTaintRules (DRADeviceTaintRules).
-            scoring: which nodes are better for pods with extended resources; by default all are equally good.
+            setback: the first and the longest wait in seconds before the next attempt for a pod whose devices
+                did not get ready, or for which a write was refused.
+            max_steps: number of tried devices after which the allocator gives up on a node.
+            order: the order in which devices of a node are preferred.
+            taint_rules: whether the API server has DeviceTaintRules (DRADeviceTaintRules).
+            scoring: the scores of nodes for pods with extended resources; by default all nodes score the same.
         """
         features = features or Features()
         self.metrics = ControlMetrics()
@@ -93,7 +94,7 @@ class Controllers:
         self._stack = AsyncExitStack()
 
     def _executor(self, client: Client, component: str) -> Executor:
-        """Writes, with events under the name of a component."""
+        """Return an executor whose events carry the name of a component."""
         recorder = EventRecorder(client, component)
         self._recorders.append(recorder)
         return Executor(client, self.caches, recorder)

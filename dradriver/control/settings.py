@@ -1,4 +1,4 @@
-"""What can be chosen about scheduling."""
+"""The settings of scheduling."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -12,17 +12,17 @@ __all__ = ["SchedulerSettings"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerSettings:
-    """How pods are scheduled.
+    """The settings of scheduling.
 
     Attributes:
-        features: what the allocator may use.
+        features: the features that the allocator may use.
         binding_timeout: how long after its allocation a claim may wait for binding conditions.
-        setback: the first and the longest wait in seconds before a pod whose devices did not get ready,
-            or for which a write was refused, is tried again (kube-scheduler's `podInitialBackoffSeconds` and
+        setback: the first and the longest wait in seconds before the next attempt for a pod whose devices did
+            not get ready, or for which a write was refused (kube-scheduler's `podInitialBackoffSeconds` and
             `podMaxBackoffSeconds`).
-        max_steps: after how many tries of a device the allocator gives up on a node.
-        order: which devices of a node are preferred.
-        scoring: which nodes are better for pods with extended resources; by default all are equally good.
+        max_steps: number of tried devices after which the allocator gives up on a node.
+        order: the order in which devices of a node are preferred.
+        scoring: the scores of nodes for pods with extended resources; by default all nodes score the same.
     """
 
     features: Features = field(default_factory=Features)

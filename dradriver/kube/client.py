@@ -127,9 +127,7 @@ class Client:
 
     @property
     def field_manager(self) -> str:
-        """The name under which the server records the fields that this client writes
-        (`metadata.managedFields`).
-        """
+        """The client's name in `metadata.managedFields`, where the server records the owners of fields."""
         return self._transport.user_agent.partition("/")[0]
 
     def guarded(self, guard: Callable[[], None]) -> "Client":
@@ -406,8 +404,7 @@ class Client:
         bookmarks: bool = True,
         on_open: Callable[[], None] = lambda: None,
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        """Yield the changes after `resource_version`, in one request. Ends when the server ends it (after
-        minutes).
+        """Yield the changes after `resource_version`, in one request that the server ends after minutes.
 
         Calls `on_open` when the server has accepted the request.
 

@@ -39,8 +39,9 @@ def boot_time() -> float:
 
 
 class Leader:
-    """One candidate. Call `await acquire()`, then `await keep()` while leading, and `await release()` at the
-    end.
+    """One candidate for the lease.
+
+    Call `await acquire()`, then `await keep()` while leading, and `await release()` at the end.
 
     Args:
         client: the API server; needs `get`, `create` and `update` on the lease.

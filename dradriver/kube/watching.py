@@ -107,8 +107,9 @@ def head_of(data: bytes | msgspec.Raw) -> Head:
 
 
 def split_event(line: bytes) -> tuple[str, bytes]:
-    """Return type and object of one line of a watch. `cut_off` is applied to an object that is nested too
-    deeply.
+    """Return type and object of one line of a watch.
+
+    `cut_off` is applied to an object that is nested too deeply.
 
     Raises:
         msgspec.DecodeError: the line is not an event; the connection was cut in the middle of it.

@@ -1,4 +1,4 @@
-"""The resource claim controller: `ownership`'s decisions, for every pod and claim that changes."""
+"""The resource claim controller: applies the decisions of `ownership` to every pod and claim that changes."""
 
 import logging
 from collections.abc import Iterable
@@ -31,10 +31,10 @@ class _Key(NamedTuple):
 
 
 class ClaimController(Looping[_Key]):
-    """Makes claims from templates and cleans them up: `async with ClaimController(caches, executor)`.
+    """Creates claims from templates and cleans them up: `async with ClaimController(caches, executor)`.
 
-    Built before the caches are entered, so that it sees every object once at the start: what was left undone by
-    an earlier process is found then.
+    Create it before the caches are entered, so that it sees every object once at the start and finds the work
+    that an earlier process left undone.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class ClaimController(Looping[_Key]):
         caches.templates.subscribe(self._template_changed)
 
     async def decide(self, key: _Key) -> Step:
-        """The next step for a pod or a claim; nothing for one that is gone."""
+        """Return the next step for a pod or a claim; no action for one that is gone."""
         if key.kind == "pod":
             pod = self._caches.pods.items.get(key.name)
             return pod_step(pod, self._objects) if pod is not None else Step(NextAction.DONE)
@@ -78,7 +78,7 @@ class ClaimController(Looping[_Key]):
         return done
 
     async def failed(self, key: _Key, error: DraError) -> None:
-        """Nothing to take back: the next decision starts from the objects."""
+        """Do nothing: the next decision starts from the objects."""
 
     def _pod_changed(self, _kind: ChangeKind, old: Pod | None, new: Pod | None) -> None:
         pod = new or old

@@ -1,4 +1,4 @@
-"""The endings of names that others have the API server draw; here they follow from what the object is for."""
+"""Name suffixes as in `generateName`, but always the same for the same purpose."""
 
 import hashlib
 from typing import Final
@@ -10,6 +10,6 @@ _LENGTH: Final = 5
 
 
 def suffix(seed: str) -> str:
-    """Five letters as `generateName` has them, always the same for the same seed."""
+    """Return five letters as in `generateName`, always the same for the same seed."""
     number = int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8], "big")
     return "".join(_LETTERS[number // len(_LETTERS) ** place % len(_LETTERS)] for place in range(_LENGTH))

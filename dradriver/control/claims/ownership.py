@@ -1,10 +1,10 @@
-"""What becomes of claims: made from templates, released when their pods are done, deleted with them.
+"""The life of claims: created from templates, released when their pods end, deleted with them.
 
-Two pure functions, one for a pod and one for a claim, say the next step; see `pkg/controller/resourceclaim`
-of Kubernetes 1.37, which this does as Kubernetes does it, with one difference. A claim's name is not drawn by
-the API server but follows from the UID of its pod and the name of the pod's claim: whatever happened to
-the answer of a create (a crash, a cut connection), the second create meets the first claim by its name. There
-are never two claims for one claim of a pod.
+Two pure functions, one for a pod and one for a claim, return the next step. They do the same as
+`pkg/controller/resourceclaim` of Kubernetes 1.37, with one difference: the API server does not draw the claim's
+name. The name follows from the UID of the pod and the name of the pod's claim. After a lost answer to a create
+(a crash, a cut connection), the second create finds the first claim by its name. So there are never two claims
+for one claim of a pod.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -39,19 +39,19 @@ from dradriver.model.resource.claim import (
 __all__ = ["Objects", "claim_step", "generated_claim", "pod_step"]
 
 _LONGEST_BASE: Final = 57
-"""A generated name has at most 63 characters, a hyphen and five letters among them."""
+"""A generated name has at most 63 characters, including a hyphen and five letters."""
 _DONE: Final = Step(NextAction.DONE)
 
 
 @dataclass(frozen=True)
 class Objects:
-    """The part of the cluster that these decisions look at; names are `namespace/name`.
+    """The part of the cluster that these decisions read. Names are `namespace/name`.
 
     Attributes:
         pods: all pods.
         claims: all claims.
         templates: all templates.
-        owned: gives the claims that a pod owns, by its UID.
+        owned: returns the claims that a pod owns, by its UID.
         gone: UIDs of pods that are known not to exist any more.
     """
 
@@ -63,7 +63,7 @@ class Objects:
 
 
 def pod_step(pod: Pod, objects: Objects) -> Step:
-    """The next write for the claims of a pod: make them, name them in its status, reserve them."""
+    """Return the next write for a pod's claims: create them, name them in its status, reserve them."""
     if pod.metadata.deletion_timestamp is not None or pod.finished:
         return _DONE
     names: dict[str, str] = {}
@@ -86,7 +86,7 @@ def _not_needed(pod: Pod, wanted: PodClaim) -> bool:
 
 
 def _made(pod: Pod, wanted: PodClaim, objects: Objects) -> ResourceClaim | None:
-    """The claim that was made for the pod: the one that its status names, or one that a crash left unnamed."""
+    """Return the pod's existing claim: the one that its status names, or one that a crash left unnamed."""
     name = pod.claim_name(wanted)
     named = objects.claims.get(f"{pod.metadata.namespace}/{name}") if name else None
     if named is not None and made_for(named, pod):
@@ -111,17 +111,17 @@ def _make(pod: Pod, wanted: PodClaim, objects: Objects) -> Step:
         claim = generated_claim(pod, wanted, template, attempt)
         if claim.ref not in objects.claims:
             return Step(NextAction.AGAIN, CreateClaim(claim))
-        # The name is taken by a claim that is not the pod's: try the next one.
+        # A claim that is not the pod's has the name: try the next one.
     raise AssertionError("unreachable: there are only so many claims")
 
 
 def generated_claim(
     pod: Pod, wanted: PodClaim, template: ResourceClaimTemplate, attempt: int = 0
 ) -> ResourceClaim:
-    """The claim that a template means for a pod; the same arguments give the same name."""
+    """Return the claim that a template defines for a pod. The same arguments give the same name."""
     base = f"{pod.metadata.name}-{wanted.name}-"
     if len(base) > _LONGEST_BASE:
-        # Both names are cut, each in proportion to its length, so that something of either is left.
+        # Both names are cut, each in proportion to its length, so that a part of each is left.
         kept = [name[: len(name) * _LONGEST_BASE // len(base)] for name in (pod.metadata.name, wanted.name)]
         base = "-".join(kept) + "-"
     owner = OwnerReference(
@@ -140,7 +140,7 @@ def generated_claim(
 
 
 def _reserve(pod: Pod, objects: Objects) -> Step:
-    """Reserves allocated claims for a pod that was given its node without a scheduler."""
+    """Return the step that reserves allocated claims for a pod whose node was set without a scheduler."""
     for wanted in pod.spec.resource_claims:
         claim = objects.claims.get(f"{pod.metadata.namespace}/{pod.claim_name(wanted)}")
         if claim is None or claim.allocation is None or reserved_for(claim, pod):
@@ -151,7 +151,7 @@ def _reserve(pod: Pod, objects: Objects) -> Step:
 
 
 def claim_step(claim: ResourceClaim, objects: Objects) -> Step:
-    """The next write for a claim: take out consumers that are done, deallocate, let it go, delete it."""
+    """Return the next write for a claim: remove done consumers, deallocate, drop the finalizer, or delete."""
     remaining: list[ConsumerReference] = []
     for consumer in claim.status.reserved_for:
         needs = _needs(claim, consumer, objects)
@@ -161,7 +161,7 @@ def claim_step(claim: ResourceClaim, objects: Objects) -> Step:
             remaining.append(consumer)
     protected = CLAIM_FINALIZER in claim.metadata.finalizers
     if len(remaining) < len(claim.status.reserved_for):
-        # The allocation goes with its last consumer, so that the next one is not tied to the same node.
+        # The allocation is removed with its last consumer, so that the next one is not tied to the same node.
         release = Release(claim, tuple(remaining), deallocate=not remaining and protected)
         return Step(NextAction.AGAIN, release)
     if remaining:
@@ -172,14 +172,14 @@ def claim_step(claim: ResourceClaim, objects: Objects) -> Step:
 
 
 def _needs(claim: ResourceClaim, consumer: ConsumerReference, objects: Objects) -> bool | None:
-    """Whether a consumer still needs the claim; None when the API server has to be asked."""
+    """Return whether a consumer still needs the claim; None when the API server has to be asked."""
     if consumer.resource != "pods" or consumer.api_group:
-        return True  # a kind that we don't know: not ours to remove
+        return True  # an unknown kind of consumer: another controller removes it
     if consumer.uid in objects.gone:
         return False
     pod = objects.pods.get(f"{claim.metadata.namespace}/{consumer.name}")
     if pod is None:
-        return None  # perhaps only not seen yet: a pod that is being scheduled must keep its claim
+        return None  # the cache may lag: a pod that is being scheduled must keep its claim
     return pod.metadata.uid == consumer.uid and not is_done(pod)
 
 
@@ -189,9 +189,9 @@ def _let_go(claim: ResourceClaim) -> Step:
 
 
 def _outlived_its_pod(claim: ResourceClaim, objects: Objects) -> bool:
-    """Whether the claim was made for a pod that is known not to run again.
+    """Return whether the claim was made for a pod that is known not to run again.
 
-    A pod that is not known is left to the garbage collector: it may only not have been seen yet.
+    An unknown pod is left to the garbage collector, because the cache may not have read it yet.
     """
     owner = claim.metadata.controller
     if owner is None or (owner.api_version, owner.kind) != ("v1", "Pod"):

@@ -1,4 +1,4 @@
-"""Which claims belong to a pod, in the words of Kubernetes."""
+"""Which claims belong to a pod, by the rules of Kubernetes."""
 
 from collections.abc import Mapping
 
@@ -20,56 +20,56 @@ __all__ = [
 
 
 class Unusable(Exception):  # noqa: N818 - a finding, not an error of ours
-    """A claim of the pod can't be used now; the text says why."""
+    """A claim of the pod can't be used now. The text has the reason."""
 
 
 class NotCreatedYet(Unusable):
-    """The claim will be made from its template."""
+    """The claim will be created from its template."""
 
 
 def consumer_of(pod: Pod) -> ConsumerReference:
-    """The pod as `reservedFor` names it."""
+    """Return the pod as an entry of `reservedFor`."""
     return ConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
 
 
 def pod_reference(pod: Pod) -> ObjectReference:
-    """The pod as an event names it."""
+    """Return the pod as an event refers to it."""
     meta = pod.metadata
     return ObjectReference(api_version="v1", kind="Pod", namespace=meta.namespace, name=meta.name, uid=meta.uid)
 
 
 def reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
-    """Whether the pod may use the claim now."""
+    """Return whether the pod may use the claim now."""
     return any(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for)
 
 
 def made_for(claim: ResourceClaim, pod: Pod) -> bool:
-    """Whether the claim was made from a template for this very pod."""
+    """Return whether the claim was made from a template for this very pod."""
     owner = claim.metadata.controller
     return owner is not None and owner.uid == pod.metadata.uid
 
 
 def is_done(pod: Pod) -> bool:
-    """Whether the pod needs no claim any more: it ended, or was deleted before it had a node."""
+    """Return whether the pod no longer needs its claims: it ended, or was deleted before it had a node."""
     return pod.finished or (pod.metadata.deletion_timestamp is not None and not pod.spec.node_name)
 
 
 def used_names(pod: Pod) -> list[str]:
-    """`namespace/name` of the claims that the pod is known to use."""
+    """Return `namespace/name` of the claims that the pod is known to use."""
     names = (pod.claim_name(claim) for claim in pod.spec.resource_claims)
     return [f"{pod.metadata.namespace}/{name}" for name in dict.fromkeys(names) if name]
 
 
 def claims_of(pod: Pod, claims: Mapping[str, ResourceClaim]) -> list[ResourceClaim]:
-    """The pod's claims, each once, in its order.
+    """Return the pod's claims, each once, in its order.
 
     Args:
         pod: the pod.
         claims: all claims by `namespace/name`.
 
     Raises:
-        NotCreatedYet: one is still to be made from its template.
-        Unusable: one is missing, being deleted, or made for another pod.
+        NotCreatedYet: a claim is still to be created from its template.
+        Unusable: a claim is missing, being deleted, or made for another pod.
     """
     found: dict[str, ResourceClaim] = {}
     for wanted in pod.spec.resource_claims:
@@ -77,7 +77,7 @@ def claims_of(pod: Pod, claims: Mapping[str, ResourceClaim]) -> list[ResourceCla
         name = pod.claim_name(wanted)
         if name is None:
             if wanted.name in recorded:
-                continue  # recorded without a name: none is needed
+                continue  # an entry without a name: no claim is needed
             raise NotCreatedYet(f'pod "{pod.ref}": ResourceClaim not created yet')
         claim = claims.get(f"{pod.metadata.namespace}/{name}")
         if claim is None:

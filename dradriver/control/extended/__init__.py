@@ -1,13 +1,20 @@
 """Extended resources that devices serve (KEP-5004): from a pod's `example.com/gpu: 2` to a claim, and back.
 
-Law of this package: pure functions of values. What a node's device plugin advertises is counted (`room`), what
-it does not advertise is asked of devices: `classes` says of which class, `requests` which requests that makes
-and which container gets which of them, `special` what the claim that holds them looks like. `share` puts these
-together for one pod on one node, `scoring` says how full a node would be. `findings` tells people what can't
-work, or not as they may think. Nothing here writes, and nothing here decides on a node.
+Law of this package: pure functions of values. It writes nothing and decides on no node. A resource that a
+node's device plugin advertises is counted there. Any other resource is requested from devices.
 
-Words: a pod *asks for amounts* of extended resources; the *special claim* is the one that a scheduler makes for
-what devices have to serve; its *mappings* say which container gets which request.
+- `names`: which resource names of a container devices may serve
+- `classes`: which device class serves which resource
+- `requests`: the requests that a pod's amounts make, and the request of each container
+- `share`: divides a pod's amounts between the device plugins and the devices of a node
+- `special`: the special claim that holds the requests
+- `node_usage`: how much the pods on each node take
+- `scheduling_steps`: PreFilter, Filter and Score for extended resources
+- `scoring`: how full a node would be
+- `findings`: reports names and pods that can't work, or not as expected
+
+Terms: a pod *asks for amounts* of extended resources. The *special claim* is the claim that a scheduler creates
+for the amounts that devices have to serve. Its *mappings* map each container to its requests.
 """
 
 from dradriver.control.extended.classes import ClassesByResource

@@ -12,11 +12,11 @@ __all__ = ["ClassesByResource"]
 
 @dataclass(frozen=True)
 class ClassesByResource:
-    """The device classes by the names that pods ask for them with.
+    """The device classes by the names with which pods ask for them.
 
-    A function of the classes alone: of several classes with one `extendedResourceName` the one that was created
-    last counts, of those created in the same second the first by name (KEP-5004, Device Class API). So a class
-    is replaced without disruption by making the new one, then taking the name from the old one.
+    A function of the classes alone. If several classes have one `extendedResourceName`, the one that was
+    created last counts; among those created in the same second, the first by name (KEP-5004, Device Class API).
+    So a class can be replaced without disruption: create the new one, then remove the name from the old one.
 
     Attributes:
         by_name: extended resource names, explicit and implicit.
@@ -26,9 +26,9 @@ class ClassesByResource:
 
     @classmethod
     def of(cls, classes: Iterable[DeviceClass]) -> Self:
-        """The names of these classes."""
+        """Return the names of these classes."""
         found: dict[str, DeviceClass] = {}
-        # Of two, the later entry stays: the older first, of equally old ones the higher name first.
+        # The later entry wins, so older classes come first, and among equally old ones the higher name.
         for each in sorted(sorted(classes, key=_name, reverse=True), key=_age):
             found[implicit_name(each.metadata.name)] = each
             if each.spec.extended_resource_name:
@@ -36,7 +36,7 @@ class ClassesByResource:
         return cls(found)
 
     def class_name(self, resource: str) -> str | None:
-        """The class that serves a resource; None when no class does."""
+        """Return the name of the class that serves a resource; None when no class does."""
         found = self.by_name.get(resource)
         return found.metadata.name if found else None
 

@@ -1,7 +1,7 @@
-"""What people should know of extended resources before, or while, a pod waits for one (KEP-5004).
+"""Faults and surprises of extended resources, for people, before or while a pod waits for one (KEP-5004).
 
-Nothing here is refused by an API server: these are names that can't be used, and pods that can't be served, or
-not as their author may think.
+An API server rejects none of these. They are names that can't be used, and pods that can't be served, or not as
+their author may expect.
 """
 
 from collections import defaultdict
@@ -19,7 +19,7 @@ __all__ = ["class_findings", "pod_findings", "serving_nodes"]
 
 
 def class_findings(classes: Iterable[DeviceClass]) -> Iterator[tuple[str, Problem]]:
-    """Names of classes that can't be asked for implicitly, and names that several classes claim; by class."""
+    """Yield class names that can't be requested implicitly, and names that several classes claim, by class."""
     found = list(classes)
     for each in found:
         name = each.metadata.name
@@ -42,7 +42,7 @@ def class_findings(classes: Iterable[DeviceClass]) -> Iterator[tuple[str, Proble
 
 
 def pod_findings(pod: Pod, classes: ClassesByResource) -> Iterator[Problem]:
-    """Why devices can't serve a pod, on whatever node, and what of it may surprise."""
+    """Yield why devices can't serve a pod on any node, and behavior that may surprise its author."""
     served = {name: found for name in amounts_of(pod) if (found := classes.class_name(name)) is not None}
     if problem := in_parts(pod, served):
         yield Problem("spec", problem)
@@ -63,7 +63,7 @@ def pod_findings(pod: Pod, classes: ClassesByResource) -> Iterator[Problem]:
 def serving_nodes(
     pod: Pod, classes: ClassesByResource, nodes: Iterable[Node], reached: Mapping[tuple[str, str], int]
 ) -> Iterator[str]:
-    """Who may serve each resource of a pod, and nodes that offer one in both ways.
+    """Yield for each resource of a pod the nodes that may serve it, and the nodes that offer it in both ways.
 
     Args:
         pod: the pod.

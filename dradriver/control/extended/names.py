@@ -9,7 +9,7 @@ from typing import Final
 __all__ = ["IMPLICIT_PREFIX", "implicit_name", "is_extended", "name_problem"]
 
 IMPLICIT_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
-"""Every DeviceClass can be asked for by this and its name, whatever its `extendedResourceName`."""
+"""Every DeviceClass can be requested by this prefix and its name, whatever its `extendedResourceName`."""
 
 _QUOTA_PREFIX: Final = "requests."
 _NATIVE: Final = "kubernetes.io/"
@@ -20,12 +20,12 @@ _DOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]
 
 
 def implicit_name(class_name: str) -> str:
-    """The name under which pods may ask for devices of a class as for an extended resource."""
+    """Return the extended resource name with which pods may ask for devices of a class."""
     return IMPLICIT_PREFIX + class_name
 
 
 def is_extended(name: str) -> bool:
-    """Whether a resource of a container is an extended one, so that device plugins or devices may serve it."""
+    """Return whether device plugins or devices may serve a resource of a container."""
     if name.startswith(IMPLICIT_PREFIX):
         return True
     if "/" not in name or _NATIVE in name or name.startswith(_QUOTA_PREFIX):
@@ -34,7 +34,7 @@ def is_extended(name: str) -> bool:
 
 
 def name_problem(name: str) -> str | None:
-    """What keeps a text from being a qualified name, as a resource's name has to be; None if nothing does."""
+    """Return why a text is not a qualified name, which a resource's name must be; None if it is one."""
     domain, _, base = name.rpartition("/")
     if len(base) > _LONGEST_NAME:
         return f"the name after the slash has {len(base)} characters, at most {_LONGEST_NAME} are allowed"

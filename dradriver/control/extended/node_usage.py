@@ -1,4 +1,4 @@
-"""How much of each extended resource the pods on each node take, kept current from pod to pod."""
+"""How much of each extended resource the pods on each node take, updated with each pod."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -13,18 +13,18 @@ __all__ = ["NodeUsage"]
 
 
 class NodeUsage:
-    """Sums by node; counting all pods anew for each decision would be most of the work in a large cluster.
+    """Sums by node. To count all pods again for each decision would be most of the work in a large cluster.
 
-    As for `NodeResourcesFit`, a pod counts with all that it asks for, whoever serves it there.
+    As in `NodeResourcesFit`, a pod counts with its full amounts, whether a device plugin or devices serve them.
     """
 
     def __init__(self, pods: Cache[Pod]) -> None:
-        """Follows a cache that has not been entered yet."""
+        """Follow a cache that has not been entered yet."""
         self._taken: dict[str, Counter[str]] = {}
         pods.subscribe(self._follow)
 
     def with_pods(self, more: Iterable[tuple[str, Pod]]) -> Mapping[str, Mapping[str, int]]:
-        """What is taken by node, once these pods run too: pairs of a node and a pod."""
+        """Return the amounts in use by node, including additional pods (pairs of a node and a pod)."""
         found = {node: Counter(taken) for node, taken in self._taken.items()}
         for node, pod in more:
             if amounts := amounts_of(pod):

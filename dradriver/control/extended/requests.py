@@ -1,12 +1,13 @@
-"""From the amounts that containers ask for to requests of a claim, and which container gets which request.
+"""From the amounts that containers ask for to requests of a claim, and the request of each container.
 
-As Kubernetes 1.37 does it (`createRequestsAndMappings`), because users and the kubelet see the outcome:
+The rules are those of Kubernetes 1.37 (`createRequestsAndMappings`), because users and the kubelet see the
+result:
 
-- A request for each container and resource, `container-I-request-M`: I counts init containers first, M is the
-  position among *all* resources that the container requests, in the order of their names.
-- Init containers that end before the others start use what later containers, and sidecars that start after
-  them, will have. What is missing is asked for once: they run one after the other, so the largest such request
-  serves all of them.
+- A request for each container and resource is named `container-I-request-M`. I counts init containers first. M
+  is the position among *all* resources that the container requests, in the order of their names.
+- Init containers that end before the others start use the devices of later containers, and of sidecars that
+  start after them. Missing devices are requested once: these containers run one after the other, so the largest
+  such request serves all of them.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -27,7 +28,7 @@ _NONE: Final = Quantity("0")
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """What a claim has to ask for, and who gets it.
+    """The requests of a claim, and the containers that use them.
 
     Attributes:
         requests: by name.
@@ -39,13 +40,13 @@ class Requests:
 
     @property
     def devices(self) -> int:
-        """How many devices that is."""
+        """The number of requested devices."""
         return sum(_count(request) for request in self.requests)
 
 
 @dataclass(slots=True)
 class _OneResource:
-    """The requests and mappings of one resource as they come about."""
+    """The requests and mappings of one resource while they are collected."""
 
     resource: str
     class_name: str
@@ -54,13 +55,13 @@ class _OneResource:
     mappings: list[tuple[str, str]] = field(default_factory=list)
 
     def add(self, index: int, container: Container) -> None:
-        """A container that keeps its devices as long as the pod lives."""
+        """Add a container that keeps its devices as long as the pod lives."""
         if amount := _whole(container, self.resource):
             request = self.long_lived[index] = self._request(index, container, amount)
             self.mappings.append((container.name, request.name))
 
     def add_short_lived(self, index: int, container: Container) -> None:
-        """An init container that is done before those that come later start."""
+        """Add an init container that ends before later ones start."""
         missing = _whole(container, self.resource)
         for later in sorted(self.long_lived):
             if later >= index and missing > 0:
@@ -79,7 +80,10 @@ class _OneResource:
         return DeviceRequest(f"container-{index}-request-{position}", exactly)
 
     def done(self) -> Requests:
-        """Of the short-lived requests only the largest is left, the first of them."""
+        """Return the requests and mappings.
+
+        Keeps only the largest of the short-lived requests, and the first of equal ones.
+        """
         largest = max(self.short_lived, key=_count, default=None)
         kept = [*self.long_lived.values(), *([largest] if largest else [])]
         stands_for = {request.name: largest.name for request in self.short_lived if largest}
@@ -95,7 +99,7 @@ class _OneResource:
 
 
 def requests_of(pod: Pod, served: Mapping[str, str]) -> Requests:
-    """The requests for the resources of a pod that devices serve.
+    """Return the requests for the resources of a pod that devices serve.
 
     Args:
         pod: the pod.
@@ -120,10 +124,10 @@ def requests_of(pod: Pod, served: Mapping[str, str]) -> Requests:
 
 
 def amounts_of(pod: Pod) -> Mapping[str, int]:
-    """How much of each extended resource a pod takes at the same time; nothing that it asks zero of.
+    """Return how much of each extended resource a pod takes at the same time, without amounts of zero.
 
-    Regular containers and sidecars run together; an init container runs beside the sidecars before it only.
-    Ephemeral containers ask for nothing. Source: `PodRequests` of component-helpers.
+    Regular containers and sidecars run together. An init container runs beside only those sidecars that come
+    before it. Ephemeral containers ask for nothing. Source: `PodRequests` of component-helpers.
     """
     together = _sum(pod.spec.containers)
     sidecars: dict[str, int] = {}
@@ -143,7 +147,7 @@ def amounts_of(pod: Pod) -> Mapping[str, int]:
 
 
 def completed(pod: Pod) -> Pod:
-    """The pod as the API server completes it: what is limited only is requested too."""
+    """Return the pod as the API server completes it: a limit without a request becomes a request too."""
     spec = pod.spec
     init, regular = ([_completed(each) for each in part] for part in (spec.init_containers, spec.containers))
     return replace(pod, spec=replace(spec, init_containers=init, containers=regular))
@@ -156,12 +160,12 @@ def _completed(container: Container) -> Container:
 
 
 def is_sidecar(container: Container) -> bool:
-    """Whether an init container runs on beside the others."""
+    """Return whether an init container continues to run beside the others."""
     return container.restart_policy == "Always"
 
 
 def class_backed(container: Container, names: Collection[str]) -> Sequence[str]:
-    """The resources that a container asks for and that are among these."""
+    """Return the resources that a container asks for and that are among `names`."""
     return [name for name in sorted(container.resources.requests) if name in names and _whole(container, name)]
 
 
@@ -183,7 +187,7 @@ def _added(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int
 
 
 def _whole(container: Container, resource: str) -> int:
-    """How many devices a container asks for; a fraction, which no API server takes, asks for none."""
+    """Return how many devices a container asks for. A fraction counts as none; no API server accepts one."""
     quantity = container.resources.requests.get(resource, _NONE)
     return quantity.nano // NANO if quantity.nano % NANO == 0 else 0
 

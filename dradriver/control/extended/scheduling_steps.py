@@ -1,9 +1,9 @@
 """The pipeline's steps for extended resources (KEP-5004): PreFilter, Filter and Score.
 
-Where a node's device plugin has what the pod asks for, it is counted; where devices serve it, a special claim
-asks for them beside the pod's own claims. Kubernetes 1.37 gives up every special claim of an earlier attempt;
-one that is complete and still what its node needs is used here, as the KEP has it: its devices may have taken
-minutes to attach.
+Where a node's device plugin offers a requested resource, it is counted. Where devices serve it, a special claim
+requests them beside the pod's own claims. Kubernetes 1.37 deletes every special claim of an earlier attempt.
+Here, a special claim that is complete and still fits its node is used again, as the KEP specifies, because its
+devices may have taken minutes to attach.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,11 +43,11 @@ __all__ = [
 ]
 
 _STALE: Final = "cannot schedule extended resource claim"
-"""kube-scheduler's words for a special claim of an earlier attempt."""
+"""kube-scheduler's message for a special claim of an earlier attempt."""
 
 
 def find_claim(cycle: Cycle) -> None:
-    """PreFilter: what the pod asks for, and the special claim of an earlier attempt if it is complete."""
+    """PreFilter: find the pod's amounts, and the special claim of an earlier attempt if it is complete."""
     cycle.amounts = amounts_of(cycle.pod)
     left = [claim for claim in cycle.snapshot.special if is_left(claim)]
     if not left:
@@ -59,12 +59,12 @@ def find_claim(cycle: Cycle) -> None:
 
 
 def asked(cycle: Cycle) -> bool:
-    """Whether the pod asks for extended resources, or has a special claim of an earlier attempt."""
+    """Return whether the pod asks for extended resources, or has a special claim of an earlier attempt."""
     return bool(cycle.amounts) or cycle.left is not None
 
 
 def served(cycle: Cycle, node: Node) -> str | None:
-    """Filter: every extended resource has enough left on the node, or is asked of devices there."""
+    """Filter: check each resource: either the node has enough of it left, or devices there serve it."""
     pod, snapshot, left = cycle.pod, cycle.snapshot, cycle.left
     taken = snapshot.taken.get(node.metadata.name, {})
     try:
@@ -80,21 +80,21 @@ def served(cycle: Cycle, node: Node) -> str | None:
         claim = left or special_for(pod, asked, snapshot.claims)
         cycle.special[node.metadata.name] = Special(claim, asked.mappings)
     elif pod.status.extended_resource_claim_status is not None:
-        # Nobody can take it back, and the kubelet would wait for that claim for ever.
+        # The status field can't be reverted, and the kubelet would wait for that claim forever.
         return "node(s) have a device plugin, but the pod's status names a claim for its extended resources"
     return None
 
 
 def to_allocate(cycle: Cycle, node: Node) -> Sequence[ResourceClaim]:
-    """The special claim, where the pod has one on the node that is still to be allocated."""
+    """Return the special claim for the node if it still has to be allocated."""
     special = cycle.special.get(node.metadata.name)
     return [special.claim] if special is not None and special.claim.allocation is None else []
 
 
 def class_claims(cycle: Cycle) -> Iterator[ResourceClaim]:
-    """For each resource of the pod that a class serves a claim for one device of the class.
+    """Yield a claim for one device of the class, for each resource of the pod that a class serves.
 
-    There is none where the special claim of an earlier attempt says which devices the pod has.
+    Yields none if the special claim of an earlier attempt already determines the pod's devices.
     """
     for name in _class_backed(cycle):
         device_class = cycle.snapshot.classes_by_resource.by_name[name]
@@ -105,7 +105,7 @@ def class_claims(cycle: Cycle) -> Iterator[ResourceClaim]:
 
 
 def plugin_nodes(cycle: Cycle) -> Iterator[str]:
-    """The nodes with a device plugin that has enough left of a resource that a class serves too."""
+    """Yield the nodes with a device plugin that has enough left of a resource that a class serves too."""
     names, taken = _class_backed(cycle), cycle.snapshot.taken
     for node in cycle.snapshot.nodes if names else ():
         offered = [name for name in names if name in node.status.allocatable]
@@ -115,18 +115,18 @@ def plugin_nodes(cycle: Cycle) -> Iterator[str]:
 
 
 def _class_backed(cycle: Cycle) -> Sequence[str]:
-    """The resources of the pod that devices may serve, unless an earlier attempt's claim has them already."""
+    """Return the resources of the pod that devices may serve; none if an earlier attempt's claim has them."""
     classes = cycle.snapshot.classes_by_resource.by_name
     return [name for name in cycle.amounts if name in classes] if cycle.left is None else []
 
 
 def matter(cycle: Cycle) -> bool:
-    """Whether nodes differ in how full they are of what the pod asks for."""
+    """Return whether nodes can differ in their score for the pod's amounts."""
     return cycle.snapshot.scoring.counts(cycle.amounts)
 
 
 def filling(cycle: Cycle, node: Node) -> int:
-    """Score: how full the node would be, as the scoring strategy wants it."""
+    """Score: return how full the node would be, rated by the scoring strategy."""
     if not matter(cycle):
         return 0
     return cycle.snapshot.scoring.score({name: _use(cycle, node, name) for name in cycle.amounts})

@@ -1,7 +1,8 @@
-"""How full a node would be with a pod, of the extended resources that a strategy names.
+"""How full a node would be with a pod, for the extended resources that a strategy names.
 
-The part of `NodeResourcesFit`'s score that extended resources make up, whoever serves them: 0 to 100, the more
-the better. Like kube-scheduler's, the default strategy names none of them, and every node scores the same.
+This is the part of `NodeResourcesFit`'s score that concerns extended resources, served by device plugins or by
+devices: 0 to 100, higher is better. Like kube-scheduler's, the default strategy names none of them, so every
+node scores the same.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,11 +20,11 @@ _EXAMPLE: Final = "LeastAllocated:example.com/gpu=2,example.com/nic"
 
 @dataclass(frozen=True, slots=True)
 class ResourceUse:
-    """Of one resource on one node.
+    """The use of one resource on one node.
 
     Attributes:
-        capacity: how much there is; with none the resource does not count.
-        wanted: how much would be taken, the pod included.
+        capacity: the total amount; with 0 the resource does not count.
+        wanted: the amount in use, the pod included.
     """
 
     capacity: int
@@ -32,10 +33,10 @@ class ResourceUse:
 
 @dataclass(frozen=True, slots=True)
 class ScoringStrategy:
-    """Which nodes are better (`NodeResourcesFitArgs.scoringStrategy`).
+    """The preference between nodes (`NodeResourcesFitArgs.scoringStrategy`).
 
     Attributes:
-        type: `LeastAllocated` avoids full nodes, `MostAllocated` fills them up.
+        type: `LeastAllocated` avoids full nodes, `MostAllocated` fills them.
         resources: the resources that count, with their weights.
     """
 
@@ -44,10 +45,10 @@ class ScoringStrategy:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Reads `LeastAllocated:example.com/gpu=2,example.com/nic`; a weight that is not given is 1.
+        """Read `LeastAllocated:example.com/gpu=2,example.com/nic`; a missing weight is 1.
 
         Raises:
-            UsageError: it does not look like that.
+            UsageError: the text has another form.
         """
         kind, _, listed = text.partition(":")
         resources: dict[str, int] = {}
@@ -65,11 +66,11 @@ class ScoringStrategy:
         return cls(kind, resources)  # type: ignore[arg-type] # it is one of the two
 
     def counts(self, amounts: Mapping[str, int]) -> bool:
-        """Whether it matters where a pod that asks for these amounts goes."""
+        """Return whether the strategy names one of these amounts' resources."""
         return any(name in self.resources for name in amounts)
 
     def score(self, uses: Mapping[str, ResourceUse]) -> int:
-        """A node's score for a pod, from the resources that the pod asks for."""
+        """Return a node's score for a pod, from the resources that the pod asks for."""
         counted = {n: use for n, use in uses.items() if n in self.resources and use.capacity > 0}
         weights = sum(self.resources[name] for name in counted)
         rate = _RATES[self.type]

@@ -1,4 +1,4 @@
-"""What of a pod's extended resources a node's device plugins serve, and what its devices have to."""
+"""Which of a pod's extended resources a node's device plugins serve, and which its devices have to."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -12,21 +12,21 @@ from dradriver.model.resource.claim import MAX_RESULTS
 __all__ = ["MAX_REQUESTS", "Share", "Unservable", "allocatable", "in_parts", "share_of", "too_many"]
 
 MAX_REQUESTS = 32
-"""The most requests of a claim (`DeviceRequestsMaxSize`)."""
+"""The maximum number of requests of a claim (`DeviceRequestsMaxSize`)."""
 
 
 class Unservable(Exception):  # noqa: N818 - a finding
-    """No claim can ask for the devices, on whatever node; the text says why."""
+    """No claim can request the devices, on any node. The text has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Who serves a pod's extended resources on a node.
+    """How a node serves a pod's extended resources.
 
     Attributes:
-        insufficient: resources of which the node's device plugins have too little left, and those that nobody
-            serves there.
-        requests: what is asked of devices; nothing where device plugins serve all.
+        insufficient: resources of which the node's device plugins have too little left, and resources that
+            nothing serves there.
+        requests: the requests for devices; empty where device plugins serve everything.
     """
 
     insufficient: tuple[str, ...]
@@ -36,20 +36,21 @@ class Share:
 def share_of(
     pod: Pod, amounts: Mapping[str, int], node: Node, taken: Mapping[str, int], classes: ClassesByResource
 ) -> Share:
-    """Divides the amounts that a pod asks for between the node's device plugins and its devices.
+    """Divide the amounts that a pod asks for between the node's device plugins and its devices.
 
-    A resource that the node advertises is its device plugin's, also when too little of it is left; any other
-    is asked of devices if a class serves it (`NodeResourcesFit` and `DynamicResources` of Kubernetes 1.37).
+    A resource that the node advertises belongs to its device plugin, even if too little of it is left. Any
+    other resource is requested from devices if a class serves it (`NodeResourcesFit` and `DynamicResources` of
+    Kubernetes 1.37).
 
     Args:
         pod: the pod.
-        amounts: what it asks for, as `amounts_of` says.
+        amounts: its amounts, from `amounts_of`.
         node: the node.
-        taken: what the pods on the node ask for.
+        taken: the amounts of the pods on the node.
         classes: all classes.
 
     Raises:
-        Unservable: no claim can hold that many devices or requests, or they are asked for in parts.
+        Unservable: no claim can hold that many devices or requests, or the pod asks for a part of a device.
     """
     insufficient: list[str] = []
     served: dict[str, str] = {}
@@ -69,13 +70,13 @@ def share_of(
 
 
 def allocatable(node: Node, name: str) -> int:
-    """How much of a resource the node's device plugins offer."""
+    """Return how much of a resource the node's device plugins offer."""
     quantity = node.status.allocatable.get(name)
     return -(-quantity.nano // NANO) if quantity is not None else 0
 
 
 def in_parts(pod: Pod, served: Collection[str]) -> str | None:
-    """Which container asks for a part of a device; the API server allows that for implicit names."""
+    """Return which container asks for a part of a device. The API server allows that for implicit names."""
     for container in (*pod.spec.init_containers, *pod.spec.containers):
         for name, quantity in container.resources.requests.items():
             if name in served and quantity.nano % NANO:
@@ -84,7 +85,7 @@ def in_parts(pod: Pod, served: Collection[str]) -> str | None:
 
 
 def too_many(requests: Requests) -> str | None:
-    """Why the requests do not fit into a claim, on whatever node; None if they do."""
+    """Return why the requests do not fit into a claim, on any node; None if they do."""
     if requests.devices > MAX_RESULTS:
         return f"extended resources need {requests.devices} devices, a claim holds at most {MAX_RESULTS}"
     if len(requests.requests) > MAX_REQUESTS:

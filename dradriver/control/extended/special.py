@@ -1,10 +1,9 @@
-"""The special claim: made by the scheduler for one pod's extended resources, and never used by another.
+"""The special claim: created by the scheduler for one pod's extended resources, and never used by another.
 
-It has no name in the pod's spec. Its pod owns it, an annotation marks it, and once nothing can fail any more
-except the binding, `status.extendedResourceClaimStatus` of the pod names it for the kubelet.
-
-Its name follows from its pod's UID as names of claims made from templates do: whatever happened to the answer
-of a create, the second create meets the first claim.
+It has no name in the pod's spec. Its pod owns it, and an annotation marks it. When only the binding can still
+fail, the pod's `status.extendedResourceClaimStatus` names it for the kubelet. Its name follows from its pod's
+UID, like the names of claims from templates. After a lost answer to a create, the second create finds the first
+claim.
 """
 
 from collections.abc import Collection, Iterable
@@ -30,7 +29,7 @@ from dradriver.model.resource.claim import (
 __all__ = ["Special", "discard_step", "is_left", "is_special_for", "owners_of", "special_for", "usable_again"]
 
 _LONGEST_BASE: Final = 58
-"""The API server cuts `generateName` to this before it adds five letters."""
+"""The API server cuts `generateName` to this length before it adds five letters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +37,9 @@ class Special:
     """The special claim of a plan.
 
     Attributes:
-        claim: as it will be created, or as it was left by an earlier attempt.
-        mappings: which container gets which request.
-        allocation: what will be written to it; None for a claim that is allocated already.
+        claim: the claim that will be created, or that an earlier attempt left.
+        mappings: the request of each container.
+        allocation: the allocation to write; None for a claim that is allocated already.
     """
 
     claim: ResourceClaim
@@ -49,18 +48,18 @@ class Special:
 
     @property
     def status(self) -> ExtendedResourceClaim:
-        """What the pod's status says of it in the end."""
+        """Return the entry of the pod's status that names the claim."""
         return ExtendedResourceClaim(
             resource_claim_name=self.claim.metadata.name, request_mappings=list(self.mappings)
         )
 
 
 def special_for(pod: Pod, requests: Requests, taken: Collection[str]) -> ResourceClaim:
-    """The special claim of a pod as it will be created.
+    """Return the special claim of a pod as it will be created.
 
     Args:
         pod: its owner.
-        requests: what it asks for.
+        requests: its requests.
         taken: `namespace/name` of all claims.
     """
     meta = pod.metadata
@@ -80,13 +79,13 @@ def special_for(pod: Pod, requests: Requests, taken: Collection[str]) -> Resourc
 
 
 def is_special_for(claim: ResourceClaim, pod: Pod) -> bool:
-    """Whether a claim was made for the extended resources of this very pod."""
+    """Return whether a claim was created for the extended resources of this pod (same UID)."""
     owner = claim.metadata.controller
     return _is_special(claim) and owner is not None and owner.uid == pod.metadata.uid
 
 
 def owners_of(claim: ResourceClaim) -> Iterable[str]:
-    """The UID of the pod whose special claim it is, or nothing; a trait for an index."""
+    """Return the UID of the pod whose special claim it is, or nothing. A trait for an index."""
     owner = claim.metadata.controller
     return [owner.uid] if _is_special(claim) and owner is not None else []
 
@@ -96,17 +95,17 @@ def _is_special(claim: ResourceClaim) -> bool:
 
 
 def is_left(claim: ResourceClaim) -> bool:
-    """Whether a special claim of an earlier attempt still holds something, or can be used or deleted.
+    """Return whether a special claim of an earlier attempt still holds something, or can be used or deleted.
 
-    One that is being deleted and holds nothing only waits until a driver has detached its devices.
+    A claim that is being deleted and holds nothing only waits until a driver has detached its devices.
     """
     return claim.metadata.deletion_timestamp is None or discard_step(claim) is not None
 
 
 def usable_again(claim: ResourceClaim, pod: Pod) -> bool:
-    """Whether a special claim of an earlier attempt is complete: whatever was cut off came after it.
+    """Return whether a special claim of an earlier attempt is complete, so that only later writes are missing.
 
-    Whether it still asks for what is needed depends on the node.
+    Whether its requests still fit depends on the node.
     """
     meta = claim.metadata
     return (
@@ -118,9 +117,10 @@ def usable_again(claim: ResourceClaim, pod: Pod) -> bool:
 
 
 def discard_step(claim: ResourceClaim) -> Release | RemoveFinalizer | DeleteClaim | None:
-    """The next write that gets rid of a special claim: its allocation goes first, then its finalizer, then it.
+    """Return the next write that removes a special claim: release, then drop the finalizer, then delete.
 
-    Released first, because a driver that attached its devices holds the claim until the allocation is gone.
+    The release comes first, because a driver that attached its devices holds the claim until the allocation is
+    gone.
     """
     if claim.allocation is not None or claim.status.reserved_for:
         return Release(claim, deallocate=True)

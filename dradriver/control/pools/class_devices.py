@@ -1,4 +1,4 @@
-"""How many devices of a class a node reaches."""
+"""Number of devices of a class that a node reaches."""
 
 from typing import Final
 
@@ -16,14 +16,16 @@ _CEL: Final = CelSelectors()
 def devices_of(
     wanted: DeviceClass, node: Node, inventory: Inventory, in_use: InUse, features: Features
 ) -> tuple[int, int]:
-    """All of them, and how many are allocated; none where a selector fails, as for `NodeResourcesFit`.
+    """Return how many devices of a class a node reaches, and how many of them are allocated.
+
+    Both are 0 if a selector fails, as in `NodeResourcesFit`.
 
     Args:
         wanted: the class.
         node: the node.
         inventory: all pools.
-        in_use: what is allocated.
-        features: what is switched on.
+        in_use: the allocated devices.
+        features: the enabled features.
     """
     here = AllocationNode(node.metadata.name, node.metadata.labels, frozenset(node.status.declared_features))
     expressions = [selector.cel.expression for selector in wanted.spec.selectors if selector.cel]

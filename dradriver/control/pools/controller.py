@@ -1,10 +1,10 @@
-"""The pool controller: says of pools that no claim can use why, to those who look after the cluster.
+"""The pool controller: reports pools that no claim can use, and why, to the cluster's operators.
 
-A ResourceSlice has no status, so what is wrong with a pool (KEP-4815, Validation) is told in events of its
-first slice and in a gauge; `dradriver get pools` finds the same out by itself. Both judge the newest generation
-as a whole, which is what the driver is publishing; a node may still see an older one. A pool that is being
-written is broken for a moment: only what has lasted is told. A process that dies forgets whom it told, and
-tells once more.
+A ResourceSlice has no status. So the faults of a pool (KEP-4815, Validation) appear as events of its first
+slice and in a gauge. `dradriver get pools` computes the same by itself. Both judge the newest generation as a
+whole, which the driver is publishing; a node may still see an older one. A pool that is being written is broken
+for a moment, so only lasting faults are reported. If the process dies, it forgets its reports, and the next one
+reports once more.
 """
 
 import time
@@ -30,14 +30,14 @@ from dradriver.model.resource.slices import ResourceSlice
 __all__ = ["NAME", "PoolController"]
 
 NAME: Final = "dradriver-pool-controller"
-"""The name of its work queue and of its events."""
+"""Name of its work queue and component of its events."""
 
 _LASTING_SECONDS: Final = 10.0
-"""How long a pool has to be broken before it is told: drivers need a moment to write many slices."""
+"""A pool is reported after it was broken this long: drivers need a moment to write many slices."""
 _SOON: Final = 0.1
-"""The part of that after which a changed pool is looked at first: one look for many slices."""
+"""Fraction of that time after which a changed pool is first checked, so that one check covers many slices."""
 _STATES: Final = {"incomplete": "PoolIncomplete", "invalid": "PoolInvalid"}
-"""The first words of an inventory's problems, and the reasons of the events."""
+"""The first words of an inventory's problems, and the reason of the event for each."""
 _USABLE: Final = "PoolUsable"
 
 
@@ -50,9 +50,9 @@ class _Key(NamedTuple):
 
 
 class PoolController(Looping[_Key]):
-    """Tells of broken pools: `async with PoolController(caches, pools, executor, ...)`.
+    """Reports broken pools: `async with PoolController(caches, pools, executor, ...)`.
 
-    Built before the caches are entered, as `ClaimController`.
+    Create it before the caches are entered, like `ClaimController`.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class PoolController(Looping[_Key]):
         await super().__aexit__(kind, error, trace)
 
     async def decide(self, key: _Key) -> Step:
-        """What has to be said of a pool now, if anything."""
+        """Return the event to write about a pool now, if any."""
         await self._pools.take()
         pool = self._pools.inventory.pools.get((key.driver, key.pool))
         problem = None
@@ -116,7 +116,7 @@ class PoolController(Looping[_Key]):
         return Step(NextAction.DONE, _say(pool, _STATES[_state(problem)], problem))
 
     async def failed(self, key: _Key, error: DraError) -> None:
-        """Nothing is written but events, and these are never refused."""
+        """Do nothing: this controller writes only events, which never fail."""
 
     def _broken(self) -> Mapping[str, int]:
         counted = Counter(map(_state, self._told.values()))

@@ -1,4 +1,4 @@
-"""The pools of the cluster as scheduling sees them, computed when somebody asks after a change."""
+"""The pools of the cluster as scheduling sees them, computed on demand after a change."""
 
 import asyncio
 
@@ -13,14 +13,14 @@ __all__ = ["PoolIndex"]
 
 
 class PoolIndex:
-    """Slices with the taints of rules, and what is kept of them between two calls.
+    """Slices with the taints of rules, and results that are kept between two calls.
 
-    Built before the caches are entered. Whoever asks first after a change has it computed, in a thread; pools
-    whose slices are the same are not looked at again.
+    Create it before the caches are entered. The first `take` after a change computes the pools, in a thread.
+    Pools with unchanged slices are not computed again.
 
     Attributes:
         inventory: all pools, as of the last `take`.
-        ready: where devices are that need no binding conditions, as of the last `take`.
+        ready: the places of devices that need no binding conditions, as of the last `take`.
     """
 
     def __init__(self, caches: Caches) -> None:
@@ -35,7 +35,7 @@ class PoolIndex:
         caches.rules.subscribe(self._rule_changed)
 
     async def take(self) -> None:
-        """Makes `inventory` and `ready` those of the slices as they are now."""
+        """Update `inventory` and `ready` to the current slices."""
         async with self._taking:
             changes = self._changes
             if self._taken == changes:

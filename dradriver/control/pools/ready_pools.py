@@ -1,4 +1,4 @@
-"""Which nodes have devices that are ready at once, where most devices have to be attached first (KEP-5007)."""
+"""Nodes with devices that are ready at once, where most devices have to be attached first (KEP-5007)."""
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -17,11 +17,11 @@ _KINDS: int = 64
 
 @dataclass(frozen=True)
 class ReadyPools:
-    """Where devices without binding conditions are that are not everywhere.
+    """The places of devices without binding conditions, except devices that all nodes reach.
 
     Attributes:
-        local: those that one node reaches, by its name.
-        selectors: of the nodes that reach others.
+        local: devices that one node reaches, by its name.
+        selectors: selectors of the nodes that reach the others.
     """
 
     local: Mapping[str, Sequence[PooledDevice]] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class ReadyPools:
 
     @classmethod
     def of(cls, inventory: Inventory) -> "ReadyPools":
-        """Those of these pools."""
+        """Return the places of the ready devices in these pools."""
         local: defaultdict[str, list[PooledDevice]] = defaultdict(list)
         selectors: dict[str, NodeSelector] = {}
         for pool in inventory.published.values():
@@ -48,7 +48,10 @@ class ReadyPools:
         return cls(dict(local), tuple(selectors.values()))
 
     def of_use(self, wanted: WantedDevices) -> Mapping[str, Sequence[DeviceId]]:
-        """The devices of single nodes that match, held or not, by node; kept for claims of the same kind."""
+        """Return the matching single-node devices by node, in use or not.
+
+        The result is cached for claims of the same kind.
+        """
         if wanted.kind not in self._known:
             if len(self._known) >= _KINDS:
                 self._known.clear()
@@ -57,7 +60,7 @@ class ReadyPools:
         return self._known[wanted.kind]
 
     def may_reach(self, node: Node) -> bool:
-        """Whether the node reaches some that other nodes reach too."""
+        """Return whether the node reaches a ready device that other nodes reach too."""
         return any(each.matches(node.metadata.name, node.metadata.labels) for each in self.selectors)
 
 

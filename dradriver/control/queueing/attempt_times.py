@@ -1,4 +1,4 @@
-"""How long the parts of one attempt to schedule a pod took, on the scheduler's clock; in memory only."""
+"""Durations of the parts of one attempt to schedule a pod, in memory only."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ __all__ = ["FilterTimes", "PreBindTimes"]
 
 @dataclass(slots=True)
 class PluginTime:
-    """One plugin's work at Filter, for one pod.
+    """The time that one plugin took at Filter, for one pod.
 
     Attributes:
         seconds: on all nodes together.
@@ -26,10 +26,10 @@ def _no_clock() -> float:
 
 @dataclass(slots=True)
 class FilterTimes:
-    """How long the plugins worked on one pod at Filter.
+    """The time that each plugin took at Filter, for one pod.
 
     Attributes:
-        clock: gives seconds; by default nothing is measured.
+        clock: returns seconds; by default nothing is measured.
         plugins: by Kubernetes' name.
     """
 
@@ -38,7 +38,7 @@ class FilterTimes:
 
     @contextmanager
     def measure(self, plugin: str) -> Iterator[PluginTime]:
-        """Adds the time of one call of a plugin."""
+        """Add the time of one call of a plugin."""
         spent = self.plugins.setdefault(plugin, PluginTime())
         began = self.clock()
         try:
@@ -49,10 +49,10 @@ class FilterTimes:
 
 @dataclass(slots=True)
 class PreBindTimes:
-    """When PreBind of one plan began and ended, and the wait for binding conditions in it; all in seconds.
+    """Begin and end of a plan's PreBind, and of its wait for binding conditions, in seconds.
 
     PreBind begins when the plan is made (the end of Reserve) and ends when the pod is about to be bound. The
-    wait begins when everything is written. It goes on when a condition that was True is False again.
+    wait begins when everything is written. It continues when a condition that was True becomes False again.
     """
 
     began: float
@@ -61,24 +61,24 @@ class PreBindTimes:
     wait_ended: float | None = None
 
     def wait(self, now: float) -> None:
-        """Conditions are waited for."""
+        """Record that the plan waits for conditions."""
         if self.wait_began is None:
             self.wait_began = now
         self.wait_ended = self.ended = None
 
     def go_on(self, now: float, *, bind: bool) -> None:
-        """Nothing is waited for; whether the next write is the binding."""
+        """Record that the plan no longer waits. `bind` tells whether the next write is the binding."""
         if self.wait_began is not None and self.wait_ended is None:
             self.wait_ended = now
         if bind and self.ended is None:
             self.ended = now
 
     def seconds(self, now: float) -> float:
-        """How long PreBind took, or has taken so far."""
+        """Return the duration of PreBind, so far if it has not ended."""
         return (now if self.ended is None else self.ended) - self.began
 
     def seconds_waited(self, now: float) -> float | None:
-        """How long conditions were waited for; None where that never began."""
+        """Return the duration of the wait for conditions, or None if it never began."""
         if self.wait_began is None:
             return None
         return (now if self.wait_ended is None else self.wait_ended) - self.wait_began

@@ -1,4 +1,4 @@
-"""How often each pod was tried, since when, and how long one that was set back has to stay away."""
+"""Number and time of the attempts of each pod, and the remaining wait of pods that were set back."""
 
 import time
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class _Tried:
 
 
 class Attempts:
-    """Attempts by pod; in memory only, a restarted scheduler counts from the beginning.
+    """Attempts by pod. In memory only: a restarted scheduler counts from the beginning.
 
     Args:
         setback: the first and the longest wait of a pod that was set back, in seconds.
@@ -29,33 +29,33 @@ class Attempts:
 
     @staticmethod
     def now() -> float:
-        """Seconds of a clock that never jumps."""
+        """Return seconds of a monotonic clock."""
         return time.monotonic()
 
     def begin(self, key: str) -> float:
-        """An attempt begins; when."""
+        """Count an attempt and return the time of its begin."""
         now = self.now()
         tried = self._tried.setdefault(key, _Tried(now, Backoff(*self._setback)))
         tried.attempts += 1
         return now
 
     def so_far(self, key: str) -> tuple[int, float]:
-        """The attempts, and the seconds since the first of them."""
+        """Return the number of attempts and the seconds since the first of them."""
         tried = self._tried.get(key)
         return (tried.attempts, self.now() - tried.first) if tried else (1, 0.0)
 
     def set_back(self, key: str) -> float:
-        """The pod is not tried again for this many seconds, longer from time to time."""
+        """Set the pod back and return the seconds until its next attempt; the wait grows each time."""
         tried = self._tried.setdefault(key, _Tried(self.now(), Backoff(*self._setback)))
         seconds = tried.backoff.next()
         tried.not_before = self.now() + seconds
         return seconds
 
     def rest(self, key: str) -> float:
-        """How many seconds the pod still has to stay away; none or less: not any more."""
+        """Return the remaining seconds of the pod's setback; zero or less if it is over."""
         tried = self._tried.get(key)
         return tried.not_before - self.now() if tried else 0.0
 
     def forget(self, key: str) -> None:
-        """The pod is bound or gone."""
+        """Remove a pod that is bound or gone."""
         self._tried.pop(key, None)

@@ -1,4 +1,4 @@
-"""What work queues count, under client-go's names."""
+"""The metrics of work queues, with client-go's names."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -11,11 +11,11 @@ from prometheus_client.registry import Collector
 __all__ = ["Gauges", "QueueMetrics", "QueueNumbers"]
 
 _SECONDS: Final = tuple(10**power for power in range(-8, 4))
-"""As client-go's (`ExponentialBuckets(10e-9, 10, 12)`)."""
+"""client-go's buckets (`ExponentialBuckets(10e-9, 10, 12)`)."""
 
 
 class Gauges(Collector):
-    """Gauges that are read whenever the metrics are."""
+    """Gauges that are computed whenever the metrics are read."""
 
     def __init__(
         self, name: str, told: str, labels: list[str], read: Callable[[], Mapping[tuple[str, ...], float]]
@@ -23,7 +23,7 @@ class Gauges(Collector):
         self._name, self._told, self._labels, self._read = name, told, labels, read
 
     def collect(self) -> Iterator[Metric]:
-        """The gauges as they are now."""
+        """Yield the current gauges."""
         family = GaugeMetricFamily(self._name, self._told, labels=self._labels)
         for values, number in self._read().items():
             family.add_metric(list(values), number)
@@ -31,11 +31,11 @@ class Gauges(Collector):
 
 
 class QueueNumbers:
-    """The numbers of one queue.
+    """The metrics of one queue.
 
     Args:
         metrics: those of all queues.
-        name: the queue's.
+        name: the queue's name.
     """
 
     def __init__(self, metrics: "QueueMetrics", name: str) -> None:
@@ -45,19 +45,19 @@ class QueueNumbers:
         self._worked = metrics.worked.labels(name)
 
     def added(self) -> None:
-        """A key was put in line."""
+        """Count a key that was added to the queue."""
         self._adds.inc()
 
     def retried(self) -> None:
-        """A key waits for its next try."""
+        """Count a key that waits for its retry."""
         self._retries.inc()
 
     def waited(self, seconds: float) -> None:
-        """A key was taken after so long in line."""
+        """Record the seconds that a key was in the queue."""
         self._waited.observe(seconds)
 
     def worked(self, seconds: float) -> None:
-        """A key was given back after so long."""
+        """Record the seconds that a worker had a key."""
         self._worked.observe(seconds)
 
 
@@ -92,7 +92,7 @@ class QueueMetrics:
         )
 
     def of(self, name: str, depth: Callable[[], int], working: Callable[[], Iterable[float]]) -> QueueNumbers:
-        """The numbers of one queue; its gauges are computed whenever the metrics are read.
+        """Return the metrics of one queue. Its gauges are computed whenever the metrics are read.
 
         Args:
             name: the queue's name.

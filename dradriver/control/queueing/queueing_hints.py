@@ -1,4 +1,4 @@
-"""What of an object scheduling depends on: a change of anything else wakes no pod."""
+"""The parts of objects that scheduling depends on. A change of any other part wakes no pod."""
 
 from dradriver.control.extended import is_extended
 from dradriver.model.core.workload import Node, Pod
@@ -7,7 +7,7 @@ __all__ = ["asked_by", "offered_by"]
 
 
 def asked_by(pod: Pod) -> tuple[object, ...]:
-    """Of a pod; neither what we report ourselves nor what only its kubelet says."""
+    """Return the relevant parts of a pod, without the status that the scheduler or the kubelet reports."""
     return (
         pod.metadata.uid,
         pod.metadata.deletion_timestamp,
@@ -18,7 +18,7 @@ def asked_by(pod: Pod) -> tuple[object, ...]:
 
 
 def offered_by(node: Node) -> tuple[object, ...]:
-    """Of a node; heartbeats do not count."""
+    """Return the relevant parts of a node, without heartbeats."""
     ready = next((c.status for c in node.status.conditions if c.type == "Ready"), "True")
     plugins = {name: amount for name, amount in node.status.allocatable.items() if is_extended(name)}
     features = node.status.declared_features

@@ -1,7 +1,7 @@
-"""The pods that wait for binding conditions: what is remembered of each, and whom nobody serves.
+"""Pods that wait for binding conditions, and the conditions that no controller sets.
 
-Nothing here decides: a process that dies loses since when it watched a pod wait, and which events it wrote;
-the wait itself is in the claims, but for the beginning of one for an allocation without a time.
+This module takes no decisions. If the process dies, it loses when each pod began to wait, and which events it
+wrote. The wait itself is in the claims, except for the beginning of a wait for an allocation without a time.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -22,14 +22,14 @@ _UNSERVED_AFTER: Final = timedelta(seconds=30)
 
 
 class SeenConditions:
-    """The condition types that somebody has set on this cluster, by driver, since this process looks."""
+    """The condition types that a controller has set on this cluster, by driver, since this process started."""
 
     def __init__(self, claims: Cache[ResourceClaim]) -> None:
         self._seen: set[tuple[str, str]] = set()
         claims.subscribe(self._follow)
 
     def never_set(self, claims: Iterable[ResourceClaim]) -> list[str]:
-        """The conditions that these claims wait for and that nobody has ever set, with their drivers."""
+        """Return the conditions that these claims wait for and that were never set, with their drivers."""
         missing = {
             (unready.device.driver, kind)
             for claim in claims
@@ -50,12 +50,12 @@ class _Wait:
 
 
 class WaitingPods:
-    """Who waits, and what was told about it.
+    """The pods that wait, and the events about each.
 
     Args:
         seen: the conditions that have a controller.
         timeout: how long after its allocation a claim is given up.
-        enabled: whether anybody has to wait at all.
+        enabled: whether binding conditions are evaluated at all.
     """
 
     def __init__(
@@ -77,19 +77,19 @@ class WaitingPods:
         return len(self._waits)
 
     def patience(self) -> BindingDeadline:
-        """Until when claims are waited for, as of now."""
+        """Return the deadline for claims, as of now."""
         return BindingDeadline(datetime.now(UTC), self.timeout, dict(self._since), self._enabled)
 
     def forget(self, key: str) -> None:
-        """The pod does not wait any more."""
+        """Remove a pod that no longer waits."""
         self._waits.pop(key, None)
 
     def let_go(self, claim: ResourceClaim) -> None:
-        """The claim was deallocated: its next allocation is waited for anew."""
+        """Forget the begin of the wait for a deallocated claim. Its next allocation starts a new wait."""
         self._since.pop(claim.metadata.uid, None)
 
     def go_on(self, key: str, pod: Pod, claims: Collection[ResourceClaim], step: Step) -> Step:
-        """The step of a pod that has to wait, with each event told once."""
+        """Return the step of a pod that has to wait. Each event is written once."""
         now = datetime.now(UTC)
         for claim in claims:
             if claim.allocation is not None and claim.allocation.allocation_timestamp is None:
@@ -97,7 +97,7 @@ class WaitingPods:
         wait = self._waits.get(key)
         if wait is None:
             wait = self._waits[key] = _Wait(now)
-            # What came while nobody counted the pod as waiting is looked at once more.
+            # Changes from before the pod counted as waiting did not wake it, so the decision is repeated once.
             return Step(NextAction.AGAIN, step.action)
         deadline = step.deadline or wait.since + self.timeout
         look_at = wait.since + min(_UNSERVED_AFTER, self.timeout / 4)

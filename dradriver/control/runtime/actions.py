@@ -1,6 +1,7 @@
-"""The writes of this package as values; `executor` carries them out.
+"""The writes of this package as values. `executor` carries them out.
 
-Each says what stands in the cluster when the process dies right after it, and who goes on from there.
+The docstring of each action describes the state of the cluster if the process dies right after it, and which
+component continues from there.
 """
 
 from collections.abc import Mapping
@@ -40,11 +41,12 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class CreateClaim:
-    """Makes the claim of a pod: from its template, or for its extended resources.
+    """Creates the claim of a pod: from its template, or for its extended resources.
 
-    Dies after: the claim is there and its pod does not name it. From a template: the next step names it
-    (`RecordClaims`). For extended resources: the scheduler's next attempt for that pod finds it by its owner
-    and deletes it, as it holds nothing; if the pod is gone the garbage collector does.
+    If the process dies after it, the claim exists and its pod does not name it. A claim from a template: the
+    next step names it (`RecordClaims`). A claim for extended resources: the scheduler's next attempt for that
+    pod finds it by its owner and deletes it, because it holds nothing. If the pod is gone, the garbage
+    collector deletes it.
     """
 
     claim: ResourceClaim
@@ -52,9 +54,9 @@ class CreateClaim:
 
 @dataclass(frozen=True, slots=True)
 class RecordClaims:
-    """Names the claims that were made for a pod in `status.resourceClaimStatuses`.
+    """Names the claims that were created for a pod in `status.resourceClaimStatuses`.
 
-    Dies after: nothing is left to do.
+    If the process dies after it, nothing is left to do.
     """
 
     pod: Pod
@@ -65,9 +67,9 @@ class RecordClaims:
 class RecordSpecialClaim:
     """Names the claim for a pod's extended resources in its status, just before `Bind`.
 
-    Dies after: the claim is complete, and the scheduler's next attempt for that pod uses it. If that can't be,
-    the pod goes to a node where devices serve it once more, and the next claim is written over this one: the
-    API server does not let it be taken back.
+    If the process dies after it, the claim is complete, and the scheduler's next attempt for that pod uses it.
+    If the pod can't use it, the pod is placed on another node where devices serve it, and the next claim
+    replaces this one in the status: the API server does not let the field be cleared.
     """
 
     pod: Pod
@@ -76,9 +78,10 @@ class RecordSpecialClaim:
 
 @dataclass(frozen=True, slots=True)
 class DeleteClaim:
-    """Deletes a claim that was made for a pod which will not run again, or not with this claim.
+    """Deletes a claim that was created for a pod that will not run again, or not with this claim.
 
-    Dies after: a finalizer may hold the claim; `RemoveFinalizer` follows from its deletion timestamp.
+    If the process dies after it, a finalizer may hold the claim. `RemoveFinalizer` follows from its deletion
+    timestamp.
     """
 
     claim: ResourceClaim
@@ -86,7 +89,7 @@ class DeleteClaim:
 
 @dataclass(frozen=True, slots=True)
 class LookUpPlan:
-    """Reads what a plan for the pod `namespace/name` may have written: its claims, then the pod itself.
+    """Reads the objects that a plan for the pod `namespace/name` may have written: its claims, then the pod.
 
     Writes nothing. A pod that is known to be gone is None.
     """
@@ -98,7 +101,7 @@ class LookUpPlan:
 
 @dataclass(frozen=True, slots=True)
 class LookUpPod:
-    """Asks the API server for a pod that holds a reservation and is not in the cache. Writes nothing."""
+    """Reads a pod that holds a reservation and is not in the cache. Writes nothing."""
 
     namespace: str
     name: str
@@ -107,9 +110,10 @@ class LookUpPod:
 
 @dataclass(frozen=True, slots=True)
 class AddFinalizer:
-    """Protects a claim that is about to be allocated from vanishing.
+    """Protects a claim that is about to be allocated from deletion.
 
-    Dies after: the finalizer does no harm; the next allocation finds it, a deletion removes it.
+    If the process dies after it, the finalizer is harmless: the next allocation finds it, and a deletion
+    removes it.
     """
 
     claim: ResourceClaim
@@ -119,10 +123,9 @@ class AddFinalizer:
 class Allocate:
     """Writes an allocation and reserves the claim for its first consumer, in one write.
 
-    Devices with compatibility groups cost a dry run before, which leaves nothing behind.
-
-    Dies after: the claim is allocated and reserved for a pod without a node; the scheduler's next attempt for
-    that pod uses it, and if the pod is gone the reservation is released.
+    Devices with compatibility groups need a dry run first, which leaves nothing behind. If the process dies
+    after the write, the claim is allocated and reserved for a pod without a node. The scheduler's next attempt
+    for that pod uses it. If the pod is gone, the reservation is released.
     """
 
     claim: ResourceClaim
@@ -134,7 +137,7 @@ class Allocate:
 class Reserve:
     """Adds a consumer to an allocated claim.
 
-    Dies after: as with `Allocate`.
+    If the process dies after it, the consequences are those of `Allocate`.
     """
 
     claim: ResourceClaim
@@ -143,9 +146,10 @@ class Reserve:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Leaves only some of the consumers, and without any takes back the allocation if `deallocate` is set.
+    """Removes consumers from a claim, and deallocates it if `deallocate` is set and none remains.
 
-    A deallocated claim also loses its finalizer, in a second write. Dies between: as with `AddFinalizer`.
+    A second write removes the finalizer of a deallocated claim. If the process dies between them, the
+    consequences are those of `AddFinalizer`.
     """
 
     claim: ResourceClaim
@@ -155,10 +159,11 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class RemoveFinalizer:
-    """Lets a claim go that is deleted, or is about to be.
+    """Removes the finalizer of a claim that is deleted, or is about to be.
 
-    Dies after: of a deleted claim nothing is left to do. A special claim that still stands is not used without
-    its finalizer: the scheduler's next attempt for its pod deletes it, or the garbage collector after the pod.
+    If the process dies after it, nothing is left to do for a deleted claim. A special claim that still exists
+    is not used without its finalizer: the scheduler's next attempt for its pod deletes it, or the garbage
+    collector does after the pod.
     """
 
     claim: ResourceClaim
@@ -166,10 +171,11 @@ class RemoveFinalizer:
 
 @dataclass(frozen=True, slots=True)
 class Nominate:
-    """Says in `status.nominatedNodeName` where a pod will run once its devices are ready.
+    """Writes into `status.nominatedNodeName` where a pod will run once its devices are ready.
 
-    So that others (a cluster autoscaler) leave the node alone, and a restarted scheduler tries it first.
-    Dies after: the pod is tried on that node first; a binding or a report of failure takes the name away.
+    Other components (a cluster autoscaler) then leave the node alone, and a restarted scheduler tries it first.
+    If the process dies after it, the pod is tried on that node first. A binding, or a report that the pod is
+    unschedulable, clears the name.
     """
 
     pod: Pod
@@ -180,7 +186,7 @@ class Nominate:
 class Bind:
     """Gives a pod its node.
 
-    Dies after: the pod runs; only its "Scheduled" event is lost.
+    If the process dies after it, the pod runs. Only its "Scheduled" event is lost.
     """
 
     pod: Pod
@@ -189,9 +195,9 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class ReportUnschedulable:
-    """Says in the pod's PodScheduled condition and in an event why it has no node, and nominates none.
+    """Writes the reason into the pod's PodScheduled condition and an event, and clears the nominated node.
 
-    Dies after: nothing is left to do (between the two: the event is lost).
+    If the process dies after it, nothing is left to do. If it dies between the two writes, the event is lost.
     """
 
     pod: Pod
@@ -201,9 +207,9 @@ class ReportUnschedulable:
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """Deletes a pod whose devices are tainted, and says in its condition DisruptionTarget why.
+    """Writes the condition DisruptionTarget of a pod whose devices are tainted, and deletes the pod.
 
-    Dies between condition and deletion: the next start finds the pod as it was, and evicts it.
+    If the process dies between condition and deletion, the next start finds the pod unchanged and evicts it.
     """
 
     pod: Pod
@@ -211,7 +217,10 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class SetRuleCondition:
-    """Says in a DeviceTaintRule's status how far its evictions are. Dies after: nothing is left to do."""
+    """Writes the progress of evictions into a DeviceTaintRule's status.
+
+    If the process dies after it, nothing is left to do.
+    """
 
     rule: DeviceTaintRule
     condition: Condition
@@ -219,7 +228,10 @@ class SetRuleCondition:
 
 @dataclass(frozen=True, slots=True)
 class EmitEvent:
-    """Writes an event. Dies after: nothing is left to do."""
+    """Writes an event.
+
+    If the process dies after it, nothing is left to do.
+    """
 
     regarding: ObjectReference
     type: Literal["Normal", "Warning"]
@@ -249,24 +261,24 @@ Action: TypeAlias = (
 
 
 class NextAction(Enum):
-    """What to do with a key after the step."""
+    """How a key continues after its step."""
 
     AGAIN = auto()
     """Ask for the next step."""
     DONE = auto()
-    """Nothing is left; forget how often it was tried."""
+    """Nothing is left to do. The count of attempts is reset."""
     WAIT = auto()
     """Only a change in the cluster can help."""
     LATER = auto()
-    """Try again after a wait that grows."""
+    """Try again after a backoff."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A decision: one action or none, and what then.
+    """A decision: at most one action, and how the key continues.
 
     Attributes:
-        then: what to do with the key.
+        then: how the key continues.
         action: the write.
         deadline: when to ask again even if nothing changes.
     """

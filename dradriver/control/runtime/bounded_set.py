@@ -1,4 +1,4 @@
-"""A set that forgets what was added long ago."""
+"""A set that forgets its oldest entries."""
 
 from collections.abc import Collection, Iterator
 
@@ -8,13 +8,13 @@ _MOST = 2048
 
 
 class BoundedSet(Collection[str]):
-    """The last few thousand texts that were added."""
+    """The last 2048 texts that were added."""
 
     def __init__(self) -> None:
         self._texts: dict[str, None] = {}
 
     def add(self, text: str) -> None:
-        """Adds one, and forgets the oldest if there are too many."""
+        """Add a text, and forget the oldest one if there are too many."""
         self._texts.pop(text, None)
         self._texts[text] = None
         if len(self._texts) > _MOST:

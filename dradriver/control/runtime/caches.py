@@ -1,4 +1,4 @@
-"""The objects of the cluster that this package looks at, kept current, and indexes over them."""
+"""The cached objects of the cluster, and indexes over them."""
 
 import asyncio
 from collections import defaultdict
@@ -31,30 +31,30 @@ T = TypeVar("T", Pod, ResourceClaim)
 
 
 def key_of(item: Pod | ResourceClaim) -> str:
-    """`namespace/name`."""
+    """Return `namespace/name`."""
     return item.ref
 
 
 class Index(Generic[T]):
-    """Which objects of a cache have a certain trait."""
+    """The objects of a cache by their traits."""
 
     def __init__(self, cache: Cache[T], traits: Callable[[T], Iterable[str]]) -> None:
-        """An index that follows the cache from now on.
+        """Create an index that follows the cache from now on.
 
         Args:
             cache: an empty cache, or one that has not been entered yet.
-            traits: an object's traits.
+            traits: returns an object's traits.
         """
         self._traits: Callable[[T], Iterable[str]] = traits
         self._found: defaultdict[str, dict[str, T]] = defaultdict(dict)
         cache.subscribe(self._follow)
 
     def of(self, trait: str) -> Collection[T]:
-        """The objects that have the trait."""
+        """Return the objects that have the trait."""
         return self._found[trait].values() if trait in self._found else ()
 
     def sizes(self) -> dict[str, int]:
-        """How many objects have each trait that any has."""
+        """Return the number of objects for each trait that occurs."""
         return {trait: len(found) for trait, found in self._found.items()}
 
     def _follow(self, _kind: ChangeKind, old: T | None, new: T | None) -> None:
@@ -67,17 +67,17 @@ class Index(Generic[T]):
 
 
 class Caches:
-    """One cache per kind, shared by everything that decides: `async with Caches(client) as caches`.
+    """One cache per kind, shared by all controllers: `async with Caches(client) as caches`.
 
-    Returns from `__aenter__` once all are filled, so that no decision is taken on half of the cluster.
+    `__aenter__` returns when all caches are filled, so no decision reads half of the cluster.
     """
 
     def __init__(self, client: Client, *, taint_rules: bool = True) -> None:
-        """Caches that are not filled yet.
+        """Create caches that are not filled yet.
 
         Args:
-            client: a session that may list and watch what is cached.
-            taint_rules: whether DeviceTaintRules are looked at; without, there are none.
+            client: a session that may list and watch the cached kinds.
+            taint_rules: whether to cache DeviceTaintRules; without it, there are none.
         """
         self.pods = Cache(client, PODS, Pod)
         self.claims = Cache(client, CLAIMS, ResourceClaim)

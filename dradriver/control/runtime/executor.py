@@ -1,8 +1,9 @@
 """Carries out actions against the API server.
 
-Claims are written by JSON patches that touch only what changes and name the resource version that was decided
-on. A JSON patch keeps the bytes of everything else, opaque parameters above all, which the API server compares
-one by one; a strategic merge or an apply would rewrite them, and a merge patch would drop the nulls in them.
+Claims are written by JSON patches that touch only what changes and name the resource version on which the
+decision was made. A JSON patch keeps the bytes of everything else, above all of opaque parameters, which the
+API server compares byte by byte. A strategic merge or an apply would rewrite them, and a merge patch would drop
+the nulls in them.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -39,7 +40,7 @@ _Operation: TypeAlias = Mapping[str, object]
 
 
 class Executor:
-    """Executes actions; what it wrote is in the caches before it returns, but for the node that a pod got.
+    """Executes actions. Before it returns, the caches contain its writes, except for the node of a bound pod.
 
     Attributes:
         gone: UIDs of pods that were found not to exist any more.
@@ -71,10 +72,10 @@ class Executor:
         }
 
     async def execute(self, action: actions.Action) -> bool:
-        """Carries out an action.
+        """Carry out an action.
 
         Returns:
-            False when the objects were not any more as they had been decided on; they have been read again.
+            False when the objects had changed since the decision. They have been read again.
 
         Raises:
             ApiError: any other refusal, or no answer.
@@ -125,13 +126,13 @@ class Executor:
         field = "extendedResourceClaimStatus"
         written = await self._patch_pod(action.pod, {field: action.status})
         if written.status.extended_resource_claim_status != action.status:
-            # Bound all the same, the pod would run without its devices.
+            # If the pod were bound nevertheless, it would run without its devices.
             raise DraError(f"the API server drops status.{field}: DRAExtendedResource is off there")
 
     async def _delete_claim(self, action: actions.DeleteClaim) -> None:
         meta = action.claim.metadata
         await self._client.delete(CLAIMS, meta.name, meta.namespace, uid=meta.uid)
-        # With or without a finalizer: see what became of it.
+        # With a finalizer the claim still exists, without one it is gone: read it again.
         await self._refresh_claim(action.claim)
 
     async def _look_up_plan(self, action: actions.LookUpPlan) -> None:
@@ -171,16 +172,16 @@ class Executor:
         operations = [_set("/status/allocation", allocation), reserve]
         written = await self._patch_claim(action.claim, operations)
         if has_groups(allocation) and not (written.allocation and has_groups(written.allocation)):
-            # One of several API servers, with the gate off: the devices would be used without their record.
+            # One of several API servers has the gate off. The devices would be used without their record.
             raise DraError(
                 "the API server drops compatibilityGroups of allocation results, and kept them a moment ago"
             )
 
     async def _keeps_groups(self, claim: ResourceClaim, allocation: Allocation, reserve: _Operation) -> bool:
-        """Whether the API server stores the groups of results (KEP-5963); a dry run of the write tells.
+        """Return whether the API server stores the groups of results (KEP-5963), by a dry run of the write.
 
-        Kubernetes 1.37 drops them silently, and a gate may be switched while this process runs, so every such
-        write is tried first: few devices have groups.
+        Kubernetes 1.37 drops them silently, and a gate may change while this process runs. So every such write
+        is tried first. Few devices have groups.
         """
         operations = [_set("/status/allocation", allocation), reserve]
         try:
@@ -188,7 +189,7 @@ class Executor:
         except ApiError as error:
             if error.status not in _NOT_LIKE_THIS:
                 raise
-            return False  # the field is refused, or a webhook takes no dry runs
+            return False  # the server rejects the field, or a webhook does not support dry runs
         return answer.allocation is not None and has_groups(answer.allocation)
 
     async def _reserve(self, action: actions.Reserve) -> None:
@@ -198,10 +199,11 @@ class Executor:
     async def _release(self, action: actions.Release) -> None:
         operations = _consumers(action.claim, action.remaining)
         if action.deallocate and action.claim.allocation is not None:
-            # The server drops the entries of `status.devices` with it.
+            # The server also drops the entries of `status.devices`.
             operations.append(_REMOVE_ALLOCATION)
         released: ResourceClaim | None = await self._patch_claim(action.claim, operations)
-        # A driver that detaches the devices now writes too, and nobody would remove the finalizer later.
+        # A driver that detaches the devices also writes now. No other component would remove the finalizer
+        # later.
         while released is not None and _only_protected(released):
             try:
                 await self._without_finalizer(released)
@@ -280,7 +282,7 @@ class Executor:
         await self._recorder.emit(action.regarding, action.type, action.reason, action.message)
 
     async def _patch_pod(self, pod: Pod, status: Mapping[str, object]) -> Pod:
-        """Merges into the status of this very pod; the entries of the two lists are merged by their names."""
+        """Merge into the status of the pod with this UID; entries of the two lists are merged by name."""
         meta = pod.metadata
         body = {"metadata": {"uid": meta.uid}, "status": status}
         written = await self._client.patch(
@@ -328,7 +330,7 @@ def _set(path: str, value: object) -> _Operation:
 
 
 def _only_protected(claim: ResourceClaim) -> bool:
-    """Whether the claim has the finalizer, and nothing that it protects."""
+    """Return whether the claim has the finalizer, but no allocation or reservation that it protects."""
     return (
         claim.allocation is None
         and not claim.status.reserved_for

@@ -1,4 +1,4 @@
-"""The one loop: a key from the queue, a decision, its action, and again until nothing is left to do."""
+"""The one loop: take a key from the queue, decide, carry out the action, repeat until nothing is left to do."""
 
 import asyncio
 import logging
@@ -15,29 +15,29 @@ __all__ = ["Decider", "Loop", "Looping"]
 _log = logging.getLogger(__name__)
 
 _MAX_STEPS: Final = 64
-"""Steps for one key in a row; a decision that never settles must not keep a worker."""
+"""Steps for one key in a row. A decision that never ends must not keep a worker."""
 _MAX_CONFLICTS: Final = 5
-"""Actions in a row that meet other objects than those decided on (as client-go's `RetryOnConflict`)."""
+"""Actions in a row whose objects had changed since the decision (as in client-go's `RetryOnConflict`)."""
 
 K = TypeVar("K", bound=Hashable)
 K_contra = TypeVar("K_contra", bound=Hashable, contravariant=True)
 
 
 class Decider(Protocol[K_contra]):
-    """Who knows what to do with a key."""
+    """Decides the steps of a key."""
 
     async def decide(self, key: K_contra) -> Step:
-        """The next step, from the objects as they are now."""
+        """Return the next step, from the objects as they are now."""
 
     async def failed(self, key: K_contra, error: DraError) -> None:
-        """The last step could not be carried out; the key comes again later."""
+        """Handle an error of the last step. The key is retried later."""
 
 
 class Loop(Generic[K]):
     """Works on keys with several workers: `async with Loop(...) as loop: loop.queue.add(key)`.
 
-    Nothing is remembered between two steps: what stands after a step is what the next decision sees, and the
-    same is true after a crash. An error concerns its key alone; the key is tried again, the others go on.
+    Nothing is remembered between two steps. The next decision sees the state after the step, and the same is
+    true after a crash. An error concerns its key alone: that key is retried, the others continue.
     """
 
     def __init__(
@@ -49,14 +49,15 @@ class Loop(Generic[K]):
         workers: int,
         queue: WorkQueue[K],
     ) -> None:
-        """A loop that does not run yet.
+        """Create a loop that does not run yet.
 
         Args:
-            name: of its tasks and in its logs.
-            decider: says the steps.
-            execute: carries out an action; False when the objects had changed and it takes a new decision.
-            workers: how many keys are worked on at a time.
-            queue: where the keys come from.
+            name: the name of its tasks and in its logs.
+            decider: returns the steps.
+            execute: carries out an action; returns False when the objects had changed and a new decision is
+                needed.
+            workers: number of keys that are worked on concurrently.
+            queue: the source of the keys.
         """
         self.queue = queue
         self._name = name
@@ -113,7 +114,7 @@ class Loop(Generic[K]):
 
 
 class Looping(Generic[K]):
-    """A decider that works while its loop does: `async with`; whoever derives from it makes `_loop`."""
+    """A decider that works while its loop runs: `async with`. A subclass creates `_loop`."""
 
     _loop: Loop[K]
 

@@ -1,7 +1,7 @@
-"""What the controllers count, in a Prometheus registry of their own, under the names that Kubernetes uses.
+"""The metrics of the controllers, in their own Prometheus registry, with Kubernetes' names.
 
-Instead of KEP-5007's duration of PreBind Kubernetes 1.37 measures the wait in it, by driver
-(`..._wait_duration_seconds`); both are served. A label never names a pod or a claim.
+KEP-5007 defines the duration of PreBind. Kubernetes 1.37 measures the wait in PreBind instead, by driver
+(`..._wait_duration_seconds`). Both are served. A label never names a pod or a claim.
 """
 
 from collections import Counter as Tally
@@ -16,9 +16,9 @@ from dradriver.model.resource.claim import EXTENDED_CLAIM_ANNOTATION, POD_CLAIM_
 __all__ = ["ControlMetrics", "asks_for_admin_access"]
 
 _WAITS: Final = tuple(0.1 * 2**power for power in range(14))
-"""As kube-scheduler's (`ExponentialBuckets(0.1, 2, 14)`)."""
+"""kube-scheduler's buckets (`ExponentialBuckets(0.1, 2, 14)`)."""
 _EVICTIONS: Final = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
-"""As kube-controller-manager's."""
+"""kube-controller-manager's buckets."""
 _STEPS: Final = tuple(0.0001 * 2**power for power in range(12))
 
 
@@ -26,8 +26,8 @@ class ControlMetrics:
     """The metrics of scheduler and controllers.
 
     Attributes:
-        registry: what to expose.
-        queues: of the work queues.
+        registry: the registry to expose.
+        queues: the metrics of the work queues.
     """
 
     def __init__(self, profile: str = "default-scheduler") -> None:
@@ -104,13 +104,13 @@ class ControlMetrics:
         return Histogram(name, told, labels, buckets=buckets, registry=self.registry)
 
     def bound(self, claims: Iterable[ResourceClaim], status: str, seconds: float, waited: float | None) -> None:
-        """An attempt to bind a pod with claims ended.
+        """Record the end of an attempt to bind a pod with claims.
 
         Args:
-            claims: its claims; none where nobody looks at their conditions.
+            claims: its claims; none where their conditions are not evaluated.
             status: success, failure, timeout or error; error also where the pod was deleted meanwhile.
             seconds: the duration of PreBind.
-            waited: how long binding conditions were waited for; None where it did not come to that.
+            waited: how long binding conditions were waited for; None if the wait never began.
         """
         drivers = [r.driver for claim in claims for r in claim.results if r.binding_conditions]
         required = "true" if drivers else "false"
@@ -122,62 +122,65 @@ class ControlMetrics:
                 self._wait.labels(self._profile, driver, status).observe(waited)
 
     def ran(self, point: str, status: str, seconds: float) -> None:
-        """An extension point was run for one pod."""
+        """Record one run of an extension point for one pod."""
         self._point.labels(point, status, self._profile).observe(seconds)
 
     def ran_plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
-        """A plugin was run at an extension point for one pod: at Filter on all nodes that it looked at."""
+        """Record one run of a plugin at an extension point for one pod.
+
+        A run at Filter covers all nodes that the plugin checked.
+        """
         self._plugin.labels(plugin, point, status).observe(seconds)
 
     def gave_up(self) -> None:
-        """The allocator gave up on a node that the pod may fit on, and no other one suits."""
+        """Count a pod for which the allocator gave up on a node, and that no other node suits."""
         self._undecided.inc()
 
     def scheduled(self, attempts: int, seconds: float) -> None:
-        """A pod was bound."""
+        """Record a pod that was bound."""
         self._sli.labels(str(min(attempts, 15))).observe(seconds)
 
     def created(self, status: str, *, admin_access: bool) -> None:
-        """The API server was asked to make a claim."""
+        """Count a request to create a claim."""
         admin = str(admin_access).lower()
         self._created.labels(status, admin).inc()
         self._created_by_owner.labels(status, admin, "", "Pod").inc()
 
     def created_special(self, status: str) -> None:
-        """The API server was asked to make a claim for extended resources."""
+        """Count a request to create a claim for extended resources."""
         self._created_special.labels(status).inc()
         self._created_by_owner.labels(status, "false", "", "Pod").inc()
 
     def evicted(self, seconds: float) -> None:
-        """A pod was deleted because of a taint, this long after it had to go."""
+        """Record a pod that was deleted because of a taint, `seconds` after its eviction was due."""
         self._evictions.inc()
         self._eviction_seconds.observe(seconds)
 
     def show_pending(self, read: Callable[[], Mapping[str, int]]) -> None:
-        """Asks `read` for the pods of each queue whenever the metrics are read."""
+        """Call `read` for the number of pods in each queue whenever the metrics are read."""
         told = "Pods without a node, by queue: active, backoff, unschedulable, gated; waiting: for conditions."
         self.registry.register(
             Gauges("scheduler_pending_pods", told, ["queue"], lambda: {(k,): n for k, n in read().items()})
         )
 
     def show_broken_pools(self, read: Callable[[], Mapping[str, int]]) -> None:
-        """Asks `read` for the pools that no claim can use whenever the metrics are read."""
+        """Call `read` for the pools that no claim can use whenever the metrics are read."""
         told = "Pools that no claim can use, for some time: slices are missing, or they break a rule."
         self.registry.register(
             Gauges("dradriver_broken_pools", told, ["problem"], lambda: {(k,): n for k, n in read().items()})
         )
 
     def show_claims(self, claims: Callable[[], Iterable[ResourceClaim]]) -> None:
-        """Counts the claims whenever the metrics are read."""
+        """Count the claims whenever the metrics are read."""
         told = "ResourceClaims, by whether they are allocated, ask for admin access, and what made them."
         labels = ["allocated", "admin_access", "source"]
-        # The KEPs' name, and that of Kubernetes 1.37.
+        # The KEPs' name and Kubernetes 1.37's name.
         for name in ("resourceclaim_controller_resource_claims", "dynamic_resource_allocation_resource_claims"):
             self.registry.register(Gauges(name, told, labels, lambda: Tally(map(_kind, list(claims())))))
 
 
 def asks_for_admin_access(claim: ResourceClaim) -> bool:
-    """Whether a request of the claim is for admin access."""
+    """Return whether a request of the claim is for admin access."""
     return any(r.exactly is not None and r.exactly.admin_access for r in claim.spec.devices.requests)
 
 

@@ -1,6 +1,6 @@
-"""Keys that wait for work: each once, never worked on twice at a time, tried again after a wait that grows.
+"""A queue of keys: each key once, never worked on twice at a time, retried after a backoff.
 
-The behaviour of client-go's rate-limited work queue, for one event loop.
+It behaves like client-go's rate-limited work queue, for one event loop.
 """
 
 import asyncio
@@ -19,15 +19,15 @@ K = TypeVar("K", bound=Hashable)
 class WorkQueue(Generic[K]):
     """A queue of keys.
 
-    A key that is added while it is worked on comes again once that is done. A key that waits for its next try
-    is not held up further by being added for later once more.
+    A key that is added while it is worked on returns to the queue when that work is done. To add a waiting key
+    for later once more does not delay it further.
     """
 
     def __init__(self, first: float, limit: float) -> None:
-        """An empty queue.
+        """Create an empty queue.
 
         Args:
-            first: seconds before the second try of a key.
+            first: seconds before the second attempt for a key.
             limit: the longest wait in seconds.
         """
         self._first = first
@@ -42,11 +42,11 @@ class WorkQueue(Generic[K]):
         self._numbers: QueueNumbers | None = None
 
     def count(self, metrics: QueueMetrics, name: str) -> None:
-        """Counts what happens from now on, under this name."""
+        """Record metrics from now on, under this name."""
         self._numbers = metrics.of(name, lambda: self.ready, self._work_starts)
 
     def add(self, key: K) -> None:
-        """Puts a key in line, now."""
+        """Add a key to the queue now."""
         if (timer := self._timers.pop(key, None)) is not None:
             timer.cancel()
         if key in self._working:
@@ -59,7 +59,7 @@ class WorkQueue(Generic[K]):
                 self._since[key] = time.monotonic()
 
     def add_later(self, key: K) -> None:
-        """Puts a key in line after a wait that doubles from try to try; at once when it was not tried yet."""
+        """Add a key after a wait that doubles with each attempt; at once if it was not tried yet."""
         if key in self._timers or key in self._queued:
             return
         if self._numbers is not None:
@@ -68,7 +68,7 @@ class WorkQueue(Generic[K]):
         self._timers[key] = asyncio.get_running_loop().call_later(backoff.next(), self.add, key)
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Puts a key in line after a wait, if it does not come earlier anyway."""
+        """Add a key after a wait, unless it is due earlier anyway."""
         loop = asyncio.get_running_loop()
         timer = self._timers.get(key)
         if key in self._queued or (timer is not None and timer.when() <= loop.time() + seconds):
@@ -78,12 +78,12 @@ class WorkQueue(Generic[K]):
         self._timers[key] = loop.call_later(seconds, self.add, key)
 
     def forget(self, key: K) -> None:
-        """Starts the waits of a key from the beginning, after a success."""
+        """Reset the backoff of a key, after a success."""
         self._backoffs.pop(key, None)
 
     @property
     def ready(self) -> int:
-        """How many keys are in line."""
+        """Return the number of keys in the queue."""
         return len(self._queued)
 
     @property
@@ -93,15 +93,15 @@ class WorkQueue(Generic[K]):
 
     @property
     def put_off(self) -> Collection[K]:
-        """The keys that a timer puts in line."""
+        """The keys that a timer will add to the queue."""
         return self._timers.keys()
 
     def is_worked_on(self, key: K) -> bool:
-        """Whether somebody has the key now."""
+        """Return whether a worker has the key now."""
         return key in self._working
 
     async def get(self) -> K:
-        """The next key; nobody else gets it before `done`."""
+        """Return the next key. No other worker gets it before `done`."""
         key = await self._ready.get()
         self._queued.discard(key)
         self._working.add(key)
@@ -112,7 +112,7 @@ class WorkQueue(Generic[K]):
         return key
 
     def done(self, key: K) -> None:
-        """Gives a key back."""
+        """Return a key after the work on it."""
         self._working.discard(key)
         since = self._since.pop(key, None)
         if self._numbers is not None and since is not None:
@@ -122,11 +122,11 @@ class WorkQueue(Generic[K]):
             self.add(key)
 
     def _work_starts(self) -> list[float]:
-        """When each key that is worked on was taken; keys from before `count` are unknown."""
+        """Return when each key in work was taken; keys from before `count` are unknown."""
         return [self._since[key] for key in self._working if key in self._since]
 
     def close(self) -> None:
-        """Cancels all waits."""
+        """Cancel all waits."""
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()

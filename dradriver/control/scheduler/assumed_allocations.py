@@ -1,4 +1,4 @@
-"""What plans in flight will hold: two pods never get one device, also before anything is written (Reserve)."""
+"""Claims with the allocations of plans in flight (Reserve), so that two pods never get one device."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -11,7 +11,10 @@ __all__ = ["with_assumed"]
 
 
 def with_assumed(claims: Iterable[ResourceClaim], plans: Sequence[Plan]) -> Iterator[ResourceClaim]:
-    """The claims as they will be once all plans are written, special claims that do not exist yet included."""
+    """Yield the claims as they will be once all plans are written.
+
+    Includes special claims that do not exist yet.
+    """
     promised = {uid: allocation for plan in plans for uid, allocation in plan.allocations.items()}
     for claim in claims:
         allocation = promised.get(claim.metadata.uid)

@@ -1,11 +1,14 @@
 """From a plan to a bound pod, one write at a time (PreBind, Bind), and back when that fails (Unreserve).
 
-`next_step` looks at the objects as they are and says the next write; it does not remember the last one. The
-order is kube-scheduler's: the special claim is created (KEP-5004); for each claim the finalizer, then
-allocation and reservation in one write; then the wait for binding conditions (KEP-5007), then the binding.
-Only that the special claim is named in the pod's status comes last: the API server lets nobody take it back,
-and a pod whose status names a claim starts on no node of a device plugin any more. After a crash there is no
-plan, but whatever was written is in the claims, and the pipeline plans around it.
+`next_step` reads the objects and returns the next write. It does not remember the last one. The order is
+kube-scheduler's. The special claim is created first (KEP-5004). Each claim then gets its finalizer, and after
+that its allocation and reservation in one write. Then the pod waits for binding conditions (KEP-5007). Then it
+is bound.
+
+There is one difference: the write that names the special claim in the pod's status comes last before the
+binding. The API server does not allow it to be reverted, and a pod whose status names a claim can no longer
+start on a node with a device plugin. After a crash there is no plan, but the claims contain everything that was
+written, and the pipeline plans around it.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -61,18 +64,18 @@ _ENDLESS: Final = BindingDeadline()
 
 
 class PlanFailed(Exception):  # noqa: N818 - a finding
-    """The plan can't be carried out any more, the text says why; the pod has to be scheduled again."""
+    """The plan can no longer be carried out, and the pod has to be scheduled again. The text has the reason."""
 
 
 class WriteFailed(PlanFailed):
-    """The API server does not take a write of the plan."""
+    """The API server refuses a write of the plan."""
 
 
 class BindingFailed(PlanFailed):
     """The devices of a claim did not get ready.
 
     Attributes:
-        state: whether a failure condition is True, or it took too long.
+        state: whether a failure condition is True, or the timeout has passed.
     """
 
     def __init__(self, state: ConditionReadiness, claim: ResourceClaim, unready: tuple[Unready, ...]) -> None:
@@ -83,11 +86,11 @@ class BindingFailed(PlanFailed):
 
 
 def next_step(plan: Plan, pod: Pod, claims: Claims, patience: BindingDeadline = _ENDLESS) -> Step:
-    """The next write.
+    """Return the next write.
 
     Raises:
-        PlanFailed: the claims are not any more what the plan was made for.
-        BindingFailed: the devices of one did not get ready.
+        PlanFailed: the claims have changed since the plan was made.
+        BindingFailed: the devices of a claim did not get ready.
     """
     plan = settled(plan, pod, claims)
     for stage in STAGES:
@@ -98,7 +101,7 @@ def next_step(plan: Plan, pod: Pod, claims: Claims, patience: BindingDeadline = 
 
 
 def settled(plan: Plan, pod: Pod, claims: Claims) -> Plan:
-    """The plan with its special claim among the others, once that was created and has a UID."""
+    """Return the plan with its special claim among its other claims, once that is created and has a UID."""
     special = plan.special
     if special is None or special.allocation is None:
         return plan
@@ -120,9 +123,10 @@ def _is_as_planned(claim: ResourceClaim, special: Special, pod: Pod) -> bool:
 
 
 def nominate(plan: Plan, pod: Pod, claims: Claims, patience: BindingDeadline) -> Step | None:
-    """PreBind: a pod that will wait for conditions names its node first.
+    """PreBind: write the node's name into the status of a pod that will wait for conditions.
 
-    First, because after a crash the claims may not tell: a device on a network is good for many nodes.
+    This is the first write. After a crash the claims may not identify the node, because a network device can
+    serve many nodes.
     """
     if pod.status.nominated_node_name == plan.node or not _will_wait(plan, claims, patience):
         return None
@@ -137,7 +141,7 @@ def _will_wait(plan: Plan, claims: Claims, patience: BindingDeadline) -> bool:
 
 
 def create_special(plan: Plan, _pod: Pod, claims: Claims, _patience: BindingDeadline) -> Step | None:
-    """PreBind: the special claim exists; `settled` has made it one of the claims then."""
+    """PreBind: create the special claim. Afterwards `settled` makes it one of the plan's claims."""
     if plan.special is None or plan.special.allocation is None:
         return None
     claim = plan.special.claim
@@ -147,7 +151,7 @@ def create_special(plan: Plan, _pod: Pod, claims: Claims, _patience: BindingDead
 
 
 def reserve_claims(plan: Plan, pod: Pod, claims: Claims, patience: BindingDeadline) -> Step | None:
-    """PreBind: every claim is allocated and reserved for the pod."""
+    """PreBind: allocate every claim and reserve it for the pod."""
     for ref, uid in plan.claims:
         claim = claims.get(ref)
         if claim is None or claim.metadata.uid != uid or claim.metadata.deletion_timestamp is not None:
@@ -171,16 +175,16 @@ def _reservation(
     if CLAIM_FINALIZER not in claim.metadata.finalizers:
         return AddFinalizer(claim)
     if patience.now is not None:
-        # The wait begins with the write, which may come long after the plan (an API server that is away).
+        # The wait begins with the write, which may come long after the plan if the API server is not available.
         allocation = replace(allocation, allocation_timestamp=patience.now.replace(microsecond=0))
     return Allocate(claim, allocation, consumer_of(pod))
 
 
 def await_conditions(plan: Plan, pod: Pod, claims: Claims, patience: BindingDeadline) -> Step | None:
-    """PreBind: every binding condition of every device of every claim is True, all at the same time.
+    """PreBind: wait until every binding condition of every device of every claim is True at the same time.
 
     Raises:
-        BindingFailed: a failure condition is True, or a claim took too long.
+        BindingFailed: a failure condition is True, or the timeout of a claim has passed.
     """
     found = [(claims[ref], *readiness(claims[ref], patience)) for ref, _ in plan.claims]
     for given_up in (ConditionReadiness.FAILED, ConditionReadiness.TIMED_OUT):
@@ -200,14 +204,14 @@ def await_conditions(plan: Plan, pod: Pod, claims: Claims, patience: BindingDead
 
 
 def record_special(plan: Plan, pod: Pod, _claims: Claims, _patience: BindingDeadline) -> Step | None:
-    """PreBind: the pod's status names the special claim and says which container gets which request."""
+    """PreBind: write the special claim, and the request of each container, into the pod's status."""
     if plan.special is None or pod.status.extended_resource_claim_status == plan.special.status:
         return None
     return Step(NextAction.AGAIN, RecordSpecialClaim(pod, plan.special.status))
 
 
 def bind(plan: Plan, pod: Pod, _claims: Claims, _patience: BindingDeadline) -> Step:
-    """Bind: the pod gets its node."""
+    """Bind: give the pod its node."""
     return Step(NextAction.DONE, Bind(pod, plan.node))
 
 
@@ -225,32 +229,37 @@ STAGES: Final[tuple[_Stage, ...]] = (
 
 
 def is_bound(plan: Plan, pod: Pod | None) -> bool:
-    """Whether the pod is known to have the plan's node: then the whole plan is written, as Bind comes last."""
+    """Return whether the pod is known to have the plan's node.
+
+    Bind is the last write, so the whole plan is then written.
+    """
     return pod is not None and pod.metadata.uid == plan.pod_uid and pod.spec.node_name == plan.node
 
 
 def unreserve(
     plan: Plan, pod: Pod, claims: Claims, patience: BindingDeadline = _ENDLESS, left: Collection[str] = ()
 ) -> Release | RemoveFinalizer | DeleteClaim | None:
-    """Takes back what a failed plan has written so far, one claim at a time; None when nothing is left.
+    """Return the next write that reverts a failed plan, one claim at a time; None when nothing is left.
 
-    The pod's reservation of a claim that others have reserved too goes in any case, whoever allocated it, as
-    kube-scheduler has it: pods that wait must not hold a claim for each other. The last of them frees the
-    devices. Unlike kube-scheduler, which leaves the allocation in place, this also frees what the plan itself
-    allocated while nobody else has come to use it, and devices that failed or took too long. Once conditions
-    are waited for, the claims that were written count as the pod's own: what is ready or being made ready and
-    is the pod's alone stays with it, because that may take minutes, and if the pod has to wait after all,
-    `pipeline.post_filter` takes it back. The special claim goes in any case, as kube-scheduler has it: what it
-    asks for may not be what the next node needs.
+    The pod's reservation is removed from every shared claim, whichever pod's plan allocated it, as in
+    kube-scheduler: pods that wait must not hold a claim for each other. The last of them frees the devices.
+    kube-scheduler leaves the allocation in place. This function also frees the plan's own allocations while no
+    other pod uses them, and devices that failed or exceeded the timeout.
 
-    Only for a pod that is known to have no node: a pod that runs keeps its devices, whatever they say.
+    Once the pod waits for conditions, the claims that were written count as its own. Devices that are ready or
+    are getting ready, and that only this pod uses, stay allocated to it, because getting ready may take
+    minutes. If the pod has to wait after all, `pipeline.post_filter` frees them. The special claim is always
+    deleted, as in kube-scheduler, because the next node may need other requests.
+
+    Call this only for a pod that is known to have no node. A running pod keeps its devices whatever their
+    conditions are.
 
     Args:
         plan: the plan that failed.
         pod: its pod.
         claims: all claims as they are now.
         patience: how long binding conditions are waited for.
-        left: `namespace/name` of claims that could not be given back and are left to the next attempt.
+        left: `namespace/name` of claims that could not be released and are left to the next attempt.
     """
     if plan.special is not None and plan.special.claim.ref not in left:
         undo = _discard(plan.special, pod, claims)

@@ -1,10 +1,11 @@
-"""How far the devices of a claim are from being usable (KEP-5007), as the claim itself says.
+"""How far the devices of a claim are from ready (KEP-5007), read from the claim alone.
 
-Everything is in the claim: the conditions to wait for in the results of its allocation, their status in
-`status.devices`, and since when in `allocationTimestamp`. So whoever asks, also after a restart, gets the same
-answer, and pods that share a claim wait until the same moment. Only an allocation that was written without its
-time counts from when the first of its pods began to wait, in this process: nobody can add the time, because the
-API server lets no allocation change.
+The claim has everything: the results of its allocation list the conditions to wait for, `status.devices` has
+their status, and `allocationTimestamp` the beginning of the wait. So every reader gets the same answer, even
+after a restart, and pods that share a claim wait until the same moment. There is one exception. For an
+allocation that was written without its time, the wait counts from the moment when the first of its pods began
+to wait in this process. The time can't be added later, because the API server does not let an allocation
+change.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,18 +20,19 @@ from dradriver.model.resource.claim import Allocation, DeviceId, DeviceResult, R
 __all__ = ["BINDING_TIMEOUT", "BindingDeadline", "ConditionReadiness", "Unready", "readiness", "requires"]
 
 BINDING_TIMEOUT: Final = timedelta(seconds=600)
-"""How long conditions are waited for by default (`DynamicResourcesBindingTimeoutDefault`)."""
+"""The default wait for conditions (`DynamicResourcesBindingTimeoutDefault`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class BindingDeadline:
-    """Until when conditions are waited for.
+    """The deadline of the wait for binding conditions.
 
     Attributes:
         now: the time; None never gives up.
         timeout: how long after its allocation a claim is given up.
-        since: when the first pod began to wait for a claim that does not say when it was allocated, by UID.
-        enabled: whether conditions are looked at: not where the scheduler's DRADeviceBindingConditions is off.
+        since: for a claim without an allocation time, by UID, when the first pod began to wait for it.
+        enabled: whether conditions are evaluated; False where the scheduler's DRADeviceBindingConditions is
+            off.
     """
 
     now: datetime | None = None
@@ -39,19 +41,19 @@ class BindingDeadline:
     enabled: bool = True
 
     def deadline(self, claim: ResourceClaim) -> datetime | None:
-        """When the claim is given up; None when nobody knows since when it is waited for."""
+        """Return when the claim is given up, or None if the beginning of the wait is unknown."""
         stamped = claim.allocation.allocation_timestamp if claim.allocation else None
         began = stamped or self.since.get(claim.metadata.uid)
         return None if began is None else began + self.timeout
 
     def is_over(self, claim: ResourceClaim) -> bool:
-        """Whether the claim is given up now."""
+        """Return whether the deadline of the claim has passed."""
         deadline = self.deadline(claim)
         return self.now is not None and deadline is not None and self.now >= deadline
 
 
 class ConditionReadiness(Enum):
-    """Whether a pod may be bound as far as one claim goes."""
+    """Whether the conditions of one claim let a pod be bound."""
 
     READY = "success"
     PENDING = "pending"
@@ -64,7 +66,7 @@ class Unready:
     """A device that is not ready.
 
     Attributes:
-        device: which.
+        device: the device.
         pending: the types of the conditions that are not True yet.
         failed: its failure conditions that are True.
     """
@@ -81,17 +83,17 @@ class Unready:
 
 
 def requires(allocation: Allocation | None) -> bool:
-    """Whether a device of the allocation has binding conditions."""
+    """Return whether a device of the allocation has binding conditions."""
     return allocation is not None and any(result.binding_conditions for result in allocation.devices.results)
 
 
 def readiness(
     claim: ResourceClaim, patience: BindingDeadline
 ) -> tuple[ConditionReadiness, tuple[Unready, ...]]:
-    """Whether the claim lets its pods be bound, and the devices that keep it from that.
+    """Return whether the claim lets its pods be bound, and the devices that prevent it.
 
-    One failure condition that is True outweighs all conditions that are, also on another device: what failed
-    does not get better by waiting for the rest.
+    One failure condition that is True outweighs all binding conditions, even those of other devices: to wait
+    for the rest does not repair a failed device.
     """
     found = tuple(_unready(claim)) if patience.enabled else ()
     if failed := tuple(each for each in found if each.failed):

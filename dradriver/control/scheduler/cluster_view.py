@@ -1,4 +1,4 @@
-"""From the caches, and the plans in flight, to the snapshot that a decision looks at."""
+"""Makes the snapshot that a decision reads, from the caches and the plans in flight."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -17,18 +17,18 @@ from dradriver.model.core.workload import Node, Pod
 __all__ = ["ClusterView"]
 
 _DISTANCE: Final = "wants distance"
-"""The trait of pods that have anti-affinity."""
+"""The trait of pods with anti-affinity."""
 
 
 class ClusterView:
-    """Indexes over the caches, from which each snapshot is made; nothing here decides.
+    """Indexes over the caches, from which each snapshot is made. Takes no decisions.
 
     Attributes:
-        keeps_distance: whether some pod must not be near others.
+        keeps_distance: whether some pod has anti-affinity.
     """
 
     def __init__(self, caches: Caches, pools: PoolIndex, settings: SchedulerSettings) -> None:
-        """A view of caches that have not been entered yet."""
+        """Create a view of caches that have not been entered yet."""
         self._caches = caches
         self._pools = pools
         self._settings = settings
@@ -41,13 +41,13 @@ class ClusterView:
 
     @property
     def keeps_distance(self) -> bool:
-        """See the class."""
+        """Return whether some pod has anti-affinity."""
         return bool(self._apart.of(_DISTANCE))
 
     def of(
         self, pod: Pod, plans: Mapping[str, Plan], patience: BindingDeadline
     ) -> tuple[Snapshot, Sequence[Plan]]:
-        """The cluster as it is for a pod, without what is in use, and the plans.
+        """Return a snapshot of the cluster for a pod, without the devices in use, and the plans.
 
         Args:
             pod: the pod that is being scheduled.
@@ -81,7 +81,7 @@ class ClusterView:
         return snapshot, made
 
     def _planned(self, plans: Mapping[str, Plan]) -> list[tuple[str, Pod]]:
-        """The pods that will run, and where."""
+        """Return the pods of the plans, each with the name of its node."""
         pods = ((plan.node, self._caches.pods.items.get(key)) for key, plan in plans.items())
         return [(node, pod) for node, pod in pods if pod is not None and not pod.spec.node_name]
 

@@ -1,4 +1,4 @@
-"""One attempt to schedule one pod: what its steps find out, and how they end it."""
+"""The working values of one attempt to schedule one pod, and the exception that ends it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,20 +17,20 @@ class Cycle:
     """One attempt to schedule one pod.
 
     Attributes:
-        pod, snapshot: what is being decided on.
+        pod, snapshot: the input of the decision.
         claims: the pod's claims.
-        allocations: by node what the allocator found there, by UID of the claim.
+        allocations: by node the allocations that the allocator found, by UID of the claim.
         unavailable: UIDs of allocated claims that can't be used on some node.
         undecided: whether the allocator gave up on some node.
         invalid: the refusals of nodes on which a pool is invalid.
-        amounts: how much of each extended resource the pod asks for.
+        amounts: how much of each extended resource the pod requests.
         left: the special claim of an earlier attempt, if it is complete; one of `claims` too.
         special: by node the special claim that the pod would have there.
         ready: by node the devices that match its claims and are ready at once, a mapping for each kind of
-            claim; None until they are asked for.
-        served_by_plugins: the nodes whose device plugins serve what devices serve elsewhere; None until they
-            are asked for.
-        times: how long the plugins worked.
+            claim; None until they are computed.
+        served_by_plugins: the nodes whose device plugins serve a resource that devices serve elsewhere; None
+            until they are computed.
+        times: the time that each plugin took.
     """
 
     pod: Pod
@@ -54,7 +54,7 @@ class Cycle:
 
 
 class NoNode(Exception):  # noqa: N818 - a verdict
-    """No node can help."""
+    """No node can serve the pod."""
 
     def __init__(self, verdict: Unschedulable) -> None:
         self.verdict = verdict
@@ -62,5 +62,5 @@ class NoNode(Exception):  # noqa: N818 - a verdict
 
 
 def everywhere(cycle: Cycle, why: str, *, quiet: bool = False) -> Unschedulable:
-    """The verdict that holds for all nodes."""
+    """Return a verdict that holds for all nodes."""
     return Unschedulable(f"0/{len(cycle.snapshot.nodes)} nodes are available: {why}.", quiet=quiet)

@@ -1,7 +1,7 @@
-"""Whether a node suits a pod, devices aside: readiness, cordon, selector and affinity, taints.
+"""Whether a node suits a pod apart from devices: readiness, cordon, selector and affinity, taints.
 
-The part of kube-scheduler's filters that a pod with devices can't do without. Resources other than devices are
-not counted; pods are kept apart by `pod_anti_affinity`, and never kept together.
+These are the filters of kube-scheduler that a pod with devices needs. Resources other than devices are not
+counted. `pod_anti_affinity` keeps pods apart; nothing keeps them together.
 """
 
 from dradriver.model.core.node_selector import NodeSelector
@@ -13,20 +13,23 @@ _UNSCHEDULABLE = NodeTaint(key="node.kubernetes.io/unschedulable", effect="NoSch
 
 
 def ready(_pod: Pod, node: Node) -> str | None:
-    """A node that says of itself that it is not ready takes no pod (elsewhere a taint would say so)."""
+    """Return the reason if the node's Ready condition is not True.
+
+    In a full cluster, a taint has this effect.
+    """
     said = next((c.status for c in node.status.conditions if c.type == "Ready"), "True")
     return None if said == "True" else "node(s) were not ready"
 
 
 def unschedulable(pod: Pod, node: Node) -> str | None:
-    """A cordoned node takes only pods that tolerate that."""
+    """Return the reason if the node is cordoned and the pod does not tolerate that."""
     if not node.spec.unschedulable or _tolerated(_UNSCHEDULABLE, pod):
         return None
     return "node(s) were unschedulable"
 
 
 def affinity(pod: Pod, node: Node) -> str | None:
-    """The pod's node selector and its required node affinity."""
+    """Return the reason if the node does not match the pod's node selector or its required node affinity."""
     labels = node.metadata.labels
     wanted = _required(pod)
     selected = all(labels.get(key) == value for key, value in pod.spec.node_selector.items())
@@ -41,7 +44,7 @@ def _required(pod: Pod) -> NodeSelector | None:
 
 
 def taints(pod: Pod, node: Node) -> str | None:
-    """Taints with the effect NoSchedule or NoExecute that the pod does not tolerate."""
+    """Return the reason if the node has a NoSchedule or NoExecute taint that the pod does not tolerate."""
     for taint in node.spec.taints:
         if taint.effect in {"NoSchedule", "NoExecute"} and not _tolerated(taint, pod):
             return "node(s) had untolerated taint(s)"

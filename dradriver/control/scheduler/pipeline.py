@@ -1,17 +1,17 @@
 """Where a pod runs and with which devices, as a pure function of a snapshot.
 
-The extension points are Kubernetes' own; the checks of the first three stand in tuples below:
+The extension points are those of Kubernetes. Tuples below hold the checks of the first three:
 
-| point      | asks                                        | a refusal means                            |
+| point      | question                                    | a refusal means                            |
 |------------|---------------------------------------------|--------------------------------------------|
-| PreEnqueue | can the pod be tried at all?                | it waits                                   |
+| PreEnqueue | can the pod be tried at all?                | the pod waits                              |
 | PreFilter  | can its claims be used or allocated?        | no node can help                           |
-| Filter     | does this node suit, and do the devices?    | another node may                           |
-| PostFilter | which allocations had better be taken back? | -                                          |
+| Filter     | do this node and its devices suit?          | another node may                           |
+| PostFilter | which allocations should be reverted?       | -                                          |
 | Score      | which of the nodes that suit is best?       | -                                          |
 
-Reserve, PreBind, Bind and Unreserve are in `binding` and `scheduler`: what a plan promises counts as in use
-until it is written.
+Reserve, PreBind, Bind and Unreserve are in `binding` and `scheduler`. The assumed allocations of a plan count
+as in use until they are written.
 """
 
 from collections import Counter
@@ -35,12 +35,12 @@ __all__ = ["Cycle", "schedule"]
 
 
 def schedule(pod: Pod, snapshot: Snapshot, times: FilterTimes | None = None) -> Plan | Unschedulable:
-    """Decides on a node and on allocations for a pod without a node.
+    """Decide on a node and on allocations for a pod without a node.
 
     Args:
         pod: the pod.
         snapshot: the cluster.
-        times: is told how long the plugins worked.
+        times: records the time that each plugin takes.
     """
     cycle = Cycle(pod, snapshot, times=times or FilterTimes())
     try:
@@ -51,7 +51,7 @@ def schedule(pod: Pod, snapshot: Snapshot, times: FilterTimes | None = None) -> 
         return no_node.verdict if no_node.verdict.quiet else post_filter(cycle, no_node.verdict)
     if not found:
         return post_filter(cycle, _unschedulable(cycle, refusals))
-    # Of equals the first is taken, and they are in the order of the other scores.
+    # max() takes the first of equal nodes, and they are in the order of the other scores.
     best = max(found, key=lambda node: tuple(score(cycle, node) for score in SCORE)).metadata.name
     allocations = dict(cycle.allocations.get(best, {}))
     special = cycle.special.get(best)
@@ -67,10 +67,11 @@ def schedule(pod: Pod, snapshot: Snapshot, times: FilterTimes | None = None) -> 
 
 
 def _filter(cycle: Cycle) -> tuple[list[Node], dict[str, str]]:
-    """The nodes that suit, best first as far as that is known beforehand, and why the others do not.
+    """Return the nodes that suit, in order of preference, and why the others do not.
 
-    The first one is enough unless a score depends on what the allocator finds on a node: looking at all of a
-    large cluster for every pod would be most of the work. The nominated node is the first, and enough.
+    The search ends at the first node that suits, unless a score depends on the allocation that the allocator
+    finds on a node: to check all nodes of a large cluster for every pod would be most of the work. The
+    nominated node comes first, and if it suits, the search ends.
     """
     found: list[Node] = []
     refusals: dict[str, str] = {}
@@ -91,7 +92,7 @@ def _filter(cycle: Cycle) -> tuple[list[Node], dict[str, str]]:
 
 
 def _refusal(cycle: Cycle, node: Node) -> str | None:
-    """Why the node does not suit."""
+    """Return why the node does not suit, or None."""
     for check in NODE_FILTERS:
         if (words := check(cycle, node)) is not None:
             return words
@@ -107,7 +108,7 @@ def _refusal(cycle: Cycle, node: Node) -> str | None:
 
 
 def _in_order(cycle: Cycle) -> list[Node]:
-    """The nominated node, then those with the fewest pods, equal ones by name."""
+    """Return the nodes: the nominated one, then by number of pods (fewest first), then by name."""
     nominated, pods_on = cycle.pod.status.nominated_node_name, cycle.snapshot.pods_on
 
     def order(node: Node) -> tuple[bool, int, str]:
@@ -130,21 +131,21 @@ def _enough(cycle: Cycle, last: Node) -> bool:
 
 
 def _may_be_better(cycle: Cycle, node: Node, compared: int) -> bool:
-    """Whether a node is worth a look when others suit: with the same devices as they it is not."""
+    """Return whether a node can score higher than nodes that suit. A node with the same devices can't."""
     if has_alternatives(cycle):
         return True
     return compared < _COMPARED and (scheduling_steps.matter(cycle) or ready_nodes.may_be(cycle, node))
 
 
 def gates(cycle: Cycle) -> None:
-    """A pod with scheduling gates waits until they are lifted."""
+    """Raise while the pod has scheduling gates."""
     if cycle.pod.spec.scheduling_gates:
         message = "Scheduling is blocked due to non-empty scheduling gates"
         raise NoNode(Unschedulable(message, reason="SchedulingGated"))
 
 
 def claims_exist(cycle: Cycle) -> None:
-    """All claims of the pod are there, none is being deleted."""
+    """Raise unless all claims of the pod exist and none is being deleted."""
     try:
         cycle.claims = claims_of(cycle.pod, cycle.snapshot.claims)
     except NotCreatedYet as problem:
@@ -154,7 +155,7 @@ def claims_exist(cycle: Cycle) -> None:
 
 
 def claims_usable(cycle: Cycle) -> None:
-    """No claim is full, and none is just being allocated for another pod."""
+    """Raise if a claim has no room for another pod, or is just being allocated for one."""
     for claim in cycle.claims:
         full = len(claim.status.reserved_for) >= MAX_RESERVED_FOR
         if full and not reserved_for(claim, cycle.pod):
@@ -165,7 +166,7 @@ def claims_usable(cycle: Cycle) -> None:
 
 
 def claims_can_get_ready(cycle: Cycle) -> None:
-    """No claim was allocated devices that failed to get ready, or took too long (KEP-5007)."""
+    """Raise if devices of a claim failed to get ready, or exceeded the timeout (KEP-5007)."""
     for claim in cycle.claims:
         state, unready = readiness(claim, cycle.snapshot.patience)
         if state in {ConditionReadiness.FAILED, ConditionReadiness.TIMED_OUT}:
@@ -176,7 +177,7 @@ def claims_can_get_ready(cycle: Cycle) -> None:
 
 
 def available(cycle: Cycle, node: Node) -> str | None:
-    """What is allocated already can be used on the node."""
+    """Return which allocated claims can't be used on the node."""
     name, labels = node.metadata.name, node.metadata.labels
     off = {
         claim.metadata.uid: claim.ref
@@ -184,17 +185,17 @@ def available(cycle: Cycle, node: Node) -> str | None:
         if claim.allocation and (where := claim.allocation.node_selector) and not where.matches(name, labels)
     }
     cycle.unavailable |= off.keys()
-    # kube-scheduler leaves the names out; with several claims of different nodes they are what matters.
+    # kube-scheduler leaves the names out. They are needed when claims are bound to different nodes.
     return f"resourceclaim not available on the node ({', '.join(off.values())})" if off else None
 
 
 def apart(cycle: Cycle, node: Node) -> str | None:
-    """The pod is not put near pods that it, or they, want to be kept apart from."""
+    """Return why anti-affinity, of the pod or of pods near the node, forbids the node."""
     return pod_anti_affinity.refusal(cycle.pod, node, cycle.snapshot)
 
 
 def devices(cycle: Cycle, node: Node) -> str | None:
-    """What is not allocated yet can be allocated on the node."""
+    """Return why the pod's unallocated claims can't be allocated on the node, or record the allocations."""
     snapshot = cycle.snapshot
     special = scheduling_steps.to_allocate(cycle, node)
     wanted = [*cycle.to_allocate, *special]
@@ -213,7 +214,7 @@ def devices(cycle: Cycle, node: Node) -> str | None:
             max_steps=snapshot.max_steps,
         )
     except Refusal as refusal:
-        # What is wrong with a special claim is so on this node: the next one may have a device plugin.
+        # A fault of a special claim concerns this node only: the next one may have a device plugin.
         if refusal.kind == "claim" and not special:
             raise NoNode(everywhere(cycle, refusal.brief())) from None
         cycle.undecided |= refusal.kind == "undecided"
@@ -225,14 +226,14 @@ def devices(cycle: Cycle, node: Node) -> str | None:
 
 
 def post_filter(cycle: Cycle, verdict: Unschedulable) -> Unschedulable:
-    """Adds what to take back.
+    """Add the writes that free devices.
 
-    As kube-scheduler does: an allocation that keeps the pod off some node while nobody else uses it. And what
-    was reserved for this pod before a crash: a pod that waits must not keep devices from others, or a claim
-    that is being deleted from going. Of a shared claim each pod gives back its own reservation, also while
-    others have theirs: they may be waiting too, each for the next. The last one frees the devices. A special
-    claim that did not bring the pod to a node is made anew: what it asks for may not be what the next node
-    needs (KEP-5004).
+    As in kube-scheduler, an allocation is freed if it keeps the pod off some node while no other pod uses it.
+    Reservations for this pod from before a crash are released too: a pod that waits must not keep devices from
+    others, or keep a deleted claim from going away. Each pod releases its own reservation of a shared claim,
+    even while others have theirs, because those pods may be waiting for each other. The last one frees the
+    devices. A special claim that did not bring the pod to a node is deleted and created again, because the next
+    node may need other requests (KEP-5004).
     """
     releases: list[Release | RemoveFinalizer | DeleteClaim] = [
         step for claim in cycle.snapshot.special if (step := discard_step(claim)) is not None
@@ -250,12 +251,12 @@ def post_filter(cycle: Cycle, verdict: Unschedulable) -> Unschedulable:
 
 
 def has_alternatives(cycle: Cycle) -> bool:
-    """Whether a score depends on the allocation."""
+    """Return whether a score depends on the allocation."""
     return any(r.first_available for claim in cycle.to_allocate for r in claim.spec.devices.requests)
 
 
 def preferred(cycle: Cycle, node: Node) -> int:
-    """Alternatives of `firstAvailable` requests: the earlier in the list, the better (KEP-4816)."""
+    """Score alternatives of `firstAvailable` requests: an earlier one in the list is better (KEP-4816)."""
     total = 0
     for claim in cycle.to_allocate:
         allocation = cycle.allocations[node.metadata.name].get(claim.metadata.uid)
@@ -270,10 +271,10 @@ _ALTERNATIVES: Final = 8
 """The longest list of alternatives (`FirstAvailableDeviceRequestMaxSize`)."""
 
 _COMPARED: Final = 100
-"""How many nodes are looked at for a better score when some suit (`minFeasibleNodesToFind`)."""
+"""Number of nodes that are compared for a better score when some suit (`minFeasibleNodesToFind`)."""
 
 _TOLD: Final = 4
-"""How many different reasons a message has: an event takes 1024 bytes."""
+"""The most different reasons in one message: an event takes 1024 bytes."""
 
 _Check: TypeAlias = Callable[[Cycle], None]
 _Filter: TypeAlias = Callable[[Cycle, Node], str | None]
@@ -300,26 +301,26 @@ PLUGINS: Final[tuple[tuple[str, Callable[[Cycle], bool], tuple[_Filter, ...]], .
     ("NodeResourcesFit", scheduling_steps.asked, (scheduling_steps.served,)),
     ("DynamicResources", lambda cycle: bool(cycle.claims or cycle.special), (available, devices)),
 )
-"""The rest of Filter: Kubernetes' plugins for devices by name, which pods they concern, and their checks.
+"""The rest of Filter: name of Kubernetes' plugin for devices, the pods that it concerns, and its check.
 
-They are measured."""
+The time of each is measured."""
 SCORE: Final[tuple[Callable[[Cycle, Node], int], ...]] = (
     preferred,
     ready_nodes.ready_at_once,
     scheduling_steps.filling,
 )
-"""The earlier of them count more."""
+"""In order of weight: an earlier score decides first."""
 
 
 def _unschedulable(cycle: Cycle, refusals: Mapping[str, str]) -> Unschedulable:
     if not refusals:
         return Unschedulable("no nodes available to schedule pods")
-    # The words about an invalid pool name it, so they are seldom common; they are told first (KEP-4815, Risks).
+    # Reasons about an invalid pool contain its name, so they rarely repeat. They come first (KEP-4815, Risks).
     counted = sorted(Counter(refusals.values()).most_common(), key=lambda item: item[0] not in cycle.invalid)
     reasons = sorted(f"{number} {words}" for words, number in counted[:_TOLD])
     if others := sum(number for _, number in counted[_TOLD:]):
         reasons.append(f"{others} node(s) for other reasons")
     message = f"0/{len(refusals)} nodes are available: {', '.join(reasons)}."
-    # "Gave up" is not "does not fit": whoever reads the reason must be able to tell.
+    # "Gave up" is not "does not fit": the reason must distinguish them.
     reason = UNDECIDED if cycle.undecided else "Unschedulable"
     return Unschedulable(message, reason)

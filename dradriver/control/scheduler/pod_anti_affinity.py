@@ -1,7 +1,7 @@
-"""Whether a node keeps a pod apart from others: required anti-affinity between pods, in both directions.
+"""Required anti-affinity between pods, in both directions.
 
-Devices that span nodes need it: pods that share a claim must end up on different nodes (KEP-4815). Preferred
-anti-affinity, and affinity, are not looked at.
+Devices that span nodes need it: pods that share a claim must run on different nodes (KEP-4815). Affinity and
+preferred anti-affinity are ignored.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ __all__ = ["refusal"]
 
 
 def refusal(pod: Pod, node: Node, snapshot: Snapshot) -> str | None:
-    """Why the pod must not run on the node, in kube-scheduler's words; None if it may."""
+    """Return why the pod must not run on the node, in kube-scheduler's words, or None."""
     namespace = pod.metadata.namespace
     for term in pod.kept_apart_from:
         if any(term.selects(other, namespace) for other in _near(node, term, snapshot)):
@@ -33,6 +33,6 @@ def _near(node: Node, term: PodAffinityTerm, snapshot: Snapshot) -> Iterator[Pod
 
 
 def _same_place(node: Node, other: Node, term: PodAffinityTerm) -> bool:
-    """A node without the label is near no other."""
+    """Return whether a node is in the term's topology of another one; a node without the label never is."""
     place = node.metadata.labels.get(term.topology_key)
     return place is not None and place == other.metadata.labels.get(term.topology_key)

@@ -1,8 +1,8 @@
-"""Which nodes may serve a pod at once, where others have to attach devices first (KEP-5007, Goals).
+"""Nodes that can serve a pod at once, where other nodes have to attach devices first (KEP-5007, Goals).
 
-Only an allocation shows which devices a node serves a pod with. This module tells beforehand which nodes are
-worth the search: a node with a free device that matches and has no binding conditions, and a node whose device
-plugin serves what devices serve elsewhere (KEP-5004).
+Only an allocation shows the devices with which a node serves a pod. This module finds in advance the nodes that
+are worth the search: a node with a free device that matches and has no binding conditions, and a node whose
+device plugin serves a resource that devices serve elsewhere (KEP-5004).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ __all__ = ["may_be", "may_exist", "ready_at_once"]
 
 
 def ready_at_once(cycle: Cycle, node: Node) -> bool:
-    """Score: no device that the allocator found on the node has binding conditions.
+    """Return whether no device that the allocator found on the node has binding conditions (a score).
 
     Args:
         cycle: the attempt.
@@ -30,12 +30,12 @@ def ready_at_once(cycle: Cycle, node: Node) -> bool:
 
 
 def may_exist(cycle: Cycle) -> bool:
-    """Whether some node may serve the pod at once."""
+    """Return whether some node may serve the pod at once."""
     return bool(cycle.snapshot.ready.selectors or _matching(cycle) or _served_by_plugins(cycle))
 
 
 def may_be(cycle: Cycle, node: Node) -> bool:
-    """Whether a node may serve the pod at once.
+    """Return whether a node may serve the pod at once.
 
     Args:
         cycle: the attempt.
@@ -59,7 +59,7 @@ def _served_by_plugins(cycle: Cycle) -> frozenset[str]:
 
 
 def _matching(cycle: Cycle) -> Sequence[Mapping[str, Sequence[DeviceId]]]:
-    """The devices of single nodes that are ready at once and match: by node, for each kind of claim."""
+    """Return the matching single-node devices that are ready at once, by node, for each kind of claim."""
     if cycle.ready is None:
         cycle.ready = list(_find_matching(cycle)) if cycle.snapshot.ready.local else []
     return cycle.ready
@@ -68,7 +68,7 @@ def _matching(cycle: Cycle) -> Sequence[Mapping[str, Sequence[DeviceId]]]:
 def _find_matching(cycle: Cycle) -> Iterator[Mapping[str, Sequence[DeviceId]]]:
     snapshot = cycle.snapshot
     for claims in (cycle.to_allocate, *([claim] for claim in scheduling_steps.class_claims(cycle))):
-        # A class may be wrong that only a special claim of another node asks for: that node is refused.
+        # Only a special claim of another node may use an invalid class. Then Filter refuses that node.
         with suppress(Refusal):
             found = (
                 snapshot.ready.of_use(WantedDevices(claims, snapshot.classes, snapshot.features))

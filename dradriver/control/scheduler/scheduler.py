@@ -1,18 +1,18 @@
-"""The scheduler: `pipeline`'s plans and `binding`'s steps, for every pod without a node.
+"""The scheduler: the plans of `pipeline` and the steps of `binding`, for every pod without a node.
 
-Plans are made one after the other, in a worker thread so that a long search holds up nothing else; each plan
-counts as in use from the moment it is made (Reserve), so that two pods never get one device. They are written
-side by side. A pod that has to wait holds up nobody: it comes again when something changed that may help.
+Plans are made one after the other, in a worker thread so that a long search blocks nothing else. Each plan
+counts as in use from the moment when it is made (Reserve), so two pods never get one device. Plans are written
+concurrently. A pod that has to wait blocks no other pod: it is tried again when a change may help it. A pod
+that waits for binding conditions (KEP-5007) keeps its plan but no worker. A change of its claims, or the end of
+the timeout, triggers its next decision.
 
-A pod that waits for binding conditions (KEP-5007) keeps its plan but no worker: a change of its claims, or the
-end of its patience, makes its next decision.
+Only the plans are in memory. If the process dies, it loses the plans and nothing else: see `binding`. A plan is
+not reverted while its pod may be bound without the knowledge of this process (`unconfirmed_writes`), however
+late the watch is.
 
-Only the plans live in memory. A process that dies loses them, and nothing else: see `binding`. Nothing of a
-plan is taken back while its pod may be bound without this process knowing (`doubts`), however late the watch.
-
-A claim that Unreserve can't give back, because the API server does not take the write, is left as it is:
-allocated and reserved, so nobody else gets its devices. The pod is reported and set back; its next attempt uses
-the claim or takes it back at PostFilter, which reports and sets back likewise.
+If the API server refuses a write of Unreserve, the claim stays allocated and reserved, so no other pod gets its
+devices. The pod is reported and set back. Its next attempt uses the claim or frees it at PostFilter, with the
+same report and setback if that fails.
 """
 
 import asyncio
@@ -70,19 +70,19 @@ __all__ = ["Scheduler"]
 DEFAULT_NAME: Final = "default-scheduler"
 
 _WORKERS: Final = 16
-"""How many pods are bound side by side."""
+"""Number of pods that are bound concurrently."""
 _BACKOFF: Final = (0.02, 1.0)
-"""Seconds before a pod's second try, and the most between two tries that changes in the cluster may help."""
+"""Seconds before a pod's second attempt, and the longest wait between two attempts that a change may help."""
 
 
 @dataclass(slots=True)
 class _Failure:
-    """A plan that is given up, and how far Unreserve is.
+    """A plan that is given up, and the progress of Unreserve.
 
     Attributes:
-        problem: why.
-        claim: `namespace/name` of what is given back now.
-        left: what could not be given back, with the API server's words.
+        problem: the reason.
+        claim: `namespace/name` of the claim that is being released now.
+        left: the claims that could not be released, with the API server's messages.
     """
 
     problem: PlanFailed
@@ -97,7 +97,7 @@ class _Failure:
 class Scheduler(Looping[str]):
     """Schedules the pods that name it: `async with Scheduler(caches, pools, executor)`.
 
-    Built before the caches are entered, as `ClaimController`.
+    Create it before the caches are entered, like `ClaimController`.
     """
 
     def __init__(
@@ -108,14 +108,14 @@ class Scheduler(Looping[str]):
         settings: SchedulerSettings | None = None,
         metrics: ControlMetrics | None = None,
     ) -> None:
-        """A scheduler that does not run yet.
+        """Create a scheduler that does not run yet.
 
         Args:
             caches: the cluster.
             pools: its pools.
-            executor: writes.
-            settings: how pods are scheduled.
-            metrics: where to count.
+            executor: carries out the writes.
+            settings: the settings of scheduling.
+            metrics: counts attempts and bindings.
         """
         self._caches = caches
         self._pools = pools
@@ -149,7 +149,7 @@ class Scheduler(Looping[str]):
         caches.classes.subscribe(lambda *_: self._wake())
 
     async def decide(self, key: str) -> Step:
-        """The next step for a pod: a plan is made if there is none, then written."""
+        """Return the next step for a pod: make a plan if there is none, then write it."""
         plan, pod = self._plans.get(key), self._caches.pods.items.get(key)
         self._releasing.pop(key, None)
         if plan is not None and self._in_doubt(key):
@@ -168,7 +168,7 @@ class Scheduler(Looping[str]):
             self._loop.queue.add_after(key, rest)
             return Step(NextAction.WAIT)
         verdict = await self._schedule(key, pod)
-        # Planning took a while: the writes are decided on with the pod as it is then.
+        # Planning takes a while, so the next call decides on the writes with the newest version of the pod.
         return (
             self._unschedulable(key, pod, verdict)
             if isinstance(verdict, Unschedulable)
@@ -176,9 +176,9 @@ class Scheduler(Looping[str]):
         )
 
     async def failed(self, key: str, error: DraError) -> None:
-        """A write was refused: what it belongs to is given up, unless the API server may only be silent.
+        """Give up the plan whose write failed, unless the error is temporary (see `UnconfirmedWrites.failed`).
 
-        That is a plan; or what Unreserve or PostFilter takes back, which is left as it is.
+        If Unreserve or PostFilter could not release a claim, the claim stays as it is.
         """
         plan = self._plans.get(key)
         if plan is None:
@@ -239,18 +239,18 @@ class Scheduler(Looping[str]):
         if plan is not None and is_bound(plan, pod):
             self._bound(key, plan)
         elif plan is not None and failure is None:
-            self._timed_prebind(key, plan, "error")  # the pod was deleted, or somebody else bound it
+            self._timed_prebind(key, plan, "error")  # the pod was deleted, or another scheduler bound it
         self._times.pop(key, None)
         if plan is not None and (pod is None or not pod.spec.node_name):
-            self._wake()  # what the plan held is free
+            self._wake()  # the plan's devices are free
 
     async def _schedule(self, key: str, pod: Pod) -> Plan | Unschedulable:
-        # Whatever changes from here on wakes the pod again.
+        # Every change from here on wakes the pod again.
         self._waiting.add(key)
         async with self._turn:
             await self._pools.take()
-            # What is promised and what is written are looked at together, or a device could be in neither.
-            # All that takes long happens in the thread.
+            # Assumed allocations and stored claims are read in one step, or a device could be in neither. All
+            # slow work happens in the thread.
             began = self._tries.begin(key)
             view = self._view.of(pod, self._plans, self._waits.patience())
             times = FilterTimes(self._tries.now)
@@ -298,7 +298,10 @@ class Scheduler(Looping[str]):
             raise PlanFailed(f"node {plan.node} was deleted in the meantime")
 
     def _wait(self, key: str, pod: Pod, plan: Plan, step: Step) -> Step:
-        """Everything is written: from here on the claims say what the pod has, as they would after a crash."""
+        """Return the step of a pod that waits.
+
+        Drops the plan's allocations: they are written, so the claims now contain them, as after a crash.
+        """
         self._plans[key] = dataclasses.replace(plan, allocations={})
         self._times[key].wait(self._tries.now())
         return self._waits.go_on(key, pod, self._claims_of(plan), step)
@@ -326,7 +329,7 @@ class Scheduler(Looping[str]):
         self._metrics.ran_plugin("DynamicResources", "PreBind", through, seconds)
         if waited is None and status != "error":
             waited = 0.0  # there was nothing to wait for
-        # With the gate off, nobody looks at conditions that an earlier allocation has.
+        # With the gate off, the conditions of earlier allocations are ignored.
         claims = self._claims_of(plan) if self._settings.features.binding_conditions else []
         self._metrics.bound(claims, status, seconds, waited)
 
@@ -339,7 +342,7 @@ class Scheduler(Looping[str]):
         return counts
 
     def _queue_of(self, key: str) -> str | None:
-        """The one queue in which a pod is; None for one that is worked on, or that nobody has to schedule."""
+        """Return the one queue that has a pod; None for a pod in work, or one that needs no scheduling here."""
         pod, queue = self._caches.pods.items.get(key), self._loop.queue
         if pod is None or not self._mine(pod):
             return None
@@ -365,17 +368,17 @@ class Scheduler(Looping[str]):
     def _pod_changed(self, _kind: ChangeKind, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
         if pod is None or (old is not None and new is not None and asked_by(old) == asked_by(new)):
-            return  # what we reported ourselves, or what only its kubelet says
+            return  # a status that this scheduler or the kubelet wrote
         left_its_node = old is not None and holds(old) and (new is None or not holds(new))
         if left_its_node and (self._view.keeps_distance or amounts_of(pod)):
-            self._wake()  # who had to keep its distance, or found too little left, may come
-        # At once, as others may wait for what the plan held; but not while a write of it is under way, or has
-        # to be looked up: it may be stored yet. Then the next decision does it.
+            self._wake()  # pods that anti-affinity or a lack of resources kept waiting may fit now
+        # At once, because others may wait for the plan's devices. But a write of the plan that is under way or
+        # unconfirmed may still be stored: then the next decision forgets the plan.
         unknown = self._loop.queue.is_worked_on(pod.ref) or self._in_doubt(pod.ref)
         if (new is None or not self._mine(new)) and not unknown:
             self._forget(pod.ref)
             self._tries.forget(pod.ref)
-        # Also then: the queue forgets a key when it is done with it.
+        # In that case too: the queue forgets a key when its work is done.
         self._loop.queue.add(pod.ref)
 
     def _claim_changed(self, _kind: ChangeKind, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
@@ -384,7 +387,7 @@ class Scheduler(Looping[str]):
             self._waits.let_go(old)
         claim = new or old
         for pod in self._users_of(claim) if claim is not None else ():
-            # Who was set back is not woken by what it gave back itself.
+            # A pod that was set back is not woken by its own release.
             if pod.ref in self._waiting or (pod.ref in self._waits and pod.ref not in self._failed):
                 self._loop.queue.add(pod.ref)
 
@@ -422,7 +425,7 @@ def _status(*, passed: bool) -> str:
 
 
 def _news(pod: Pod, verdict: Unschedulable) -> ReportUnschedulable | None:
-    """What the pod's condition does not say yet."""
+    """Return the report that the pod's condition does not contain yet, or None."""
     said = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
     told = said is not None and (said.reason, said.message) == (verdict.reason, verdict.message)
     if verdict.quiet or (told and not pod.status.nominated_node_name):

@@ -1,4 +1,4 @@
-"""What a scheduling decision looks at: the cluster at one moment, with what is already promised to pods."""
+"""The input and the result of a scheduling decision."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,12 +18,12 @@ __all__ = ["UNDECIDED", "Plan", "Snapshot", "Unschedulable"]
 
 
 UNDECIDED: Final = "AllocationUndecided"
-"""The reason of a pod's condition when the allocator gave up on a node: it may fit all the same."""
+"""The reason of a pod's condition when the allocator gave up on a node where the pod may still fit."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The cluster at one moment.
+    """The cluster at one moment, with its assumed allocations.
 
     Attributes:
         nodes: all nodes.
@@ -32,19 +32,19 @@ class Snapshot:
         inventory: all pools.
         in_use: the devices of allocated claims, and of those that plans in flight will allocate.
         in_flight: UIDs of claims that a plan in flight will allocate.
-        pods_on: how many pods that may run each node has, plans in flight included.
+        pods_on: number of pods on each node that may run, plans in flight included.
         pods: these pods themselves, by node; none where no pod has anti-affinity.
-        features: what the allocator may use.
-        max_steps: after how many tries of a device it gives up.
-        order: which devices of a node it prefers.
+        features: the features that the allocator may use.
+        max_steps: number of tried devices after which the allocator gives up.
+        order: the order in which it prefers devices of a node.
         now: the timestamp of new allocations.
         patience: how long binding conditions are waited for.
-        ready: which nodes have devices that are ready at once.
+        ready: the nodes that have devices that are ready at once.
         classes_by_resource: the device classes by the extended resources that they serve; empty where
             DRAExtendedResource is off.
         taken: by node how much of each extended resource its pods take, plans in flight included.
-        special: special claims that were left by earlier attempts for the pod that is being scheduled.
-        scoring: which nodes are better.
+        special: special claims that earlier attempts left for the pod that is being scheduled.
+        scoring: the scores of nodes.
     """
 
     nodes: Sequence[Node]
@@ -69,15 +69,15 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Where a pod goes and with which devices: the outcome of scheduling, until it is written.
+    """The result of scheduling: a node and devices for a pod, until they are written.
 
     Attributes:
-        pod_uid: the pod that it was made for.
+        pod_uid: the pod of the plan.
         node: the node's name.
         claims: `namespace/name` and UID of the pod's claims, in its order.
         allocations: by UID, those that are still to be written.
-        special: the claim for its extended resources, if devices serve any. It has its allocation with it until
-            it is created; then it is one of `claims` too.
+        special: the claim for its extended resources, if devices serve any. It contains its allocation until it
+            is created; then it is one of `claims` too.
     """
 
     pod_uid: str
@@ -92,11 +92,11 @@ class Unschedulable:
     """Why a pod has no node.
 
     Attributes:
-        message: for people, as kube-scheduler words it.
+        message: for people, in kube-scheduler's words.
         reason: of the pod's condition.
-        releases: what had better be taken back first: allocations that no other pod uses and that keep the
-            pod off a node; what is reserved for it while it waits; special claims that are no use.
-        quiet: whether this is no news for a user: another controller is at work.
+        releases: writes to carry out first. They free allocations that no other pod uses and that keep the pod
+            off a node, reservations for the pod while it waits, and special claims that it can't use.
+        quiet: whether the user needs no report, because another controller is at work.
     """
 
     message: str
@@ -106,5 +106,5 @@ class Unschedulable:
 
 
 def holds(pod: Pod) -> bool:
-    """Whether the pod takes room on its node."""
+    """Return whether the pod counts against its node."""
     return bool(pod.spec.node_name) and not pod.finished

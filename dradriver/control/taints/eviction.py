@@ -1,8 +1,8 @@
-"""When a pod has to go because of the taints of its devices, as a pure function (KEP-5055).
+"""When a pod must be evicted because of the taints of its devices, as a pure function (KEP-5055).
 
-The rules are those of `pkg/controller/devicetainteviction` of Kubernetes 1.37: a taint counts from the moment
-it was added; a toleration holds it off for its seconds, or for good without any; only tolerations that name
-the effect NoExecute count; of several taints the earliest decides.
+The rules are those of `pkg/controller/devicetainteviction` of Kubernetes 1.37. A taint counts from the moment
+when it was added. A toleration delays it for its seconds, or forever without any. Only tolerations that name
+the effect NoExecute count. Of several taints, the earliest decides.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -27,8 +27,8 @@ class EvictingTaint:
 
     Attributes:
         taint: the taint.
-        source: where it stands, for the log.
-        rule: the UID of the DeviceTaintRule that it comes from; none for a driver's own.
+        source: the object that contains it, for the log.
+        rule: the UID of its DeviceTaintRule; none for a driver's own taint.
     """
 
     taint: Taint
@@ -38,11 +38,11 @@ class EvictingTaint:
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """A pod has to go.
+    """A pod must be evicted.
 
     Attributes:
-        when: at what time.
-        taints: all that call for it.
+        when: the time of the eviction.
+        taints: all taints that require it.
     """
 
     when: datetime
@@ -50,16 +50,16 @@ class Eviction:
 
     @property
     def rules(self) -> set[str]:
-        """The UIDs of the rules among the causes."""
+        """Return the UIDs of the rules among the causes."""
         return {each.rule for each in self.taints if each.rule}
 
 
 TaintsOf: TypeAlias = Callable[[DeviceResult], Iterable[EvictingTaint]]
-"""The evicting taints of an allocated device, from its slice and from rules."""
+"""Returns the evicting taints of an allocated device, from its slice and from rules."""
 
 
 def claim_eviction(claim: ResourceClaim, taints_of: TaintsOf) -> Eviction | None:
-    """When the pods of an allocated claim have to go; None if they may stay."""
+    """Return when the pods of an allocated claim must be evicted; None if they may stay."""
     causes = [
         (when, found)
         for result in claim.results
@@ -84,7 +84,7 @@ def _when(result: DeviceResult, taint: Taint) -> datetime | None:
 
 
 def pod_eviction(pod: Pod, claims: Mapping[str, ResourceClaim], taints_of: TaintsOf) -> Eviction | None:
-    """When a pod has to go; None if it may stay, or has no node yet.
+    """Return when a pod must be evicted; None if it may stay, or has no node yet.
 
     Args:
         pod: the pod.

@@ -1,8 +1,8 @@
-"""The device taint eviction controller: pods whose devices get a NoExecute taint are deleted in time.
+"""The device taint eviction controller: deletes pods whose devices get a NoExecute taint, when they are due.
 
-`eviction` says when a pod has to go, `rule_status` what a rule says of that; here is who is asked, and when.
-What is remembered: which pods are due (to say when one is not any more), which were deleted, and how many for
-each rule. A process that dies loses these counts, as Kubernetes' does, and nothing else.
+`eviction` decides when a pod must be evicted, and `rule_status` what a rule reports. This module calls them. It
+remembers which pods are due (to report a canceled eviction), which were deleted, and how many for each rule. If
+the process dies, it loses these counts, like Kubernetes', and nothing else.
 """
 
 from collections import Counter
@@ -45,9 +45,9 @@ class _Key(NamedTuple):
 
 
 class EvictionController(Looping[_Key]):
-    """Evicts pods, and tells in the rules' status: `async with EvictionController(caches, executor)`.
+    """Evicts pods, and writes the rules' status: `async with EvictionController(caches, executor)`.
 
-    Built before the caches are entered, as `ClaimController`.
+    Create it before the caches are entered, like `ClaimController`.
     """
 
     def __init__(
@@ -71,11 +71,11 @@ class EvictionController(Looping[_Key]):
         caches.pods.subscribe(self._pod_changed)
 
     async def decide(self, key: _Key) -> Step:
-        """The next step for a pod or a rule."""
+        """Return the next step for a pod or a rule."""
         return self._of_pod(key) if key.kind == "pod" else self._of_rule(key)
 
     async def failed(self, key: _Key, error: DraError) -> None:
-        """Nothing to take back: the next decision starts from the objects."""
+        """Do nothing: the next decision starts from the objects."""
 
     def _of_pod(self, key: _Key) -> Step:
         pod = self._caches.pods.items.get(key.name)
@@ -104,7 +104,7 @@ class EvictionController(Looping[_Key]):
         return eviction
 
     def _tell_later(self, eviction: Eviction) -> None:
-        """More pods may come soon: what a rule says of them can wait."""
+        """Schedule the status of the eviction's rules for later, because more pods may follow soon."""
         for rule in self._evicting.values():
             if rule.metadata.uid in eviction.rules:
                 self._queue.add_after(_Key("rule", rule.metadata.name), STATUS_PERIOD.total_seconds())
@@ -135,7 +135,7 @@ class EvictionController(Looping[_Key]):
         evicted = self._numbers[rule.metadata.uid]
         if rule.spec.taint.effect == "NoSchedule":
             return Counts(evicted=evicted)
-        # With the effect None: what would happen if it were NoExecute.
+        # A rule with the effect None reports what would happen with NoExecute.
         as_if = replace(rule, spec=replace(rule.spec, taint=replace(rule.spec.taint, effect="NoExecute")))
         rules = {**self._evicting, rule.metadata.name: as_if}
         selected = list(self._selected(rule))
@@ -190,7 +190,7 @@ class EvictionController(Looping[_Key]):
     ) -> None:
         same = old is not None and new is not None and old.metadata.uid == new.metadata.uid
         if old is not None and new is not None and same and old.spec == new.spec:
-            return  # what we said ourselves
+            return  # this controller's own write
         if old is not None:
             self._evicting.pop(old.metadata.name, None)
             if not same:
@@ -198,7 +198,7 @@ class EvictionController(Looping[_Key]):
         if new is not None:
             if new.spec.taint.effect == "NoExecute":
                 self._evicting[new.metadata.name] = new
-            # Before its pods: they come after it in the queue.
+            # The rule is added before its pods, so that it comes first in the queue.
             self._queue.add(_Key("rule", new.metadata.name))
         for rule in (old, new):
             if rule is not None and rule.spec.taint.effect == "NoExecute":
@@ -219,12 +219,12 @@ class EvictionController(Looping[_Key]):
     def _pod_changed(self, _kind: ChangeKind, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
         if pod is None or self._idle or (old is not None and new is not None and _place(old) == _place(new)):
-            return  # the condition that was set for the eviction, above all
+            return  # mostly the condition that this controller set for the eviction
         self._queue.add(_Key("pod", pod.ref))
 
     @property
     def _idle(self) -> bool:
-        """Whether no device has an evicting taint, and no pod waits for its end."""
+        """Return whether no device has an evicting taint and no pod is due."""
         return not (self._published or self._evicting or self._due)
 
 

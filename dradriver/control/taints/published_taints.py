@@ -26,7 +26,7 @@ class _Part:
 
 
 class PublishedTaints:
-    """Follows the slices; slices of older generations do not count."""
+    """The evicting taints of published devices. Slices of older generations do not count."""
 
     def __init__(self) -> None:
         self._pools: dict[_Pool, dict[str, _Part]] = {}
@@ -36,12 +36,12 @@ class PublishedTaints:
         return self._tainted > 0
 
     def of(self, device: DeviceId) -> tuple[EvictingTaint, ...]:
-        """The evicting taints that its driver has put on a device."""
+        """Return the evicting taints that its driver has set on a device."""
         parts = self._newest((device.driver, device.pool))
         return next((part.taints[device.device] for part in parts if device.device in part.taints), ())
 
     def selected(self, rule: DeviceTaintRule) -> int:
-        """How many published devices a rule is about."""
+        """Return the number of published devices that a rule selects."""
         return sum(
             rule.selects(driver, pool, device.name)
             for driver, pool in self._pools
@@ -50,7 +50,7 @@ class PublishedTaints:
         )
 
     def change(self, old: ResourceSlice | None, new: ResourceSlice | None) -> Iterable[DeviceId]:
-        """A slice was added, replaced or deleted; which devices have other taints now."""
+        """Apply a slice that was added, replaced or deleted. Return the devices whose taints have changed."""
         pools = {_pool(each) for each in (old, new) if each is not None}
         before = {pool: self._effective(pool) for pool in pools}
         if old is not None:

@@ -1,6 +1,6 @@
-"""What the status of a DeviceTaintRule says of its evictions, as a pure function.
+"""The status of a DeviceTaintRule about its evictions, as a pure function.
 
-Type, reasons and texts are those of Kubernetes 1.37: programs read the former, people the latter.
+Type, reasons and texts are those of Kubernetes 1.37: programs read the type and the reasons, people the texts.
 """
 
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ STATUS_PERIOD: Final = timedelta(seconds=10)
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What a rule does, or would do.
+    """The effects of a rule, or its effects if it were NoExecute.
 
     Attributes:
         published: devices in slices that it selects.
         allocated: devices of claims that it selects.
-        pending: pods that have to go, or would if the effect were NoExecute.
-        namespaces: in how many namespaces they are.
+        pending: pods that must be evicted, or would if the effect were NoExecute.
+        namespaces: number of namespaces of these pods.
         evicted: pods that were deleted because of it, since the controller started.
     """
 
@@ -44,12 +44,15 @@ class _Said(NamedTuple):
 
 
 def stands(rule: DeviceTaintRule) -> Condition | None:
-    """What the rule says now."""
+    """Return the rule's current condition, or None."""
     return next((each for each in rule.status.conditions if each.type == EVICTION_IN_PROGRESS), None)
 
 
 def may_be_told_at(rule: DeviceTaintRule) -> datetime | None:
-    """The earliest moment of the next update; None: any, there is none yet for this generation."""
+    """Return the earliest time of the next update, or None if it may be written at any time.
+
+    None means that there is no update yet for this generation of the rule.
+    """
     said = stands(rule)
     if said is None or said.last_transition_time is None:
         return None
@@ -58,7 +61,7 @@ def may_be_told_at(rule: DeviceTaintRule) -> datetime | None:
 
 
 def condition_of(rule: DeviceTaintRule, counts: Counts, now: datetime) -> Condition | None:
-    """The condition to be written; None when the rule says so already."""
+    """Return the condition to write, or None if the rule has it already."""
     words = _SAID.get(rule.spec.taint.effect, _other)(counts)
     message = " ".join(filter(None, (words.message, _evicted(counts))))
     before = stands(rule)
@@ -70,7 +73,7 @@ def condition_of(rule: DeviceTaintRule, counts: Counts, now: datetime) -> Condit
         last_transition_time=before.last_transition_time if before else None,
         observed_generation=rule.metadata.generation,
     )
-    # Every change of the condition moves its time: it says when the next one is due.
+    # Every change of the condition updates its time, from which the time of the next update follows.
     return None if told == before else replace(told, last_transition_time=now)
 
 

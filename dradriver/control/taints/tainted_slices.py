@@ -12,9 +12,9 @@ _Rules = tuple[DeviceTaintRule, ...]
 
 
 class TaintedSlices:
-    """Puts rules on slices; a slice to which nothing has changed stays the same object from call to call.
+    """Adds the taints of rules to slices. A slice without changes stays the same object from call to call.
 
-    So that whoever keeps something by slice (`Inventory.of`) computes it again for the changed ones only.
+    So a caller that caches results by slice (`Inventory.of`) computes them again for the changed slices only.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class TaintedSlices:
     def of(
         self, published: Iterable[ResourceSlice], rules: Iterable[DeviceTaintRule]
     ) -> Sequence[ResourceSlice]:
-        """The slices with the taints of the rules, in the order in which they are given."""
+        """Return the slices with the taints of the rules, in the given order."""
         by_place = _by_place(rules)
         if not by_place:
             self._known.clear()
@@ -52,7 +52,7 @@ class TaintedSlices:
 def _by_place(
     rules: Iterable[DeviceTaintRule],
 ) -> Mapping[tuple[str | None, str | None], Sequence[DeviceTaintRule]]:
-    """The rules by the driver and the pool that they name, None for any; in the order of their names."""
+    """Return the rules by the driver and pool that they name (None for any), ordered by name."""
     found: defaultdict[tuple[str | None, str | None], list[DeviceTaintRule]] = defaultdict(list)
     for rule in sorted(rules, key=lambda rule: rule.metadata.name):
         selector = rule.spec.device_selector or DeviceTaintSelector()

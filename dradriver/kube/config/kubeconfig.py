@@ -91,10 +91,9 @@ _PATHS: Final = ("certificate_authority", "client_certificate", "client_key", "t
 
 
 def load_kubeconfig(paths: str, context: str | None = None) -> KubeconfigContext:
-    """Read one file, or several joined by `:` as in `$KUBECONFIG`. For each name, the first file that defines
-    it wins.
+    """Read one file, or several joined by `:` as in `$KUBECONFIG`, and resolve a context.
 
-    Blocks: call it in a thread.
+    For each name, the first file that defines it wins. Blocks: call it in a thread.
 
     Raises:
         NotFoundError: no such file.

@@ -1,6 +1,4 @@
-"""The aiohttp session with one API server, and the reason for each setting that differs from aiohttp's
-defaults.
-"""
+"""The aiohttp session with one API server, and the reasons for its settings."""
 
 import socket
 from typing import Final
