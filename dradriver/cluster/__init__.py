@@ -1,8 +1,18 @@
 """The embedded control plane: API server, controllers, scheduler and kubelet stand-ins in one process.
 
-For laptops, tests and the demo, not for production: it is as much of Kubernetes as devices need to get from a
-driver into a container, and says so. Law of this package: `cluster` puts the parts together and none of them
-knows another; whatever has to agree between them stands in the API server. All state is in one folder.
+It is for laptops, tests and the demo, not for production. It implements only the parts of Kubernetes that bring
+devices from a driver into a container. Law of this package: `cluster` assembles the parts, and no part imports
+another. Data that the parts share is in the API server. All state is in one folder.
+
+| module | contents |
+|---|---|
+| `cluster` | `EmbeddedCluster`: starts and stops the parts in order |
+| `folder` | the folder with all of a cluster's state, and its lock |
+| `apiserver` | the embedded API server |
+| `kubelet` | the kubelet stand-in of a node |
+| `runtime` | container runtimes: podman, runc, plain processes |
+| `cel_check` | checks selectors for the API server with dradriver's CEL |
+| `rules` | the API server's rules without a server |
 """
 
 from dradriver.cluster.cluster import EmbeddedCluster

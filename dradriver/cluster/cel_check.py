@@ -1,4 +1,4 @@
-"""Why the API server refuses a selector: the SDK's own CEL, in the form that Kubernetes gives its errors."""
+"""Checks selectors for the API server with dradriver's CEL, with errors in Kubernetes' words."""
 
 import re
 from typing import Final
@@ -7,7 +7,7 @@ from dradriver.cel import CompileError, compile_selector
 
 __all__ = ["cel_problem"]
 
-# The reasons that Kubernetes has words of its own for; every other one stays as it is.
+# Reasons for which Kubernetes has its own words. Every other one stays unchanged.
 _WORDS: Final = (
     (re.compile(r"undeclared name '(.*)'"), r"undeclared reference to '\1' (in container '')"),
     (re.compile(r"there is no function '(.*)'"), r"undeclared reference to '\1' (in container '')"),
@@ -17,7 +17,7 @@ _NOT_BOOL: Final = re.compile(r"a selector gives a bool, this gives (.*)")
 
 
 def cel_problem(expression: str) -> str | None:
-    """Why a selector is refused, None if it is not."""
+    """Return why a selector is rejected, or None."""
     try:
         compile_selector(expression)
     except CompileError as error:

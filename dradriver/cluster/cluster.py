@@ -1,4 +1,4 @@
-"""`EmbeddedCluster`: the parts of the embedded control plane, put together, started and stopped in order."""
+"""`EmbeddedCluster`: assembles the parts of the embedded control plane, starts and stops them in order."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -32,10 +32,10 @@ def _node_names(nodes: int | str | Sequence[str]) -> tuple[str, ...]:
 
 
 class EmbeddedCluster:
-    """An embedded cluster in one folder: `async with Cluster(Path("data")) as cluster`.
+    """An embedded cluster in one folder: `async with EmbeddedCluster(Path("data")) as cluster`.
 
-    State is kept in the folder; the next start goes on from it, also after kill -9. Names and addresses stay
-    the same, so that kubeconfigs and drivers of an earlier run are still good.
+    The folder keeps the state. The next start continues from it, even after kill -9. Names and addresses stay
+    the same, so the kubeconfigs and drivers of an earlier run still work.
 
     Attributes:
         directory: the folder.
@@ -56,20 +56,20 @@ class EmbeddedCluster:
         order: Order = ORDERED,
         scoring: ScoringStrategy | None = None,
     ) -> None:
-        """Describes a cluster; nothing happens before `start`.
+        """Describe a cluster. Nothing happens before `start`.
 
         Args:
-            directory: where everything is kept; made if missing.
-            nodes: the name of a node, names of nodes, or how many (`node-1` ...); none for a cluster whose
+            directory: the folder for all state; created if missing.
+            nodes: the name of a node, names of nodes, or their number (`node-1` ...); none for a cluster whose
                 nodes are objects only.
-            port: of the API server, 0 for the one of the last run, or any free one.
+            port: the API server's port; 0 for the port of the last run, or any free one.
             feature_gates: gates that differ from Kubernetes 1.37's defaults.
-            runtime: what runs containers, or its name; by default the first that works here.
-            slice_cleanup_seconds: how long a driver may be away before its ResourceSlices are deleted.
+            runtime: the container runtime, or its name; by default the first that works here.
+            slice_cleanup_seconds: a driver that is away for this long loses its ResourceSlices.
             binding_timeout_seconds: how long after its allocation a claim may wait for binding conditions.
-            max_steps: after how many tries of a device the allocator gives up on a node.
-            order: which devices of a node the scheduler prefers.
-            scoring: which nodes are better for pods with extended resources; by default all are equally good.
+            max_steps: number of tried devices after which the allocator gives up on a node.
+            order: the order in which the scheduler prefers devices of a node.
+            scoring: the scores of nodes for pods with extended resources; by default all nodes score the same.
 
         Raises:
             UsageError: a feature gate is unknown, or needs another that is off.
@@ -95,17 +95,17 @@ class EmbeddedCluster:
 
     @property
     def url(self) -> str:
-        """Where the API server listens."""
+        """The URL of the API server."""
         return self._server.url
 
     @property
     def api_server(self) -> ApiServer:
-        """The API server, for tests that make it misbehave (`faults`)."""
+        """The API server, for tests that inject faults (`faults`)."""
         return self._server
 
     @property
     def runtime(self) -> str:
-        """What runs the containers, in a sentence."""
+        """The container runtime, described in a sentence."""
         return self._runtime
 
     @property
@@ -114,25 +114,25 @@ class EmbeddedCluster:
         return self._folder.kubeconfig
 
     def node_dir(self, name: str) -> Path:
-        """A node's folder, with `plugins`, `plugins_registry` and `cdi`."""
+        """Return a node's folder, with `plugins`, `plugins_registry` and `cdi`."""
         return self._folder.node(name)
 
     def node_kubeconfig(self, name: str) -> Path:
-        """The kubeconfig of the drivers on a node: a service account that is bound to that node."""
+        """Return the kubeconfig of the drivers on a node, for a service account that is bound to that node."""
         return self._folder.node(name) / "kubeconfig"
 
     @property
     def readiness(self) -> str:
-        """Why it does not work yet; empty when it does."""
+        """Return why the cluster does not work yet; empty when it does."""
         return "" if self._controllers is not None else "the cluster is starting or stopping"
 
     async def liveness(self) -> str:
-        """Nothing that another start would help against is known but that the loop turns."""
+        """Return an empty text, because a restart helps only against an event loop that hangs."""
         return ""
 
     @property
     def metrics(self) -> ControlMetrics:
-        """What scheduler and controllers count.
+        """The metrics of scheduler and controllers.
 
         Raises:
             UsageError: the cluster does not run.
@@ -142,7 +142,7 @@ class EmbeddedCluster:
         return self._controllers.metrics
 
     def client(self) -> Client:
-        """The administrator's session; it ends with the cluster.
+        """The administrator's session, which ends with the cluster.
 
         Raises:
             UsageError: the cluster does not run.
@@ -161,7 +161,9 @@ class EmbeddedCluster:
         await self.stop()
 
     async def start(self) -> None:
-        """Starts everything; returns when pods can be created. If a part fails, all that was started stops.
+        """Start everything and return when pods can be created.
+
+        If a part fails, every started part is stopped.
 
         Raises:
             UsageError: the folder, the port or the runtime can't be used, or a cluster runs in the folder.
@@ -189,11 +191,11 @@ class EmbeddedCluster:
             self._stack = stack.pop_all()
 
     async def stop(self) -> None:
-        """Stops everything, containers first, the API server last. Safe to call twice."""
+        """Stop everything, containers first and the API server last. Safe to call twice."""
         await self._stack.aclose()
 
     def _forget(self) -> None:
-        """What has stopped is not handed out any more, also when a part failed to start."""
+        """Drop the references to stopped parts, even if a part failed to start."""
         self._client = self._controllers = None
         self._kubelets.clear()
 

@@ -1,4 +1,4 @@
-"""The folder that holds all of a cluster, and the lock that keeps a second cluster out of it."""
+"""The folder with all of a cluster's state, and the lock that excludes a second cluster."""
 
 import fcntl
 import hashlib
@@ -13,15 +13,15 @@ __all__ = ["DataFolder"]
 
 
 _LONGEST: Final = 40
-"""Bytes of a folder's path that leave room for the sockets of a node below it (107 bytes in all)."""
+"""Bytes of a folder's path that leave room for the paths of a node's sockets below it (107 bytes in all)."""
 
 
 class DataFolder:
-    """Where a cluster keeps what. All methods block.
+    """The paths of a cluster's state. All methods block.
 
-    Drivers and kubelets meet in sockets below the folder, and a socket's path is short. So while a cluster runs
-    in a folder whose own path is long, a short symbolic link in the directory for temporary files leads to it,
-    and nodes are reached through that. A link that a kill left behind is found again by its name.
+    Drivers and kubelets meet in sockets below the folder, and a socket's path must be short. If the folder's
+    own path is long, a short symbolic link in the directory for temporary files leads to it while the cluster
+    runs, and nodes use that link. After a kill, the next start finds the leftover link by its name.
 
     Attributes:
         path: the folder.
@@ -40,13 +40,13 @@ class DataFolder:
             self._link = Path(tempfile.gettempdir()) / f"dradriver-{digest}"
 
     def node(self, name: str) -> Path:
-        """A node's own folder: sockets, CDI specs, checkpoint."""
+        """Return a node's own folder: sockets, CDI specs, checkpoint."""
         return (self._link or self.path) / "nodes" / name
 
     def lock(self) -> None:
-        """Makes the folder and takes it for this process.
+        """Create the folder and lock it for this process.
 
-        The kernel lifts the lock when the process ends, however it does.
+        The kernel frees the lock when the process ends in any way.
 
         Raises:
             UsageError: the folder can't be used, or another cluster runs in it.
@@ -72,7 +72,7 @@ class DataFolder:
             self._make_link(self._link)
 
     def unlock(self) -> None:
-        """Gives the folder free."""
+        """Free the lock."""
         if self._lock is None:
             return
         if self._link is not None:
@@ -84,7 +84,7 @@ class DataFolder:
         try:
             link.symlink_to(self.path, target_is_directory=True)
         except FileExistsError:
-            # Others may write to that directory too: only a link of our own is trusted.
+            # Other users may write to that directory too, so only a link of this user is trusted.
             if not link.is_symlink() or link.lstat().st_uid != os.getuid() or link.readlink() != self.path:
                 self._link = None
                 self.unlock()

@@ -1,4 +1,4 @@
-"""The API server's rules without the server: what a create of one object would be answered."""
+"""The API server's rules without a server: the answer to a create of one object."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -26,12 +26,12 @@ _INDEX: Final = re.compile(r"\[([^\]]*)\]")
 
 
 def problems(kind: str, text: bytes, cel_check: CelCheck | None = None) -> Iterator[Problem]:
-    """Broken rules of a `resource.k8s.io/v1` object, unknown fields included.
+    """Yield the broken rules of a `resource.k8s.io/v1` object, unknown fields included.
 
     Args:
         kind: one of `KINDS`.
         text: the object as JSON.
-        cel_check: refuses CEL expressions; None checks their length only.
+        cel_check: rejects CEL expressions; None checks their length only.
 
     Raises:
         msgspec.DecodeError: the text is not JSON.
@@ -60,9 +60,9 @@ def _of_types(mismatches: Iterable[TypeMismatchError]) -> Iterator[Problem]:
 
 
 def _follows(field: str, mismatches: Iterable[TypeMismatchError]) -> bool:
-    """Whether a rule may be broken only because a value of a wrong type was left out.
+    """Return whether a rule may be broken only because a value of a wrong type was left out.
 
-    That is so where the value was, inside it, and in the object around it.
+    That is possible at the place of the value, inside it, and in the object around it.
     """
     here = _dotted(field)
     places = [_dotted(error.place) for error in mismatches]
@@ -77,7 +77,7 @@ def _dotted(path: str) -> str:
 
 
 def pod_resource_problems(text: bytes) -> Iterator[Problem]:
-    """Broken rules of what a pod's containers ask for: names, amounts, and limits that have to be there.
+    """Yield the broken rules of containers' resources: names, amounts, and required limits.
 
     Raises:
         msgspec.DecodeError: the text is not a JSON object.
@@ -95,10 +95,10 @@ def pod_resource_problems(text: bytes) -> Iterator[Problem]:
 
 
 def known_fields(kind: str, path: str) -> list[str]:
-    """The fields that there are beside an unknown one.
+    """Return the known fields beside an unknown one.
 
     Args:
-        kind: of the object; of a kind that is not one of `KINDS` none is known.
+        kind: the object's kind; a kind that is not one of `KINDS` has no known fields.
         path: the unknown field, as `problems` names it.
     """
     if kind not in KINDS:
@@ -153,4 +153,4 @@ _RULES: Final[dict[str, Callable[[Object, CelCheck | None], Causes]]] = {
     "DeviceTaintRule": _taint_rule,
 }
 KINDS: Final = tuple(_RULES)
-"""The kinds whose rules are here."""
+"""The kinds that have rules here."""

@@ -5,17 +5,18 @@ else. It takes no decision about devices, claims or nodes. Every body that it wr
 error is an `ApiError` with the server's message. Importing the package loads no HTTP library, so commands that
 never contact a cluster start quickly. `Client.connect` loads it.
 
-- `client`: typed calls: get, list, watch, create, replace, patch, delete, logs
-- `resources`: the resources and their paths in the API
-- `cache`: a collection that a watch keeps current
-- `watching`: the events of a watch and the JSON lines that carry them
-- `events`: writes Events, aggregates repeats, limits the rate
-- `leader`: leader election on a Lease
-- `errors`: the errors of the API server
-- `connection`, `kubeconfig`, `credentials`: address, TLS settings and credentials of the API server
-- `transport`, `http_session`, `request`, `answer`: HTTP requests, retries and limits on answers
-- `network_errors`: messages for failures of connections
-- `backoff`: wait times between retries
+| module | contents |
+|---|---|
+| `client` | typed calls: get, list, watch, create, replace, patch, delete, logs |
+| `resources` | the resources and their paths in the API |
+| `cache` | a collection that a watch keeps current |
+| `watching` | the events of a watch and the JSON lines that carry them |
+| `events` | writes Events, aggregates repeats, limits the rate |
+| `leader` | leader election on a Lease |
+| `errors` | the errors of the API server |
+| `backoff` | wait times between retries |
+| `config` | address, TLS settings and credentials of the API server |
+| `http` | HTTP requests, retries and limits on answers |
 """
 
 from dradriver.kube.cache import Cache, Change, ChangeKind

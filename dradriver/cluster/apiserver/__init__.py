@@ -1,14 +1,30 @@
-"""The API server of the embedded control plane: as much of Kubernetes' API as a laptop and a test need.
+"""The API server of the embedded control plane, with the part of Kubernetes' API that a laptop and a test need.
 
-It is not a Kubernetes and never serves production: one process, one SQLite file, no admission
-webhooks, no RBAC beyond what keeps one node from writing another node's slices. What it does
-serve, real clients (kubectl, client-go, the Python client) can't tell from a kube-apiserver 1.37;
-`tests/conformance/apiserver_suite.py` says what that means.
+It is not a Kubernetes and not for production: one process, one SQLite file, no admission webhooks, and no RBAC
+except the rules that keep one node from writing another node's slices. For the API that it serves, real clients
+(kubectl, client-go, the Python client) can't distinguish it from a kube-apiserver 1.37;
+`tests/conformance/apiserver_suite.py` defines that.
 
-Law: the server shares no code with the clients that it checks. Nothing here imports
-`dradriver.model`, `dradriver.kube`, `dradriver.allocator` or `dradriver.cel`; a CEL check is
-handed in by the caller. No kind is special outside `resources.py`, `strategies/`, `validation/`
-and `tables.py`.
+Law: the server shares no code with the clients that it checks. Nothing here imports `dradriver.model`,
+`dradriver.kube`, `dradriver.allocator` or `dradriver.cel`; the caller passes in a CEL check. No kind is special
+outside `kinds/resources.py`, `strategies/`, `validation/` and `requests/tables.py`.
+
+| module | contents |
+|---|---|
+| `server` | start and stop: credentials, state, socket, tasks |
+| `backend` | the parts that every handler and controller works with |
+| `status` | the errors that the server answers |
+| `faults` | faults that tests inject |
+| `access` | authentication and authorization |
+| `requests` | HTTP requests: parse, read, write, encode |
+| `storage` | objects in memory and on disk, watches, garbage collection |
+| `kinds` | the served kinds, feature gates, discovery, OpenAPI |
+| `schema` | the field types of each kind |
+| `fields` | server-side apply and the ownership of fields |
+| `formats` | JSON, YAML and quantities as Go reads and writes them |
+| `strategies` | defaults and immutable fields of each kind |
+| `validation` | the rules of each kind |
+| `quota` | ResourceQuota |
 """
 
 from dradriver.cluster.apiserver.faults import Fault, Faults

@@ -1,4 +1,4 @@
-"""What every handler and controller of the server works with."""
+"""The parts that every handler and controller of the server works with."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ __all__ = ["ServerParts"]
 
 @dataclass(frozen=True)
 class ServerParts:
-    """What every handler works with."""
+    """The parts that every handler works with."""
 
     store: Store
     registry: Registry
@@ -27,11 +27,11 @@ class ServerParts:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def time(self) -> str:
-        """Now, as metadata has it."""
+        """Return the current time in the form of metadata."""
         return self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def context(self, user: Identity, verb: str) -> Context:
-        """What a strategy may know."""
+        """Return the context of a request for strategies."""
         return Context(self.time(), self.gates, user, verb, self._namespace_labels, self.cel_check)
 
     def _namespace_labels(self, namespace: str) -> dict[str, str]:
@@ -39,7 +39,7 @@ class ServerParts:
         return dict(stored.object["metadata"].get("labels") or {}) if stored is not None else {}
 
     def existing(self, request: ApiRequest) -> Stored:
-        """The object that a request names.
+        """Return the object that a request names.
 
         Raises:
             StatusError: 404.

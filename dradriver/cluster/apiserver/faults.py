@@ -1,4 +1,4 @@
-"""A door for tests: rules that make the server answer late, wrongly or not at all."""
+"""Faults that tests inject: rules that delay an answer, replace it by an error, or cut the connection."""
 
 from dataclasses import dataclass, field
 
@@ -15,18 +15,15 @@ class Fault:
     """One rule. The first rule that matches a request is used, `count` times.
 
     Attributes:
-        verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`, or
-            "" for any.
-        resource: plural name, with the subresource after a slash (`resourceclaims/status`), or ""
-            for any.
-        code: HTTP status to answer with; 0 lets the request through (after the delay).
+        verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`, or "" for any.
+        resource: plural name, with the subresource after a slash (`resourceclaims/status`), or "" for any.
+        code: HTTP status of the answer; 0 lets the request through (after the delay).
         delay: seconds to wait first.
         drop: cut the connection without an answer; a watch is cut before its first event.
         after: cut a watch after this many events (only for watches; -1 never).
         retry_after: seconds for `Retry-After`.
-        count: how many requests it still hits; -1 for all.
-        applied: the request is carried out, and only then the fault happens (an answer that got
-            lost).
+        count: number of remaining requests that it matches; -1 for all.
+        applied: the request is carried out first, and then the fault occurs (a lost answer).
     """
 
     verb: str = ""
@@ -40,7 +37,7 @@ class Fault:
     applied: bool = False
 
     def error(self) -> StatusError:
-        """What the client gets."""
+        """Return the error for the client."""
         reason = _REASONS.get(self.code, "InternalError")
         return StatusError(self.code, reason, f"fault injected: {reason}", retry_after=self.retry_after)
 
@@ -52,16 +49,16 @@ class Faults:
     rules: list[Fault] = field(default_factory=list)
 
     def add(self, rule: Fault) -> Fault:
-        """Put a rule in force; the last added comes last."""
+        """Add a rule as the last one."""
         self.rules.append(rule)
         return rule
 
     def clear(self) -> None:
-        """Lift all rules."""
+        """Remove all rules."""
         self.rules.clear()
 
     def take(self, verb: str, resource: str) -> Fault | None:
-        """The rule that hits this request, counted down; None for none."""
+        """Return the rule that matches this request and decrement its count; None if no rule matches."""
         for rule in self.rules:
             if rule.count != 0 and rule.verb in {"", verb} and rule.resource in {"", resource}:
                 rule.count -= 1 if rule.count > 0 else 0

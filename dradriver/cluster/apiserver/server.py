@@ -1,4 +1,4 @@
-"""The server's life: credentials, state, the socket, and the tasks that run beside it."""
+"""Start and stop of the server: credentials, state, the socket, and the tasks that run beside it."""
 
 import asyncio
 import base64
@@ -43,7 +43,8 @@ __all__ = ["ApiServer", "PodLogs"]
 
 _LOG = logging.getLogger(__name__)
 _HTTP_LOG = logging.getLogger("dradriver.cluster.apiserver.http")
-# aiohttp logs a traceback for bytes that are no request. They are answered 400, and no news for the operator.
+# aiohttp logs a traceback for bytes that are not a request. The server answers them with 400, and the operator
+# needs no log of them.
 _HTTP_LOG.addFilter(
     lambda record: not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 )
@@ -54,20 +55,20 @@ def _request(
     message: RawRequestMessage, payload: StreamReader, protocol: RequestHandler,
     writer: AbstractStreamWriter, task: asyncio.Task[None],
 ) -> web.BaseRequest:  # fmt: skip
-    # As aiohttp's own, with Kubernetes' limit on bodies.
+    # Like aiohttp's own, with Kubernetes' limit on bodies.
     loop = asyncio.get_running_loop()
     return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=LARGEST_BODY)
 
 
 class Controller(Protocol):
-    """What runs beside the requests."""
+    """A task that runs beside the requests."""
 
     async def run(self) -> None:
         """Work until cancelled."""
 
 
 async def _keep(controller: Controller) -> None:
-    """Runs a controller; one that fails starts again from the state, so that no object stops it for good."""
+    """Run a controller. If it fails, it starts again from the state, so that no object stops it permanently."""
     while True:
         try:
             await controller.run()
@@ -77,12 +78,12 @@ async def _keep(controller: Controller) -> None:
 
 
 class ApiServer:
-    """An API server in this process, its state in one folder. For laptops and tests, not for production.
+    """An API server in this process, with its state in one folder. For laptops and tests, not for production.
 
     Attributes:
-        url: where it listens, known after `start`.
-        ca_file: the certificate that clients trust it by.
-        faults: rules that make it misbehave, for tests.
+        url: its address, known after `start`.
+        ca_file: the CA certificate with which clients verify it.
+        faults: faults that tests inject.
     """
 
     def __init__(
@@ -96,16 +97,15 @@ class ApiServer:
         history: int = 4096,
         bookmark_seconds: float = 60.0,
     ) -> None:
-        """Describe a server; nothing happens before `start`.
+        """Describe a server. Nothing happens before `start`.
 
         Args:
-            data_dir: the folder of its state and credentials; made if missing.
+            data_dir: the folder of its state and credentials; created if missing.
             host: the address to listen on.
             port: the port, 0 for the one of the last run, or any free one.
             feature_gates: gates by name that differ from Kubernetes 1.37's defaults.
-            cel_check: refuses CEL expressions with a reason; without, only their length is
-                checked.
-            history: how many changes of each kind a watch can go back.
+            cel_check: rejects CEL expressions with a reason; without it, only their length is checked.
+            history: number of changes of each kind that are kept for watches.
             bookmark_seconds: the time between two bookmarks of a watch.
 
         Raises:
@@ -132,7 +132,7 @@ class ApiServer:
 
     @property
     def pod_logs(self) -> PodLogs | None:
-        """Who reads containers' logs; a kubelet stand-in sets it."""
+        """The function that reads containers' logs. A kubelet stand-in sets it."""
         return self._pod_logs
 
     @pod_logs.setter
@@ -181,8 +181,8 @@ class ApiServer:
         return identity.load(self._data_dir, self._host)
 
     def _take_lock(self) -> None:
-        # Two servers on one state would give out the same revisions twice. The kernel frees the
-        # lock with the process.
+        # Two servers on one state would use the same revisions twice. The kernel frees the lock when the
+        # process ends.
         lock = os.open(self._data_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -197,8 +197,8 @@ class ApiServer:
             self._lock = None
 
     async def _listen(self, handler: Handler, credentials: identity.Credentials) -> None:
-        # Cancelling a handler whose client has gone ends its watch at once; writes have no await
-        # to be cancelled at.
+        # To cancel a handler whose client has gone ends its watch at once. Writes have no await at which a
+        # cancellation could interrupt them.
         # Bodies are never compressed, as with the real server: a small one can't become a large one.
         server = web.Server(
             handler,
@@ -226,7 +226,7 @@ class ApiServer:
         await asyncio.to_thread((self._data_dir / "port").write_text, str(port))
 
     def _last_port(self) -> int:
-        # The same address over restarts: kubeconfigs that were written stay good.
+        # The address stays the same over restarts, so existing kubeconfigs remain valid.
         with contextlib.suppress(OSError, ValueError):
             return int((self._data_dir / "port").read_text())
         return 0
@@ -237,7 +237,7 @@ class ApiServer:
             await site.start()
 
     async def stop(self) -> None:
-        """End watches and tasks, close the socket and the state. Safe to call twice."""
+        """End watches and tasks, and close the socket and the state. Safe to call twice."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -249,12 +249,12 @@ class ApiServer:
         self._free_lock()
 
     def compact(self) -> None:
-        """Forget the past now: older watches and pages are answered 410. For tests of clients."""
+        """Forget all past changes now: older watches and pages are answered with 410. For tests of clients."""
         if self._store is not None:
             self._store.compact()
 
     def kubeconfig(self, user: Literal["admin"] | str = "admin") -> Object:
-        """A kubeconfig document.
+        """Return a kubeconfig document.
 
         Args:
             user: `admin`, `node:NAME` (a kubelet), `driver:NAME` (a driver's service account bound
@@ -278,10 +278,10 @@ class ApiServer:
         }  # fmt: skip
 
     def write_kubeconfig(self, path: Path, user: str = "admin") -> None:
-        """Write a kubeconfig file, readable by its owner only. Blocking.
+        """Write a kubeconfig file that only its owner can read. Blocking.
 
         Raises:
-            UsageError: as `kubeconfig` does.
+            UsageError: see `kubeconfig`.
         """
         text = json.dumps(self.kubeconfig(user), indent=2) + "\n"
         path.parent.mkdir(parents=True, exist_ok=True)

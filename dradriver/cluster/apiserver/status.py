@@ -17,14 +17,14 @@ class Cause:
     field: str = ""
 
     def body(self) -> Object:
-        """As `details.causes` holds it."""
+        """Return the entry of `details.causes`."""
         body = {"reason": self.reason, "message": self.message}
         return {**body, "field": self.field} if self.field else body
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What an error is about: a group and resource (or kind), and a name."""
+    """The subject of an error: a group and resource (or kind), and a name."""
 
     group: str = ""
     kind: str = ""
@@ -33,18 +33,18 @@ class About:
 
     @property
     def qualified(self) -> str:
-        """`resourceclaims.resource.k8s.io`, as messages name a resource."""
+        """The resource's name in messages: `resourceclaims.resource.k8s.io`."""
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
 
 class StatusError(Exception):
-    """A refusal, as the client gets it.
+    """A refusal in the form that the client gets.
 
     Attributes:
         code: the HTTP status.
-        reason: Kubernetes' word for it: `NotFound`, `Conflict`, `Invalid` ...
+        reason: Kubernetes' reason: `NotFound`, `Conflict`, `Invalid` ...
         retry_after: seconds for the `Retry-After` header, 0 for none.
-        token: with what an expired list can be gone on from, "" for nothing.
+        token: the token with which an expired list can continue, "" for none.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class StatusError(Exception):
         self.token = token
 
     def body(self) -> Object:
-        """The `Status` object."""
+        """Return the `Status` object."""
         body: Object = {
             "kind": "Status", "apiVersion": "v1", "status": "Failure",
             "metadata": {"continue": self.token} if self.token else {},
@@ -90,85 +90,85 @@ class StatusError(Exception):
 
 
 def success(about: About) -> Object:
-    """The `Status` that a delete answers."""
+    """Return the `Status` that answers a delete."""
     pairs = (("name", about.name), ("group", about.group), ("kind", about.kind), ("uid", about.uid))
     details = {key: value for key, value in pairs if value}
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
 
 def bad_request(message: str) -> StatusError:
-    """400: the request can't be understood."""
+    """Return a 400: the request is malformed."""
     return StatusError(400, "BadRequest", message)
 
 
 def unauthorized() -> StatusError:
-    """401: no valid token."""
+    """Return a 401: there is no valid token."""
     return StatusError(401, "Unauthorized", "Unauthorized")
 
 
 def forbidden(about: About, why: str, causes: Sequence[Cause] = ()) -> StatusError:
-    """403: not allowed."""
+    """Return a 403: the user lacks the permission."""
     name = f' "{about.name}"' if about.name else ""
     return StatusError(403, "Forbidden", f"{about.qualified}{name} is forbidden: {why}", about, causes)
 
 
 def not_found(about: About) -> StatusError:
-    """404: no such object."""
+    """Return a 404: there is no such object."""
     return StatusError(404, "NotFound", f'{about.qualified} "{about.name}" not found', about)
 
 
 def no_such_path() -> StatusError:
-    """404: nothing is served at this path."""
+    """Return a 404: nothing is served at this path."""
     return StatusError(404, "NotFound", "the server could not find the requested resource", About())
 
 
 def method_not_allowed() -> StatusError:
-    """405: the path exists, the verb does not."""
+    """Return a 405: the path exists, the verb does not."""
     message = "the server does not allow this method on the requested resource"
     return StatusError(405, "MethodNotAllowed", message, About())
 
 
 def not_acceptable(supported: str) -> StatusError:
-    """406: none of the accepted media types can be made."""
+    """Return a 406: the server supports none of the accepted media types."""
     message = f"only the following media types are accepted: {supported}"
     return StatusError(406, "NotAcceptable", message)
 
 
 def too_large(why: str = "limit is 3145728") -> StatusError:
-    """413: the request, or what it would store, is too large."""
+    """Return a 413: the request, or the object that it would store, is too large."""
     return StatusError(413, "RequestEntityTooLarge", f"Request entity too large: {why}")
 
 
 def unsupported_media_type(supported: str) -> StatusError:
-    """415: the body's media type is not understood."""
+    """Return a 415: the server does not support the body's media type."""
     message = f"the body of the request was in an unknown format - accepted media types include: {supported}"
     return StatusError(415, "UnsupportedMediaType", message)
 
 
 def already_exists(about: About) -> StatusError:
-    """409: the name is taken."""
+    """Return a 409: the name is taken."""
     return StatusError(409, "AlreadyExists", f'{about.qualified} "{about.name}" already exists', about)
 
 
 def conflict(about: About, why: str, causes: Sequence[Cause] = ()) -> StatusError:
-    """409: the object is not as the client thinks."""
+    """Return a 409: the object differs from the client's assumption."""
     message = f'Operation cannot be fulfilled on {about.qualified} "{about.name}": {why}'
     return StatusError(409, "Conflict", message, about, causes)
 
 
 def stale(about: About) -> StatusError:
-    """409: the resourceVersion in the request is not the stored one."""
+    """Return a 409: the resourceVersion in the request is not the stored one."""
     why = "the object has been modified; please apply your changes to the latest version and try again"
     return conflict(about, why)
 
 
 def expired(message: str) -> StatusError:
-    """410: the wanted history is gone."""
+    """Return a 410: the requested history is no longer kept."""
     return StatusError(410, "Expired", message)
 
 
 def invalid(kind: About, causes: Sequence[Cause]) -> StatusError:
-    """422: the object breaks rules, all listed. `kind` names the kind, not the resource."""
+    """Return a 422 that lists all rules that the object breaks. `kind` names the kind, not the resource."""
     lines = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
     listed = lines[0] if len(lines) == 1 else "[" + ", ".join(lines) + "]"
     message = f'{kind.qualified} "{kind.name}" is invalid: {listed}'
@@ -176,5 +176,5 @@ def invalid(kind: About, causes: Sequence[Cause]) -> StatusError:
 
 
 def internal(why: str) -> StatusError:
-    """500: the server's own fault, or a fault that a test asked for."""
+    """Return a 500: a fault of the server, or one that a test injected."""
     return StatusError(500, "InternalError", f"Internal error occurred: {why}", None, [Cause("", why)])

@@ -1,4 +1,4 @@
-"""The kubelet stand-in of one node: its parts, and their start and end."""
+"""The kubelet stand-in of one node: starts and stops its parts."""
 
 import asyncio
 import logging
@@ -29,10 +29,10 @@ _FOLDERS = ("plugins", "plugins_registry", "cdi", "pods")
 
 
 class Kubelet:
-    """Plays the kubelet of one node: `await start()`, later `await stop()`; then again over the same folder.
+    """The kubelet of one node: `await start()`, later `await stop()`. It can start again over the same folder.
 
-    Killed at any time, the next start over the same folder ends the containers that were left, and goes on with
-    the claims that its checkpoint names.
+    If the process is killed at any point, the next start over the same folder ends the containers that were
+    left, and continues with the claims that its checkpoint names.
 
     Attributes:
         node: the node's name.
@@ -52,17 +52,17 @@ class Kubelet:
         labels: Mapping[str, str] | None = None,
         timings: Timings | None = None,
     ) -> None:
-        """Describes a kubelet; nothing happens before `start`.
+        """Describe a kubelet. Nothing happens before `start`.
 
         Args:
             client: the API server, as the node's user or an administrator.
             node_name: the node.
-            directory: the node's own folder (`DIR/nodes/NODE`), made if missing.
-            runtime: what runs the containers.
-            slice_cleanup_seconds: how long a driver may be away before its ResourceSlices are deleted.
+            directory: the node's own folder (`DIR/nodes/NODE`), created if missing.
+            runtime: the container runtime.
+            slice_cleanup_seconds: a driver that is away for this long loses its ResourceSlices.
             prepare_timeout: the limit of one prepare or unprepare call, in seconds.
-            labels: labels of the node, beside those that every node has.
-            timings: all other times; the two above win.
+            labels: labels of the node, in addition to those that every node has.
+            timings: all other times; the two above take precedence.
         """
         times = timings or Timings()
         self.node = node_name
@@ -101,7 +101,7 @@ class Kubelet:
         self._stack = AsyncExitStack()
 
     async def start(self) -> None:
-        """Makes the folders and the Node, ends what an earlier run left, and begins to work.
+        """Create the folders and the Node, end the containers of an earlier run, and start work.
 
         Raises:
             UsageError: the folder can't be used.
@@ -117,7 +117,7 @@ class Kubelet:
         await self._stack.enter_async_context(self._events)
         work: list[tuple[str, Coroutine[Any, Any, None]]] = [
             ("heartbeat", self._node_object.run()),
-            # No driver has registered yet, and some may never come back.
+            # No driver has registered yet, and some may never return.
             ("wipe slices", wipe_slices(self._client, self.node)),
             ("registration", RegistryWatcher(self.registry, self._store).run()),
             ("pods", self._pods.run()),
@@ -128,7 +128,7 @@ class Kubelet:
         _log.info("node %s is ready: %s", self.node, self._runtime.describe())
 
     async def stop(self) -> None:
-        """Ends the containers and all tasks; claims stay prepared. Safe to call twice."""
+        """End the containers and all tasks. Claims stay prepared. Safe to call twice."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -145,7 +145,7 @@ class Kubelet:
         follow: bool,  # noqa: FBT001 - the hook's form
         tail: int | None,
     ) -> AsyncIterator[bytes]:
-        """What a container wrote: the API server's `pod_logs` hook.
+        """Yield the output of a container: the API server's `pod_logs` hook.
 
         Raises:
             NotFoundError: there is no such pod on this node, or no such container in it.

@@ -22,7 +22,7 @@ _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 class NodeObject:
-    """Keeps one Node and its lease there and fresh."""
+    """Creates and renews one Node and its lease."""
 
     def __init__(
         self, client: Client, name: str, *, labels: Mapping[str, str], runtime: str, period: float
@@ -40,7 +40,7 @@ class NodeObject:
         self._ready_since = datetime.now(UTC)
 
     async def register(self) -> None:
-        """Makes the node, or brings an existing one up to date: labels are added, none is taken away.
+        """Create the node, or update an existing one. Labels are added, none is removed.
 
         Raises:
             DraError: the API server refused.
@@ -56,7 +56,7 @@ class NodeObject:
         )
 
     async def run(self) -> None:
-        """Renews the lease and the Ready condition until cancelled; a deleted Node is made again."""
+        """Renew the lease and the Ready condition until cancelled. A deleted Node is created again."""
         while True:
             try:
                 await self._heartbeat()

@@ -1,4 +1,4 @@
-"""The kubelet's times, in seconds."""
+"""The kubelet's time limits and intervals, in seconds."""
 
 from dataclasses import dataclass
 
@@ -7,19 +7,19 @@ __all__ = ["Timings"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timings:
-    """When the kubelet does things again. The defaults are those of Kubernetes 1.37 unless said otherwise.
+    """Time limits and intervals. The defaults are those of Kubernetes 1.37 unless noted.
 
     Attributes:
         slice_cleanup: a driver without connection for this long loses its ResourceSlices.
         call: the limit of one prepare or unprepare call.
-        retry: the wait after a failed step of a pod (`backOffPeriod`). Kubernetes tries a failed prepare again
-            only with the pod's next resync, up to 90 s later: nobody at a laptop waits that long. A driver that
-            connects ends the wait too.
-        resync: the longest time between two looks at a pod.
-        reconcile: between two searches for claims of pods that are gone.
-        restart: the first back-off of a container that fails.
-        heartbeat: between two renewals of the node's lease.
-        stop_grace: what containers get when the kubelet itself stops. (Kubernetes lets them run.)
+        retry: the wait after a failed step of a pod (`backOffPeriod`). Kubernetes retries a failed prepare only
+            at the pod's next resync, up to 90 s later, which is too long on a laptop. A driver that connects
+            ends the wait too.
+        resync: the longest time between two checks of a pod.
+        reconcile: the time between two searches for claims of pods that are gone.
+        restart: the first backoff of a container that fails.
+        heartbeat: the time between two renewals of the node's lease.
+        stop_grace: the grace period of containers when the kubelet itself stops. (Kubernetes lets them run.)
     """
 
     slice_cleanup: float = 30.0

@@ -1,9 +1,20 @@
-"""How the embedded kubelet runs containers: podman, runc alone, or a plain process.
+"""Container runtimes of the kubelet stand-in: podman, runc alone, or a plain process.
 
-Law of this package: it starts, stops and removes containers with the CDI devices that it is told, and knows
-nothing of pods, claims or the API server. Every runtime says what it is (`describe()`), leaves no mount,
-process or cgroup behind after a container is gone, and can remove what an earlier run left (`clean()`),
-whenever that was killed.
+Law of this package: it starts, stops and removes containers with given CDI devices, and knows nothing of pods,
+claims or the API server. Every runtime describes itself (`describe()`), leaves no mount, process or cgroup
+behind after a container is gone, and can remove the containers of an earlier run (`clean()`), whenever that run
+was killed.
+
+| module | contents |
+|---|---|
+| `base` | the interface of a runtime, and the specification of a container |
+| `choose` | chooses the most complete runtime that works here |
+| `podman`, `runc`, `process` | the runtimes |
+| `cdi_specs` | reads the CDI specs of a folder |
+| `cdi_apply` | applies CDI edits to an OCI configuration |
+| `oci` | the OCI configuration of a container |
+| `commands` | runs command-line tools |
+| `processes` | waits for processes and ends them |
 """
 
 from dradriver.cluster.runtime.base import ContainerSpec, ContainerStartError, RunningContainer, Runtime

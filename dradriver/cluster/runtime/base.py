@@ -1,4 +1,4 @@
-"""What every runtime offers."""
+"""The interface of all container runtimes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,14 +10,14 @@ from dradriver.errors import DraError
 __all__ = ["PAUSE", "ContainerSpec", "ContainerStartError", "RunningContainer", "Runtime"]
 
 PAUSE: Final = ("sh", "-c", "trap 'exit 0' TERM INT; sleep infinity & wait")
-"""What a container without a command runs: nothing, until it is asked to end."""
+"""The program of a container without a command: does nothing until it is asked to end."""
 
 
 class ContainerStartError(DraError):
     """A container could not be started.
 
     Attributes:
-        reason: the kubelet's word: `CreateContainerError` (before anything ran) or `RunContainerError`.
+        reason: the kubelet's reason: `CreateContainerError` (before anything ran) or `RunContainerError`.
     """
 
     def __init__(self, reason: str, message: str) -> None:
@@ -30,13 +30,13 @@ class ContainerSpec:
     """One container to run.
 
     Attributes:
-        id: a name that no other container of the machine has: letters, digits, `-`.
-        owner: whose container it is; `Runtime.clean(owner)` ends all of one owner.
+        id: a name that is unique among the containers of the machine: letters, digits, `-`.
+        owner: the owner of the container; `Runtime.clean(owner)` ends all containers of one owner.
         folder: an existing empty folder for the runtime's own files; the caller removes it afterwards.
-        log: the file that gets what the container writes.
-        cdi_folder: where the CDI specs are.
+        log: the file for the container's output.
+        cdi_folder: the folder with the CDI specs.
         cdi_devices: qualified names (`vendor/class=device`) of the devices to inject.
-        argv: program and arguments; empty means what the image says, or else `PAUSE`.
+        argv: program and arguments; if empty, the image's command, or else `PAUSE`.
         env: environment variables, which those of the CDI devices override.
         working_dir: where the program starts, `/` if empty.
         image: the image that the pod names.
@@ -64,10 +64,10 @@ class RunningContainer(Protocol):
         """`RUNTIME://ID`, as in `containerStatuses[].containerID`."""
 
     async def wait(self) -> int:
-        """Returns the exit code once the container is gone; 128 + N for signal N."""
+        """Return the exit code once the container is gone; 128 + N for signal N."""
 
     async def stop(self, grace_seconds: float) -> None:
-        """Ends the container: SIGTERM, after `grace_seconds` SIGKILL. Returns when it is gone."""
+        """Send SIGTERM, after `grace_seconds` SIGKILL, and return when the container is gone."""
 
 
 class Runtime(Protocol):
@@ -78,22 +78,22 @@ class Runtime(Protocol):
         """`podman`, `runc` or `process`."""
 
     def describe(self) -> str:
-        """One sentence: what runs the containers, and what is not as in a cluster."""
+        """Return one sentence about the runtime, and how its containers differ from those of a cluster."""
 
     async def notice(self, image: str) -> str:
-        """What a user should know about running this image here; empty if there is nothing to say."""
+        """Return a note for users about running this image here; empty if there is none."""
 
     async def start(self, spec: ContainerSpec) -> RunningContainer:
-        """Starts a container; it runs when this returns.
+        """Start a container. It runs when this returns.
 
-        If the process dies meanwhile or afterwards, `clean(spec.owner)` of the next run ends the container.
+        If the process dies during or after the start, `clean(spec.owner)` of the next run ends the container.
 
         Raises:
             ContainerStartError: it can't be started.
         """
 
     async def clean(self, owner: str) -> None:
-        """Ends and removes all containers of this owner that an earlier run left."""
+        """End and remove all containers of this owner that an earlier run left."""
 
     def text_of(self, line: bytes) -> bytes:
-        """What the container wrote, from one line of its log file."""
+        """Return the container's output from one line of its log file."""

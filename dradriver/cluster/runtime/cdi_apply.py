@@ -1,6 +1,6 @@
-"""CDI edits on an OCI runtime configuration, as container runtimes apply them (Go package `pkg/cdi`).
+"""Applies CDI edits to an OCI runtime configuration, as container runtimes do (Go package `pkg/cdi`).
 
-Pure but for one thing: device nodes are looked up on the host, since a spec may leave out what the host knows.
+Pure, except that device nodes are looked up on the host, because a spec may omit values that the host has.
 """
 
 import os
@@ -29,10 +29,10 @@ class HostNode:
 
 
 def host_node(path: str) -> HostNode:
-    """The device node at `path`; symbolic links are not followed, container runtimes don't either.
+    """Return the device node at `path`. Symbolic links are not followed, as in container runtimes.
 
     Raises:
-        ContainerStartError: it is not there, or it is no device node.
+        ContainerStartError: it does not exist, or is not a device node.
     """
     try:
         status = os.lstat(path)
@@ -56,7 +56,7 @@ def host_node(path: str) -> HostNode:
 def apply_edits(
     config: dict[str, Any], edits: ContainerEdits, look_up: Callable[[str], HostNode] = host_node
 ) -> None:
-    """Adds the edits to an OCI configuration that has `process`, `mounts` and `linux`.
+    """Add the edits to an OCI configuration that has `process`, `mounts` and `linux`.
 
     Raises:
         ContainerStartError: a device node that the edits rely on is not on the host.
@@ -74,7 +74,7 @@ def apply_edits(
         kept_mounts = [kept for kept in config["mounts"] if kept["destination"] != mount.container_path]
         config["mounts"] = [*kept_mounts, _mount(mount)]
     if edits.mounts:
-        # Outer mounts first, or they would hide the inner ones.
+        # Outer mounts come first, or they would hide the inner ones.
         config["mounts"].sort(key=lambda each: len(PurePosixPath(each["destination"]).parts))
     for hook in edits.hooks:
         config.setdefault("hooks", {}).setdefault(hook.hook_name, []).append(_hook(hook))
@@ -83,7 +83,7 @@ def apply_edits(
 
 
 def _device(node: DeviceNode, look_up: Callable[[str], HostNode]) -> dict[str, Any]:
-    """The OCI device; what the spec leaves out comes from the host's node."""
+    """Return the OCI device. Values that the spec omits come from the host's node."""
     complete = bool(node.type) and (bool(node.major) or node.type == "p")
     host = None
     if not complete or node.file_mode is None:

@@ -1,4 +1,4 @@
-"""The CDI specs of a folder, as a container runtime reads them."""
+"""Reads the CDI specs of a folder, as a container runtime does."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,10 +14,10 @@ __all__ = ["edits_for"]
 
 
 def edits_for(folder: Path, names: Iterable[str]) -> ContainerEdits:
-    """The edits of these qualified device names, those of each spec before those of its devices.
+    """Return the edits of these qualified device names. The edits of each spec precede those of its devices.
 
     Raises:
-        ContainerStartError: a name is in no spec of the folder, or in two; broken files are named.
+        ContainerStartError: a name is in no spec of the folder, or in two. The message names broken files.
     """
     wanted = tuple(dict.fromkeys(names))
     if not wanted:
@@ -51,7 +51,7 @@ def _find(specs: list[CdiSpec], name: str, folder: Path, broken: list[str]) -> t
 
 
 def _read(folder: Path) -> tuple[list[CdiSpec], list[str]]:
-    """The specs that can be read, and what is wrong with the others (CDI: a broken file hides no other)."""
+    """Return the readable specs and the faults of the others (CDI: a broken file hides no other)."""
     specs: list[CdiSpec] = []
     broken: list[str] = []
     for path in sorted(folder.glob("*")):

@@ -1,4 +1,4 @@
-"""Which runtime to use: the most real one that works here."""
+"""Chooses the runtime: the most complete one that works here."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ __all__ = ["choose_runtime"]
 
 
 async def choose_runtime(preferred: str | None = None) -> Runtime:
-    """The preferred runtime, or the first of podman, runc, process that really runs a container here.
+    """Return the preferred runtime, or the first of podman, runc, process that can run a container here.
 
     Args:
         preferred: `podman`, `runc` or `process`.
@@ -38,7 +38,7 @@ async def choose_runtime(preferred: str | None = None) -> Runtime:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """A runtime that also says why those before it were not chosen."""
+    """A runtime whose description includes why those before it were not chosen."""
 
     runtime: Runtime
     passed_over: tuple[str, ...]
@@ -49,7 +49,7 @@ class Explained:
         return self.runtime.name
 
     def describe(self) -> str:
-        """What runs the containers, and why nothing better does."""
+        """Return which runtime runs the containers, and why no better one does."""
         reasons = f" ({'; '.join(self.passed_over)})" if self.passed_over else ""
         return f"{self.runtime.describe()}{reasons}"
 

@@ -1,4 +1,4 @@
-"""Running the command-line tools of container engines."""
+"""Runs the command-line tools of container engines."""
 
 import asyncio
 import signal
@@ -13,12 +13,12 @@ __all__ = ["CommandResult", "run"]
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """What a command did.
+    """The result of a command.
 
     Attributes:
-        code: its exit code, -1 when it was not there or took too long.
-        output: what it wrote to stdout.
-        error: what it wrote to stderr, or why it did not run.
+        code: its exit code, -1 when it does not exist or took too long.
+        output: its stdout.
+        error: its stderr, or why it did not run.
     """
 
     code: int
@@ -27,14 +27,14 @@ class CommandResult:
 
     @property
     def ok(self) -> bool:
-        """Whether it succeeded."""
+        """Return whether it succeeded."""
         return self.code == 0
 
 
 async def run(
     *argv: str, timeout: float = 60, env: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> CommandResult:
-    """Runs a command to its end; a command that takes longer than `timeout` seconds is killed."""
+    """Run a command to its end. A command that takes longer than `timeout` seconds is killed."""
     try:
         process = await asyncio.create_subprocess_exec(
             *argv,
@@ -53,7 +53,7 @@ async def run(
         return CommandResult(-1, error=f"{argv[0]} took longer than {timeout:g} s")
     finally:
         if process.returncode is None:
-            # Not process.kill(): that one may reap the child, and asyncio would wait for it in vain.
+            # Not process.kill(), which may reap the child, so that asyncio would wait for it forever.
             send([process.pid], signal.SIGKILL)
             await process.wait()
     return CommandResult(

@@ -14,11 +14,11 @@ _CAPABILITIES: Final = [
         "SETUID", "SYS_CHROOT",
     )
 ]  # fmt: skip
-"""What container engines grant by default."""
+"""The capabilities that container engines grant by default."""
 
 
 def oci_config(spec: ContainerSpec) -> dict[str, Any]:
-    """The configuration before CDI edits: own namespaces, no network, no device but the usual ones."""
+    """Return the configuration before CDI edits: own namespaces, no network, only the usual devices."""
     env = [f"{name}={value}" for name, value in spec.env.items()]
     if "PATH" not in spec.env:
         env.insert(0, _PATH)
@@ -42,7 +42,7 @@ def oci_config(spec: ContainerSpec) -> dict[str, Any]:
             _mount("/sys", "sysfs", "nosuid", "noexec", "nodev", "ro"),
         ],
         "linux": {
-            # Directly below the root, so that no empty parent stays behind.
+            # Directly below the root, so that no empty parent remains.
             "cgroupsPath": f"/dradriver-{spec.id}",
             "namespaces": [{"type": kind} for kind in ("pid", "network", "ipc", "uts", "mount")],
             "devices": [],

@@ -1,4 +1,4 @@
-"""Containers by podman: its own CDI code injects the devices."""
+"""Runs containers with podman, whose own CDI code injects the devices."""
 
 import asyncio
 import os
@@ -18,11 +18,11 @@ __all__ = ["PodmanRuntime", "probe_podman"]
 _OWNER: Final = "dradriver.owner"
 _CDI_FOLDER: Final = Path("/var/run/cdi")
 _PODMAN_NPROC: Final = 32768
-"""Podman lowers this limit to at most this value itself, and fails if ours is higher (seen with 4.3)."""
+"""Podman lowers this limit to at most this value, and fails if the given one is higher (seen with 4.3)."""
 _LOG_LINE: Final = re.compile(rb"\S+ (?:stdout|stderr) ([FP]) (.*?)\n?", re.DOTALL)
-# Podman without --cdi-spec-dir reads /var/run/cdi: in a mount namespace of its own that is the node's folder.
-# A machine without that folder does not get one (a kill would leave it): podman reads /etc/cdi as well, and an
-# overlay on /etc, which nobody outside the namespace sees, has room for it.
+# Podman without --cdi-spec-dir reads /var/run/cdi. In its own mount namespace, that path is the node's folder.
+# On a machine without that folder, it is not created, because a kill would leave it behind. Podman also reads
+# /etc/cdi, and an overlay on /etc, which is invisible outside the namespace, has room for it.
 _IN_NAMESPACE: Final = f"""set -e
 specs=$1 scratch=$2
 shift 2
@@ -42,8 +42,8 @@ exec "$@"
 class PodmanRuntime:
     """Runs each container with `podman run`, detached.
 
-    An image that podman has is used; none is pulled. For any other image the container sees the files of this
-    machine, its own changes going to an overlay that is thrown away.
+    An image that podman has is used; none is pulled. For any other image, the container sees the files of this
+    machine. Its changes go to an overlay that is discarded.
     """
 
     name = "podman"
@@ -54,11 +54,11 @@ class PodmanRuntime:
         self._cdi_spec_dir = cdi_spec_dir
 
     def describe(self) -> str:
-        """One sentence for the user."""
+        """Return one sentence for the user."""
         return f"containers are run by podman {self._version}, which injects the CDI devices itself; no network"
 
     async def notice(self, image: str) -> str:
-        """Says when an image is replaced by the machine's own files."""
+        """Return a note if the machine's own files replace the image."""
         if not image or await self._has(image):
             return ""
         return (
@@ -67,17 +67,17 @@ class PodmanRuntime:
         )
 
     def text_of(self, line: bytes) -> bytes:
-        """Podman's log lines are `TIME STREAM F|P TEXT`; P is a part without a line end."""
+        """Return the text of a log line of the form `TIME STREAM F|P TEXT`; P is a part without a line end."""
         match = _LOG_LINE.fullmatch(line)
         if match is None:
             return line
         return match[2] + (b"\n" if match[1] == b"F" else b"")
 
     async def start(self, spec: ContainerSpec) -> "PodmanContainer":
-        """Starts the container.
+        """Start the container.
 
         Raises:
-            ContainerStartError: podman's own words; for CDI devices that it can't resolve, with a hint.
+            ContainerStartError: podman's message; for CDI devices that it can't resolve, with a hint.
         """
         conmon = spec.folder / "conmon.pid"
         image = await self._has(spec.image) if spec.image else False
@@ -104,7 +104,7 @@ class PodmanRuntime:
         return PodmanContainer(self._flags, spec.id, outcome.output.strip(), pid)
 
     async def clean(self, owner: str) -> None:
-        """Removes the owner's containers, running or not."""
+        """Remove the owner's containers, running or not."""
         listed = await self._podman("ps", "--all", "--quiet", "--filter", f"label={_OWNER}={owner}")
         if ids := listed.output.split():
             await self._podman("rm", "--force", "--ignore", "--time", "0", *ids)
@@ -138,7 +138,7 @@ class PodmanRuntime:
 
 
 class PodmanContainer:
-    """A container that podman runs; conmon, its monitor, lives as long as it does."""
+    """A container that podman runs. Its monitor conmon lives as long as the container."""
 
     def __init__(self, flags: tuple[str, ...], name: str, podman_id: str, conmon: int) -> None:
         self.id = f"podman://{podman_id}"
@@ -147,17 +147,17 @@ class PodmanContainer:
         self._conmon = conmon
 
     async def wait(self) -> int:
-        """The exit code; the container is removed from podman's list."""
+        """Return the exit code and remove the container from podman's list."""
         await gone(self._conmon)
-        # Conmon is gone: this does not wait any more.
+        # Conmon is gone, so this returns at once.
         outcome = await run("podman", *self._flags, "wait", self._name)
         await run("podman", *self._flags, "rm", "--force", "--ignore", "--time", "0", self._name)
         code = outcome.output.strip()
-        # Someone else removed it: it ended by SIGKILL.
+        # Another process removed it, so it ended by SIGKILL.
         return int(code) if code.lstrip("-").isdigit() else 137
 
     async def stop(self, grace_seconds: float) -> None:
-        """`podman stop`: SIGTERM (or the image's own signal), then SIGKILL."""
+        """Call `podman stop`: SIGTERM (or the image's own signal), then SIGKILL."""
         grace = max(0, round(grace_seconds))
         await run(
             "podman", *self._flags, "stop", "--ignore", "--time", str(grace), self._name, timeout=grace + 30
@@ -166,7 +166,7 @@ class PodmanContainer:
 
 
 def _limits() -> list[str]:
-    """Limits that may be set without CAP_SYS_RESOURCE: podman's defaults are higher than many machines'."""
+    """Return limits that need no CAP_SYS_RESOURCE: podman's defaults are higher than those of many machines."""
     files = min(1048576, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
     processes = resource.getrlimit(resource.RLIMIT_NPROC)[1]
     processes = _PODMAN_NPROC if processes == resource.RLIM_INFINITY else min(_PODMAN_NPROC, processes)
@@ -192,7 +192,7 @@ def _start_error(outcome: CommandResult) -> ContainerStartError:
 
 
 async def probe_podman() -> tuple[PodmanRuntime | None, str]:
-    """A podman that really runs a container here, or None and why not."""
+    """Return a podman that can run a container here, or None and the reason."""
     if await asyncio.to_thread(shutil.which, "podman") is None:
         return None, "podman is not installed"
     version = (await run("podman", "version", "--format", "{{.Client.Version}}")).output.strip()

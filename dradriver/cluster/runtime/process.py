@@ -1,4 +1,4 @@
-"""Containers as plain processes: the environment of the CDI edits, and nothing else of a container."""
+"""Runs containers as plain processes, with the environment of the CDI edits and no isolation."""
 
 import asyncio
 import contextlib
@@ -23,28 +23,28 @@ class ProcessRuntime:
     name = "process"
 
     def describe(self) -> str:
-        """One sentence for the user."""
+        """Return one sentence for the user."""
         return (
             "containers are plain processes of this machine: they get the environment of their CDI devices, "
             "but see all of its files and devices"
         )
 
     async def notice(self, image: str) -> str:
-        """The image is never used."""
+        """Return a note that the image is not used."""
         return f"image {image} is not used: the container is a plain process of this machine" if image else ""
 
     def text_of(self, line: bytes) -> bytes:
-        """The log holds what the process wrote."""
+        """Return the line: the log holds the process's output unchanged."""
         return line
 
     async def start(self, spec: ContainerSpec) -> "PlainProcess":
-        """Starts the process in a session of its own.
+        """Start the process in its own session.
 
         Raises:
             ContainerStartError: a CDI device is not known, or the program can't be started.
         """
         edits = await asyncio.to_thread(edits_for, spec.cdi_folder, spec.cdi_devices)
-        # The marks stand in the environment, which descendants inherit: that is how clean() finds them all.
+        # The marks are in the environment, which descendants inherit, so that clean() finds them all.
         env = {
             "PATH": _DEFAULT_PATH,
             "HOSTNAME": spec.hostname,
@@ -74,12 +74,12 @@ class ProcessRuntime:
         return PlainProcess(spec.id, process)
 
     async def clean(self, owner: str) -> None:
-        """Kills every process that carries the owner's mark."""
+        """Kill every process that carries the owner's mark."""
         await _kill_marked(f"{_OWNER}={owner}")
 
 
 class PlainProcess:
-    """A process that stands for a container."""
+    """A process that represents a container."""
 
     def __init__(self, container_id: str, process: asyncio.subprocess.Process) -> None:
         self.id = f"process://{container_id}"
@@ -88,11 +88,11 @@ class PlainProcess:
         self._reaped = asyncio.create_task(self._reap(), name=f"container {container_id}")
 
     async def wait(self) -> int:
-        """The exit code, once the process and all that it started are gone."""
+        """Return the exit code, once the process and all of its descendants are gone."""
         return await asyncio.shield(self._reaped)
 
     async def stop(self, grace_seconds: float) -> None:
-        """SIGTERM to the process, SIGKILL after the grace period."""
+        """Send SIGTERM to the process, and SIGKILL after the grace period."""
         self._send(signal.SIGTERM)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace_seconds):
@@ -102,7 +102,7 @@ class PlainProcess:
         await self.wait()
 
     def _send(self, number: signal.Signals) -> None:
-        # Not process.send_signal(): that one may reap the child, and asyncio would miss the exit code.
+        # Not process.send_signal(), which may reap the child, so that asyncio would miss the exit code.
         if self._process.returncode is None:
             send([self._process.pid], number)
 
@@ -113,7 +113,7 @@ class PlainProcess:
 
 
 async def _kill_marked(mark: str) -> None:
-    """Kills until none is left: a process may start another one while the list is read."""
+    """Kill until none is left: a process may start another one while the list is read."""
     while pids := await asyncio.to_thread(marked, mark):
         send(pids, signal.SIGKILL)
         await asyncio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Waiting for, and ending, processes of this machine."""
+"""Waits for processes of this machine and sends them signals."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ _PROC = Path("/proc")
 
 
 async def gone(pid: int) -> None:
-    """Returns when the process, no child of ours, has ended."""
+    """Wait until a process that is not a child of this one has ended."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -30,14 +30,14 @@ async def gone(pid: int) -> None:
 
 
 def send(pids: Iterator[int] | list[int], number: signal.Signals) -> None:
-    """Sends a signal to processes; those that are gone already do not matter."""
+    """Send a signal to processes. Processes that are gone are ignored."""
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, number)
 
 
 def marked(entry: str) -> list[int]:
-    """The processes that were started with `entry` (`NAME=VALUE`) in their environment."""
+    """Return the processes that were started with `entry` (`NAME=VALUE`) in their environment."""
     wanted = entry.encode()
     found = []
     for folder in _PROC.glob("[0-9]*"):

@@ -1,4 +1,4 @@
-"""Containers by runc alone: the OCI bundle and the CDI edits are ours."""
+"""Runs containers with runc alone; this module writes the OCI bundle and applies the CDI edits."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ from dradriver.model.encoding.codec import canonical
 __all__ = ["RuncRuntime", "probe_runc"]
 
 _STATE: Final = Path("/run/dradriver-runc")
-"""Where runc keeps the state of running containers, one folder for each owner."""
+"""The folder with runc's state of running containers, one subfolder for each owner."""
 
 # The overlay lives in a mount namespace that ends with the container: nothing has to be unmounted. Its upper
 # layer is a tmpfs, because an upper layer can't be on an overlay, and the host's root may be one. `cd -P`
@@ -47,14 +47,14 @@ class RuncRuntime:
         self._version = version
 
     def describe(self) -> str:
-        """One sentence for the user."""
+        """Return one sentence for the user."""
         return (
             f"containers are run by runc {self._version} on an overlay of this machine's files; the CDI edits "
             "are applied by the embedded kubelet; no network"
         )
 
     async def notice(self, image: str) -> str:
-        """The image is never used."""
+        """Return a note that the image is not used."""
         if not image:
             return ""
         return (
@@ -63,14 +63,14 @@ class RuncRuntime:
         )
 
     def text_of(self, line: bytes) -> bytes:
-        """The log holds what the container wrote."""
+        """Return the line: the log holds the container's output unchanged."""
         return line
 
     async def start(self, spec: ContainerSpec) -> "RuncContainer":
-        """Writes the bundle and starts the container.
+        """Write the bundle and start the container.
 
         Raises:
-            ContainerStartError: a CDI device is not known, or runc's own words.
+            ContainerStartError: a CDI device is not known, or runc failed (with its message).
         """
         state = _state_of(spec.owner)
         await asyncio.to_thread(_write_bundle, spec, state)
@@ -81,7 +81,7 @@ class RuncRuntime:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                # A Ctrl-C in the terminal is for us: we end the containers in order.
+                # A Ctrl-C in the terminal must reach only this process, which ends the containers in order.
                 start_new_session=True,
             )
         finally:
@@ -91,7 +91,7 @@ class RuncRuntime:
         return container
 
     async def clean(self, owner: str) -> None:
-        """Kills and removes the owner's containers; their mounts go with them."""
+        """Kill and remove the owner's containers, and with them their mounts."""
         state = _state_of(owner)
         listed = await run("runc", "--root", str(state), "list", "--quiet")
         for container_id in listed.output.split():
@@ -111,12 +111,12 @@ class RuncContainer:
         self._process = process
 
     async def wait(self) -> int:
-        """The exit code."""
+        """Return the exit code."""
         code = await self._process.wait()
         return code if code >= 0 else 128 - code
 
     async def stop(self, grace_seconds: float) -> None:
-        """SIGTERM to the container's first process, after the grace period SIGKILL to all."""
+        """Send SIGTERM to the container's first process, and SIGKILL to all after the grace period."""
         await self._kill("TERM")
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace_seconds):
@@ -141,7 +141,7 @@ def _write_bundle(spec: ContainerSpec, state: Path) -> None:
 
 
 async def _started(spec: ContainerSpec, process: asyncio.subprocess.Process) -> None:
-    """Returns when runc has written the pid file, which it does once the container's program runs."""
+    """Wait until runc has written the pid file, which it does once the container's program runs."""
     pid_file = spec.folder / "pid"
     while not await asyncio.to_thread(pid_file.exists):
         if process.returncode is not None:
@@ -152,7 +152,7 @@ async def _started(spec: ContainerSpec, process: asyncio.subprocess.Process) -> 
 
 
 def _reason(spec: ContainerSpec) -> str:
-    """The last message of runc's own log, or what the mounts said."""
+    """Return the last message of runc's log, or the output of the mounts."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         return str(json.loads((spec.folder / "error.log").read_text().splitlines()[-1])["msg"])
     with contextlib.suppress(OSError):
@@ -161,7 +161,7 @@ def _reason(spec: ContainerSpec) -> str:
 
 
 async def probe_runc() -> tuple[RuncRuntime | None, str]:
-    """A runc that really runs a container here, or None and why not."""
+    """Return a runc that can run a container here, or None and the reason."""
     if os.geteuid() != 0:
         return None, "runc alone needs root"
     for tool in ("runc", "unshare", "mount"):

@@ -3,15 +3,17 @@
 Law of this package: pure functions of values. It writes nothing and decides on no node. A resource that a
 node's device plugin advertises is counted there. Any other resource is requested from devices.
 
-- `names`: which resource names of a container devices may serve
-- `classes`: which device class serves which resource
-- `requests`: the requests that a pod's amounts make, and the request of each container
-- `share`: divides a pod's amounts between the device plugins and the devices of a node
-- `special`: the special claim that holds the requests
-- `node_usage`: how much the pods on each node take
-- `scheduling_steps`: PreFilter, Filter and Score for extended resources
-- `scoring`: how full a node would be
-- `findings`: reports names and pods that can't work, or not as expected
+| module | contents |
+|---|---|
+| `names` | which resource names of a container devices may serve |
+| `classes` | which device class serves which resource |
+| `requests` | the requests that a pod's amounts make, and the request of each container |
+| `share` | divides a pod's amounts between the device plugins and the devices of a node |
+| `special` | the special claim that holds the requests |
+| `node_usage` | how much the pods on each node take |
+| `scheduling_steps` | PreFilter, Filter and Score for extended resources |
+| `scoring` | how full a node would be |
+| `findings` | reports names and pods that can't work, or not as expected |
 
 Terms: a pod *asks for amounts* of extended resources. The *special claim* is the claim that a scheduler creates
 for the amounts that devices have to serve. Its *mappings* map each container to its requests.

@@ -1,4 +1,4 @@
-"""Where the API server is and with which credentials to call it.
+"""Address, TLS settings and credentials of the API server.
 
 | module | contents |
 |---|---|

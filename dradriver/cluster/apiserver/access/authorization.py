@@ -1,7 +1,7 @@
-"""Who may do what: admins everything; an identity that is bound to a node, little of what is not its node's.
+"""Permissions: an admin may do everything, an identity bound to a node little beyond its own node.
 
-As the real Node authorizer and NodeRestriction have it for ResourceSlices; other kinds are open to
-every authenticated user but for writes to the cluster's own objects. There is no RBAC here.
+The rules for ResourceSlices are those of the real Node authorizer and NodeRestriction. Other kinds are open to
+every authenticated user, except for writes to the cluster's own objects. There is no RBAC here.
 """
 
 from dradriver.cluster.apiserver.access.identity import Identity
@@ -19,11 +19,11 @@ _SLICES = "resourceslices"
 def authorize(
     user: Identity, target: Target, fields: tuple[FieldRequirement, ...], existing: Object | None
 ) -> None:
-    """Refuse what a node-bound user may not do.
+    """Reject a request that a node-bound user may not make.
 
     Args:
-        user: who asks.
-        target: what for.
+        user: the user.
+        target: the verb and the resource.
         fields: the field selector of the request.
         existing: the stored object that the request names, None without one.
 
@@ -45,21 +45,24 @@ def _slices(
 ) -> None:
     own_only = any(each.path == "spec.nodeName" and each.equal and each.value == user.node for each in fields)
     if target.verb in _SCOPED:
-        # A service account's reading is a matter of RBAC; a kubelet's and every mass deletion are not.
+        # RBAC governs reads of a service account. Reads of a kubelet and all mass deletions are checked here.
         if not own_only and (user.is_node or target.verb == "deletecollection"):
             raise denied(
                 user, target, "can only list/watch/deletecollection resourceslices with nodeName field selector"
             )
         return
     named = target.verb in {"update", "patch", "delete"} or (target.verb == "get" and user.is_node)
-    # What is not there has no relation to a kubelet's node either.
+    # A missing object does not belong to the kubelet's node.
     hidden = user.is_node if existing is None else _foreign(user, existing)
     if named and hidden:
         raise denied(user, target, f"no relationship found between node '{user.node}' and this object")
 
 
 def _foreign(user: Identity, resource_slice: Object) -> bool:
-    """Whether a slice is not the user's; those that several nodes reach are a driver's, but not a kubelet's."""
+    """Return whether a slice is not the user's.
+
+    A slice that several nodes reach belongs to a driver, but not to a kubelet.
+    """
     node = dig(resource_slice, "spec", "nodeName")
     return node != user.node and (node is not None or user.is_node)
 
@@ -78,7 +81,7 @@ def _node(user: Identity, target: Target) -> None:
 
 
 def admit_slice(user: Identity, target: Target, obj: Object) -> None:
-    """Refuse a new slice of another node, and a kubelet's of no node.
+    """Reject a new slice of another node, and a kubelet's slice without a node.
 
     Raises:
         StatusError: 403.
@@ -93,13 +96,13 @@ def admit_slice(user: Identity, target: Target, obj: Object) -> None:
 
 
 def admit_pod(user: Identity, target: Target, old: Object, new: Object | None) -> None:
-    """Refuse a kubelet's write to a pod of another node, and to what is not a kubelet's to say.
+    """Reject a kubelet's write to a pod of another node, or to fields that a kubelet may not set.
 
     Args:
-        user: who writes.
-        target: which pod.
+        user: the writer.
+        target: the pod.
         old: the stored pod.
-        new: the pod as it would be, None for a delete.
+        new: the pod after the write, None for a delete.
 
     Raises:
         StatusError: 403.
@@ -127,7 +130,7 @@ _NOT_A_KUBELETS = {
 
 
 def denied(user: Identity, target: Target, reason: str) -> StatusError:
-    """403 in the words of the real server."""
+    """Return a 403 in the words of the real server."""
     where = f'in the namespace "{target.namespace}"' if target.namespace else "at the cluster scope"
     why = (
         f'User "{user.name}" cannot {target.verb} resource "{target.what}" in API group '

@@ -1,7 +1,7 @@
-"""Who asks: tokens, and the certificate authority that lets clients speak TLS to the server.
+"""Users, tokens, and the certificate authority with which clients use TLS.
 
-kubectl and client-go drop tokens over plain HTTP, hence TLS. A token names its user and proves it
-with a key that only the server's data folder holds; so nothing but that key needs to be kept.
+kubectl and client-go drop tokens over plain HTTP, hence TLS. A token contains its user's name and a keyed hash.
+Only the server's data folder has the key, so the server needs to store nothing but that key.
 """
 
 import base64
@@ -42,7 +42,7 @@ class Identity:
 
     @property
     def is_admin(self) -> bool:
-        """Member of `system:masters`."""
+        """Whether the user is a member of `system:masters`."""
         return "system:masters" in self.groups
 
 
@@ -50,11 +50,11 @@ SERVER = Identity("system:apiserver", ("system:masters",))
 
 
 def user_of(text: str) -> Identity | None:
-    """The user that a short name stands for.
+    """Return the user of a short name.
 
-    `admin`; `node:NAME`, the kubelet of a node; `driver:NAME`, a driver's service account bound to
-    a node; `sa:NAMESPACE:NAME`, any other service account, bound to a node with a third `:NODE`. None for
-    anything else.
+    Short names are `admin`; `node:NAME`, the kubelet of a node; `driver:NAME`, a driver's service account bound
+    to a node; `sa:NAMESPACE:NAME`, any other service account, bound to a node with a third `:NODE`. None for
+    any other text.
     """
     kind, _, rest = text.partition(":")
     if text == "admin":
@@ -75,13 +75,13 @@ def _service_account(namespace: str, name: str, node: str) -> Identity:
 
 
 class Tokens:
-    """Makes and checks tokens: the user's short name and a keyed hash of it."""
+    """Creates and checks tokens: the user's short name and a keyed hash of it."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
 
     def token(self, user: str) -> str:
-        """The token of a short name; always the same one."""
+        """Return the token of a short name. It is always the same one."""
         name = base64.urlsafe_b64encode(user.encode()).decode().rstrip("=")
         return f"{name}.{self._mac(user)}"
 
@@ -90,7 +90,7 @@ class Tokens:
         return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
     def user(self, token: str) -> Identity | None:
-        """Whose token it is; None for a token that is not ours."""
+        """Return the user of a token; None for a token from another source."""
         name, _, mac = token.partition(".")
         try:
             user = base64.urlsafe_b64decode(name + "=" * (-len(name) % 4)).decode()
@@ -101,7 +101,7 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What the data folder holds: the CA's certificate, a TLS context of the server, and the tokens."""
+    """The credentials in the data folder: the CA's certificate, the server's TLS context, and the tokens."""
 
     ca_file: Path
     context: ssl.SSLContext
@@ -109,10 +109,10 @@ class Credentials:
 
 
 def load(folder: Path, host: str) -> Credentials:
-    """Read the credentials of a data folder, making what is missing. Blocking.
+    """Read the credentials of a data folder and create missing ones. Blocking.
 
-    Each file is written under another name first: a process that dies in between leaves nothing
-    half-made, and a CA without a server certificate is simply completed.
+    Each file is written under another name first. If the process dies in between, no file is incomplete, and
+    the next start adds a missing server certificate to an existing CA.
     """
     key_file, ca_file, ca_key_file = folder / "token.key", folder / "ca.crt", folder / "ca.key"
     server_file = folder / f"server-{hashlib.sha256(host.encode()).hexdigest()[:8]}.pem"

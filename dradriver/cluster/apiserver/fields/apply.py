@@ -1,9 +1,8 @@
 """Server-side apply and the ownership of fields (`metadata.managedFields`).
 
-`apply` merges what a manager wants into the live object, refuses what another manager owns with
-another value, and removes what the manager owned, no longer wants, and nobody else owns.
-`record_update` notes who changed what with any other write, so that a later apply finds the
-conflict.
+`apply` merges a manager's configuration into the live object. It rejects a change of a field that another
+manager owns, and removes fields that the manager owned, no longer wants, and no other manager owns.
+`record_update` records the fields that any other write changed, so that a later apply finds the conflict.
 """
 
 import json
@@ -30,7 +29,7 @@ _MISSING = object()
 
 @dataclass(frozen=True, slots=True)
 class Manager:
-    """Who writes: name, `Apply` or `Update`, API version, subresource; what tells two owners apart."""
+    """The manager of a write. Name, operation, API version and subresource identify it."""
 
     name: str
     operation: str
@@ -38,7 +37,7 @@ class Manager:
     subresource: str = ""
 
     def owns(self, entry: Object) -> bool:
-        """Whether an entry of managedFields is this manager's."""
+        """Return whether an entry of managedFields belongs to this manager."""
         return (
             entry.get("manager", "") == self.name
             and entry.get("operation") == self.operation
@@ -47,7 +46,7 @@ class Manager:
         )
 
     def entry(self, paths: set[Path], now: str) -> Object:
-        """The manager's entry."""
+        """Return the manager's entry for these paths."""
         entry: Object = {
             "manager": self.name, "operation": self.operation, "apiVersion": self.api_version, "time": now,
             "fieldsType": "FieldsV1", "fieldsV1": to_tree(paths),
@@ -60,7 +59,7 @@ def _entries(obj: Object) -> list[Object]:
 
 
 def set_entries(obj: Object, entries: Iterable[Object]) -> None:
-    """Write managedFields (in place), without owners that own nothing."""
+    """Write managedFields in place, without owners that own nothing."""
     kept = sorted((entry for entry in entries if entry.get("fieldsV1")), key=_order)
     if kept:
         obj["metadata"]["managedFields"] = kept
@@ -89,11 +88,11 @@ def record_update(
     now: str,
     written: Callable[[Path], bool] = lambda _path: True,
 ) -> list[Object]:
-    """The entries of managedFields after a writer made `new` of `old`; both must be thawed.
+    """Return the entries of managedFields after a write that changed `old` to `new`. Both must be thawed.
 
-    Paths for which `written` says no were not the writer's doing.
+    Paths for which `written` returns False were not changed by the writer.
     """
-    # A new object is compared with what Go has for one that nobody filled in.
+    # A new object is compared with Go's zero value of the struct.
     blank = zeros(name) if name is not None else {}
     before = leaves(name, blank if old is None else old)
     after = leaves(name, new)
@@ -115,7 +114,7 @@ def record_update(
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The merged object (its managedFields not yet set) and what the manager now owns."""
+    """The merged object (without its new managedFields) and the fields that the manager now owns."""
 
     object: Object
     paths: set[Path]
@@ -128,9 +127,9 @@ def apply(name: str | None, live: Object, config: Object, manager: Manager, *, f
     Args:
         name: the object's struct, None for a custom resource.
         live: the stored object, thawed; for a new object only its metadata.
-        config: what the manager wants, thawed.
+        config: the manager's configuration, thawed.
         manager: the applier.
-        force: take over what others own.
+        force: take over fields that others own.
 
     Raises:
         StatusError: 409, when others own fields that would change.
@@ -150,7 +149,7 @@ def apply(name: str | None, live: Object, config: Object, manager: Manager, *, f
     merged = _merge_object(name, live, config)
     kept: set[Path] = set().union(*(from_tree(entry.get("fieldsV1") or {}) for entry in others), set(wanted))
     dropped = (from_tree(mine.get("fieldsV1") or {}) if mine else set()) - kept
-    # What was owned as an empty map may hold entries now that somebody wants.
+    # A map that was owned as empty may now hold entries that a manager wants.
     holding = {path[:size] for path in kept for size in range(1, len(path))}
     for path in sorted(dropped - holding, key=lambda each: (-len(each), each)):
         if not _names_kept_item(path, holding):
@@ -159,7 +158,7 @@ def apply(name: str | None, live: Object, config: Object, manager: Manager, *, f
 
 
 def _names_kept_item(path: Path, holding: set[Path]) -> bool:
-    """Whether a path is an item, or one of its keys, in which somebody else still owns a field."""
+    """Return whether a path is an item, or one of its keys, in which another manager still owns a field."""
     item, last = path[:-1], path[-1]
     if item not in holding or not item[-1].startswith("k:"):
         return False
@@ -167,12 +166,12 @@ def _names_kept_item(path: Path, holding: set[Path]) -> bool:
 
 
 def _differs(wanted: JsonValue, present: JsonValue) -> bool:
-    # An empty map wants nothing in particular: what others put into it stays theirs.
+    # An empty map requires no entries: those that others add stay theirs.
     return bool(wanted != present) and not (wanted == {} and present is _MISSING)
 
 
 def record_apply(obj: Object, applied: Applied, manager: Manager, now: str) -> None:
-    """Note the ownership after an apply in `obj` (changed in place)."""
+    """Record the ownership after an apply in `obj` (changed in place)."""
     mine = next((entry for entry in _entries(obj) if manager.owns(entry)), None)
     entry = manager.entry(applied.paths, now)
     if mine is not None and mine.get("fieldsV1") == entry["fieldsV1"]:
@@ -245,9 +244,9 @@ def _merge_items(known: Field, live: list[JsonValue], value: list[JsonValue]) ->
 
 
 def _remove(obj: JsonValue, path: Path) -> None:
-    """Take one owned path out of the merged object.
+    """Remove one owned path from the merged object.
 
-    Containers on the way are copied, never shared with the live one.
+    Containers on the path are copied, never shared with the live object.
     """
     node, parents = obj, path[:-1]
     if path[-1] == SELF:

@@ -1,10 +1,10 @@
-"""Field sets: which fields a manager owns, as server-side apply sees an object.
+"""Field sets: the fields that a manager owns, as server-side apply sees an object.
 
-A path is a tuple of elements as `fieldsV1` writes them: `f:spec`, `k:{"name":"a"}` for an item of
-a keyed list, `v:"x"` for a member of a set, `.` for the item or map itself. `leaves` maps each
-owned path of an object to its value; the rest is set arithmetic. A map or list that is owned itself is its
-path alone in a set and has a `.` in `fieldsV1`, as members of keyed lists do in both. Without a schema (custom
-resources) maps are granular and lists are atomic.
+A path is a tuple of elements as in `fieldsV1`: `f:spec`, `k:{"name":"a"}` for an item of a keyed list, `v:"x"`
+for a member of a set, `.` for the item or map itself. `leaves` maps each owned path of an object to its value;
+the rest is set arithmetic. A map or list that is owned itself is its path alone in a set and has a `.` in
+`fieldsV1`, as members of keyed lists do in both. Without a schema (custom resources) maps are granular and
+lists are atomic.
 """
 
 import json
@@ -24,12 +24,12 @@ _UNOWNED_METADATA = frozenset({
     "name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
     "deletionGracePeriodSeconds", "managedFields", "selfLink",
 })  # fmt: skip
-# Keys that the schema defaults, where an item may leave them out.
+# Keys with a default in the schema, which an item may omit.
 _KEY_DEFAULTS = {"protocol": "TCP"}
 
 
 def item_key(item: JsonValue, keys: Iterable[str]) -> str:
-    """The path element of an item in a keyed list."""
+    """Return the path element of an item in a keyed list."""
     found = {}
     for key in keys:
         value = item.get(key, _KEY_DEFAULTS.get(key)) if isinstance(item, dict) else None
@@ -39,7 +39,7 @@ def item_key(item: JsonValue, keys: Iterable[str]) -> str:
 
 
 def leaves(name: str | None, obj: Object) -> Leaves:
-    """Every ownable path of an object, and the value there.
+    """Return every path of an object that can be owned, with its value.
 
     Args:
         name: the object's struct, None for an object without a schema.
@@ -96,7 +96,7 @@ def _walk_items(known: Field, items: list[JsonValue], path: Path, found: Leaves)
 
 
 def repeated(name: str, obj: Object) -> Iterator[Path]:
-    """The members of keyed lists that an object has twice, each as the path of its list and its key."""
+    """Yield the duplicate members of keyed lists, each as the path of its list and its key."""
 
     def visit(known: Field | None, value: JsonValue, path: Path) -> Iterator[Path]:
         kind = known.type if known is not None else None
@@ -119,10 +119,9 @@ def repeated(name: str, obj: Object) -> Iterator[Path]:
 
 
 def containers(name: str | None, obj: Object) -> set[Path]:
-    """The maps and lists that hold the fields of an object, but for members of keyed lists.
+    """Return the maps and lists that hold the fields of an object, except members of keyed lists.
 
-    Whoever writes a container that was not there before owns it, and so keeps it when the owners of
-    what is in it go.
+    The writer of a new container owns it, and so keeps it when the owners of its content are gone.
     """
     below = (path[:-1] if path[-1] == SELF else path for path in leaves(name, obj))
     around = {path[:size] for path in below for size in range(1, len(path))}
@@ -131,7 +130,7 @@ def containers(name: str | None, obj: Object) -> set[Path]:
 
 @cache
 def always_there(name: str) -> frozenset[Path]:
-    """The containers that every object of a struct has: Go's structs and lists that are no pointers."""
+    """Return the containers that every object of a struct has: Go's structs and lists that are not pointers."""
     found: set[Path] = set()
 
     def visit(kind: str, path: Path) -> None:
@@ -148,7 +147,7 @@ def always_there(name: str) -> frozenset[Path]:
 
 
 def to_tree(paths: Set[Path]) -> Object:
-    """The set as a `fieldsV1` object."""
+    """Return the set as a `fieldsV1` object."""
     tree: Object = {}
     for path in sorted(paths):
         node = tree
@@ -161,7 +160,7 @@ def to_tree(paths: Set[Path]) -> Object:
 
 
 def from_tree(tree: Object) -> set[Path]:
-    """The set of a `fieldsV1` object."""
+    """Return the set of a `fieldsV1` object."""
     found: set[Path] = set()
 
     def visit(node: Object, path: Path) -> None:
@@ -178,7 +177,7 @@ def from_tree(tree: Object) -> set[Path]:
 
 
 def readable(path: Path) -> str:
-    """The path as conflict messages write it: `.spec.devices`, `.items[name="a"]`."""
+    """Return the path as in conflict messages: `.spec.devices`, `.items[name="a"]`."""
     writers: dict[str, Callable[[str], str]] = {
         "f:": lambda text: f".{text}",
         "v:": lambda text: f"[={text}]",

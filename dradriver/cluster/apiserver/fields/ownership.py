@@ -1,7 +1,7 @@
-"""Which fields a request owns: who its manager is, and which part of an object its path may write.
+"""The ownership of a request's fields: its manager, and the part of an object that its path may write.
 
-A resource with a status subresource has two doors; what a writer sends through the wrong one is
-ignored, so it is not owned either.
+A resource with a status subresource has two paths. Fields that a writer sends to the wrong path are ignored, so
+they are not owned either.
 """
 
 from dradriver.cluster.apiserver.fields import apply
@@ -16,14 +16,14 @@ _IDENTITY = ("name", "namespace", "uid", "resourceVersion")
 
 
 def manager_of(request: ApiRequest) -> apply.Manager:
-    """The manager that a request writes as."""
+    """Return the manager of a request."""
     operation = "Apply" if media_type(request.content_type) == APPLY_PATCH else "Update"
     target = request.target
     return apply.Manager(request.manager, operation, target.resource.api_version, target.subresource)
 
 
 def scope(request: ApiRequest, config: Object) -> Object:
-    """The part of an applied configuration that the request's path may write."""
+    """Return the part of an applied configuration that the request's path may write."""
     if request.target.subresource == "status":
         metadata = {key: config["metadata"][key] for key in _IDENTITY if key in config["metadata"]}
         head = {"apiVersion": config["apiVersion"], "kind": config["kind"], "metadata": metadata}
@@ -36,10 +36,10 @@ def scope(request: ApiRequest, config: Object) -> Object:
 def record(
     request: ApiRequest, before: Object | None, obj: Object, applied: apply.Applied | None, now: str
 ) -> None:
-    """Note in `obj` (changed in place) who owns its fields after a write."""
+    """Record in `obj` (changed in place) the owners of its fields after a write."""
     target = request.target
     if target.resource.renames:
-        return  # the fields of a view have two names; nobody applies events
+        return  # the fields of a view have two names, and clients do not apply events
     manager = manager_of(request)
     if applied is not None:
         apply.record_apply(obj, applied, manager, now)

@@ -1,9 +1,9 @@
 """JSON as Go writes it.
 
-The real server compares opaque parameters byte by byte, after its own encoder has touched them in
-two ways: every answer is compacted and has `<`, `>`, `&`, U+2028 and U+2029 escaped (`compact`),
-and what passes through a generic map (strategic merge, server-side apply) comes back with sorted
-keys and Go's numbers (`canonical`). What a merge patch brings has its keys sorted (`settled`).
+The real server compares opaque parameters byte by byte, after its own encoder has changed them in two ways.
+Every answer is compacted and has `<`, `>`, `&`, U+2028 and U+2029 escaped (`compact`). Values that pass through
+a generic map (strategic merge, server-side apply) get sorted keys and Go's numbers (`canonical`). The values in
+a merge patch get sorted keys (`settled`).
 """
 
 import json
@@ -22,7 +22,7 @@ _INT64 = 1 << 63  # larger whole numbers are floats in Go
 
 
 def compact(raw: bytes) -> bytes:
-    """The same JSON without insignificant space, escaped as Go does; order and numbers stay."""
+    """Return the same JSON without insignificant space, escaped as Go does; order and numbers stay."""
     text = raw.decode()
     parts: list[str] = []
     end = 0
@@ -34,9 +34,10 @@ def compact(raw: bytes) -> bytes:
 
 
 def settled(raw: bytes) -> bytes:
-    """The same value as Go writes it after a merge patch: sorted keys, no nulls in objects, compact, escaped.
+    """Return the same value as Go writes it after a merge patch.
 
-    Strings and numbers stay as they are written.
+    Keys are sorted, nulls in objects removed, and the text is compacted and escaped. Strings and numbers stay
+    as written.
     """
     first = raw.lstrip()[:1]
     if first == b"{":
@@ -51,12 +52,12 @@ def settled(raw: bytes) -> bytes:
 
 
 def canonical(raw: bytes) -> bytes:
-    """The same value as Go writes it from a generic map: sorted keys, compact, escaped, Go's numbers."""
+    """Return the same value as Go writes it from a generic map: sorted keys, compact, escaped, Go's numbers."""
     return encode(json.loads(raw)).encode()
 
 
 def encode(value: JsonValue) -> str:
-    """One generic value as Go's `json.Marshal` writes it."""
+    """Return one generic value as Go's `json.Marshal` writes it."""
     if isinstance(value, dict):
         members = (f"{_string(key)}:{encode(value[key])}" for key in sorted(value, key=str.encode))
         return "{" + ",".join(members) + "}"
@@ -70,7 +71,7 @@ def encode(value: JsonValue) -> str:
 
 
 def number(value: float) -> str:
-    """A float as Go writes it: shortest form, exponent below 1e-6 and from 1e21 on."""
+    """Return a float as Go writes it: shortest form, with an exponent below 1e-6 and from 1e21 on."""
     if value == 0:
         return "-0" if str(value).startswith("-") else "0"
     digits = Decimal(repr(value))

@@ -1,8 +1,7 @@
 """Quantities (`1Gi`, `500m`) as Kubernetes reads and rewrites them.
 
-The server answers the canonical form (`1024Mi` comes back as `1Gi`), because Go parses and prints
-them. Amounts are integers of 1e-9, rounded up, so that comparing them is exact. Source:
-apimachinery `pkg/api/resource`.
+The server answers the canonical form (`1024Mi` becomes `1Gi`), because Go parses and prints quantities. Amounts
+are integers of 1e-9, rounded up, so that comparisons are exact. Source: apimachinery `pkg/api/resource`.
 """
 
 import re
@@ -41,7 +40,7 @@ def _split(text: str) -> tuple[Fraction, str]:
 
 
 def amount(text: str) -> int:
-    """The quantity in units of 1e-9.
+    """Return the quantity in units of 1e-9.
 
     Raises:
         ValueError: it is not a quantity.
@@ -55,7 +54,7 @@ def _nano(value: Fraction) -> int:
 
 
 def canonical(text: str) -> str:
-    """The quantity as Kubernetes prints it.
+    """Return the quantity as Kubernetes prints it.
 
     Raises:
         ValueError: it is not a quantity.
@@ -64,7 +63,10 @@ def canonical(text: str) -> str:
 
 
 def printed(nano: int, like: str) -> str:
-    """An amount in units of 1e-9 as Kubernetes prints it, in the form (binary, decimal, exponent) of a text."""
+    """Return an amount in units of 1e-9 as Kubernetes prints it.
+
+    The form (binary, decimal, exponent) is that of the text `like`.
+    """
     style = _split(like)[1]
     if nano == 0:
         return "0"

@@ -1,8 +1,8 @@
-"""Names for what travels as JSON.
+"""Names for JSON values.
 
-The server holds objects as plain dictionaries: their shape is known from the schema at run time
-only. Two rules hold everywhere: an object that was stored is never changed again (copy, then
-change), and bytes that must be kept as sent are `msgspec.Raw` leaves.
+The server holds objects as plain dictionaries, because their shape is known from the schema only at run time.
+Two rules hold everywhere: a stored object is never changed (copy it, then change the copy), and bytes that must
+be kept as sent are `msgspec.Raw` leaves.
 """
 
 from collections.abc import Iterable
@@ -17,12 +17,13 @@ Object: TypeAlias = dict[str, Any]
 """A decoded Kubernetes object, or any JSON object in it."""
 
 MAX_DEPTH = 128
-"""How deep lists and maps may be nested. Functions here call themselves for each level. Go's decoder allows
-10,000 levels; no kind of Kubernetes has a tenth of these."""
+"""The maximum nesting of lists and maps. Functions here call themselves for each level. Go's decoder allows
+10,000 levels; no kind of Kubernetes has a tenth of these.
+"""
 
 
 def is_too_deep(value: JsonValue) -> bool:
-    """Whether lists and maps, those in `Raw` leaves too, are nested deeper than `MAX_DEPTH`."""
+    """Return whether lists and maps, including those in `Raw` leaves, are nested deeper than `MAX_DEPTH`."""
     level = [value]
     for _ in range(MAX_DEPTH + 1):
         level = [inner for each in level for inner in _inner(each) if isinstance(inner, _NESTING)]
@@ -43,7 +44,7 @@ def _inner(value: JsonValue) -> Iterable[JsonValue]:
 
 
 def copy(value: JsonValue) -> JsonValue:
-    """A deep copy; `Raw` leaves are shared, they can't change."""
+    """Return a deep copy. `Raw` leaves are shared, because they can't change."""
     if isinstance(value, dict):
         return {key: copy(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -61,5 +62,5 @@ def dig(value: JsonValue, *path: str) -> JsonValue:
 
 
 def encode(value: JsonValue) -> bytes:
-    """JSON bytes of a value; `Raw` leaves are written as they are."""
+    """Return the JSON bytes of a value. `Raw` leaves are written unchanged."""
     return msgspec.json.encode(value)

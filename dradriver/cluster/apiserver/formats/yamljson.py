@@ -1,8 +1,7 @@
-"""A YAML document as JSON, within limits: a few hundred bytes of YAML can mean gigabytes of JSON.
+"""Converts YAML to JSON within limits: a few hundred bytes of YAML can expand to gigabytes of JSON.
 
-libyaml reads the document as a stream of events, and no function here calls itself. So depth and size are
-known before anything is made of them, and neither a deep document nor one that contains itself can exhaust
-the stack.
+libyaml reads the document as a stream of events, and no function here calls itself. So depth and size are known
+before any value is built, and neither a deep document nor one that contains itself can exhaust the stack.
 """
 
 import math
@@ -24,22 +23,22 @@ _UINT64: Final = 1 << 64
 
 
 class YamlError(ValueError):
-    """It is not YAML, or YAML that has no equal in JSON; the message says why, as Go's library does."""
+    """The text is not YAML, or has no equivalent in JSON. The message is that of Go's library."""
 
 
 class TooLargeError(ValueError):
-    """The JSON would be larger than a request may be."""
+    """The JSON would exceed the size limit of a request."""
 
 
 def to_json(document: bytes, largest: int) -> bytes:
-    """The JSON of one YAML document. Blocking for up to a second for each MiB.
+    """Return the JSON of one YAML document. Blocks for up to a second for each MiB.
 
     Args:
         document: the YAML.
-        largest: bytes that the JSON may have.
+        largest: the maximum size of the JSON in bytes.
 
     Raises:
-        YamlError: it can't be read.
+        YamlError: the document can't be read.
         TooLargeError: the JSON would have more bytes.
     """
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -53,7 +52,7 @@ def to_json(document: bytes, largest: int) -> bytes:
 
 
 class _Scalars(Resolver, SafeConstructor):
-    """Scalars as Go's reader of YAML 1.1 has them: dates are strings, `y` and `n` are booleans."""
+    """Scalars as Go's reader of YAML 1.1 interprets them: dates are strings, `y` and `n` are booleans."""
 
     yaml_implicit_resolvers = {
         first: [(tag, pattern) for tag, pattern in resolvers if tag not in {f"{_TAG}timestamp", f"{_TAG}value"}]
@@ -65,7 +64,7 @@ class _Scalars(Resolver, SafeConstructor):
         SafeConstructor.__init__(self)
 
     def value(self, event: yaml.ScalarEvent) -> JsonValue:
-        """The value of a scalar, or `_MERGE`."""
+        """Return the value of a scalar, or `_MERGE`."""
         text = str(event.value)
         tag = event.tag
         if tag is None or tag == "!":
@@ -94,8 +93,8 @@ class _Scalars(Resolver, SafeConstructor):
             raise YamlError(f"cannot decode {kind} {node.value[:40]!r}") from error
 
     def _number(self, kind: str, node: yaml.ScalarNode) -> JsonValue:
-        # Go reads a whole number that no integer holds as a float, and one that no float holds as a string. It
-        # does not know numbers to the base of 60.
+        # Go reads a whole number that is too large for an integer as a float, and one that is too large for a
+        # float as a string. It has no numbers to the base of 60.
         text = str(node.value)
         if ":" in text:
             return text
@@ -118,7 +117,7 @@ _LETTERS: Final = {"y": True, "Y": True, "n": False, "N": False}
 
 @dataclass(slots=True)
 class _Anchored:
-    """A value with a name: how many values and bytes it is of, and how deep it goes. None while it is read."""
+    """A value with an anchor: its number of values, its size in bytes, and its depth. None while it is read."""
 
     value: JsonValue = None
     count: int = 0
@@ -142,10 +141,10 @@ class _Open:
 
 
 class _Reader:
-    """Takes the events of one document.
+    """Processes the events of one document.
 
     Attributes:
-        document: what was read.
+        document: the value.
     """
 
     def __init__(self, largest: int) -> None:
@@ -160,7 +159,7 @@ class _Reader:
         self._size = 0
 
     def take(self, event: yaml.Event) -> None:
-        """The next event of the stream."""
+        """Process the next event of the stream."""
         if isinstance(event, yaml.DocumentStartEvent):
             self._documents += 1
             if self._documents > 1:
@@ -226,7 +225,7 @@ class _Reader:
         self._put(done.value, done.height + 1)
 
     def _put(self, value: JsonValue, height: int) -> None:
-        """Hand a complete value to what is around it."""
+        """Add a complete value to its container."""
         if not self._open:
             if value is _MERGE:
                 value = "<<"
@@ -262,7 +261,7 @@ def _maps(value: JsonValue) -> list[Object]:
 
 
 def _allowed(count: int) -> float:
-    """The share of values that may come from aliases: less in large documents, as in Go's library."""
+    """Return the share of values that may come from aliases; as in Go's library, less in large documents."""
     low, high = 400_000, 4_000_000
     if count <= low:
         return 0.99

@@ -1,4 +1,4 @@
-"""Discovery: which groups, versions and resources are served, in the old form and the aggregated one."""
+"""Discovery: the served groups, versions and resources, in the old and the aggregated form."""
 
 from collections.abc import Iterable
 
@@ -31,7 +31,7 @@ _REVIEWS = (
 
 
 def wants_aggregated(accept: str) -> bool:
-    """Whether a client asks for the aggregated form."""
+    """Return whether a client asks for the aggregated form."""
     options = accept.replace(" ", "")
     return any(
         "g=apidiscovery.k8s.io" in clause
@@ -42,12 +42,12 @@ def wants_aggregated(accept: str) -> bool:
 
 
 def api_versions() -> Object:
-    """/api, old form."""
+    """Return /api in the old form."""
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
 
 
 def groups(registry: Registry) -> Object:
-    """/apis, old form."""
+    """Return /apis in the old form."""
     return {
         "kind": "APIGroupList",
         "apiVersion": "v1",
@@ -56,7 +56,7 @@ def groups(registry: Registry) -> Object:
 
 
 def group(registry: Registry, name: str) -> Object | None:
-    """/apis/GROUP, or None for a group that is not served."""
+    """Return /apis/GROUP, or None for a group that is not served."""
     versions = _groups(registry).get(name)
     if versions is None:
         return None
@@ -71,7 +71,7 @@ def group(registry: Registry, name: str) -> Object | None:
 
 
 def resources(registry: Registry, name: str, version: str) -> Object | None:
-    """/api/v1 or /apis/GROUP/VERSION, or None for a version that is not served."""
+    """Return /api/v1 or /apis/GROUP/VERSION, or None for a version that is not served."""
     if version not in _groups(registry).get(name, ()):
         return None
     listed = [entry for each in _served(registry, name, version) for entry in _entries(each)]
@@ -91,7 +91,7 @@ def resources(registry: Registry, name: str, version: str) -> Object | None:
 
 
 def aggregated(registry: Registry, *, core: bool) -> Object:
-    """/api or /apis in the aggregated form."""
+    """Return /api or /apis in the aggregated form."""
     names = [name for name in _groups(registry) if (name == "") == core]
     return {
         "kind": "APIGroupDiscoveryList",

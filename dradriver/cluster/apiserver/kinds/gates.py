@@ -1,8 +1,8 @@
-"""Feature gates: their defaults in Kubernetes 1.37, and how a user switches them.
+"""Feature gates: their defaults in Kubernetes 1.37, and the settings of a user.
 
-A gate that is off makes the server drop the fields that it guards, unless the stored object
-already uses them. Gates that 1.37 locks can be switched here all the same, so that older and newer
-clusters can be imitated. `DynamicResourceAllocation` is the exception: nothing here works without it.
+If a gate is off, the server drops the fields that it guards, unless the stored object already uses them. Gates
+that 1.37 locks can be changed here, to imitate older and newer clusters. `DynamicResourceAllocation` is the
+exception: nothing here works without it.
 """
 
 from collections.abc import Mapping
@@ -46,11 +46,11 @@ _WORDS = {"true": True, "false": False}
 
 @dataclass(frozen=True, slots=True)
 class FeatureGates:
-    """Which gates are on.
+    """The state of all feature gates.
 
     Attributes:
-        settings: what was set; everything else has its default. A gate that is off by setting
-            takes those that require it with it, unless they were set on.
+        settings: the gates that were set; all others have their defaults. A gate that is set to off also turns
+            off the gates that require it, unless they were set to on.
     """
 
     settings: Mapping[str, bool] = field(default_factory=dict)
@@ -86,11 +86,11 @@ class FeatureGates:
         return cls(settings)
 
     def enabled(self, gate: str) -> bool:
-        """Whether a gate is on."""
+        """Return whether a gate is on."""
         if gate in self.settings:
             return self.settings[gate]
         return DEFAULTS[gate] and all(self.enabled(need) for need in REQUIRES.get(gate, ()))
 
     def resolved(self) -> Mapping[str, bool]:
-        """Every gate and whether it is on, for components that know nothing of defaults and requirements."""
+        """Return the state of every gate, for components that do not know defaults and requirements."""
         return {gate: self.enabled(gate) for gate in DEFAULTS}

@@ -1,4 +1,4 @@
-"""OpenAPI documents: the shape of each kind, and that the server validates fields itself."""
+"""OpenAPI documents: the shape of each kind. They also announce that the server validates fields."""
 
 import hashlib
 
@@ -33,7 +33,7 @@ _PRIMITIVES: dict[str, Object] = {
 
 
 def v3_index(registry: Registry) -> Object:
-    """/openapi/v3: one document a group version, its address with a hash of what it says."""
+    """Return /openapi/v3: one document for each group version, its address with a hash of its content."""
     paths: Object = {}
     for path in sorted({_path(each) for each in registry.all()}):
         digest = hashlib.sha256(encode(v3(registry, path))).hexdigest().upper()
@@ -46,7 +46,7 @@ def _path(resource: ServedResource) -> str:
 
 
 def v3(registry: Registry, path: str) -> Object | None:
-    """The document of a group version, None for one that is not served."""
+    """Return the document of a group version, None for one that is not served."""
     served = [each for each in registry.all() if _path(each) == path]
     if not served:
         return None

@@ -1,4 +1,4 @@
-"""The kinds that are served: one row each. Later work adds rows here."""
+"""The served kinds, one row each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,16 +20,14 @@ class ServedResource:
         kind: the kind of its objects.
         namespaced: whether its objects live in namespaces.
         schema: the struct of its objects, None for custom resources.
-        short_names: what kubectl also takes.
+        short_names: the short names for kubectl.
         subresources: `status`, `binding`, `log`.
-        selectable: the fields that a field selector may use, and where they are in the stored
-            object.
-        stored_as: the storage key, when it is another resource's (events.k8s.io and core events
-            share theirs).
+        selectable: the fields that a field selector may use, and their paths in the stored object.
+        stored_as: the storage key, when it is another resource's (events.k8s.io and core events share theirs).
         renames: for such a view, stored field -> served field.
         returns_deleted: a finished delete answers the object, not a Status.
-        categories: groups of kinds that kubectl knows (`all`).
-        generation: spec changes count metadata.generation.
+        categories: kubectl's groups of kinds (`all`).
+        generation: whether a change of the spec increments metadata.generation.
     """
 
     group: str
@@ -51,7 +49,7 @@ class ServedResource:
 
     @property
     def storage(self) -> str:
-        """Where its objects are kept."""
+        """The storage key of its objects."""
         return self.stored_as or f"{self.group}/{self.plural}"
 
     @property
@@ -65,11 +63,11 @@ class ServedResource:
         return self.group, self.version, self.kind
 
     def about(self, name: str = "", uid: str = "") -> About:
-        """For errors about an object, which name the resource."""
+        """Return the reference for errors about an object, which name the resource."""
         return About(self.group, self.plural, name, uid)
 
     def about_kind(self, name: str = "") -> About:
-        """For errors about an object's content, which name the kind."""
+        """Return the reference for errors about an object's content, which name the kind."""
         return About(self.group, self.kind, name)
 
 
@@ -257,7 +255,7 @@ _SCHEMAS = {each.storage: each.schema for each in reversed(RESOURCES) if not eac
 
 
 def schema_of(storage: str) -> str | None:
-    """The struct of the objects in a storage; None for custom resources."""
+    """Return the struct of the objects in a storage; None for custom resources."""
     return _SCHEMAS.get(storage)
 
 
@@ -269,7 +267,7 @@ class Registry:
         self._custom: dict[str, tuple[ServedResource, ...]] = {}
 
     def all(self) -> list[ServedResource]:
-        """Every resource."""
+        """Return every resource."""
         return [*self._fixed.values(), *(each for rows in self._custom.values() for each in rows)]
 
     def find(self, group: str, version: str, plural: str) -> ServedResource | None:
@@ -283,21 +281,21 @@ class Registry:
         return None
 
     def by_kind(self, api_version: str, kind: str) -> ServedResource | None:
-        """The resource of a kind, as owner references name it."""
+        """Return the resource of a kind, as owner references name it."""
         for each in self.all():
             if each.kind == kind and each.api_version == api_version:
                 return each
         return None
 
     def define(self, name: str, rows: tuple[ServedResource, ...]) -> None:
-        """Serve the versions of a custom resource definition, or stop it with no rows."""
+        """Serve the versions of a custom resource definition, or stop serving it if there are no rows."""
         if rows:
             self._custom[name] = rows
         else:
             self._custom.pop(name, None)
 
     def preferred(self) -> list[ServedResource]:
-        """One row a storage: the preferred version of each kind."""
+        """Return one row for each storage: the preferred version of each kind."""
         seen: dict[str, ServedResource] = {}
         for each in self.all():
             seen.setdefault(each.storage, each)

@@ -1,9 +1,14 @@
-"""ResourceQuota: what the objects of a namespace use, and who may not come any more.
+"""ResourceQuota: the usage of a namespace's objects, and the rejection of objects that would exceed it.
 
-Law of this package: usage is computed from the objects, never counted up and down, so nothing can drift and a
-crash loses nothing. `containers` sums up what a pod's containers ask for, `usage` says what a pod or a claim
-uses of which quota, `admission` refuses what would exceed one, `controller` keeps `status` as things are.
+Law of this package: usage is computed from the objects, never counted up and down, so it can't drift and a
+crash loses nothing. It counts pods and ResourceClaims, as Kubernetes 1.37 does. Quotas of other kinds are
+stored without a count. Quotas with scopes are rejected.
 
-Counted are pods and ResourceClaims, as Kubernetes 1.37 counts them; quotas of other kinds are stored, and
-nothing is counted for them. Quotas with scopes are refused.
+| module | contents |
+|---|---|
+| `containers` | the sum of the resources of a pod's containers |
+| `usage` | what a pod or a claim uses of a quota |
+| `namespace` | the usage of all objects of a namespace |
+| `admission` | rejects objects that would exceed a quota |
+| `controller` | updates the `status` of quotas |
 """

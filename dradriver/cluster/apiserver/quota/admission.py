@@ -1,4 +1,4 @@
-"""Refuses what would exceed a quota of its namespace (the admission plugin `ResourceQuota`)."""
+"""Rejects objects that would exceed a quota of their namespace (the admission plugin `ResourceQuota`)."""
 
 from collections.abc import Iterable, Mapping
 
@@ -16,10 +16,10 @@ __all__ = ["admit"]
 
 
 def admit(server: ServerParts, request: ApiRequest, obj: Object, before: Object | None = None) -> None:
-    """Lets a new or changed pod or claim pass, or refuses it.
+    """Reject a new or changed pod or claim that would exceed a quota.
 
-    What is used is computed at this moment, and nothing else is written until the object is stored, so no
-    two creates share the last device of a quota.
+    The usage is computed now, and nothing else is written until the object is stored, so two creates can't both
+    get the last device of a quota.
 
     Raises:
         StatusError: 403, in the words of the real server.

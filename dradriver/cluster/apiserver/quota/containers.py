@@ -1,4 +1,4 @@
-"""What the containers of a pod ask for together (`PodRequests`, `PodLimits` of component-helpers)."""
+"""The sum of the resources of a pod's containers (`PodRequests`, `PodLimits` of component-helpers)."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,10 @@ Amounts = dict[str, int]
 
 
 def pod_amounts(spec: Object, kind: str) -> Amounts:
-    """The `requests` or `limits` of a pod: of what runs at the same time, and of its start if that is more.
+    """Return the total `requests` or `limits` of a pod.
+
+    For each resource, it is the larger of two amounts: that of the containers that run together, and that of
+    the start.
 
     Args:
         spec: of the pod.

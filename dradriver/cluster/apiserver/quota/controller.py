@@ -1,4 +1,4 @@
-"""Keeps the `status` of quotas as things are."""
+"""Updates the `status` of quotas."""
 
 import asyncio
 
@@ -16,9 +16,9 @@ _CONCERNED = {PODS, CLAIMS, CLASSES, QUOTAS}
 
 
 class QuotaController:
-    """Says in each quota what is used of it.
+    """Writes the usage of each quota into its status.
 
-    It works on the state, not on events: a pass finds what is not so any more, so a crash loses nothing.
+    It works on the state, not on events: a pass finds outdated statuses, so a crash loses nothing.
     """
 
     def __init__(self, server: ServerParts) -> None:

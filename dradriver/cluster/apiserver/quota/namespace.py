@@ -1,4 +1,4 @@
-"""The objects of a namespace as quotas look at them, and what they use together."""
+"""The objects of a namespace as quotas see them, and their total usage."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -45,7 +45,7 @@ def _objects(server: ServerParts, storage: str, namespace: str) -> Iterable[Obje
 
 
 def usage_of(server: ServerParts, storage: str, namespace: str) -> Usage:
-    """How to compute what an object of a kind uses: pods and claims."""
+    """Return a function that computes the usage of an object of a kind: pods and claims."""
     view = _view(server, namespace)
     if storage == PODS:
         return lambda pod: pod_usage(pod, view.now)
@@ -53,7 +53,7 @@ def usage_of(server: ServerParts, storage: str, namespace: str) -> Usage:
 
 
 def counted_by(server: ServerParts, storage: str, namespace: str, names: Iterable[str]) -> list[str]:
-    """Which of these resources of a quota objects of a kind use."""
+    """Return the resources of a quota that objects of a kind use."""
     if storage == PODS:
         return [name for name in names if counts_pods(name)]
     view = _view(server, namespace)
@@ -61,7 +61,7 @@ def counted_by(server: ServerParts, storage: str, namespace: str, names: Iterabl
 
 
 def used_in(server: ServerParts, namespace: str, hard: Mapping[str, str]) -> Amounts:
-    """What all objects of a namespace use of the resources of a quota that are counted here."""
+    """Return the total usage of a namespace, for the resources of a quota that are counted here."""
     used: Amounts = {}
     for storage in (PODS, CLAIMS):
         names = counted_by(server, storage, namespace, hard)

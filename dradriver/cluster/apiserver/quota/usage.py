@@ -1,9 +1,9 @@
 """What a pod or a claim uses of a quota (`pkg/quota/v1/evaluator/core` of Kubernetes 1.37).
 
-Devices of one class are counted under three names, so that it does not matter how they were asked for
-(KEP-5004, Resource Quota): the class's own, the implicit extended resource of the class, and the extended
-resource that the class names. A claim that a scheduler made for a pod's extended resources does not count again
-what its pod counts already.
+Devices of one class are counted under three names, so that it does not matter how they were requested
+(KEP-5004, Resource Quota): the class's own name, its implicit extended resource, and the extended resource that
+the class names. A claim that a scheduler created for a pod's extended resources does not count amounts that its
+pod counts already.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -25,18 +25,18 @@ SPECIAL = "resource.kubernetes.io/extended-resource-claim"
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _MUST_BE_SET = ("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
 _WORST = 32
-"""The most devices of a claim: what a request for all counts."""
+"""The maximum number of devices of a claim: a request for all devices counts as this many."""
 
 
 @dataclass(frozen=True)
 class Namespace:
-    """What usage depends on besides the object itself.
+    """The parts of a namespace that usage depends on besides the object itself.
 
     Attributes:
         named: all classes, with the extended resource that each names, or "".
         extended: whether DRAExtendedResource is on.
         pod: finds a pod by name.
-        special_claims: gives the claims that were made for the extended resources of a pod, by its UID.
+        special_claims: returns the claims that were created for the extended resources of a pod, by its UID.
         now: the time.
     """
 
@@ -48,7 +48,7 @@ class Namespace:
 
 
 def pod_usage(pod: Object, now: datetime) -> Amounts:
-    """What a pod uses; of one that has ended, or should be gone long since, only the object counts."""
+    """Return the usage of a pod. Only the object counts if it has ended or its deletion is long overdue."""
     used = {POD_COUNT: NANO}
     if dig(pod, "status", "phase") in {"Succeeded", "Failed"} or _overdue(pod, now):
         return used
@@ -56,7 +56,7 @@ def pod_usage(pod: Object, now: datetime) -> Amounts:
 
 
 def _asked(spec: Object) -> Amounts:
-    """What containers ask for, under the names that quotas have for it."""
+    """Return the amounts of the containers, under the quota's names."""
     requests, limits = pod_amounts(spec, "requests"), pod_amounts(spec, "limits")
     used: Amounts = {}
     for name in _COMPUTE:
@@ -81,7 +81,7 @@ def _overdue(pod: Object, now: datetime) -> bool:
 
 
 def missing_of_pod(pod: Object, wanted: Iterable[str]) -> str:
-    """Which compute resources that a quota limits a container does not set: "cpu for: a,b", or ""."""
+    """Return the limited compute resources that a container does not set: "cpu for: a,b", or ""."""
     found: dict[str, list[str]] = {}
     for container in [*pod["spec"].get("containers", ()), *(pod["spec"].get("initContainers") or ())]:
         own = _asked({"containers": [container]})
@@ -91,7 +91,7 @@ def missing_of_pod(pod: Object, wanted: Iterable[str]) -> str:
 
 
 def claim_usage(claim: Object, where: Namespace) -> Amounts:
-    """What a claim uses: itself, and devices by class, alternatives at the worst."""
+    """Return the usage of a claim: itself, and devices by class, with the largest of the alternatives."""
     used = {CLAIM_COUNT: NANO}
     for request in dig(claim, "spec", "devices", "requests") or ():
         worst: Amounts = {}
@@ -123,7 +123,10 @@ def _under_other_names(used: Amounts, claim: Object, where: Namespace) -> Amount
 
 
 def _counted_by_the_pod(claim: Object, where: Namespace) -> Amounts:
-    """What the pod of a special claim counts already; nothing where the pod does not confirm the claim."""
+    """Return what the pod of a special claim counts already.
+
+    Empty if the pod does not confirm the claim.
+    """
     if dig(claim["metadata"].get("annotations") or {}, SPECIAL) != "true":
         return {}
     owner = next(
@@ -141,7 +144,7 @@ def _is_the_pods(claim: Object, pod: Object, where: Namespace) -> bool:
     named = dig(pod, "status", "extendedResourceClaimStatus", "resourceClaimName")
     if named is not None:
         return bool(named == claim["metadata"]["name"])
-    # Before the pod names one, only the first that was made is exempt: annotations are anybody's to set.
+    # Before the pod names one, only the first that was created is exempt: any user can set annotations.
     first = min(where.special_claims(pod["metadata"]["uid"]), key=_made, default=claim)
     return _made(claim) <= _made(first)
 
@@ -151,7 +154,7 @@ def _made(claim: Object) -> tuple[str, str]:
 
 
 def counts_pods(name: str) -> bool:
-    """Whether a resource of a quota is what pods use."""
+    """Return whether pods use a resource of a quota."""
     compute = {f"{kind}{each}" for each in _COMPUTE for kind in ("", REQUESTS, "limits.")}
     if name in {POD_COUNT, "pods", *compute} or name.startswith(("hugepages-", REQUESTS + "hugepages-")):
         return True
@@ -159,7 +162,7 @@ def counts_pods(name: str) -> bool:
 
 
 def counts_claims(name: str, where: Namespace) -> bool:
-    """Whether a resource of a quota is what claims use."""
+    """Return whether claims use a resource of a quota."""
     if name == CLAIM_COUNT or name.endswith(PER_CLASS):
         return True
     return where.extended and _is_extended(name) and _served(name.removeprefix(REQUESTS), where)

@@ -1,4 +1,4 @@
-"""pods/binding: the scheduler's word that a pod goes to a node."""
+"""pods/binding: the scheduler's request that sets a pod's node."""
 
 from dradriver.cluster.apiserver.backend import ServerParts
 from dradriver.cluster.apiserver.formats.values import Object, dig
@@ -13,8 +13,7 @@ def bind(server: ServerParts, request: ApiRequest) -> None:
     """Set a pod's node, once.
 
     Raises:
-        StatusError: 404 without the pod, 409 for a pod that is bound, deleted or gated, 422
-            without a node.
+        StatusError: 404 without the pod, 409 for a pod that is bound, deleted or gated, 422 without a node.
     """
     binding = read_options(request.body, request.content_type, "core.Binding")
     name = request.target.name or dig(binding, "metadata", "name") or ""

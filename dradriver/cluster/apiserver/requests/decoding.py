@@ -19,13 +19,13 @@ _JSON = frozenset({"application/json", "*/*", "", "application/octet-stream"})
 _YAML = frozenset({"application/yaml", "application/vnd.kubernetes.yaml"})
 _APPLY = "application/apply-patch+yaml"
 LARGEST_BODY = 3 * 1024 * 1024
-"""Bytes that the body of a request may have."""
+"""The maximum size of a request's body in bytes."""
 _QUICK = 16 * 1024
 
 
 @dataclass
 class Decoded:
-    """An object as its kind has it, in its stored form; what to warn of, and the fields that are unknown."""
+    """An object in its stored form, with warnings and the unknown fields."""
 
     object: Object
     warnings: list[str] = field(default_factory=list)
@@ -33,7 +33,7 @@ class Decoded:
 
 
 def media_type(content_type: str) -> str:
-    """The media type without its parameters."""
+    """Return the media type without its parameters."""
     return content_type.partition(";")[0].strip().lower()
 
 
@@ -41,7 +41,7 @@ def load(body: bytes, schema: str | None) -> JsonValue:
     """Parse a body.
 
     Raises:
-        StatusError: 400 for what is not JSON, or is nested too deep.
+        StatusError: 400 for a body that is not JSON, or is nested too deep.
     """
     try:
         value = parse(body, schema)
@@ -58,15 +58,17 @@ _TOO_DEEP = "couldn't get version/kind; json parse error: exceeded max depth"
 
 
 def is_yaml(content_type: str) -> bool:
-    """Whether a body of this media type may be YAML."""
+    """Return whether a body of this media type may be YAML."""
     return media_type(content_type) in {*_YAML, _APPLY}
 
 
 async def as_json(body: bytes) -> bytes:
-    """A body that may be YAML as JSON. Large ones are read in a thread, so that others are answered meanwhile.
+    """Return a body that may be YAML as JSON.
+
+    A large body is read in a thread, so that other requests are answered meanwhile.
 
     Raises:
-        StatusError: 400 for what is neither, 413 for what is too large as JSON.
+        StatusError: 400 for a body that is neither, 413 for one that is too large as JSON.
     """
     with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         msgspec.json.decode(body)
@@ -86,7 +88,7 @@ def _as_json(body: bytes) -> bytes:
 
 
 def decode(request: ApiRequest) -> Decoded:
-    """The object in a create or replace.
+    """Return the object in the body of a create or replace.
 
     Raises:
         StatusError: 400 or 415.
@@ -96,7 +98,7 @@ def decode(request: ApiRequest) -> Decoded:
 
 
 def read_options(body: bytes, content_type: str, schema: str) -> Object:
-    """A body that is not stored - a review, a binding, options of a request - with the types of its struct.
+    """Return a body that is not stored (a review, a binding, options) with the types of its struct.
 
     Raises:
         StatusError: 400 or 415.
@@ -112,7 +114,7 @@ def read_options(body: bytes, content_type: str, schema: str) -> Object:
 
 
 def read(request: ApiRequest, schema: str | None) -> JsonValue:
-    """The body of a request as a JSON tree; see `read_body`.
+    """Return the body of a request as a JSON tree; see `read_body`.
 
     Raises:
         StatusError: 400 or 415.
@@ -121,12 +123,12 @@ def read(request: ApiRequest, schema: str | None) -> JsonValue:
 
 
 def read_body(body: bytes, content_type: str, schema: str | None) -> JsonValue:
-    """A body in any of the media types that the server reads, as a JSON tree.
+    """Return a body in any of the media types that the server reads, as a JSON tree.
 
     Args:
-        body: the bytes; none read as an empty object.
+        body: the bytes; an empty body is an empty object.
         content_type: their media type.
-        schema: the struct that the body is, None for an object without a schema.
+        schema: the struct of the body, None for an object without a schema.
 
     Raises:
         StatusError: 400 or 415.
@@ -160,17 +162,17 @@ def shape(
     complete: bool = True,
     patched: bool = False,
 ) -> Decoded:
-    """Check kind and types of a decoded value and bring it into its stored form.
+    """Check kind and types of a decoded value and convert it to its stored form.
 
     Args:
         request: the request, for its options.
-        resource: the kind that it must be.
+        resource: the kind that it must have.
         value: the decoded body.
-        complete: whether fields that nobody set get the values that Go writes for them.
+        complete: whether unset fields get the values that Go writes for them.
         patched: whether the value is the result of a patch.
 
     Raises:
-        StatusError: 400; 422 for what a patch made.
+        StatusError: 400; 422 for the result of a patch.
     """
     if not isinstance(value, dict):
         raise bad_request(
@@ -229,7 +231,7 @@ def _check_kind(resource: ServedResource, value: Object) -> None:
             f"the API version in the data ({version}) does not match the expected API "
             f"version ({resource.api_version})"
         )
-    # Clients of typed kinds may leave it out; the path says what is meant.
+    # Clients of typed kinds may omit the kind, because the path defines it.
     if kind and kind != resource.kind:
         raise bad_request(
             f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
@@ -239,7 +241,7 @@ def _check_kind(resource: ServedResource, value: Object) -> None:
 
 
 def from_view(resource: ServedResource, value: Object) -> Object:
-    """A served object in the form that is stored: renamed fields get their stored names."""
+    """Return a served object in the stored form: renamed fields get their stored names."""
     if not resource.renames:
         return value
     stored_names = {served: stored for stored, served in resource.renames.items()}
@@ -248,7 +250,7 @@ def from_view(resource: ServedResource, value: Object) -> Object:
 
 
 def to_view(resource: ServedResource, value: Object) -> Object:
-    """A stored object as the resource serves it."""
+    """Return a stored object as the resource serves it."""
     if not resource.renames and (not resource.stored_as or value.get("apiVersion") == resource.api_version):
         return value
     renamed = {resource.renames.get(key, key): item for key, item in value.items()}

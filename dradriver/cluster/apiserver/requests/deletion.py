@@ -1,7 +1,7 @@
 """Delete: preconditions, grace, finalizers, propagation.
 
-An object goes at once unless something holds it: finalizers, or for a pod on a node the time that
-its kubelet has. Until then it carries a deletionTimestamp.
+An object is removed at once unless finalizers hold it, or, for a pod on a node, the grace period of its
+kubelet. Until then it has a deletionTimestamp.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _PROPAGATION = {"Orphan": ORPHAN, "Foreground": FOREGROUND, "Background": ""}
 _PROTECTED = frozenset({"default", "kube-system", "kube-public"})
 
 _LONGEST_GRACE = 1 << 32
-"""Seconds; a longer time has no date."""
+"""Seconds. A longer time can't be represented as a date."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """The object after the request: its last state, and whether it is gone."""
+    """The last state of the object after the request, and whether it is gone."""
 
     stored: Stored
     gone: bool
@@ -48,7 +48,7 @@ def options_of(request: ApiRequest) -> Options:
     """Read the options from body and query.
 
     Raises:
-        StatusError: 400 or 422 for options that are none.
+        StatusError: 400 or 422 for invalid options.
     """
     body = read_options(request.body, request.content_type, "meta.DeleteOptions")
     grace = body.get("gracePeriodSeconds")
@@ -75,7 +75,7 @@ def delete(server: ServerParts, resource: ServedResource, old: Stored, options: 
     """Delete an object, or mark it as being deleted.
 
     Raises:
-        StatusError: 409 for a failed precondition, 403 for what must not be deleted.
+        StatusError: 409 for a failed precondition, 403 for an object that must not be deleted.
     """
     _check(resource, old, options)
     obj = copy(old.object)

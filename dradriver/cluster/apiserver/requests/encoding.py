@@ -1,6 +1,6 @@
 """From stored objects to answers: plain, as a `Table` or as metadata only.
 
-For one object, a list or a watch event.
+An answer has one object, a list or a watch event.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,10 +20,10 @@ _JSON = frozenset({"application/json", "*/*", "application/*", ""})
 
 
 def form(accept: str) -> str:
-    """The form that an Accept header asks for: the first one that can be made.
+    """Return the form that an Accept header requests: the first one that the server supports.
 
     Raises:
-        StatusError: 406 when none can.
+        StatusError: 406 when it supports none.
     """
     for clause in accept.split(",") if accept else [""]:
         kind, *parameters = (part.strip() for part in clause.split(";"))
@@ -35,7 +35,7 @@ def form(accept: str) -> str:
 
 
 def prefers_protobuf(accept: str) -> bool:
-    """Whether a client would rather have protobuf, as kubelet and kube-scheduler do."""
+    """Return whether a client prefers protobuf, as kubelet and kube-scheduler do."""
     return accept.lstrip().startswith(protobuf.MEDIA_TYPE)
 
 
@@ -44,12 +44,13 @@ class Encoder:
     """Writes the objects of one resource in one form.
 
     Attributes:
-        resource: as which the objects are served.
+        resource: the resource as which the objects are served.
         form: `PLAIN`, `TABLE` or `PARTIAL`.
         printer: the printer columns of a custom kind.
-        include: what table rows carry: `Metadata`, `Object` or `None`.
+        include: the content of table rows: `Metadata`, `Object` or `None`.
         verbatim: write opaque parameters as they are stored, not as Go's JSON encoder does. Protobuf carries
-            them so, and a client that writes them back in protobuf must not seem to have changed them.
+            the stored bytes, and a client that writes them back in protobuf must not appear to have changed
+            them.
     """
 
     resource: ServedResource
@@ -59,14 +60,14 @@ class Encoder:
     verbatim: bool = False
 
     def one(self, stored: Stored) -> bytes:
-        """One object."""
+        """Return the JSON of one object."""
         if self.form == TABLE:
             version = {"resourceVersion": str(stored.revision)}
             return encode(self._table([stored], version))
         return self._item(stored)
 
     def list(self, items: Sequence[Stored], metadata: Object) -> bytes:
-        """A list."""
+        """Return the JSON of a list."""
         if self.form == TABLE:
             return encode(self._table(items, metadata))
         kind = "PartialObjectMetadataList" if self.form == PARTIAL else f"{self.resource.kind}List"
@@ -75,11 +76,11 @@ class Encoder:
         return b"".join((head[:-1], b',"items":[', b",".join(map(self._item, items)), b"]}"))
 
     def event(self, kind: str, stored: Stored) -> bytes:
-        """One line of a watch."""
+        """Return one line of a watch."""
         return b"".join((b'{"type":"', kind.encode(), b'","object":', self.one(stored), b"}\n"))
 
     def bookmark(self, revision: int, *, initial_end: bool) -> bytes:
-        """A bookmark: progress without an object."""
+        """Return a bookmark, which reports progress without an object."""
         metadata: Object = {"resourceVersion": str(revision), "creationTimestamp": None}
         if initial_end:
             metadata["annotations"] = {"k8s.io/initial-events-end": "true"}

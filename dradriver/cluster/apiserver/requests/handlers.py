@@ -1,4 +1,4 @@
-"""One HTTP request, step by step: who, what, may they, do it, answer."""
+"""One HTTP request, step by step: authenticate, parse, authorize, execute, answer."""
 
 import asyncio
 import contextlib
@@ -67,7 +67,7 @@ class Handler:
     pod_logs: PodLogs | None = None
 
     async def __call__(self, http: web.BaseRequest) -> web.StreamResponse:
-        """Answer one request; a refusal, and the server's own failure, become a Status."""
+        """Answer one request. A refusal or an internal error becomes a Status."""
         try:
             return await self._answer(http)
         except ConnectionError:
@@ -217,7 +217,7 @@ class Handler:
         return _json(encode({**answer, "status": status}), 201)
 
     def _bound_node(self, namespace: str, reference: Object) -> str:
-        """The node that a token is bound to, itself or through a pod; "" for none."""
+        """Return the node to which a token is bound, directly or through a pod; "" for none."""
         name = reference.get("name", "")
         if reference.get("kind") == "Node":
             if self.server.store.get(NODES, "", name) is None:
@@ -235,7 +235,7 @@ class Handler:
     def _written(self, request: ApiRequest, answer: writes.WriteResult) -> web.Response:
         response = _json(reads.encoder(self.server, request).one(answer.stored), answer.code)
         for warning in answer.warnings:
-            # As Go's: a warning that a header can't hold is left out.
+            # As in Go, a warning that a header can't hold is left out.
             if not any(unicodedata.category(character) in {"Cc", "Cs"} for character in warning):
                 quoted = warning.replace("\\", "\\\\").replace('"', '\\"')
                 response.headers.add("Warning", f'299 - "{quoted}"')
@@ -318,7 +318,7 @@ async def _body(http: web.BaseRequest) -> bytes:
 
 
 def _header(http: web.BaseRequest, name: str) -> str:
-    """A header as text; bytes that are not UTF-8 are replaced, so that it can be answered and stored."""
+    """Return a header as text. Bytes that are not UTF-8 are replaced, so that it can be answered and stored."""
     return http.headers.get(name, "").encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
@@ -339,12 +339,12 @@ def _status_of(http: web.BaseRequest, error: Exception) -> StatusError:
 
 
 def _json(body: bytes, status: int = 200, *, content_type: str = "application/json") -> web.Response:
-    # Set as a header: aiohttp's own argument refuses parameters.
+    # Set as a header, because aiohttp's own argument rejects parameters.
     return web.Response(body=body, status=status, headers={"Content-Type": content_type})
 
 
 def refusal(error: StatusError) -> web.Response:
-    """The answer of a refusal."""
+    """Return the HTTP answer for a refusal."""
     response = _json(encode(error.body()), error.code)
     if error.retry_after:
         response.headers["Retry-After"] = str(error.retry_after)

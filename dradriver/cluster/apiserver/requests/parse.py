@@ -1,7 +1,6 @@
-"""A request, understood: which verb on which resource, by whom, with which options.
+"""Parses a request: verb, resource, user and options.
 
-`route` is pure: a method and a path become a `Target`, as the real server's request info resolver
-does it.
+`route` is pure: it turns a method and a path into a `Target`, as the real server's request info resolver does.
 """
 
 import re
@@ -34,7 +33,7 @@ FIELD_VALIDATIONS = ("Ignore", "Strict", "Warn")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a path and method mean."""
+    """The meaning of a path and method."""
 
     verb: str
     resource: ServedResource
@@ -44,7 +43,7 @@ class Target:
 
     @property
     def what(self) -> str:
-        """`resourceclaims/status`, as rules and faults name it."""
+        """The resource, such as `resourceclaims/status`, as rules and faults name it."""
         return f"{self.resource.plural}/{self.subresource}" if self.subresource else self.resource.plural
 
 
@@ -61,14 +60,14 @@ class ApiRequest:
     user_agent: str = ""
 
     def flag(self, name: str) -> bool:
-        """A boolean query parameter."""
+        """Return a boolean query parameter."""
         return self.query.get(name, "").lower() in {"1", "true"}
 
     def number(self, name: str) -> int:
-        """A whole number in the query, 0 where it is missing.
+        """Return a whole number in the query, 0 if it is missing.
 
         Raises:
-            StatusError: 400 for text that is no number.
+            StatusError: 400 for text that is not a number.
         """
         text = self.query.get(name) or "0"
         if not _NUMBER.fullmatch(text):
@@ -79,7 +78,7 @@ class ApiRequest:
 
     @property
     def dry_run(self) -> bool:
-        """Whether nothing may be stored."""
+        """Return whether nothing may be stored."""
         value = self.query.get("dryRun", "")
         if value not in {"", "All"}:
             raise self._wrong_option(not_supported("dryRun", [value], ("All",)))
@@ -87,7 +86,7 @@ class ApiRequest:
 
     @property
     def field_validation(self) -> str:
-        """What to do with unknown fields."""
+        """The treatment of unknown fields."""
         value = self.query.get("fieldValidation") or "Warn"
         if value not in FIELD_VALIDATIONS:
             raise self._wrong_option(not_supported("fieldValidation", value, ("", *FIELD_VALIDATIONS)))
@@ -98,7 +97,7 @@ class ApiRequest:
 
     @property
     def manager(self) -> str:
-        """Who is noted as the owner of the fields that are written."""
+        """The name that is recorded as the owner of the written fields."""
         named = self.query.get("fieldManager", "")
         if len(named.encode()) > _LONGEST_MANAGER:
             raise self._wrong_option(too_long("fieldManager", _LONGEST_MANAGER))
@@ -111,7 +110,7 @@ class ApiRequest:
 
 
 def route(method: str, path: str, watch: bool, registry: Registry) -> Target:  # noqa: FBT001 -- the query decides it
-    """What a path below /api or /apis means.
+    """Return the target of a path below /api or /apis.
 
     Raises:
         StatusError: 404 for a path that is not served, 405 for a method that it does not have.

@@ -1,8 +1,7 @@
 """JSON patch (RFC 6902), JSON merge patch (RFC 7386) and Kubernetes' strategic merge patch, as pure functions.
 
-The first two work on the object as it was answered last, so that raw bytes which a patch does not
-touch stay what they are; a strategic merge works on a generic copy (Go's numbers, sorted keys), as
-on the real server.
+The first two work on the object as it was last answered, so that raw bytes that a patch does not touch stay
+unchanged. As on the real server, a strategic merge works on a generic copy (Go's numbers, sorted keys).
 """
 
 import json
@@ -20,13 +19,15 @@ _DELETE_ITEMS = "$deleteFromPrimitiveList/"
 _DIGITS = re.compile("[0-9]{1,9}")
 _MOST_OPERATIONS = 10_000
 _LARGEST_COPIES = 3 * 1024 * 1024
-"""Bytes of JSON that the `copy` operations of a patch may add. Thirty copies of an object into itself would
-otherwise be more than any memory holds. Both limits are kube-apiserver's."""
+"""The maximum number of bytes of JSON that the `copy` operations of a patch may add.
+
+Thirty copies of an object into itself would otherwise exceed any memory. Both limits are kube-apiserver's.
+"""
 _DIRECTIVES = ("$patch", "$retainKeys", "$setElementOrder/", _DELETE_ITEMS)
 
 
 def merge_patch(target: JsonValue, patch: JsonValue) -> JsonValue:
-    """The target after a JSON merge patch; neither argument is changed."""
+    """Return the target after a JSON merge patch. Neither argument is changed."""
     if isinstance(patch, msgspec.Raw) and target is not None:
         return _merge_raw(target, patch)
     if not isinstance(patch, dict):
@@ -42,7 +43,7 @@ def merge_patch(target: JsonValue, patch: JsonValue) -> JsonValue:
 
 
 def _settled(value: JsonValue) -> JsonValue:
-    """A value that a patch brings: without what is null, raw bytes written anew."""
+    """Return a value from a patch without nulls, with its raw bytes written anew."""
     if isinstance(value, msgspec.Raw):
         return msgspec.Raw(gojson.settled(bytes(value)))
     if isinstance(value, dict):
@@ -52,7 +53,7 @@ def _settled(value: JsonValue) -> JsonValue:
 
 def _merge_raw(target: JsonValue, patch: msgspec.Raw) -> JsonValue:
     merged = merge_patch(_thaw(target), json.loads(bytes(patch)))
-    # A patch that changes nothing leaves the stored bytes alone.
+    # A patch that changes nothing keeps the stored bytes.
     return target if merged == _thaw(target) else merged
 
 
@@ -61,7 +62,7 @@ def _thaw(value: JsonValue) -> JsonValue:
 
 
 def json_patch(target: Object, operations: JsonValue) -> JsonValue:
-    """The target after a JSON patch.
+    """Return the target after a JSON patch.
 
     Args:
         target: the object.
@@ -98,7 +99,7 @@ def _rejected(why: str) -> StatusError:
 
 
 def typed(name: str | None, operations: JsonValue, body: bytes) -> JsonValue:
-    """The operations of a JSON patch with values as their fields keep them: raw fields keep their bytes.
+    """Return the operations of a JSON patch with typed values: raw fields keep their bytes.
 
     Args:
         name: the struct of the patched object, None for one without a schema.
@@ -123,7 +124,7 @@ class _Patching:
     """An object between two operations of a patch.
 
     Attributes:
-        root: the object as it is by now.
+        root: the current object.
     """
 
     def __init__(self, root: JsonValue) -> None:
@@ -131,7 +132,7 @@ class _Patching:
         self._copied = 0
 
     def operate(self, operation: Object) -> None:
-        """Carry one operation out."""
+        """Carry out one operation."""
         op, path, root = operation.get("op"), _pointer(operation["path"]), self.root
         if op == "test":
             if not _equal(_get(root, path), operation.get("value")):
@@ -165,7 +166,7 @@ class _Patching:
 
 
 def _equal(present: JsonValue, wanted: JsonValue) -> bool:
-    """Whether two values are the same; it stops at the first difference, so a large value costs nothing."""
+    """Return whether two values are equal. Stops at the first difference, so a large value costs little."""
     present, wanted = _thaw(present), _thaw(wanted)
     if isinstance(present, dict) and isinstance(wanted, dict):
         return present.keys() == wanted.keys() and all(_equal(present[key], wanted[key]) for key in wanted)
@@ -234,7 +235,7 @@ def _remove(root: JsonValue, path: list[str]) -> JsonValue:
 
 
 def strategic_merge(name: str, target: Object, patch: Object) -> Object:
-    """The target after a strategic merge patch.
+    """Return the target after a strategic merge patch.
 
     Args:
         name: the object's struct, which knows the merge keys.
@@ -309,14 +310,17 @@ def _listed(patch: Object, directive: str) -> list[JsonValue]:
 
 
 def _identity(value: JsonValue) -> str:
-    """What tells values of lists apart, for sets."""
+    """Return a key that distinguishes the values of a list, for sets."""
     return json.dumps(value, sort_keys=True)
 
 
 def _in_order(
     key: str, merged: list[JsonValue], present: list[JsonValue], patch: list[JsonValue]
 ) -> list[JsonValue]:
-    """The patch's items in its order, put between the others by where they were; new ones come first."""
+    """Return the patch's items in its order, placed among the others by their old positions.
+
+    New items come first.
+    """
     was = {str(item.get(key)): position for position, item in enumerate(present)}
     wanted = [str(item[key]) for item in patch]
     found = {str(item.get(key)): item for item in merged}

@@ -25,7 +25,7 @@ from dradriver.cluster.apiserver.validation.field import not_supported
 
 
 def encoder(server: ServerParts, request: ApiRequest) -> Encoder:
-    """The encoder that the Accept header asks for.
+    """Return the encoder for the form that the Accept header requests.
 
     Raises:
         StatusError: 406.
@@ -50,10 +50,10 @@ def _printer(server: ServerParts, resource: ServedResource) -> list[Object]:
 
 
 def fields_of(request: ApiRequest) -> tuple[FieldRequirement, ...]:
-    """The field selector, with the paths of the stored object.
+    """Return the field selector, with the paths of the stored object.
 
     Raises:
-        StatusError: 400 for a field that can't be selected by.
+        StatusError: 400 for a field that selectors do not support.
     """
     resource = request.target.resource
     kind = f"{resource.api_version}, Kind={resource.kind}"
@@ -65,7 +65,7 @@ def fields_of(request: ApiRequest) -> tuple[FieldRequirement, ...]:
 
 
 def selection(request: ApiRequest) -> Selection:
-    """What a list, watch or deletecollection asks for.
+    """Return the selection of a list, watch or deletecollection.
 
     Raises:
         StatusError: 400 for malformed selectors.
@@ -75,10 +75,10 @@ def selection(request: ApiRequest) -> Selection:
 
 
 def revision_of(request: ApiRequest) -> int:
-    """The resourceVersion of a read, 0 for none.
+    """Return the resourceVersion of a read, 0 for none.
 
     Raises:
-        StatusError: 400 for text that is no number.
+        StatusError: 400 for text that is not a number.
     """
     text = request.query.get("resourceVersion", "")
     if not text:
@@ -95,7 +95,7 @@ _DIGITS = re.compile("[0-9]{1,19}")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of a list: the objects, the revision they are from, and how it goes on."""
+    """One page of a list: its objects, their revision, and the position of the next page."""
 
     items: list[Stored]
     revision: int
@@ -104,7 +104,7 @@ class Page:
 
     @property
     def metadata(self) -> Object:
-        """List metadata."""
+        """Return the list's metadata."""
         metadata: Object = {"resourceVersion": str(self.revision)}
         if self.token:
             metadata["continue"] = self.token
@@ -114,7 +114,7 @@ class Page:
 
 
 class _Token(msgspec.Struct):
-    """Where the next page starts: revision of the first page (-1: the newest), last key of the one before."""
+    """Start of the next page: revision of the first page (-1: the newest), last key of the page before."""
 
     rv: int
     start: tuple[str, str]
@@ -122,11 +122,10 @@ class _Token(msgspec.Struct):
 
 
 def list_page(server: ServerParts, request: ApiRequest) -> Page:
-    """One page of a list.
+    """Return one page of a list.
 
     Raises:
-        StatusError: 410 for a page of a past that is gone, 504 for a revision that is not there
-            yet.
+        StatusError: 410 for a page of a revision that is no longer kept, 504 for a future revision.
     """
     wanted = selection(request)
     limit = max(0, request.number("limit"))
@@ -151,7 +150,8 @@ def _continued(server: ServerParts, request: ApiRequest, token: _Token) -> tuple
     try:
         return store.at(storage, token.rv), token.rv
     except StatusError as error:
-        # The rest can still be had, at the price of consistency: Kubernetes says so and gives a token for it.
+        # The rest is still available, but not consistent. As in Kubernetes, the message explains this and has a
+        # token.
         message = (
             "The provided continue parameter is too old to display a consistent list "
             "result. You can start a new list without "
@@ -207,7 +207,10 @@ def _too_large(revision: int, current: int) -> StatusError:
 
 
 def lines(change: StoredChange, wanted: Selection, writer: Encoder) -> Iterator[bytes]:
-    """The watch lines of a change: an object that comes into or leaves the selection is added or deleted."""
+    """Yield the watch lines of a change.
+
+    An object that enters or leaves the selection is reported as added or deleted.
+    """
     was = change.before is not None and wanted.matches(change.before.object)
     now = change.after is not None and wanted.matches(change.after.object)
     if now and change.after is not None:
@@ -217,7 +220,10 @@ def lines(change: StoredChange, wanted: Selection, writer: Encoder) -> Iterator[
 
 
 def _left(change: StoredChange) -> Stored:
-    """The state in which an object leaves a watch: as it was when it last matched, at the new revision."""
+    """Return the state in which an object leaves a watch.
+
+    It is the state that last matched, at the new revision.
+    """
     if change.after is None or change.before is None:
         return change.last
     before = change.before

@@ -1,4 +1,4 @@
-"""What a client may ask about itself: may I, and who am I. Nothing is stored."""
+"""Reviews, with which a client asks for its own permissions and identity. Nothing is stored."""
 
 from dradriver.cluster.apiserver.access.identity import Identity
 from dradriver.cluster.apiserver.formats.values import Object, dig
@@ -10,7 +10,7 @@ REVIEWS = {_ACCESS: "authorization.SelfSubjectAccessReview", _SELF: "authenticat
 
 
 def review(path: str, user: Identity, body: bytes, content_type: str) -> Object:
-    """Answer a review.
+    """Return the answer to a review.
 
     Raises:
         StatusError: 400 or 415 for a body that can't be read.

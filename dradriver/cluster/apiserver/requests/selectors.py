@@ -25,7 +25,7 @@ class LabelRequirement:
     values: frozenset[str] = frozenset()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether an object's labels meet the clause."""
+        """Return whether an object's labels satisfy the clause."""
         present = self.key in labels
         if self.operator == "exists":
             return present
@@ -54,13 +54,13 @@ def parse_labels(text: str) -> tuple[LabelRequirement, ...]:
     """Read a label selector.
 
     Raises:
-        StatusError: 400 for text that is none.
+        StatusError: 400 for an invalid selector.
     """
     return tuple(_label(clause) for clause in _clauses(text))
 
 
 def _label(clause: str) -> LabelRequirement:
-    # Many spaces are as good as one, and the pattern would try every way to share them out.
+    # Runs of spaces become one: otherwise the pattern would backtrack over every way to split them.
     match = _REQUIREMENT.match(_SPACES.sub(" ", clause))
     if match is None:
         raise bad_request(f"unable to parse requirement: found {clause!r}, expected: identifier")
@@ -80,11 +80,11 @@ def parse_fields(text: str, supported: Iterable[str], kind: str) -> tuple[FieldR
 
     Args:
         text: `metadata.name=a,spec.nodeName!=b`.
-        supported: the fields that may be selected by.
+        supported: the fields that selectors may use.
         kind: `group/version, Kind=Name`, for the error.
 
     Raises:
-        StatusError: 400 for a field that can't be selected by.
+        StatusError: 400 for a field that selectors do not support.
     """
     allowed = {"metadata.name", *supported}
     found = []
@@ -121,14 +121,14 @@ def _text(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a list or watch asks for: namespace ("" for all), labels and fields."""
+    """The selection of a list or watch: namespace ("" for all), labels and fields."""
 
     namespace: str = ""
     labels: tuple[LabelRequirement, ...] = ()
     fields: tuple[FieldRequirement, ...] = ()
 
     def matches(self, obj: Object) -> bool:
-        """Whether an object is asked for."""
+        """Return whether an object is selected."""
         metadata = obj["metadata"]
         if self.namespace and metadata.get("namespace", "") != self.namespace:
             return False

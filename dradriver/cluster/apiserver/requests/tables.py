@@ -1,4 +1,4 @@
-"""What `kubectl get` prints: the columns of each kind, as the real server's tables have them."""
+"""The columns of `kubectl get` for each kind, as in the real server's tables."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ class Column:
 
 
 def human(seconds: float) -> str:
-    """A duration as kubectl prints ages: `5s`, `2m30s`, `3h`, `4d`, `2y`."""
+    """Return a duration as kubectl prints ages: `5s`, `2m30s`, `3h`, `4d`, `2y`."""
     whole = int(seconds)
     if whole < 0:
         return "0s" if whole >= -1 else "<invalid>"
@@ -233,7 +233,7 @@ _COLUMNS: dict[str, Sequence[Column]] = {
 
 
 def columns(resource: ServedResource, printer: Sequence[Object] = ()) -> Sequence[Column]:
-    """The columns of a kind; a custom kind's come from its definition."""
+    """Return the columns of a kind; a custom kind's come from its definition."""
     if resource.schema is not None:
         return _COLUMNS.get(resource.kind, (NAME, AGE))
     if not printer:
@@ -260,11 +260,11 @@ def table(
     printer: Sequence[Object],
     metadata: Object,
 ) -> Object:
-    """A `Table`.
+    """Return a `Table`.
 
     Args:
         resource: the kind.
-        items: pairs of a stored object and what its row carries as `object`.
+        items: pairs of a stored object and the `object` of its row.
         printer: the printer columns of a custom kind.
         metadata: list metadata.
     """

@@ -1,8 +1,8 @@
-"""Create, replace, patch, apply: decode, prepare, validate, note the owners of fields, store.
+"""Create, replace, patch, apply: decode, prepare, validate, record the owners of fields, store.
 
-Every function runs to its end without giving up the loop, so what was read is still true when it
-is written. Nothing is stored before every check has passed; if the process dies after the store,
-the write stands and the client learns of it when it asks again.
+Every function runs to its end without yielding to the event loop, so the values that it read are still current
+when it writes. Nothing is stored before every check has passed. If the process dies after the store, the write
+is permanent and the client sees it at its next read.
 """
 
 import secrets
@@ -55,12 +55,12 @@ _SET_BY_SERVER = (
 )
 _NAME_TRIES = 8
 _LARGEST_OBJECT = 1536 * 1024
-"""Bytes of JSON: etcd's default. Writes of controllers, which add little, have no limit."""
+"""Bytes of JSON: etcd's default. Writes of the server's controllers, which add little, have no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """What a write answers: a status code, the object as it is now, and warnings."""
+    """The result of a write: a status code, the current object, and warnings."""
 
     code: int
     stored: Stored
@@ -236,7 +236,7 @@ def _apply(server: ServerParts, request: ApiRequest) -> WriteResult:
         return create(server, request, decoded, applied=applied)
     live = thaw(old.object)
     applied = apply.apply(resource.schema, live, wanted, manager, force=request.flag("force"))
-    # An apply that only changes owners leaves the stored bytes alone.
+    # An apply that only changes owners keeps the stored bytes.
     same = applied.object == live
     merged = Decoded(old.object) if same else shape(request, resource, to_view(resource, applied.object))
     return _update(server, request, old, merged, applied)
@@ -269,7 +269,7 @@ def _update(
     _check_preconditions(request, obj["metadata"], old)
     _keep_metadata(obj["metadata"], before["metadata"])
     strategy = strategy_of(request.target.resource)
-    # Strategies change what they are given; parts that a patch did not touch are still the stored ones.
+    # Strategies change their argument, and the parts that a patch did not touch are still the stored ones.
     obj = copy(obj)
     warnings = [*decoded.warnings, *_prepare(server, request, strategy, obj, before)]
     admit(server, request, obj, before)
@@ -334,7 +334,7 @@ def _keep_metadata(metadata: Object, before: Object) -> None:
 
 
 def _same(obj: Object, before: Object) -> bool:
-    """Whether a write changes nothing, owners of fields included; the times of owners do not count."""
+    """Return whether a write changes nothing. Owners of fields count, but their times do not."""
 
     def comparable(each: Object) -> Object:
         metadata = {key: value for key, value in each["metadata"].items() if value not in ({}, [])}
@@ -367,7 +367,7 @@ def _store(server: ServerParts, request: ApiRequest, obj: Object) -> Stored:
 
 
 def system_update(server: ServerParts, old: Stored, change: Callable[[Object], None]) -> Stored:
-    """Let one of the server's own controllers change an object; deletes what is finished."""
+    """Let one of the server's own controllers change an object, and delete it if it is finished."""
     obj = copy(old.object)
     change(obj)
     if obj == old.object:

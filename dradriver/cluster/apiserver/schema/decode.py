@@ -1,8 +1,8 @@
-"""A request's JSON, turned into an object of its type as Go's decoder would.
+"""Converts a request's JSON to an object of its type, as Go's decoder does.
 
-`parse` reads bytes and keeps the bytes of raw fields; `conform` checks types, drops what the type
-does not know (and says so), and writes values as Go prints them: quantities and times in canonical
-form, nulls and empty optional values left out.
+`parse` reads bytes and keeps the bytes of raw fields. `conform` checks types, drops and reports the fields that
+the type does not know, and writes values as Go prints them: quantities and times in canonical form, without
+nulls and empty optional values.
 """
 
 import base64
@@ -22,10 +22,10 @@ _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class TypeMismatchError(ValueError):
-    """A value is not of its field's type; the message is the one that Go's decoder gives.
+    """A value does not have its field's type. The message is that of Go's decoder.
 
     Attributes:
-        place: the field, with the indexes and keys that Go's message leaves out.
+        place: the field, with the indexes and keys that Go's message omits.
     """
 
     def __init__(self, message: str, place: str) -> None:
@@ -66,7 +66,7 @@ def _parse(body: bytes | msgspec.Raw, kind: SchemaType) -> JsonValue:
 
 
 def parse_at(raw: msgspec.Raw, name: str, path: list[str]) -> JsonValue:
-    """Decode one value as the field of a struct that a path of names and indexes leads to has it."""
+    """Decode one value with the type of the field at a path of names and indexes in a struct."""
     kind: SchemaType | None = SchemaType("struct", struct=name)
     for part in path:
         if kind is None or kind.kind not in {"struct", "list", "map"}:
@@ -82,7 +82,7 @@ def parse_at(raw: msgspec.Raw, name: str, path: list[str]) -> JsonValue:
 
 
 def thaw(value: JsonValue) -> JsonValue:
-    """A generic copy in which raw leaves are decoded: what a strategic merge or an apply works on."""
+    """Return a generic copy with decoded raw leaves, for strategic merge and apply."""
     if isinstance(value, msgspec.Raw):
         return msgspec.json.decode(value)
     if isinstance(value, dict):
@@ -93,7 +93,7 @@ def thaw(value: JsonValue) -> JsonValue:
 
 
 def wire(value: JsonValue) -> JsonValue:
-    """The value as it is answered: raw leaves compacted and escaped; unchanged parts are shared."""
+    """Return the value as it is answered: raw leaves are compacted and escaped, unchanged parts are shared."""
     if isinstance(value, msgspec.Raw):
         return msgspec.Raw(gojson.compact(bytes(value)))
     if isinstance(value, dict):
@@ -110,21 +110,21 @@ def conform(
     complete: bool = False,
     mismatches: list[TypeMismatchError] | None = None,
 ) -> tuple[Object, list[str]]:
-    """The object as its type has it, and the fields that the type does not know.
+    """Return the object with the fields of its type, and messages about the fields that the type does not know.
 
     Args:
         name: the struct.
         value: the decoded JSON.
-        complete: write also what Go writes for fields that nobody set. Go clients send those,
-            others do not; with them, both mean the same object.
-        mismatches: gets every value of a wrong type, which the new object then lacks (an item of a list
+        complete: also write the values that Go writes for unset fields. Go clients send those, others do not;
+            with them, both mean the same object.
+        mismatches: receives every value of a wrong type, which the new object then lacks (an item of a list
             becomes an empty one); None raises the first, as Go does.
 
     Returns:
         a new object, and messages such as `unknown field "spec.foo"`.
 
     Raises:
-        TypeMismatchError: a value has the wrong type, and there is no list for it.
+        TypeMismatchError: a value has the wrong type, and `mismatches` is None.
     """
     conformer = _Conformer(complete=complete, mismatches=mismatches)
     return conformer.object(name, value, ""), conformer.unknown
@@ -135,7 +135,8 @@ class _Conformer:
         self.complete = complete
         self.mismatches = mismatches
         self.unknown: list[str] = []
-        # Where the walk is, as Go's decoder says it: the structs around a value, and the fields down to it.
+        # The current place, as in messages of Go's decoder: the structs around a value, and the fields down to
+        # it.
         self.inside: list[str] = []
         self.fields: list[str] = []
 
@@ -157,7 +158,7 @@ class _Conformer:
         return result
 
     def kept(self, kind: SchemaType, value: JsonValue, path: str) -> JsonValue:
-        """The value; `_WRONG` where it is of a wrong type and all of these are wanted."""
+        """Return the value; `_WRONG` if it has a wrong type and mismatches are collected."""
         try:
             return self.value(kind, value, path)
         except TypeMismatchError as error:
@@ -219,7 +220,7 @@ class _Conformer:
 
 
 _WRONG: JsonValue = msgspec.Raw()
-"""Stands for a value of a wrong type."""
+"""Placeholder for a value of a wrong type."""
 
 
 def _empty(known: Field, value: JsonValue) -> bool:
@@ -260,10 +261,10 @@ def _quantity(value: JsonValue) -> str:
 
 
 def parse_time(value: JsonValue) -> datetime:
-    """An RFC 3339 time.
+    """Return the time of an RFC 3339 text.
 
     Raises:
-        ValueError: it is not one; the message is Go's.
+        ValueError: the text is not a time; the message is Go's.
     """
     if isinstance(value, str) and "T" in value:
         with contextlib.suppress(ValueError, OverflowError):
@@ -300,7 +301,7 @@ def _int_or_string(value: JsonValue) -> JsonValue:
 
 
 def _raw(value: JsonValue) -> msgspec.Raw:
-    # Bytes kept as sent, or a generic value as Go marshals it.
+    # The bytes as sent, or a generic value as Go marshals it.
     return value if isinstance(value, msgspec.Raw) else msgspec.Raw(gojson.encode(value).encode())
 
 

@@ -61,7 +61,7 @@ class Generator:
         self.types: dict[str, dict[str, str]] = {}
 
     def expression(self, package: str, go: str) -> str:
-        """The type expression of one Go type, as seen from a package."""
+        """Return the type expression of one Go type, as seen from a package."""
         if go == "[]byte":
             return "bytes"
         for sign in ("*", "[]"):
@@ -72,7 +72,7 @@ class Generator:
         return self.named(package, go)
 
     def named(self, package: str, go: str) -> str:
-        """The type expression of a named Go type; its struct is queued."""
+        """Return the type expression of a named Go type, and queue its struct."""
         if "." in go:
             left, right = go.split(".")
             left = IMPORTS.get(left, left)
@@ -87,7 +87,7 @@ class Generator:
         return self.expression(name.split(".")[0], self.aliases[name])
 
     def add(self, name: str) -> None:
-        """Describe one struct, and everything that it reaches."""
+        """Describe one struct and all structs that it reaches."""
         if name in self.types:
             return
         fields: dict[str, str] = {}
@@ -113,14 +113,14 @@ class Generator:
                 fields[json_name] = " ".join([expression, *optional, *found])
 
     def inlined(self, package: str, go: str, tag: str) -> dict[str, str]:
-        """The fields of an embedded struct; in protobuf they lie in a message of their own."""
+        """Return the fields of an embedded struct. In protobuf they are in a separate message."""
         number = re.search(r'protobuf:"\w+,(\d+)', tag)
         prefix = f"#{number.group(1)}." if number else "#"
         return {key: text.replace("#", prefix) for key, text in self.types[self.named(package, go)].items()}
 
     @staticmethod
     def marks(comments: list[tuple[str, str]], tag: str) -> list[str]:
-        """The marks that a field's comments and struct tag give it."""
+        """Return the marks from a field's comments and struct tag."""
         number = re.search(r'protobuf:"\w+,(\d+)', tag)
         found = [f"#{number.group(1)}"] if number else []
         found += [f"list={value}" for mark, value in comments if mark != "listMapKey"]

@@ -1,8 +1,8 @@
-"""Kubernetes' protobuf form of an object, read into the same JSON tree as its JSON form.
+"""Reads Kubernetes' protobuf form of an object into the same JSON tree as its JSON form.
 
-Typed Go clients (kubectl's `create namespace`, the kubelet, kube-scheduler) send it. The server
-answers JSON, which they all accept. Source: apimachinery `pkg/runtime/serializer/protobuf` (the
-envelope), the generated `.proto` files.
+Typed Go clients (kubectl's `create namespace`, the kubelet, kube-scheduler) send it. The server answers JSON,
+which they all accept. Source: apimachinery `pkg/runtime/serializer/protobuf` (the envelope), the generated
+`.proto` files.
 """
 
 import base64
@@ -26,7 +26,7 @@ class ProtobufError(ValueError):
 
 
 def envelope(body: bytes) -> tuple[str, str, bytes]:
-    """API version, kind and message of an enveloped object.
+    """Return API version, kind and message of an enveloped object.
 
     Raises:
         ProtobufError: there is no such envelope.
@@ -41,25 +41,25 @@ def envelope(body: bytes) -> tuple[str, str, bytes]:
 
 
 def can_read(name: str) -> bool:
-    """Whether the protobuf numbers of a struct are known."""
+    """Return whether the protobuf numbers of a struct are known."""
     return any(each.number for each in struct(name).fields.values())
 
 
 def decode(name: str, body: bytes) -> Object:
-    """The object of a message.
+    """Return the object of a message.
 
     Args:
         name: its struct.
         body: the message.
 
     Raises:
-        ProtobufError: the bytes are no such message.
+        ProtobufError: the bytes are not such a message.
     """
     return _decode(name, body, ())
 
 
 def _decode(name: str, body: bytes, within: tuple[int, ...]) -> Object:
-    """The fields of a message; `within` leads to the embedded message that is read."""
+    """Return the fields of a message. `within` is the path of the embedded message that is read."""
     fields = {each.number: (key, each.type) for key, each in struct(name).fields.items()}
     found: Object = {}
     for number, value in _fields(body):

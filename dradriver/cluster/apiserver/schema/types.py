@@ -1,7 +1,7 @@
 """The types of `kubernetes.json` and `apiextensions.json`, read on first use.
 
-A struct is a map from JSON name to `Field`; a field's type is a small tree: primitives, lists,
-maps and structs. The marks tell server-side apply and strategic merge how to treat lists.
+A struct is a map from JSON name to `Field`. A field's type is a small tree of primitives, lists, maps and
+structs. Marks define how server-side apply and strategic merge treat lists.
 """
 
 import json
@@ -25,7 +25,7 @@ class SchemaType:
     Attributes:
         kind: a primitive, `list`, `map` or `struct`.
         pointer: Go keeps a zero value behind a pointer; without, `omitempty` drops it.
-        element: what a list or map holds.
+        element: the type of a list's or map's elements.
         struct: the name of the struct, `package.Name`.
     """
 
@@ -60,7 +60,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Struct:
-    """A named Go struct: its fields by JSON name, and whether bytes kept as sent lie anywhere below it."""
+    """A named Go struct: its fields by JSON name, and whether any field below it keeps bytes as sent."""
 
     name: str
     fields: dict[str, Field] = field(default_factory=dict)
@@ -107,7 +107,7 @@ def _document() -> dict[str, dict[str, str]]:
 
 @cache
 def struct(name: str) -> Struct:
-    """The struct of a name such as `core.Pod`.
+    """Return the struct of a name such as `core.Pod`.
 
     Raises:
         KeyError: no such struct in the generated file.
@@ -118,7 +118,7 @@ def struct(name: str) -> Struct:
 
 @cache
 def zeros(name: str) -> dict[str, JsonValue]:
-    """What Go writes for fields that nobody set: empty structs, scalars without `omitempty`.
+    """Return the values that Go writes for unset fields: empty structs, scalars without `omitempty`.
 
     The result is shared: copy it before changing it.
     """
@@ -141,7 +141,7 @@ _ZEROS: dict[str, JsonValue] = {
 
 @cache
 def keeps_bytes(name: str) -> bool:
-    """Whether a struct holds, at any depth, a field whose bytes are kept as sent (Go's `RawExtension`)."""
+    """Return whether a struct has, at any depth, a field that keeps its bytes as sent (Go's `RawExtension`)."""
     return _reaches_raw(name, set())
 
 

@@ -1,4 +1,4 @@
-"""Custom resource definitions in force: serve their kinds, clear away what a deleted one leaves."""
+"""Custom resource definitions in force: serves their kinds, and deletes the objects of a deleted definition."""
 
 import asyncio
 
@@ -21,7 +21,7 @@ class DefinitionController:
         self._wake = asyncio.Event()
         for stored in server.store.all(CRDS):
             server.registry.define(stored.key[1], served(stored.object))
-        # At once, within the write: a client may use a kind as soon as its definition was answered.
+        # Within the write: a client may use a kind as soon as the write of its definition was answered.
         server.store.listen(self._notice, CRDS)
 
     def _notice(self, change: StoredChange) -> None:

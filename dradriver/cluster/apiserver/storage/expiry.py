@@ -1,6 +1,6 @@
-"""Events are kept for an hour, as kube-apiserver keeps them, and of very many only the newest.
+"""Removes old events: events are kept for an hour, as in kube-apiserver, and only up to a maximum number.
 
-kube-apiserver sets no limit to their number. Here they are in memory, in the process that also schedules.
+kube-apiserver does not limit their number. Here they are in memory, in the process that also schedules.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""Owner garbage collection: dependents go when the last of their owners is gone.
+"""Garbage collection by owners: dependents are deleted when the last of their owners is gone.
 
-The three policies of a delete: in the background, dependents go after their owner; in the
-foreground, an owner waits for the dependents that block it; orphans lose the owner and stay.
+There are three policies of a delete. In the background, dependents are deleted after their owner. In the
+foreground, an owner waits for the dependents that block it. Orphans lose the owner and stay.
 """
 
 import asyncio
@@ -15,15 +15,15 @@ from dradriver.cluster.apiserver.storage.store import Stored, StoredChange
 
 
 def owners(stored: Stored) -> list[Object]:
-    """The owner references of an object."""
+    """Return the owner references of an object."""
     return list(stored.object["metadata"].get("ownerReferences") or ())
 
 
 class GarbageCollector:
-    """Deletes what nobody owns any more.
+    """Deletes objects whose owners are all gone.
 
-    It keeps an index from owners' UIDs to dependents, rebuilt at start, and re-checks an object
-    whenever it or one of its owners changed.
+    It keeps an index from owners' UIDs to dependents, rebuilt at start, and checks an object again whenever the
+    object or one of its owners changed.
     """
 
     def __init__(self, server: ServerParts) -> None:
@@ -89,7 +89,7 @@ class GarbageCollector:
         return next((each for each in self._server.registry.preferred() if each.storage == storage), None)
 
     def _owner(self, dependent: Stored, reference: Object) -> Stored | None:
-        """The owner that a reference names, if it is there with that UID."""
+        """Return the owner that a reference names, if it exists with that UID."""
         resource = self._server.registry.by_kind(reference["apiVersion"], reference["kind"])
         if resource is None:
             return None
@@ -104,7 +104,7 @@ class GarbageCollector:
         references = owners(stored)
         found = [(each, self._owner(stored, each)) for each in references]
         waiting = [owner for _, owner in found if owner is not None and _in_foreground(owner)]
-        # Whether the owner of a kind that is not served exists can't be told: it counts as there.
+        # If the owner's kind is not served, its existence is unknown. Then it counts as existing.
         solid = [
             reference
             for reference, owner in found

@@ -1,4 +1,4 @@
-"""The life of namespaces: the first ones, their service account, the emptying of deleted ones."""
+"""Namespaces: the initial ones, their service accounts, and the deletion of their content."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ INITIAL = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
 def create_initial(server: ServerParts) -> None:
-    """Make the namespaces that every cluster has; those that exist stay as they are."""
+    """Create the namespaces that every cluster has. Existing ones stay unchanged."""
     resource = server.registry.find("", "v1", "namespaces")
     for name in INITIAL:
         if resource is not None and server.store.get(NAMESPACES, "", name) is None:
@@ -32,10 +32,9 @@ def _create(server: ServerParts, resource: ServedResource, namespace: str, name:
 
 
 class NamespaceController:
-    """Gives each namespace its default service account, and empties and removes those that are deleted.
+    """Gives each namespace its default service account, and empties and removes deleted ones.
 
-    It works on the state, not on events: a pass finds what is left to do, so a crash in between
-    loses nothing.
+    It works on the state, not on events: a pass finds the remaining work, so a crash in between loses nothing.
     """
 
     def __init__(self, server: ServerParts) -> None:
@@ -84,7 +83,7 @@ class NamespaceController:
             self._remove(namespace)
 
     def _empty_resource(self, resource: ServedResource, name: str) -> int:
-        """Delete the objects of a kind in a namespace; returns how many are still there."""
+        """Delete the objects of a kind in a namespace. Return how many still exist."""
         left = 0
         for each in self._server.store.all(resource.storage):
             if each.key[0] == name:

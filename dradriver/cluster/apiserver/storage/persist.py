@@ -1,14 +1,14 @@
-"""The objects on disk: one SQLite file, one row an object.
+"""The objects on disk: one SQLite file, one row for each object.
 
-A write is one small transaction in the write-ahead log, made on the event loop before the write is
-acknowledged or seen by anybody: tens of microseconds, no fsync (`synchronous=NORMAL`), so a killed
-process loses nothing that it answered. A power failure may lose the last moments, which a laptop's
-cluster can bear.
+A write is one small transaction in the write-ahead log. It happens on the event loop before the write is
+acknowledged or visible to any client. It takes tens of microseconds without fsync (`synchronous=NORMAL`), so a
+killed process loses nothing that it acknowledged. A power failure may lose the last moments, which is
+acceptable for a laptop's cluster.
 
-A checkpoint has two steps. A thread copies the log into the database and syncs both; writes go on
-meanwhile, so the log has new frames when the thread is done, and SQLite does not start it anew. The
-loop then copies those few frames, with no write in between, and truncates the log. If the process
-dies between or in the steps, the log is still complete and the next start reads it.
+A checkpoint has two steps. A thread copies the log into the database and syncs both. Writes continue meanwhile,
+so the log has new frames when the thread is done, and SQLite does not restart it. The event loop then copies
+those few frames, with no write in between, and truncates the log. If the process dies between or in the steps,
+the log is still complete and the next start reads it.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _BUSY_SECONDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One stored object: where it is kept, at which revision, and its JSON with raw bytes as they were sent."""
+    """One stored object: its storage key, its revision, and its JSON with raw bytes as they were sent."""
 
     storage: str
     namespace: str
@@ -45,11 +45,11 @@ class Row:
 
 
 class Database:
-    """The file. Opened and closed in a thread, written on the loop.
+    """The file. It is opened and closed in a thread and written on the event loop.
 
     Args:
         path: the file.
-        largest_wal: bytes of the write-ahead log from which on it is checkpointed. When it has twice as many,
+        largest_wal: size in bytes of the write-ahead log at which a checkpoint starts. At twice this size,
             because the disk is slower than the writers, writes wait for the checkpoint.
     """
 
@@ -76,7 +76,7 @@ class Database:
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
 
     def load(self) -> tuple[int, list[Row]]:
-        """The last revision given out and all objects. Blocking."""
+        """Return the last revision and all objects. Blocking."""
         (revision,) = self._open().execute("SELECT revision FROM counter").fetchone()
         rows = self._open().execute("SELECT storage, namespace, name, revision, body FROM objects")
         return revision, [Row(*row) for row in rows]
@@ -95,11 +95,11 @@ class Database:
     def put(self, row: Row) -> None:
         """Write one object and the counter, together.
 
-        If the process dies right after, the write exists though nobody was told: as with any
+        If the process dies right after, the write is permanent although no client got an answer, as with any
         server.
 
         Raises:
-            StatusError: 500, when the disk refuses; nothing has changed then.
+            StatusError: 500, when the write to disk fails; nothing has changed then.
         """
         with self._transaction(row.revision) as connection:
             connection.execute(
@@ -111,7 +111,7 @@ class Database:
         """Remove one object.
 
         Raises:
-            StatusError: 500, when the disk refuses.
+            StatusError: 500, when the write to disk fails.
         """
         with self._transaction(revision) as connection:
             connection.execute(
@@ -149,7 +149,7 @@ class Database:
         self._truncate(copying)
 
     def _copy_wal(self) -> None:
-        # A connection of its own: the loop's one stays free to write meanwhile.
+        # A separate connection, so that the event loop can write with its own one meanwhile.
         with contextlib.closing(sqlite3.connect(self._path)) as connection, contextlib.suppress(sqlite3.Error):
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
@@ -158,7 +158,7 @@ class Database:
             return
         self._copying = None
         connection = self._open()
-        # A program that reads the file keeps the log from being truncated; nobody waits for that program.
+        # A program that reads the file prevents the truncation of the log. The server does not wait for it.
         connection.execute("PRAGMA busy_timeout=0")
         with contextlib.suppress(sqlite3.Error):
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

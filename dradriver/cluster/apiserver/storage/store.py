@@ -1,8 +1,8 @@
-"""The objects in memory, their revisions and their recent past.
+"""The objects in memory, their revisions and their recent changes.
 
-One counter numbers every write of every kind, as etcd's does. An object that is stored is never
-changed again: a write stores a new one. The past of each kind is kept for a bounded number of
-writes and bytes; what is older answers 410.
+One counter numbers every write of every kind, as in etcd. A stored object never changes: a write stores a new
+one. The changes of each kind are kept up to a number of writes and bytes. A request for older ones is answered
+with 410.
 """
 
 from collections import deque
@@ -20,11 +20,11 @@ Key = tuple[str, str]
 
 
 class Stored:
-    """One object at one revision; it is never changed.
+    """One object at one revision. It never changes.
 
     Attributes:
-        storage: `group/plural`, where objects of its kind are kept.
-        revision: the write that made it.
+        storage: `group/plural`, the storage key of its kind.
+        revision: the write that created it.
         schema: its struct, None for custom resources.
     """
 
@@ -80,16 +80,16 @@ class Stored:
         return self.schema is not None and keeps_bytes(self.schema)
 
     def pack(self) -> None:
-        """Keep the bytes only, a sixth of the memory. The object is decoded each time that it is asked for."""
+        """Keep only the bytes, a sixth of the memory. Each later access decodes the object again."""
         self._raw = self.raw
         self._object = self._body = None
 
 
 @dataclass(frozen=True, slots=True)
 class StoredChange:
-    """One write: what was there before and what is there now; one of both may be None.
+    """One write: the object before and after it; one of them may be None.
 
-    A deleted object's last state, at the deleting revision, is `last`.
+    `last` is a deleted object's last state, at the deleting revision.
     """
 
     revision: int
@@ -101,9 +101,9 @@ class StoredChange:
 Listener = Callable[[StoredChange], None]
 
 _PAST_BYTES = 8 * 1024 * 1024
-"""Bytes of JSON that the past of one kind may have."""
+"""The maximum size in bytes of JSON of the recent changes of one kind."""
 _DECODED = 64
-"""How many changes of a kind are kept decoded, for watches that have not read them yet."""
+"""Number of changes of a kind that stay decoded, for watches that have not read them yet."""
 
 
 @dataclass
@@ -117,9 +117,9 @@ class _Shelf:
     listeners: list[Listener] = field(default_factory=list)
 
     def remember(self, change: StoredChange, most: int) -> None:
-        """Keep a change, as many as `most` and `_PAST_BYTES` allow; the oldest ones are forgotten.
+        """Keep a change, and forget the oldest ones beyond `most` and `_PAST_BYTES`.
 
-        What watches have read by now is kept as bytes.
+        Changes that watches have probably read are kept as bytes (see `_DECODED`).
         """
         self.past.append(change)
         self.past_bytes += len(change.last.raw)
@@ -137,8 +137,7 @@ class _Shelf:
 class Store:
     """All objects.
 
-    Every method runs to its end without giving up the loop: a read and the write after it are one
-    step.
+    Every method runs to its end without yielding to the event loop: a read and the write after it are one step.
     """
 
     def __init__(self, database: Database, history: int, schema_of: Callable[[str], str | None]) -> None:
@@ -151,7 +150,7 @@ class Store:
         self.revision = 1
 
     def restore(self, revision: int, rows: list[Row]) -> None:
-        """Take over what the database holds; the past before is forgotten."""
+        """Load the content of the database. There are no changes before it."""
         self.revision = self._oldest = revision
         for row in rows:
             schema = self._schema_of(row.storage)
@@ -166,19 +165,19 @@ class Store:
         return shelf
 
     def get(self, storage: str, namespace: str, name: str) -> Stored | None:
-        """One object as it is now."""
+        """Return the current version of one object, or None."""
         return self._shelf(storage).objects.get((namespace, name))
 
     def all(self, storage: str) -> list[Stored]:
-        """All objects of a storage as they are now, by namespace and name."""
+        """Return the current objects of a storage, by namespace and name."""
         objects = self._shelf(storage).objects
         return [objects[key] for key in sorted(objects)]
 
     def at(self, storage: str, revision: int) -> list[Stored]:
-        """All objects of a storage as they were at a revision.
+        """Return all objects of a storage as they were at a revision.
 
         Raises:
-            StatusError: 410 when that past is gone.
+            StatusError: 410 when that revision is no longer kept.
         """
         shelf = self._shelf(storage)
         if revision < shelf.forgotten:
@@ -194,10 +193,10 @@ class Store:
         return [objects[key] for key in sorted(objects)]
 
     def since(self, storage: str, revision: int) -> list[StoredChange]:
-        """Every change of a storage after a revision.
+        """Return every change of a storage after a revision.
 
         Raises:
-            StatusError: 410 when part of that past is gone.
+            StatusError: 410 when some of these changes are no longer kept.
         """
         shelf = self._shelf(storage)
         if revision < shelf.forgotten:
@@ -205,15 +204,15 @@ class Store:
         return [change for change in shelf.past if change.revision > revision]
 
     def put(self, storage: str, obj: Object, check: Callable[[Stored], None] = lambda _: None) -> Stored:
-        """Store an object; the store sets its resourceVersion and owns it from now on.
+        """Store an object. The store sets its resourceVersion and owns it from now on.
 
         Args:
-            storage: where objects of its kind are kept.
+            storage: the storage key of its kind.
             obj: the object.
-            check: raises a StatusError for what must not be stored; nothing has changed then.
+            check: raises a StatusError for an object that must not be stored; nothing has changed then.
 
         Raises:
-            StatusError: 500 when the disk refuses; nothing has changed then.
+            StatusError: 500 when the write to disk fails; nothing has changed then.
         """
         revision = self.revision + 1
         obj["metadata"]["resourceVersion"] = str(revision)
@@ -227,10 +226,10 @@ class Store:
         return stored
 
     def delete(self, stored: Stored) -> Stored:
-        """Remove an object; returns its last state at the deleting revision.
+        """Remove an object. Return its last state at the deleting revision.
 
         Raises:
-            StatusError: 500 when the disk refuses.
+            StatusError: 500 when the write to disk fails.
         """
         revision = self.revision + 1
         metadata = {**stored.object["metadata"], "resourceVersion": str(revision)}
@@ -248,7 +247,10 @@ class Store:
             listener(change)
 
     def compact(self) -> None:
-        """Forget the whole past now, as etcd's compaction does: older watches and pages answer 410."""
+        """Forget all past changes now, as etcd's compaction does.
+
+        Older watches and pages are then answered with 410.
+        """
         self._oldest = self.revision
         for shelf in self._shelves.values():
             shelf.past.clear()
@@ -256,12 +258,16 @@ class Store:
             shelf.forgotten = self.revision
 
     def listen(self, listener: Listener, storage: str | None = None) -> Callable[[], None]:
-        """Call a function on every later change (of one storage, or of all); returns how to stop it."""
+        """Call a function on every later change of one storage, or of all.
+
+        Returns:
+            A function that ends the calls.
+        """
         listeners = self._everything if storage is None else self._shelf(storage).listeners
         listeners.append(listener)
         return lambda: listeners.remove(listener)
 
 
 def too_old(revision: int, oldest: int) -> StatusError:
-    """410 for a watch whose past is gone."""
+    """Return the 410 for a watch from a revision that is no longer kept."""
     return expired(f"too old resource version: {revision} ({oldest})")

@@ -1,4 +1,4 @@
-"""A watch: everything from a revision on, then every change, bookmarks in between, until time is up."""
+"""Watches: the changes since a revision, then every new change, with bookmarks, until the time is up."""
 
 import asyncio
 import random
@@ -16,19 +16,19 @@ from dradriver.cluster.apiserver.storage.store import StoredChange
 
 _LONGEST = 3600.0
 _SHORTEST_DEFAULT = 1800.0
-# A client that does not read is cut off; it comes back with the revision that it saw last.
+# A client that does not read is disconnected. It returns with the last revision that it saw.
 _TOO_FAR_BEHIND = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What a watch asks for.
+    """The options of a watch.
 
     Attributes:
-        revision: changes after this one; 0 for the state of now first.
-        initial: send the state of now first, then a bookmark that says that it is complete.
+        revision: send changes after this one; 0 sends the current state first.
+        initial: send the current state first, then a bookmark that marks its end.
         bookmarks: send bookmarks.
-        seconds: how long.
+        seconds: the duration.
     """
 
     selection: Selection
@@ -51,7 +51,7 @@ def watch_of(request: ApiRequest) -> Watch:
             About("meta.k8s.io", "ListOptions"), [Cause("FieldValueForbidden", message, "resourceVersionMatch")]
         )
     seconds = float(request.number("timeoutSeconds"))
-    # Spread the ends, so that many clients do not come back at once; not a secret.
+    # Spread the ends, so that many clients do not return at once. The number is not a secret.
     seconds = min(seconds, _LONGEST) or random.uniform(_SHORTEST_DEFAULT, _LONGEST)  # noqa: S311
     wanted = selection(request)
     return Watch(wanted, revision_of(request), initial, bookmarks, seconds)
@@ -60,10 +60,13 @@ def watch_of(request: ApiRequest) -> Watch:
 async def stream(
     server: ServerParts, request: ApiRequest, watch: Watch, writer: Encoder, bookmark_seconds: float
 ) -> AsyncGenerator[bytes, None]:
-    """The lines of a watch. Ends when its time is up, or with an ERROR line when the past is gone."""
+    """Yield the lines of a watch.
+
+    Ends when its time is up, or with an ERROR line when the requested changes are no longer kept.
+    """
     store, storage = server.store, request.target.resource.storage
     queue: asyncio.Queue[StoredChange] = asyncio.Queue()
-    # From here to the first yield nothing else runs: the state and the changes after it fit without a gap.
+    # Nothing else runs from here to the first yield, so there is no gap between the state and later changes.
     stop = store.listen(queue.put_nowait, storage)
     try:
         if watch.initial or watch.revision == 0:
@@ -104,7 +107,7 @@ async def _follow(
             async with asyncio.timeout(min(end, next_bookmark) - now):
                 change = await queue.get()
         except TimeoutError:
-            # A change may have come in the same moment. A bookmark before it would say that it was sent.
+            # A change may have arrived at the same time. A bookmark before it would mean that it was sent.
             if watch.bookmarks and queue.empty():
                 yield writer.bookmark(server.store.revision, initial_end=False)
                 next_bookmark = loop.time() + bookmark_seconds
@@ -115,10 +118,10 @@ async def _follow(
 
 
 def error_line(error: StatusError) -> bytes:
-    """The last line of a watch that can't go on."""
+    """Return the last line of a watch that can't continue."""
     return encode({"type": "ERROR", "object": error.body()}) + b"\n"
 
 
 def gone() -> bytes:
-    """The line that a watch ends with when a test cuts it with 410."""
+    """Return the last line of a watch that a test ends with 410."""
     return error_line(expired("The resourceVersion for the provided watch is too old."))

@@ -1,7 +1,17 @@
-"""What is special about each kind: what the server sets, keeps, drops and refuses when an object is written.
+"""The behavior of each kind when an object is written: fields that the server sets, keeps, drops and rejects.
 
-A strategy prepares an object in place (it is a fresh copy) and then names what is wrong with it.
-`strategy_of` finds the strategy of a resource; kinds without one of their own have the base class.
+A strategy prepares an object in place (it is a fresh copy) and then reports its faults. `strategy_of` finds the
+strategy of a resource. Kinds without their own strategy have the base class.
+
+| module | contents |
+|---|---|
+| `base` | the base class |
+| `core` | namespaces, nodes, events, leases, config maps, secrets |
+| `pods` | pods |
+| `devices` | the kinds of `resource.k8s.io` |
+| `dropping` | fields behind feature gates |
+| `custom` | custom resource definitions and their objects |
+| `quotas` | resource quotas |
 """
 
 from dradriver.cluster.apiserver.kinds.resources import ServedResource
@@ -48,7 +58,7 @@ _CUSTOM = {with_status: CustomStrategy(with_status=with_status) for with_status 
 
 
 def strategy_of(resource: ServedResource) -> Strategy:
-    """The strategy of a resource."""
+    """Return the strategy of a resource."""
     if resource.schema is None:
         return _CUSTOM["status" in resource.subresources]
     return _STRATEGIES.get(resource.kind, _BASE)

@@ -1,5 +1,5 @@
 # ruff: noqa: ARG002 -- the methods of all strategies have the same parameters
-"""What every kind's strategy is made of."""
+"""The base class of strategies, and helper functions for them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,15 +15,15 @@ from dradriver.cluster.apiserver.validation.names import subdomain
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a strategy may know of the request and the server.
+    """The request and the server, as far as a strategy sees them.
 
     Attributes:
         now: the time of the request, RFC 3339 in UTC, whole seconds.
         gates: the feature gates.
-        user: who writes.
+        user: the writer.
         verb: `create`, `update` or `patch`.
-        namespace_labels: the labels of a namespace by name.
-        cel_check: refuses CEL expressions, None to check their length only.
+        namespace_labels: returns the labels of a namespace by name.
+        cel_check: rejects CEL expressions; None checks their length only.
     """
 
     now: str
@@ -35,49 +35,49 @@ class Context:
 
 
 class Strategy:
-    """The behaviour of kinds that have nothing special.
+    """The behavior of kinds without special rules.
 
-    Objects that are passed for preparing may be changed; `old` never.
+    A method that prepares may change `obj`, but never `old`.
     """
 
     def check_name(self, name: str) -> list[str]:
-        """What is wrong with an object's name."""
+        """Check an object's name."""
         return subdomain(name)
 
     def prepare_create(self, context: Context, obj: Object) -> None:
-        """Set defaults and drop what a creator may not set."""
+        """Set defaults and drop fields that a creator may not set."""
 
     def validate_create(self, context: Context, obj: Object) -> Causes:
-        """What is wrong with a new object, besides its metadata."""
+        """Check a new object, besides its metadata."""
         return []
 
     def prepare_update(self, context: Context, obj: Object, old: Object) -> None:
-        """Keep what an update may not touch; the status, for kinds that have the subresource."""
+        """Restore fields that an update may not change, such as the status of kinds with that subresource."""
 
     def validate_update(self, context: Context, obj: Object, old: Object) -> Causes:
-        """What is wrong with a changed object, besides its metadata."""
+        """Check a changed object, besides its metadata."""
         return []
 
     def prepare_status(self, context: Context, obj: Object, old: Object) -> None:
-        """Keep everything but the status."""
+        """Restore everything but the status."""
         keep(obj, old, "spec")
         keep_metadata(obj, old)
 
     def validate_status(self, context: Context, obj: Object, old: Object) -> Causes:
-        """What is wrong with a changed status."""
+        """Check a changed status."""
         return []
 
     def grace(self, obj: Object, asked: int | None) -> int:
-        """Seconds that an object stays after its deletion was asked for; 0 for at once."""
+        """Return the seconds between the request to delete an object and its removal; 0 for at once."""
         return 0
 
     def warnings(self, obj: Object) -> list[str]:
-        """What to warn the writer of."""
+        """Return warnings for the writer."""
         return []
 
 
 class PathNamed(Strategy):
-    """For kinds whose names only have to fit into a URL."""
+    """Strategy of kinds whose names only have to fit into a URL."""
 
     def check_name(self, name: str) -> list[str]:
         """See `Strategy`."""
@@ -85,7 +85,7 @@ class PathNamed(Strategy):
 
 
 def keep(obj: Object, old: Object | None, *fields: str) -> None:
-    """Put top-level fields back to what they were."""
+    """Restore top-level fields to their old values."""
     for field in fields:
         if old is not None and field in old:
             obj[field] = old[field]
@@ -94,7 +94,7 @@ def keep(obj: Object, old: Object | None, *fields: str) -> None:
 
 
 def keep_metadata(obj: Object, old: Object) -> None:
-    """Put back the metadata that a status write may not change."""
+    """Restore the metadata that a status write may not change."""
     metadata, before = obj["metadata"], old["metadata"]
     keep(
         metadata,
@@ -109,13 +109,13 @@ def keep_metadata(obj: Object, old: Object) -> None:
 
 
 def default(obj: Object, values: Object) -> None:
-    """Set fields that are not set."""
+    """Set fields that are unset."""
     for key, value in values.items():
         if key not in obj:
             obj[key] = value
 
 
 def text(obj: Object, field: str) -> str:
-    """A string field, "" where it is missing."""
+    """Return a string field, "" where it is missing."""
     value = obj.get(field, "")
     return value if isinstance(value, str) else ""

@@ -11,7 +11,7 @@ from dradriver.cluster.apiserver.validation.names import label, label_name, subd
 
 
 class NamespaceStrategy(Strategy):
-    """A namespace carries its name as a label and a finalizer in its spec, which keeps it until it is empty."""
+    """Namespaces: the name is also a label, and a finalizer in the spec holds them until they are empty."""
 
     def check_name(self, name: str) -> list[str]:
         """See `Strategy`."""
@@ -31,14 +31,17 @@ class NamespaceStrategy(Strategy):
     @staticmethod
     def _label(obj: Object) -> None:
         metadata = obj["metadata"]
-        if metadata.get("name"):  # without, validation refuses it
+        if metadata.get("name"):  # without a name, validation rejects it
             metadata["labels"] = {
                 **(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata["name"]
             }  # fmt: skip
 
 
 class NodeStrategy(Strategy):
-    """Status and spec are written apart; a status write may change labels, as the kubelet's does."""
+    """Nodes: status and spec are written separately.
+
+    A status write may change labels, as the kubelet's does.
+    """
 
     def prepare_create(self, context: Context, obj: Object) -> None:
         """See `Strategy`."""
@@ -89,7 +92,7 @@ class NodeStrategy(Strategy):
 
 
 def _unchanged(obj: Object, old: Object, *fields: str) -> Causes:
-    """What is wrong with a change of an object that says it is immutable."""
+    """Check that an object that is marked as immutable does not change."""
     if not old.get("immutable"):
         return []
     detail = "field is immutable when `immutable` is set"
@@ -97,7 +100,7 @@ def _unchanged(obj: Object, old: Object, *fields: str) -> Causes:
 
 
 class ConfigMapStrategy(Strategy):
-    """An immutable one never changes."""
+    """Config maps: an immutable one never changes."""
 
     def validate_update(self, context: Context, obj: Object, old: Object) -> Causes:
         """See `Strategy`."""
@@ -105,7 +108,7 @@ class ConfigMapStrategy(Strategy):
 
 
 class LeaseStrategy(Strategy):
-    """Durations are positive, transitions are counted up."""
+    """Leases: durations are positive, and the number of transitions never decreases."""
 
     def validate_create(self, context: Context, obj: Object) -> Causes:
         """See `Strategy`."""
@@ -123,7 +126,7 @@ class LeaseStrategy(Strategy):
 
 
 class EventStrategy(PathNamed):
-    """An event lives where its object lives; cluster-wide objects' events live in `default`."""
+    """Events are in their object's namespace. Those of cluster-wide objects are in `default`."""
 
     def validate_create(self, context: Context, obj: Object) -> Causes:
         """See `Strategy`."""
@@ -135,7 +138,7 @@ class EventStrategy(PathNamed):
 
 
 class SecretStrategy(Strategy):
-    """`stringData` is written into `data` and never read back."""
+    """Secrets: `stringData` is written into `data` and never read back."""
 
     def check_name(self, name: str) -> list[str]:
         """See `Strategy`."""

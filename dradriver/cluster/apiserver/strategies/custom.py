@@ -11,7 +11,7 @@ from dradriver.cluster.apiserver.validation.field import Causes
 
 
 class DefinitionStrategy(Strategy):
-    """A definition is served as soon as it is established, which is at once."""
+    """Definitions are served as soon as they are established, which happens at once."""
 
     def prepare_create(self, context: Context, obj: Object) -> None:
         """See `Strategy`."""
@@ -43,7 +43,7 @@ class DefinitionStrategy(Strategy):
 
 
 def _kept(obj: Object, status: Object) -> list[Object]:
-    """The new conditions; those that say what they said before keep their time."""
+    """Return the new conditions. Unchanged ones keep their time."""
     before = {each["type"]: each for each in status.get("conditions") or ()}
     return [
         before[each["type"]] if before.get(each["type"], {}).get("status") == each["status"] else each
@@ -52,7 +52,7 @@ def _kept(obj: Object, status: Object) -> list[Object]:
 
 
 def conditions(definition: Object, now: str) -> list[Object]:
-    """The conditions of a definition."""
+    """Return the conditions of a definition."""
     annotation = (definition["metadata"].get("annotations") or {}).get(APPROVAL, "")
     found = []
     if PROTECTED.search(definition["spec"].get("group", "")):
@@ -82,7 +82,7 @@ def _condition(kind: str, reason: str, message: str, now: str) -> Object:
 
 
 def served(definition: Object) -> tuple[ServedResource, ...]:
-    """The resources that a definition makes the server serve; none while it is being deleted."""
+    """Return the resources that a definition adds; none while it is being deleted."""
     metadata, spec = definition["metadata"], definition["spec"]
     established = any(
         each["type"] == "Established" and each["status"] == "True"
@@ -121,7 +121,7 @@ def served(definition: Object) -> tuple[ServedResource, ...]:
 
 
 def _priority(version: str) -> tuple[int, int, int]:
-    """Kubernetes' order of versions: v10 before v2 before v1 before v1beta1 before v1alpha1."""
+    """Return the sort key of a version in Kubernetes' order: v10, v2, v1, v1beta1, v1alpha1."""
     match = re.fullmatch(r"v(\d+)(?:(alpha|beta)(\d+))?", version)
     if match is None:
         return (-1, 0, 0)
@@ -129,7 +129,7 @@ def _priority(version: str) -> tuple[int, int, int]:
 
 
 class CustomStrategy(Strategy):
-    """Objects of a custom kind: spec and status apart when the definition asks for it."""
+    """Objects of a custom kind: spec and status are written separately if the definition requires it."""
 
     def __init__(self, *, with_status: bool) -> None:
         self._with_status = with_status
@@ -145,7 +145,7 @@ class CustomStrategy(Strategy):
             keep(obj, old, "status")
 
     def prepare_status(self, context: Context, obj: Object, old: Object) -> None:
-        """See `Strategy`: everything but the status and the metadata's bookkeeping is kept."""
+        """See `Strategy`: everything but the status and the server's metadata is restored."""
         for field in {*obj, *old} - {"status", "metadata", "apiVersion", "kind"}:
             keep(obj, old, field)
         keep_metadata(obj, old)

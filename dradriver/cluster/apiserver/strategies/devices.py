@@ -12,7 +12,7 @@ ADMIN_LABEL = "resource.kubernetes.io/admin-access"
 
 
 def default_claim(spec: Object) -> None:
-    """Fill in what a claim's requests leave out."""
+    """Set the defaults of a claim's requests."""
     for request in dig(spec, "devices", "requests") or ():
         for each in (request.get("exactly"), *(request.get("firstAvailable") or ())):
             if each is not None:
@@ -40,7 +40,7 @@ def _admin_namespace(context: Context, obj: Object, path: str) -> Causes:
 
 
 class ClaimStrategy(Strategy):
-    """Claims: the spec never changes; the status is the allocation's, and its device entries go with it."""
+    """Claims: the spec never changes. Device entries of the status are removed with the allocation."""
 
     def prepare_create(self, context: Context, obj: Object) -> None:
         """See `Strategy`."""
@@ -90,7 +90,7 @@ class ClaimStrategy(Strategy):
 
 
 def _drop_deallocated(status: Object, old: Object) -> None:
-    """Device entries of devices that are no longer allocated go with the allocation."""
+    """Remove the status entries of devices that are no longer allocated."""
     kept = {claims.device_id(each) for each in dig(status, "allocation", "devices", "results") or ()}
     before = {claims.device_id(each) for each in dig(old, "allocation", "devices", "results") or ()}
     devices = [each for each in status.get("devices") or () if claims.device_id(each) not in before - kept]
@@ -101,11 +101,10 @@ def _drop_deallocated(status: Object, old: Object) -> None:
 
 
 def _authorize_status(context: Context, obj: Object, before: Object) -> Causes:
-    """Who may write what of a claim's status.
+    """Check that a user may write these parts of a claim's status.
 
-    Admins everything; a driver's service account the device entries of claims that are allocated
-    to its node; a kubelet nothing. Source: resource.k8s.io's synthetic subresources `binding` and
-    `driver`.
+    Admins may write everything, a driver's service account the device entries of claims that are allocated to
+    its node, and a kubelet nothing. Source: resource.k8s.io's synthetic subresources `binding` and `driver`.
     """
     user, namespace = context.user, obj["metadata"].get("namespace", "")
     if user.is_admin or not user.node:
@@ -142,7 +141,7 @@ def _denied(context: Context, subresource: str, verb: str, name: str = "", names
 
 
 def allocated_node(allocation: Object) -> str:
-    """The node of an allocation whose selector is exactly `metadata.name In [node]`; "" for any other."""
+    """Return the node of an allocation with the exact selector `metadata.name In [node]`, "" for any other."""
     terms = dig(allocation, "nodeSelector", "nodeSelectorTerms") or []
     if len(terms) != 1 or terms[0].get("matchExpressions") or len(terms[0].get("matchFields") or ()) != 1:
         return ""
@@ -162,7 +161,7 @@ def _modified_drivers(status: Object, old: Object) -> list[str]:
 
 
 class TemplateStrategy(Strategy):
-    """Templates: nothing of the spec ever changes."""
+    """Templates: the spec never changes."""
 
     def prepare_create(self, context: Context, obj: Object) -> None:
         """See `Strategy`."""
@@ -214,7 +213,7 @@ class ClassStrategy(Strategy):
 
 
 class SliceStrategy(Strategy):
-    """Resource slices: gated fields dropped, taints stamped."""
+    """Resource slices: gated fields are dropped, and taints get a timestamp."""
 
     def prepare_create(self, context: Context, obj: Object) -> None:
         """See `Strategy`."""

@@ -1,7 +1,7 @@
 """Fields behind feature gates: dropped on write, unless the stored object already uses them.
 
-One row a gate: which objects of a spec carry its fields, and which fields those are. A gate that
-is off drops all its fields, or none if any of them is in use; exactly as Kubernetes does.
+Each row belongs to a gate and defines which objects of a spec have its fields, and the fields. A gate that is
+off drops all its fields, or none if any of them is in use, exactly as in Kubernetes.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,14 +19,14 @@ class Guard:
 
     Attributes:
         gates: all must be on for the fields to be kept.
-        places: pairs of a function to the objects that carry fields, and the names of the fields.
+        places: pairs of a function that returns the objects with the fields, and the names of the fields.
     """
 
     gates: tuple[str, ...]
     places: tuple[tuple[Owners, tuple[str, ...]], ...]
 
     def in_use(self, spec: Object | None) -> bool:
-        """Whether any guarded field is set; an empty list is not."""
+        """Return whether any guarded field is set. An empty list does not count."""
         if spec is None:
             return False
         return any(
@@ -37,7 +37,7 @@ class Guard:
         )
 
     def apply(self, new: Object, old: Object | None, gates: FeatureGates) -> None:
-        """Drop the fields from `new`, where they must go."""
+        """Drop the fields from `new` if the gates are off and `old` does not use them."""
         if all(gates.enabled(gate) for gate in self.gates) or self.in_use(old):
             return
         for owners, fields in self.places:
@@ -128,7 +128,7 @@ _CAPACITY_STATUS = Guard(
 _STATUS = (
     Guard(_BINDING, ((_results, ("bindingConditions", "bindingFailureConditions")),)),
     Guard(("DRAOptionalNodeOperations",), ((_results, ("skipNodeOperations",)),)),
-    # KEP-5963's own field, which Kubernetes 1.37 does not serve: by counter set the groups in force when a
+    # KEP-5963's own field, which Kubernetes 1.37 does not serve: by counter set, the groups in force when a
     # device was allocated.
     Guard(("DRADeviceCompatibilityGroups",), ((_results, ("compatibilityGroups",)),)),
 )
@@ -148,7 +148,7 @@ def claim_spec(spec: Object, old: Object | None, gates: FeatureGates) -> None:
 
 
 def claim_status(new: Object, old: Object, gates: FeatureGates) -> None:
-    """Drop the gated fields of a claim's status; its spec may show that a feature is in use."""
+    """Drop the gated fields of a claim's status. A feature that its spec uses counts as in use."""
     status, before, spec = new.get("status") or {}, old.get("status") or {}, old.get("spec") or {}
     _DEVICE_STATUS.apply(status, before, gates)
     if not any(guard.in_use(spec) for guard in _CLAIM if guard.gates == ("DRAAdminAccess",)):

@@ -1,5 +1,5 @@
 # ruff: noqa: ARG002 -- the methods of all strategies have the same parameters
-"""Pods: defaults, what may change after creation, graceful deletion."""
+"""Pods: defaults, fields that may change after creation, graceful deletion."""
 
 from dradriver.cluster.apiserver.formats.values import Object, copy, dig
 from dradriver.cluster.apiserver.strategies.base import Context, Strategy, default, keep
@@ -30,7 +30,7 @@ _UNCHANGEABLE = (
 
 
 class PodStrategy(Strategy):
-    """Pods: a spec that hardly changes, a status of the kubelet's, a deletion that waits for the kubelet."""
+    """Pods: few fields of the spec may change, the kubelet writes the status, and a deletion waits for it."""
 
     def prepare_create(self, context: Context, obj: Object) -> None:
         """See `Strategy`."""
@@ -86,7 +86,8 @@ class PodStrategy(Strategy):
         keep(obj, old, "spec")
         keep(obj["metadata"], old["metadata"], "ownerReferences", "deletionTimestamp", "generation")
         status, before = obj.setdefault("status", {}), old.get("status") or {}
-        # The server restores what may not be undone: it names a claim that was made for this pod.
+        # The server restores fields that may not be cleared: the first names a claim that was made for this
+        # pod.
         for field in ("extendedResourceClaimStatus", "qosClass"):
             if field not in status and field in before:
                 status[field] = before[field]
@@ -109,7 +110,7 @@ class PodStrategy(Strategy):
         return causes
 
     def grace(self, obj: Object, asked: int | None) -> int:
-        """See `Strategy`: a pod on a node waits for its kubelet, any other goes at once."""
+        """See `Strategy`: a pod on a node waits for its kubelet, any other is removed at once."""
         spec, metadata = obj["spec"], obj["metadata"]
         seconds = asked if asked is not None else spec.get("terminationGracePeriodSeconds", 30)
         if not spec.get("nodeName") or dig(obj, "status", "phase") in _DONE:
@@ -120,7 +121,7 @@ class PodStrategy(Strategy):
 
 
 def qos_class(spec: Object) -> str:
-    """The quality-of-service class of a pod, from its containers' requests and limits for CPU and memory."""
+    """Return the quality-of-service class of a pod, from the CPU and memory requests and limits."""
     resources = [
         container.get("resources") or {} for field in _CONTAINERS[:2] for container in spec.get(field) or ()
     ]
@@ -216,7 +217,7 @@ def _claims(spec: Object) -> Causes:
 
 
 def _special(status: Object, spec: Object) -> Causes:
-    """What is wrong with the claim that stands for a pod's extended resources."""
+    """Check the claim in the status for a pod's extended resources."""
     path = "status.extendedResourceClaimStatus"
     mappings = status.get("requestMappings") or ()
     causes: Causes = []
@@ -249,7 +250,7 @@ def _mapped(container: Object | None, key: tuple[str, ...], at: str) -> Causes:
 
 
 def _fixed(spec: Object, old: Object) -> Object:
-    """The part of a spec that may not change: changeable fields are put back to the old ones."""
+    """Return the immutable part of a spec: fields that may change have their old values."""
     fixed = {
         key: value for key, value in spec.items() if key not in {"activeDeadlineSeconds", "schedulingGates"}
     }
@@ -261,6 +262,6 @@ def _fixed(spec: Object, old: Object) -> Object:
         fixed["tolerations"] = before
     if old.get("terminationGracePeriodSeconds", 0) < 0 and fixed.get("terminationGracePeriodSeconds") == 1:
         fixed["terminationGracePeriodSeconds"] = old["terminationGracePeriodSeconds"]
-    if old.get("schedulingGates"):  # a gated pod may still be narrowed down
+    if old.get("schedulingGates"):  # the node selection of a gated pod may still be narrowed
         fixed = {key: value for key, value in fixed.items() if key not in {"nodeSelector", "affinity"}}
     return fixed

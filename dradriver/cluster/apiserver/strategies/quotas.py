@@ -1,5 +1,5 @@
 # ruff: noqa: ARG002 -- the methods of all strategies have the same parameters
-"""Resource quotas: what may be limited, and that status is the server's."""
+"""Resource quotas: the resources that may be limited. Only the server writes the status."""
 
 from dradriver.cluster.apiserver.formats.values import Object, dig
 from dradriver.cluster.apiserver.strategies.base import Context, Strategy, keep
@@ -10,7 +10,7 @@ _SCOPES = "quotas with scopes are not supported by this server"
 
 
 class QuotaStrategy(Strategy):
-    """A quota limits what pods and claims use; others may be named."""
+    """Quotas limit the resources of pods and claims. Other resources may be named."""
 
     def prepare_create(self, context: Context, obj: Object) -> None:
         """See `Strategy`."""

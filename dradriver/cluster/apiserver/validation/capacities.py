@@ -18,7 +18,7 @@ _NODE_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 
 def capacity(value: Object, path: str, *, multiple: bool) -> Causes:
-    """What is wrong with one capacity of a device."""
+    """Check one capacity of a device."""
     policy = value.get("requestPolicy")
     if policy is None:
         return []
@@ -113,7 +113,7 @@ def _step(default: str, most: str, span: Object, step: str, path: str) -> Causes
 
 
 def node_allocatable(device: Object, path: str) -> Causes:
-    """What is wrong with the node allocatable resources that a device maps to."""
+    """Check the node allocatable resources that a device maps to."""
     causes: Causes = []
     for name, each in (device.get("nodeAllocatableResources") or {}).items():
         at = f"{path}[{name}]"

@@ -66,7 +66,7 @@ Requests = Mapping[str, frozenset[str]]
 
 
 def claim_spec(spec: Object, path: str, cel_check: CelCheck | None) -> Causes:
-    """What is wrong with the spec of a new claim or template."""
+    """Check the spec of a new claim or template."""
     devices, path = spec.get("devices") or {}, f"{path}.devices"
     names = request_names(devices)
 
@@ -86,7 +86,7 @@ def claim_spec(spec: Object, path: str, cel_check: CelCheck | None) -> Causes:
 
 
 def request_names(devices: Object) -> Requests:
-    """The requests of a claim, each with its subrequests."""
+    """Return the requests of a claim, each with its subrequests."""
     return {
         request.get("name", ""): frozenset(sub.get("name", "") for sub in request.get("firstAvailable") or ())
         for request in devices.get("requests") or ()
@@ -157,12 +157,12 @@ def _constraint(constraint: Object, path: str, names: Requests) -> Causes:
 
 
 def claim_update(new: Object, old: Object) -> Causes:
-    """The spec of a claim may not change, byte for byte."""
+    """Check that the spec of a claim does not change, byte for byte."""
     return [] if new.get("spec") == old.get("spec") else [immutable("spec", None)]
 
 
 def claim_status(new: Object, old: Object) -> Causes:
-    """What is wrong with a new status of a claim."""
+    """Check a new status of a claim."""
     status, old_status = new.get("status") or {}, old.get("status") or {}
     names = request_names(dig(new, "spec", "devices") or {})
     allocation, old_allocation = status.get("allocation"), old_status.get("allocation")
@@ -191,7 +191,7 @@ def claim_status(new: Object, old: Object) -> Causes:
 
 
 def device_id(item: Object) -> tuple[str, str, str, str]:
-    """Driver, pool, device and share of an allocation result or a device status."""
+    """Return driver, pool, device and share of an allocation result or a device status."""
     return item.get("driver", ""), item.get("pool", ""), item.get("device", ""), item.get("shareID") or ""
 
 
@@ -246,7 +246,7 @@ def _result(result: Object, path: str, names: Requests) -> Causes:
 
 
 def _recorded_groups(recorded: Object, path: str) -> Causes:
-    """As what is recorded: a device's counter sets, and the groups that it declared for each (KEP-5963)."""
+    """Check recorded groups: a device's counter sets, with the groups that it declared for each (KEP-5963)."""
     causes: Causes = []
     if len(recorded) > MAX_COUNTER_CONSUMPTIONS:
         causes.append(too_many(path, len(recorded), MAX_COUNTER_CONSUMPTIONS))
@@ -264,7 +264,7 @@ def _device_status(device: Object, path: str, allocated: set[tuple[str, str, str
     if "shareID" in device:
         causes += uuid(device["shareID"], f"{path}.shareID")
     if device_id(device) not in allocated:
-        # Shown as Kubernetes' internal identity, with the names of its Go fields.
+        # The message shows Kubernetes' internal identity, with the names of its Go fields.
         shown = dict(zip(("Driver", "Pool", "Device", "ShareID"), device_id(device), strict=True))
         causes.append(invalid(path, shown, "must be an allocated device in the claim"))
     causes += conditions(device.get("conditions") or [], f"{path}.conditions")
@@ -274,7 +274,7 @@ def _device_status(device: Object, path: str, allocated: set[tuple[str, str, str
 
 
 def conditions(items: list[Object], path: str) -> Causes:
-    """Conditions: at most 8, one of a type, complete."""
+    """Check conditions: at most 8, one of each type, complete."""
     causes = [too_many(path, len(items), CONDITIONS_LIMIT)] if len(items) > CONDITIONS_LIMIT else []
 
     def check(condition: Object, at: str) -> Causes:
@@ -317,7 +317,7 @@ def _address(address: str, path: str) -> Causes:
 
 
 def device_class(new: Object, old: Object | None, cel_check: CelCheck | None) -> Causes:
-    """What is wrong with a class; selectors and parameters that are stored already are not checked again."""
+    """Check a class, except selectors and parameters that are stored already."""
     spec, old_spec = new.get("spec") or {}, (old or {}).get("spec") or {}
     unchanged = old is not None and spec.get("selectors") == old_spec.get("selectors")
     causes = selectors(spec.get("selectors"), "spec.selectors", None if unchanged else cel_check)
@@ -330,7 +330,7 @@ def device_class(new: Object, old: Object | None, cel_check: CelCheck | None) ->
 
 
 def taint_rule(new: Object, _old: Object | None) -> Causes:
-    """What is wrong with a device taint rule."""
+    """Check a device taint rule."""
     spec = new.get("spec") or {}
     selector, path = spec.get("deviceSelector") or {}, "spec.deviceSelector"
     causes: Causes = []

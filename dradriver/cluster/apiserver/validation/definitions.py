@@ -1,4 +1,4 @@
-"""Rules of CustomResourceDefinition. Structural schemas are not looked into."""
+"""Rules of CustomResourceDefinition. Structural schemas are not checked."""
 
 import re
 
@@ -16,7 +16,7 @@ _NEEDS_APPROVAL = (
 
 
 def definition(obj: Object) -> Causes:
-    """What is wrong with a custom resource definition."""
+    """Check a custom resource definition."""
     spec = obj["spec"]
     group, names = spec["group"], spec["names"]
     causes = checked(subdomain, group, "spec.group") if group else [required("spec.group")]

@@ -1,4 +1,4 @@
-"""Rules of derived attributes: each is named fully, has an expression, and serves a constraint."""
+"""Rules of derived attributes: each has a fully qualified name and an expression, and a constraint uses it."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ _UNUSED = (
 
 
 def derived_attributes(devices: Object, path: str) -> Causes:
-    """What is wrong with the derived attributes of a claim's requests."""
+    """Check the derived attributes of a claim's requests."""
     causes: Causes = []
     for owner, reference, at in _owners(devices, path):
         wanted = _constrained(devices, reference)
@@ -28,7 +28,7 @@ def derived_attributes(devices: Object, path: str) -> Causes:
 
 
 def _owners(devices: Object, path: str) -> Iterator[tuple[Object, str, str]]:
-    """Each request with derived attributes, how constraints refer to it, and where its attributes are."""
+    """Yield each request with derived attributes, its name in constraints, and the path of its attributes."""
     for index, request in enumerate(devices.get("requests") or ()):
         at, name = f"{path}.requests[{index}]", request.get("name", "")
         if request.get("exactly") is not None:
@@ -38,7 +38,10 @@ def _owners(devices: Object, path: str) -> Iterator[tuple[Object, str, str]]:
 
 
 def _constrained(devices: Object, reference: str) -> set[str]:
-    """The attributes that constraints use on a request: named, by its parent, or because they apply to all."""
+    """Return the attributes that constraints use on a request.
+
+    A constraint applies to a request by name, by its parent's name, or to all requests.
+    """
     names = {reference, reference.partition("/")[0]}
     return {
         constraint.get("matchAttribute") or constraint.get("distinctAttribute") or ""

@@ -1,4 +1,4 @@
-"""What claims, classes and slices share: selectors, configuration, taints, binding conditions."""
+"""Rules that claims, classes and slices share: selectors, configuration, taints, binding conditions."""
 
 import json
 from collections.abc import Callable
@@ -25,11 +25,11 @@ SELECTORS_LIMIT = 32
 CONFIG_LIMIT = 32
 
 CelCheck: TypeAlias = Callable[[str], str | None]
-"""Refuses a CEL expression with a reason, or lets it pass with None."""
+"""Returns the reason to reject a CEL expression, or None."""
 
 
 def selectors(items: list[Object] | None, path: str, cel_check: CelCheck | None) -> Causes:
-    """What is wrong with a list of device selectors; without a check, only lengths are looked at."""
+    """Check a list of device selectors. Without a CEL check, only lengths are checked."""
 
     def check(selector: Object, at: str) -> Causes:
         cel = selector.get("cel")
@@ -48,7 +48,7 @@ def _expression(expression: str, path: str, cel_check: CelCheck | None) -> Cause
 
 
 def configuration(config: Object, path: str, *, stored: bool = False) -> Causes:
-    """What is wrong with one configuration entry; the size of stored parameters is not checked again."""
+    """Check one configuration entry, except the size of stored parameters."""
     opaque = config.get("opaque")
     if opaque is None:
         return [required(f"{path}.opaque")]
@@ -59,7 +59,7 @@ def configuration(config: Object, path: str, *, stored: bool = False) -> Causes:
 
 
 def raw_object(value: JsonValue, path: str, limit: int, *, stored: bool = False) -> Causes:
-    """What is wrong with bytes that must be a JSON object."""
+    """Check bytes that must be a JSON object."""
     kept = bytes(value) if isinstance(value, msgspec.Raw) else b""
     if not kept:
         return [required(path)]
@@ -77,7 +77,7 @@ def raw_object(value: JsonValue, path: str, limit: int, *, stored: bool = False)
 
 
 def taint(value: Object, path: str) -> Causes:
-    """What is wrong with a device taint."""
+    """Check a device taint."""
     causes = label_name(value.get("key", ""), f"{path}.key")
     if value.get("value"):
         causes += checked(label_value, value["value"], f"{path}.value")
@@ -85,7 +85,7 @@ def taint(value: Object, path: str) -> Causes:
 
 
 def toleration(value: Object, path: str) -> Causes:
-    """What is wrong with a device toleration."""
+    """Check a device toleration."""
     causes = label_name(value["key"], f"{path}.key") if value.get("key") else []
     operator, text = value.get("operator", ""), value.get("value", "")
     if operator == "Exists":
@@ -101,7 +101,9 @@ def toleration(value: Object, path: str) -> Causes:
 
 
 def binding_conditions(owner: Object, path: str) -> Causes:
-    """Binding and failure conditions: at most 4 each, none twice, none in both, both or none."""
+    """Check binding and failure conditions: at most 4 each, both or none, and no duplicates within or across
+    them.
+    """
     good, bad = owner.get("bindingConditions") or [], owner.get("bindingFailureConditions") or []
     causes = each(good, 4, label_name, f"{path}.bindingConditions")
     causes += each(bad, 4, label_name, f"{path}.bindingFailureConditions")
@@ -127,7 +129,7 @@ _OPERATIONS = ("*", "NodePrepareResources", "NodeUnprepareResources")
 
 
 def skip_node_operations(operations: list[str] | None, path: str) -> Causes:
-    """Operations of the node that may be skipped: prepare only together with unprepare."""
+    """Check the node operations that may be skipped: prepare only together with unprepare."""
     operations = operations or []
     causes = [
         not_supported(f"{path}[{i}]", each, _OPERATIONS)

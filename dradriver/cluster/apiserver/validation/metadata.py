@@ -19,14 +19,14 @@ NameCheck = Callable[[str], list[str]]
 
 
 def path_segment(name: str) -> list[str]:
-    """What is wrong with a name that only has to fit into a URL."""
+    """Check a name that only has to fit into a URL."""
     if name in {".", ".."}:
         return [f"may not be '{name}'"]
     return [f"may not contain '{sign}'" for sign in ("/", "%") if sign in name]
 
 
 def create(metadata: Object, name_check: NameCheck) -> Causes:
-    """What is wrong with the metadata of a new object."""
+    """Check the metadata of a new object."""
     name, path = metadata.get("name", ""), "metadata"
     causes: Causes = []
     if not name:
@@ -37,7 +37,7 @@ def create(metadata: Object, name_check: NameCheck) -> Causes:
 
 
 def common(metadata: Object, path: str) -> Causes:
-    """What is wrong with labels, annotations, finalizers and owners."""
+    """Check labels, annotations, finalizers and owners."""
     causes: Causes = []
     for key, value in (metadata.get("labels") or {}).items():
         causes += [invalid(f"{path}.labels", key, problem) for problem in qualified(key)]
@@ -53,7 +53,7 @@ def common(metadata: Object, path: str) -> Causes:
 
 
 def finalizers(metadata: Object) -> Causes:
-    """What is wrong with the finalizers of a kind of Kubernetes: those without a domain are its own."""
+    """Check the finalizers of a Kubernetes kind: those without a domain must be Kubernetes' own."""
     detail = "name is neither a standard finalizer name nor is it fully qualified"
     return [
         invalid(f"metadata.finalizers[{index}]", finalizer, detail)
@@ -90,7 +90,7 @@ _SPOKEN = {"apiVersion": "version", "kind": "kind", "name": "name", "uid": "uid"
 
 
 def update(new: Object, old: Object) -> Causes:
-    """What is wrong with the metadata of an update."""
+    """Check the metadata of an update."""
     causes: Causes = []
     for field in ("name", "namespace", "uid", "creationTimestamp"):
         if new.get(field) != old.get(field):

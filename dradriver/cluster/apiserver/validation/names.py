@@ -1,4 +1,4 @@
-"""The kinds of names in Kubernetes: what each may contain, and how a bad one is worded."""
+"""The kinds of names in Kubernetes: the allowed characters of each, and the messages for invalid ones."""
 
 import re
 from collections.abc import Callable
@@ -53,7 +53,7 @@ def _matches(pattern: str, value: str) -> bool:
 
 
 def label(value: str) -> list[str]:
-    """What is wrong with a DNS label."""
+    """Check a DNS label."""
     problems = ["must be no more than 63 bytes"] if len(value) > 63 else []
     if _matches(_LABEL, value):
         return problems
@@ -61,13 +61,13 @@ def label(value: str) -> list[str]:
 
 
 def subdomain(value: str) -> list[str]:
-    """What is wrong with a DNS subdomain."""
+    """Check a DNS subdomain."""
     problems = ["must be no more than 253 bytes"] if len(value) > 253 else []
     return problems if _matches(_SUBDOMAIN, value) else [*problems, SUBDOMAIN_MESSAGE]
 
 
 def qualified(value: str) -> list[str]:
-    """What is wrong with a label key: an optional domain, a slash, a name."""
+    """Check a label key: an optional domain, a slash, a name."""
     prefix, slash, name = value.rpartition("/")
     if "/" in prefix:
         return [
@@ -89,33 +89,33 @@ def qualified(value: str) -> list[str]:
 
 
 def label_value(value: str) -> list[str]:
-    """What is wrong with a label's value."""
+    """Check a label's value."""
     problems = ["must be no more than 63 bytes"] if len(value) > 63 else []
     return problems if _matches(_LABEL_VALUE, value) else [*problems, LABEL_VALUE_MESSAGE]
 
 
 def checked(check: Check, value: str, path: str) -> Causes:
-    """The problems that a check finds, as causes at a path."""
+    """Return the problems that a check finds, as causes at a path."""
     return [invalid(path, value, problem) for problem in check(value)]
 
 
 def dns_label(value: str, path: str) -> Causes:
-    """A DNS label: devices, counter sets, requests."""
+    """Check a DNS label: devices, counter sets, requests."""
     return checked(label, value, path)
 
 
 def required_label(value: str, path: str) -> Causes:
-    """A DNS label that must be there."""
+    """Check a required DNS label."""
     return dns_label(value, path) if value else [required(path)]
 
 
 def label_name(value: str, path: str) -> Causes:
-    """A label key: taint keys, condition names."""
+    """Check a label key: taint keys, condition names."""
     return checked(qualified, value, path)
 
 
 def driver_name(value: str, path: str) -> Causes:
-    """A driver's name: a DNS subdomain of at most 63 bytes; upper case is let through."""
+    """Check a driver's name: a DNS subdomain of at most 63 bytes. Upper case is accepted."""
     if not value:
         return [required(path)]
     causes = [too_long(path, 63)] if len(value) > 63 else []
@@ -123,14 +123,14 @@ def driver_name(value: str, path: str) -> Causes:
 
 
 def driver_of_claim(value: str, path: str) -> Causes:
-    """As `driver_name`, in the words that claims and classes have for it."""
+    """Check a driver's name, with the messages for claims and classes."""
     causes = driver_name(value, path)
     words = f": {SUBDOMAIN_MESSAGE}"
     return [replace(each, message=each.message.replace(words, f": {ANY_CASE_MESSAGE}")) for each in causes]
 
 
 def pool_of_result(value: str, path: str) -> Causes:
-    """As `pool_name`, in the words that allocation results have for it."""
+    """Check a pool's name, with the messages for allocation results."""
     if not value:
         return [required(path)]
     causes = [too_long(path, 253)] if len(value) > 253 else []
@@ -143,7 +143,7 @@ def pool_of_result(value: str, path: str) -> Causes:
 
 
 def pool_name(value: str, path: str) -> Causes:
-    """A pool's name: DNS subdomains separated by slashes, at most 253 bytes."""
+    """Check a pool's name: DNS subdomains separated by slashes, at most 253 bytes."""
     if not value:
         return [required(path)]
     causes = [too_long(path, 253)] if len(value) > 253 else []
@@ -151,13 +151,13 @@ def pool_name(value: str, path: str) -> Causes:
 
 
 def identifier(value: str, path: str) -> Causes:
-    """A C identifier of at most 32 bytes."""
+    """Check a C identifier of at most 32 bytes."""
     causes = [too_long(path, 32)] if len(value) > 32 else []
     return causes if _matches(_IDENTIFIER, value) else [*causes, invalid(path, value, IDENTIFIER_MESSAGE)]
 
 
 def qualified_name(value: str, path: str) -> Causes:
-    """The name of an attribute or capacity: an optional domain, a slash, a C identifier."""
+    """Check the name of an attribute or capacity: an optional domain, a slash, a C identifier."""
     parts = value.split("/")
     if len(parts) == 1:
         return identifier(value, path)
@@ -169,7 +169,7 @@ def qualified_name(value: str, path: str) -> Causes:
 
 
 def fully_qualified_name(value: str, path: str) -> Causes:
-    """A qualified name whose domain is not optional, in words of its own."""
+    """Check a qualified name with a required domain, with its own messages."""
     domain, slash, name = value.partition("/")
     if not slash:
         detail = "a fully qualified name must be a domain and a name separated by a slash"
@@ -185,14 +185,17 @@ def fully_qualified_name(value: str, path: str) -> Causes:
 
 
 def uuid(value: str, path: str) -> Causes:
-    """A UUID in lower case with dashes."""
+    """Check a UUID in lower case with dashes."""
     if _UUID.fullmatch(value):
         return []
     return [invalid(path, value, "must be a lowercase UUID in 8-4-4-4-12 format")]
 
 
 def extended_resource_name(value: str, path: str) -> Causes:
-    """The name of an extended resource: a domain that is not Kubernetes', a slash, a name; fit for quotas."""
+    """Check the name of an extended resource, which must also fit into quotas.
+
+    It has a domain that is not Kubernetes', a slash, and a name.
+    """
     problems = []
     if "/" not in value:
         problems.append("a name must be a domain-prefixed path, such as 'example.com/my-prop'")

@@ -1,4 +1,4 @@
-"""Node selectors, as slices, devices and allocations carry them."""
+"""Rules of node selectors in slices, devices and allocations."""
 
 from dradriver.cluster.apiserver.formats.values import Object
 from dradriver.cluster.apiserver.validation.field import (
@@ -15,7 +15,7 @@ _OPERATORS = ("DoesNotExist", "Exists", "Gt", "In", "Lt", "NotIn")
 
 
 def node_selector(selector: Object, path: str) -> Causes:
-    """What is wrong with a node selector."""
+    """Check a node selector."""
     terms = selector.get("nodeSelectorTerms") or []
     if not terms:
         return [required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")]
@@ -72,12 +72,12 @@ def _match_field(requirement: Object, path: str) -> Causes:
 
 
 def node_name(name: str, path: str) -> Causes:
-    """What is wrong with a node's name."""
+    """Check a node's name."""
     return [invalid(path, name, problem) for problem in subdomain(name)]
 
 
 def taint_effect(effect: str, path: str, *, optional: bool) -> Causes:
-    """What is wrong with the effect of a device taint or toleration."""
+    """Check the effect of a device taint or toleration."""
     if not effect:
         return [] if optional else [required(path)]
     if effect not in DEVICE_TAINT_EFFECTS:

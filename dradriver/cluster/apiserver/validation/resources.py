@@ -1,4 +1,4 @@
-"""Amounts of resources: in containers and in quotas."""
+"""Rules of resource amounts, in containers and in quotas."""
 
 from collections.abc import Mapping
 
@@ -30,7 +30,7 @@ _HUGE, _HUGE_QUOTA = "hugepages-", "requests.hugepages-"
 
 
 def container_amounts(resources: Object, path: str) -> Causes:
-    """The requests and limits of a container; of what is not overcommitted both have to be the same."""
+    """Check a container's requests and limits; they must be equal for resources without overcommitment."""
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     causes: Causes = []
     for field, amounts in (("limits", limits), ("requests", requests)):
@@ -55,7 +55,7 @@ def _request(name: str, quantity: str, limits: Mapping[str, str], path: str) -> 
 
 
 def quota_amounts(amounts: Mapping[str, str], path: str) -> Causes:
-    """The amounts of a quota."""
+    """Check the amounts of a quota."""
     causes: Causes = []
     for name, quantity in sorted(amounts.items()):
         at = f"{path}[{name}]"

@@ -52,7 +52,7 @@ _EXACTLY_ONE_DEVICE = (
 
 
 def resource_slice(new: Object, old: Object | None) -> Causes:
-    """What is wrong with a slice, new or changed."""
+    """Check a slice, new or changed."""
     spec, old_spec = new.get("spec") or {}, (old or {}).get("spec")
     causes = driver_name(spec.get("driver", ""), "spec.driver") + _pool(spec.get("pool") or {}, "spec.pool")
     if old_spec is not None:

@@ -1,4 +1,4 @@
-"""What the kubelet remembers of claims on its node, and the checkpoint file that survives it."""
+"""The kubelet's records of claims on its node, and their checkpoint file."""
 
 import json
 import logging
@@ -27,7 +27,10 @@ class CheckpointedDevice(msgspec.Struct, frozen=True):
     cdi_devices: list[str]
 
     def serves(self, request: str) -> bool:
-        """Whether a container that names this request gets the device (no request means the whole claim)."""
+        """Return whether a container that names this request gets the device.
+
+        An empty request means the whole claim.
+        """
         return not request or not self.requests or request in self.requests
 
 
@@ -38,8 +41,8 @@ class CheckpointedClaim(msgspec.Struct):
         uid, namespace, name: the claim.
         pods: UIDs of the pods that use it.
         drivers: the devices by driver; a driver of the allocation is here before it has prepared any.
-        prepared: whether this run of the kubelet has seen it prepared (not kept: a restart asks again).
-        unpreparing: whether unprepare has begun; no pod may join any more (not kept).
+        prepared: whether it was prepared in this run of the kubelet (not saved: a restart prepares again).
+        unpreparing: whether unprepare has begun, so that no pod may join any more (not saved).
     """
 
     uid: str
@@ -52,7 +55,7 @@ class CheckpointedClaim(msgspec.Struct):
 
     @property
     def ref(self) -> ClaimToPrepare:
-        """The claim as drivers are told of it."""
+        """Return the claim as prepare calls name it."""
         return ClaimToPrepare(self.namespace, self.uid, self.name)
 
 
@@ -65,14 +68,14 @@ class _Kept(msgspec.Struct):
 
 
 def encode_records(records: Iterable[CheckpointedClaim]) -> str:
-    """The checkpoint's text."""
+    """Return the checkpoint's text."""
     kept = [_Kept(each.uid, each.namespace, each.name, each.pods, each.drivers) for each in records]
     data = msgspec.json.encode(kept).decode()
     return json.dumps({"checksum": zlib.crc32(data.encode()), "data": data})
 
 
 def write_checkpoint(path: Path, text: str) -> None:
-    """Writes the checkpoint: complete or not at all, on the disk when this returns.
+    """Write the checkpoint atomically, and sync it to disk.
 
     Raises:
         OSError: it can't be written (a full disk); the earlier one is still there.
@@ -91,10 +94,10 @@ def write_checkpoint(path: Path, text: str) -> None:
 
 
 def load_records(path: Path) -> list[CheckpointedClaim]:
-    """Reads the checkpoint; none if there is no file.
+    """Read the checkpoint; return none if there is no file.
 
-    A file that can't be read is set aside and said in the log: pods that still run have their claims prepared
-    again, which drivers answer without doing it twice.
+    A file that can't be read is set aside and logged. Claims of pods that still run are then prepared again,
+    and drivers answer that without a second preparation.
     """
     try:
         outer = json.loads(path.read_text())

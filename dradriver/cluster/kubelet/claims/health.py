@@ -1,4 +1,4 @@
-"""What drivers say of their devices' health, and how it shows in a container's status (KEP-4680)."""
+"""The device health that drivers report, and its form in a container's status (KEP-4680)."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,13 +10,13 @@ __all__ = ["CachedHealth", "DeviceReport", "HealthCache"]
 _DEFAULT_TIMEOUT: Final = 30.0
 _MAX_MESSAGE: Final = 1024
 _MAX_DEVICES: Final = 16384
-"""Devices remembered for each driver, so that a broken one can't fill the memory."""
+"""The maximum number of recorded devices for each driver, so that a broken driver can't fill the memory."""
 
 
 class DeviceReport(NamedTuple):
-    """One device in a driver's report: health is `Healthy`, `Unhealthy` or `Unknown`.
+    """One device in a driver's report. Its health is `Healthy`, `Unhealthy` or `Unknown`.
 
-    Its `timeout` is in seconds; after that long without another report the health is `Unknown`.
+    `timeout` is in seconds. Without another report in that time, the health becomes `Unknown`.
     """
 
     pool: str
@@ -27,7 +27,7 @@ class DeviceReport(NamedTuple):
 
 
 class CachedHealth(NamedTuple):
-    """A device's health now."""
+    """The current health of a device."""
 
     health: str
     message: str = ""
@@ -44,21 +44,21 @@ class _Entry:
 
 
 class HealthCache:
-    """The last report of each driver; a device that is missing or overdue reads as `Unknown`."""
+    """The last report of each driver. A device that is missing or overdue reads as `Unknown`."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._drivers: dict[str, dict[tuple[str, str], _Entry]] = {}
 
     def get(self, driver: str, pool: str, device: str) -> CachedHealth:
-        """The health of a device now."""
+        """Return the current health of a device."""
         entry = self._drivers.get(driver, {}).get((pool, device))
         if entry is None or self._clock() - entry.updated > entry.timeout:
             return UNKNOWN
         return entry.health
 
     def update(self, driver: str, reports: Sequence[DeviceReport]) -> set[tuple[str, str]]:
-        """Takes a whole report in; the (pool, device) pairs whose health changed."""
+        """Store a whole report. Return the (pool, device) pairs whose health changed."""
         now = self._clock()
         known = self._drivers.setdefault(driver, {})
         changed = set()
@@ -78,14 +78,14 @@ class HealthCache:
         return changed
 
     def clear(self, driver: str) -> None:
-        """Forgets a driver whose stream has ended."""
+        """Remove a driver whose stream has ended."""
         self._drivers.pop(driver, None)
 
 
 def _forget_overdue(
     known: dict[tuple[str, str], _Entry], reported: set[tuple[str, str]], now: float
 ) -> set[tuple[str, str]]:
-    """Drops entries that are no longer reported and overdue; those whose health thereby changes."""
+    """Remove entries that are overdue and no longer reported. Return those whose health changes."""
     overdue = {
         key: entry
         for key, entry in known.items()
@@ -101,7 +101,7 @@ def _cut(message: str) -> str:
 
 
 def merged(healths: Mapping[str, CachedHealth]) -> list[dict[str, str]]:
-    """`resources` of a ResourceStatus, from resource IDs and their health."""
+    """Return `resources` of a ResourceStatus, from resource IDs and their health."""
     return [
         {"resourceID": resource_id, "health": health.health}
         | ({"message": health.message} if health.message else {})

@@ -1,11 +1,11 @@
 """Prepares and unprepares the claims of pods, as the kubelet's DRA manager does.
 
-The rules, in the order in which they hold:
+The rules, in order:
 
-1. Everything is checked before anything is remembered: a pod that fails here can go without an unprepare.
-2. A claim is remembered, with the pod, before a driver is called; unprepare is due from then on.
-3. One call for each driver with all of its claims that are not prepared yet; the first error ends it.
-4. The last pod's unprepare calls the drivers; the claim is forgotten only after all of them agreed.
+1. All checks come before the first record: a pod that fails here can be deleted without an unprepare.
+2. A claim is recorded, with the pod, before a driver is called. From then on it must be unprepared.
+3. Each driver gets one call with all of its claims that are not prepared yet. The first error ends the prepare.
+4. The unprepare of the last pod calls the drivers. The claim is forgotten only after all of them succeeded.
 """
 
 import asyncio
@@ -33,8 +33,9 @@ __all__ = ["ClaimManager"]
 class ClaimManager:
     """The claims of one node.
 
-    Killed between any two steps, the next run finds the checkpoint: a claim in it is prepared again when its
-    pod starts, or unprepared when its pod is gone; a claim not in it never reached a driver.
+    If the process is killed between any two steps, the next run reads the checkpoint. A claim in it is prepared
+    again when its pod starts, or unprepared when its pod is gone. A claim that is not in it never reached a
+    driver.
     """
 
     def __init__(self, client: Client, checkpoint: Path, plugin_for: Callable[[str], RegisteredPlugin]) -> None:
@@ -45,20 +46,20 @@ class ClaimManager:
         self._lock = asyncio.Lock()
 
     async def load(self) -> None:
-        """Reads what an earlier run remembered."""
+        """Read the records of an earlier run."""
         for record in await asyncio.to_thread(load_records, self._checkpoint):
             self._records[record.namespace, record.name] = record
 
     def record(self, namespace: str, name: str) -> CheckpointedClaim | None:
-        """What is known of a claim."""
+        """Return the record of a claim, or None."""
         return self._records.get((namespace, name))
 
     def holds(self, pod_uid: str) -> bool:
-        """Whether a claim may have to be unprepared for this pod."""
+        """Return whether a claim may have to be unprepared for this pod."""
         return any(pod_uid in record.pods for record in self._records.values())
 
     def pods_using(self, driver: str, devices: set[tuple[str, str]]) -> set[str]:
-        """The UIDs of the pods with one of these devices (pool, device)."""
+        """Return the UIDs of the pods with one of these devices (pool, device)."""
         return {
             pod
             for record in self._records.values()
@@ -67,13 +68,13 @@ class ClaimManager:
         }
 
     def inactive(self, active: set[str]) -> list[tuple[str, str]]:
-        """(namespace, UID) of remembered pods that are not among the active ones."""
+        """Return (namespace, UID) of recorded pods that are not among the active ones."""
         return sorted(
             {(r.namespace, pod) for r in self._records.values() for pod in r.pods if pod not in active}
         )
 
     def cdi_devices(self, pod: NodePod, container: Container) -> tuple[str, ...]:
-        """The CDI devices of the requests that the container names.
+        """Return the CDI devices of the requests that the container names.
 
         Raises:
             DraError: a claim has not been prepared.
@@ -89,10 +90,10 @@ class ClaimManager:
         return tuple(dict.fromkeys(names))
 
     async def prepare(self, pod: NodePod) -> None:
-        """Prepares all claims of a pod; does nothing for those that are prepared.
+        """Prepare all claims of a pod. Prepared claims are skipped.
 
         Raises:
-            DraError: a claim or a driver is not ready for it; the kubelet's words.
+            DraError: a claim or a driver is not ready; the message is the kubelet's.
         """
         claims = [
             await self._checked(pod, claim, own=own) for claim, own in _claims_of(pod) if claim is not None
@@ -110,17 +111,17 @@ class ClaimManager:
             await self._save()
 
     async def unprepare(self, pod_uid: str, namespace: str) -> None:
-        """Unprepares the claims of a pod that no other pod uses; does nothing if there is none.
+        """Unprepare the claims of a pod that no other pod uses. Does nothing if there is none.
 
         Raises:
-            DraError: a driver is not there or refused; call again later.
+            DraError: a driver is not registered or failed; call again later.
         """
         last: list[CheckpointedClaim] = []
         for record in self._records.values():
             if pod_uid not in record.pods or record.namespace != namespace:
                 continue
             if len(record.pods) > 1:
-                # Not saved before the end: after a crash this function runs again.
+                # Not saved before the end, so that this function runs again after a crash.
                 record.pods.remove(pod_uid)
             else:
                 record.unpreparing = True
@@ -154,7 +155,7 @@ class ClaimManager:
         return claim
 
     async def _remember(self, pod: NodePod, claims: Sequence[ResourceClaim]) -> list[CheckpointedClaim]:
-        """Adds the pod to its claims' records; those that drivers have to prepare."""
+        """Add the pod to its claims' records. Return the records that drivers have to prepare."""
         pending = []
         for claim in claims:
             key = (claim.metadata.namespace, claim.metadata.name)
@@ -220,10 +221,10 @@ def _drivers(claim: ResourceClaim) -> list[str]:
 
 
 def _claims_of(pod: NodePod) -> list[tuple[str | None, bool]]:
-    """The pod's claims by name, and whether the pod must own them; None where none was needed.
+    """Return the names of the pod's claims, and whether the pod must own each; None where none was needed.
 
     Raises:
-        DraError: a claim has not been made yet.
+        DraError: a claim has not been created yet.
     """
     claims: list[tuple[str | None, bool]] = []
     made = {status.name for status in pod.status.resource_claim_statuses}
@@ -237,7 +238,7 @@ def _claims_of(pod: NodePod) -> list[tuple[str | None, bool]]:
 
 
 def _requests_of(pod: NodePod, container: Container) -> dict[str, list[str]]:
-    """The requests that a container uses, by claim; an empty request is the whole claim."""
+    """Return the requests that a container uses, by claim. An empty request means the whole claim."""
     by_name: dict[str, PodClaim] = {claim.name: claim for claim in pod.spec.resource_claims}
     requests: dict[str, list[str]] = {}
     for use in container.resources.claims:

@@ -14,7 +14,7 @@ __all__ = ["resource_statuses"]
 def resource_statuses(
     pod: NodePod, container: Container, claims: ClaimManager, health: HealthCache
 ) -> list[dict[str, Any]]:
-    """One entry for each claim (and request) that the container names, as far as it is prepared."""
+    """Return one entry for each claim (and request) that the container names, as far as it is prepared."""
     by_name = {claim.name: claim for claim in pod.spec.resource_claims}
     statuses: dict[str, list[dict[str, str]]] = {}
     for use in container.resources.claims:

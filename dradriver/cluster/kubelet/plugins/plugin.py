@@ -18,7 +18,7 @@ __all__ = ["CHANNEL_OPTIONS", "ClaimResult", "ClaimToPrepare", "PluginDevice", "
 
 _log = logging.getLogger(__name__)
 
-# Without it, channels to one path share their connection and its back-off, also after the server was replaced.
+# Without it, channels to one path share their connection and its backoff, even after the server was replaced.
 CHANNEL_OPTIONS: Final = (("grpc.use_local_subchannel_pool", 1),)
 
 _HEALTH_RETRY_SECONDS: Final = 5.0
@@ -27,7 +27,7 @@ _HEALTH: Final = {0: "Unknown", 1: "Healthy", 2: "Unhealthy"}
 
 @dataclass(frozen=True, slots=True)
 class ClaimToPrepare:
-    """A claim as the driver is told of it."""
+    """A claim as the calls of a driver name it."""
 
     namespace: str
     uid: str
@@ -54,7 +54,9 @@ class ClaimResult:
 
 
 class RegisteredPlugin:
-    """A driver instance, known by its endpoint. `start()` connects, `stop()` ends its tasks and connection.
+    """A driver instance, identified by its endpoint.
+
+    `start()` connects. `stop()` ends the tasks and the connection.
 
     Attributes:
         driver: the driver's name.
@@ -85,7 +87,7 @@ class RegisteredPlugin:
         self._channel: grpc.aio.Channel | None = None
 
     def start(self) -> None:
-        """Connects and stays connected; watches health if the driver offers that."""
+        """Connect and stay connected. Watch health if the driver offers that service."""
         self._channel = grpc.aio.insecure_channel(f"unix:{self.endpoint}", options=CHANNEL_OPTIONS)
         work = [self._follow_connection(self._channel)]
         if self._services.health:
@@ -93,7 +95,7 @@ class RegisteredPlugin:
         self._tasks = [asyncio.create_task(each, name=f"plugin {self.driver}") for each in work]
 
     async def stop(self) -> None:
-        """Ends the connection; calls under way fail."""
+        """End the connection. Calls in progress fail."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -103,7 +105,7 @@ class RegisteredPlugin:
         self.connected = False
 
     async def prepare(self, claims: Sequence[ClaimToPrepare]) -> Mapping[str, ClaimResult]:
-        """NodePrepareResources for these claims; the answers by claim UID.
+        """Call NodePrepareResources for these claims and return the answers by claim UID.
 
         Raises:
             DraError: the call as a whole failed.
@@ -111,7 +113,7 @@ class RegisteredPlugin:
         return await self._call("NodePrepareResources", claims)
 
     async def unprepare(self, claims: Sequence[ClaimToPrepare]) -> Mapping[str, ClaimResult]:
-        """NodeUnprepareResources for these claims; the answers by claim UID.
+        """Call NodeUnprepareResources for these claims and return the answers by claim UID.
 
         Raises:
             DraError: the call as a whole failed.
@@ -133,14 +135,14 @@ class RegisteredPlugin:
         return {uid: _result(answer) for uid, answer in response.claims.items()}
 
     def _ended(self, error: grpc.aio.AioRpcError) -> str:
-        """In words what gRPC calls a stream that was removed: the process at the other end is gone."""
+        """Return a message if the error means that the driver's process ended during the call, else ""."""
         codes = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNKNOWN}
         gone = error.code() in codes and any(word in (error.details() or "") for word in _GONE)
         return f"DRA driver {self.driver} ended during the call" if gone else ""
 
     async def _follow_connection(self, channel: grpc.aio.Channel) -> None:
         while True:
-            # Asking to connect each time makes a restarted driver visible without a call.
+            # A request to connect each time detects a restarted driver without a call.
             state = channel.get_state(try_to_connect=True)
             connected = state is grpc.ChannelConnectivity.READY
             if connected != self.connected:
@@ -152,7 +154,7 @@ class RegisteredPlugin:
             await channel.wait_for_state_change(state)
 
     async def _follow_health(self, channel: grpc.aio.Channel) -> None:
-        """Watches until the driver says that it has no health to report; any other end is tried again."""
+        """Watch until the driver reports that it has no health service. Any other end is retried."""
         while True:
             try:
                 async for reports in self._health_reports(channel):
@@ -203,7 +205,7 @@ _GO_CODES: Final = {"CANCELLED": "Canceled"}
 
 
 def _rpc_error(error: grpc.aio.AioRpcError) -> str:
-    """The error as Go prints it."""
+    """Return the error as Go prints it."""
     name = error.code().name
     code = _GO_CODES.get(name, name.title().replace("_", ""))
     return f"rpc error: code = {code} desc = {error.details()}"

@@ -1,4 +1,4 @@
-"""The registered drivers of the node, and when their ResourceSlices go."""
+"""The registered drivers of the node, and when their ResourceSlices are deleted."""
 
 import asyncio
 import logging
@@ -16,11 +16,11 @@ _log = logging.getLogger(__name__)
 
 
 _PATIENCE_SECONDS: Final = 5.0
-"""How long a driver that is called may take to register before that is said: at a start it is on its way."""
+"""Wait before a log message about a missing driver: at a start, it may be about to register."""
 
 
 class NotRegisteredError(DraError):
-    """No instance of the driver is registered. The store logs that once, whoever catches this need not."""
+    """No instance of the driver is registered. The store logs that once, so callers need not log it."""
 
 
 class PluginStore:
@@ -50,10 +50,10 @@ class PluginStore:
         self._missed: dict[str, asyncio.Task[None]] = {}
 
     def get(self, driver: str) -> RegisteredPlugin:
-        """The instance to call: of the connected ones the latest, or else the latest.
+        """Return the instance to call: the latest connected one, or else the latest.
 
         Raises:
-            NotRegisteredError: none is registered; the kubelet's words.
+            NotRegisteredError: none is registered; the message is the kubelet's.
         """
         plugins = self._plugins.get(driver)
         if not plugins:
@@ -63,7 +63,7 @@ class PluginStore:
         return next((plugin for plugin in reversed(plugins) if plugin.connected), plugins[-1])
 
     def register(self, driver: str, endpoint: str, offered: Sequence[str]) -> None:
-        """Adds an instance and connects to it.
+        """Add an instance and connect to it.
 
         Raises:
             DraError: it offers no usable service, or the endpoint is taken.
@@ -89,7 +89,7 @@ class PluginStore:
         self._connection_changed(driver)
 
     async def deregister(self, driver: str, endpoint: str) -> None:
-        """Removes an instance; an unknown one does not matter."""
+        """Remove an instance. An unknown one is ignored."""
         plugins = self._plugins.get(driver, [])
         left = [plugin for plugin in plugins if plugin.endpoint != endpoint]
         if len(left) == len(plugins):
@@ -105,7 +105,7 @@ class PluginStore:
                 await plugin.stop()
 
     async def stop(self) -> None:
-        """Ends all connections and waiting removals."""
+        """End all connections and pending deletions of slices."""
         waiting = [*self._wipes.values(), *self._missed.values()]
         for task in waiting:
             task.cancel()
@@ -121,7 +121,7 @@ class PluginStore:
                 wipe.cancel()
             self._usable(driver)
         elif driver not in self._wipes:
-            # One that waits already keeps its time: nothing has got better since.
+            # A pending deletion keeps its time, because the driver was not connected since.
             self._wipes[driver] = asyncio.create_task(self._wipe_later(driver), name=f"wipe slices of {driver}")
 
     async def _wipe_later(self, driver: str) -> None:

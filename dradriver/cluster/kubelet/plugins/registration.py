@@ -1,4 +1,4 @@
-"""Watches the folder where drivers put their registration sockets, and registers them."""
+"""Watches the folder in which drivers create their registration sockets, and registers the drivers."""
 
 import asyncio
 import logging
@@ -30,7 +30,7 @@ _PLUGIN_TYPE: Final = "DRAPlugin"
 
 
 class _Stamp(NamedTuple):
-    """Tells a socket from a later one of the same name."""
+    """Distinguishes a socket from a later one with the same name."""
 
     inode: int
     made: int
@@ -39,8 +39,8 @@ class _Stamp(NamedTuple):
 class RegistryWatcher:
     """Keeps the plugin store in step with the sockets in a folder: `run()` until cancelled.
 
-    Every socket whose name does not begin with a dot is asked who it is; one that can't be registered is told
-    why and asked again, each time after twice as long.
+    The watcher asks every socket whose name does not begin with a dot for its driver. If the registration
+    fails, it reports the reason to the driver and retries, each time after twice as long.
     """
 
     def __init__(self, folder: Path, store: PluginStore) -> None:
@@ -50,7 +50,7 @@ class RegistryWatcher:
         self._registered: dict[Path, tuple[str, str]] = {}
 
     async def run(self) -> None:
-        """Watches; ends its own tasks when cancelled. The store keeps what was registered."""
+        """Watch until cancelled, then end its own tasks. The store keeps the registered drivers."""
         try:
             while True:
                 await self._compare(await asyncio.to_thread(_sockets, self._folder))
@@ -91,7 +91,7 @@ class RegistryWatcher:
             wait = min(2 * wait, _LAST_RETRY)
 
     async def _register(self, path: Path) -> None:
-        """One attempt; the driver is told of success or the reason of a refusal.
+        """Make one attempt and notify the driver of success or the reason of a refusal.
 
         Raises:
             DraError: the driver can't be used.
@@ -137,7 +137,7 @@ async def _notify(stub: registration_v1_grpc.RegistrationStub, error: str) -> No
 
 
 def _sockets(folder: Path) -> dict[Path, _Stamp]:
-    """The sockets in a folder and the folders below it, names that begin with a dot left out."""
+    """Return the sockets in a folder and its subfolders, except names that begin with a dot."""
     found: dict[Path, _Stamp] = {}
     for parent, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]

@@ -1,4 +1,4 @@
-"""Which gRPC services of a driver the kubelet uses, from those that it offers at registration."""
+"""Chooses the gRPC services of a driver that the kubelet uses, from the list at registration."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,10 +26,10 @@ class Services:
 
 
 def choose_services(driver: str, endpoint: str, offered: Sequence[str]) -> Services:
-    """The first DRAPlugin service of the driver's list that is known; the newest health service.
+    """Return the first known DRAPlugin service of the driver's list, and the newest health service.
 
     Raises:
-        DraError: there is no usable one; the kubelet's words.
+        DraError: there is no usable one; the message is the kubelet's.
     """
     where = f"invalid supported gRPC versions of DRA driver plugin {driver} at endpoint {endpoint}"
     if not offered:

@@ -1,4 +1,4 @@
-"""Removal of a node's ResourceSlices when their driver is not there."""
+"""Deletes a node's ResourceSlices when their driver is absent."""
 
 import asyncio
 import logging
@@ -14,16 +14,16 @@ _log = logging.getLogger(__name__)
 
 
 async def wipe_slices(client: Client, node: str, driver: str = "") -> None:
-    """Deletes the node's ResourceSlices, those of one driver if named; tries until it works.
+    """Delete the node's ResourceSlices, or those of one driver. Retries until it succeeds.
 
-    A second run deletes what is left; it may hit slices that a driver has published meanwhile, as the kubelet
-    does: drivers publish again.
+    A second run deletes the remaining slices. It may delete slices that a driver has published meanwhile, as
+    the kubelet does: drivers publish again.
     """
     fields = f"spec.nodeName={node}" + (f",spec.driver={driver}" if driver else "")
     backoff = Backoff(1.0, 300.0)
     while True:
         try:
-            # The Node comes first: without it the node's user may not even look.
+            # The Node comes first: without it the node's user has no permission to read slices.
             await client.get(NODES, node, into=bytes)
             for found in (await client.list(SLICES, into=ResourceSlice, fields=fields)).items:
                 meta = found.metadata

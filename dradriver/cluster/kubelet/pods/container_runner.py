@@ -1,4 +1,4 @@
-"""The containers of one pod, as they really are: started, watched and stopped here."""
+"""The containers of one pod on this machine: starts, watches and stops them."""
 
 import asyncio
 import logging
@@ -25,11 +25,11 @@ _STARTING: Final = frozenset({"CreateContainerError", "RunContainerError"})
 
 
 class ContainerRunner:
-    """Runs the containers of one pod in a folder of their own.
+    """Runs the containers of one pod, in their own folder.
 
     Attributes:
         states: the containers by name.
-        folder: where logs are; the runtime's own files are below it while a container runs.
+        folder: the logs; the runtime's own files are below it while a container runs.
     """
 
     def __init__(
@@ -55,23 +55,23 @@ class ContainerRunner:
 
     @property
     def running(self) -> bool:
-        """Whether a container runs."""
+        """Return whether a container runs."""
         return bool(self._running)
 
     def log_of(self, name: str) -> Path:
-        """The log of a container's present or latest run."""
+        """Return the log of a container's current or latest run."""
         return self._log(name, self.states[name].restarts)
 
     def waiting(self, reason: str, message: str) -> None:
-        """All containers that have not run yet wait for the same thing."""
+        """Set all containers that have not run yet to waiting, with the same reason."""
         for name, state in self.states.items():
             self.states[name] = state.waits(reason, message)
 
     async def start(self, container: Container, cdi_devices: tuple[str, ...]) -> None:
-        """Starts a container; its state says whether that worked.
+        """Start a container and record success or failure in its state.
 
         Raises:
-            ContainerStartError: it did not.
+            ContainerStartError: it failed.
         """
         name = container.name
         state = self.states[name]
@@ -102,13 +102,13 @@ class ContainerRunner:
             self._running[name] = (started, watch)
 
     async def stop(self, grace_seconds: float) -> None:
-        """Ends all containers; returns when they are gone."""
+        """End all containers and return when they are gone."""
         running = list(self._running.values())
         await asyncio.gather(*(started.stop(grace_seconds) for started, _ in running))
         await asyncio.gather(*(watch for _, watch in running))
 
     async def remove(self) -> None:
-        """Removes the folder with the logs."""
+        """Remove the folder with the logs."""
         await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
 
     def _log(self, name: str, attempt: int) -> Path:
@@ -117,7 +117,7 @@ class ContainerRunner:
     async def _failed(self, state: ContainerState, spec: ContainerSpec, error: ContainerStartError) -> None:
         await asyncio.to_thread(shutil.rmtree, spec.folder, ignore_errors=True)
         if error.reason in _STARTING and spec.cdi_devices and spec.cdi_devices[0] not in str(error):
-            # What runtimes say of a mount or device node names neither driver nor claim.
+            # A runtime's message about a mount or device node names neither driver nor claim.
             named = ", ".join(spec.cdi_devices[:_NAMED]) + (", ..." if len(spec.cdi_devices) > _NAMED else "")
             error = ContainerStartError(error.reason, f"{error} (with the CDI devices {named})")
         self.states[state.name] = state.fails_to_start(
@@ -135,14 +135,14 @@ class ContainerRunner:
 
 
 def remove_folders(parent: Path, kept: Set[str]) -> None:
-    """Removes the folders of all pods but those with these UIDs."""
+    """Remove the folders of all pods except those with these UIDs."""
     for folder in parent.iterdir():
         if folder.name.rpartition("_")[2] not in kept:
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def _initial(pod: NodePod) -> dict[str, ContainerState]:
-    """The containers as the pod's status has them: an earlier run of the kubelet may have run them."""
+    """Return the containers' states from the pod's status: an earlier run of the kubelet may have run them."""
     reported: Mapping[str, Mapping[str, object]] = {
         str(status.get("name")): status
         for status in [*pod.status.init_container_statuses, *pod.status.container_statuses]

@@ -1,4 +1,4 @@
-"""How far a container of a pod is: pure values and the transitions between them."""
+"""The state of one container of a pod, and its transitions, as pure values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,11 +13,11 @@ __all__ = ["ContainerState", "Ending", "Stage"]
 
 _LONGEST_BACKOFF: Final = 300.0
 _HEALTHY_SECONDS: Final = 600.0
-"""A container that ran this long starts its back-off anew."""
+"""A container that ran this long starts with a new backoff."""
 
 
 class Stage(StrEnum):
-    """The three states that the API knows."""
+    """The three states of a container in the API."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -53,12 +53,12 @@ class ContainerState:
         name: the container's name in the pod.
         stage: waiting, running or terminated.
         reason, message: why it waits.
-        container_id: of the present or latest run, as the API writes it.
-        started: when the present run began.
-        ending: how the latest run ended; for a waiting or running container that is the run before.
-        restarts: runs after the first.
+        container_id: of the current or latest run, as the API writes it.
+        started: when the current run began.
+        ending: how the latest run ended; for a waiting or running container, how the run before ended.
+        restarts: number of runs after the first.
         delay: seconds to wait after the next failure.
-        not_before: when it may be started (again), in seconds of the caller's clock.
+        not_before: the earliest time of its next start, in seconds of the caller's clock.
     """
 
     name: str
@@ -73,22 +73,25 @@ class ContainerState:
     not_before: float = 0.0
 
     def waits(self, reason: str, message: str) -> "ContainerState":
-        """Waiting for something that others have to do; a container that ran already is left alone."""
+        """Return the state of a container that waits for another component, unchanged if it has run already."""
         if self.stage is not Stage.WAITING or self.ending is not None:
             return self
         return replace(self, reason=reason, message=message)
 
     def runs(self, container_id: str, now: datetime) -> "ContainerState":
-        """Started; a run after another one counts as a restart."""
+        """Return the state after a start. A run after another one counts as a restart."""
         return replace(self, stage=Stage.RUNNING, container_id=container_id, started=now, restarts=self.attempt)
 
     @property
     def attempt(self) -> int:
-        """The number of the run that would start next, 0 for the first."""
+        """The number of the next run, 0 for the first."""
         return self.restarts + 1 if self.ending is not None else self.restarts
 
     def ends(self, exit_code: int, now: datetime, clock: float, first_delay: float) -> "ContainerState":
-        """The run ended. The first restart is immediate, each later one waits twice as long as that before."""
+        """Return the state after the end of a run.
+
+        The first restart is immediate. Each later one waits twice as long as the one before.
+        """
         ran = (now - self.started).total_seconds() if self.started else 0.0
         delay = 0.0 if ran >= _HEALTHY_SECONDS else self.delay
         reason = "Completed" if exit_code == 0 else "Error"
@@ -101,7 +104,7 @@ class ContainerState:
         )
 
     def fails_to_start(self, reason: str, message: str, clock: float, first_delay: float) -> "ContainerState":
-        """The run could not begin."""
+        """Return the state after a run that could not start."""
         delay = max(self.delay, first_delay)
         return replace(
             self,
@@ -113,13 +116,13 @@ class ContainerState:
         )
 
     def vanishes(self, now: datetime) -> "ContainerState":
-        """An earlier run of the kubelet left it running, and it is gone."""
+        """Return the state of a container that an earlier run of the kubelet left running, and that is gone."""
         message = "The container could not be located when the pod was terminated"
         ending = Ending(137, "ContainerStatusUnknown", self.started, now, self.container_id, message)
         return replace(self, stage=Stage.TERMINATED, ending=ending)
 
     def status(self, container: Container, *, restarting: bool) -> dict[str, Any]:
-        """`ContainerStatus`.
+        """Return its `ContainerStatus`.
 
         Args:
             container: the container's specification.
@@ -154,7 +157,7 @@ class ContainerState:
 
     @classmethod
     def from_status(cls, name: str, status: Mapping[str, Any], now: datetime) -> "ContainerState":
-        """The state that an earlier run of the kubelet reported; what ran then is gone now."""
+        """Return the state that an earlier run of the kubelet reported. Its running containers are gone now."""
         base = cls(name=name, restarts=int(status.get("restartCount", 0)))
         last = status.get("lastState", {}).get("terminated")
         if last:

@@ -12,7 +12,7 @@ _REFERENCE: Final = re.compile(r"\$(\$|\(([^()]*)\))")
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:
-    """Replaces `$(NAME)` by its value; an unknown name stays as it is; `$$` is a plain `$`."""
+    """Replace each `$(NAME)` by its value. An unknown name stays unchanged, and `$$` becomes `$`."""
 
     def replacement(match: re.Match[str]) -> str:
         if match[1] == "$":
@@ -23,7 +23,7 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
 
 
 def env_of(container: Container) -> dict[str, str]:
-    """The container's variables; each may name those before it."""
+    """Return the container's variables; each may refer to those before it."""
     env: dict[str, str] = {}
     for variable in container.env:
         env[variable.name] = expand(variable.value, env)
@@ -31,5 +31,5 @@ def env_of(container: Container) -> dict[str, str]:
 
 
 def argv_of(container: Container, env: Mapping[str, str]) -> tuple[str, ...]:
-    """Command and arguments; empty when the pod gives neither."""
+    """Return command and arguments; empty when the pod gives neither."""
     return tuple(expand(word, env) for word in [*container.command, *container.args])

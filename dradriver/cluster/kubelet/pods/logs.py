@@ -1,4 +1,4 @@
-"""Reading a container's log, as `kubectl logs` asks for it."""
+"""Reads a container's log for `kubectl logs`."""
 
 import asyncio
 import os
@@ -15,20 +15,20 @@ _PERIOD: Final = 0.1
 async def read_log(
     path: Path, text_of: Callable[[bytes], bytes], tail: int | None, more: Callable[[], bool]
 ) -> AsyncIterator[bytes]:
-    """What the container wrote, in chunks.
+    """Yield the output of a container, in chunks.
 
     Args:
         path: the log file; a missing one is empty.
-        text_of: what the container wrote, from one line of the file.
+        text_of: returns the container's output from one line of the file.
         tail: only the last lines, None for all.
-        more: whether the container may still write; then the end of the file is not the end.
+        more: returns whether the container may still write; then the end of the file is not the end.
     """
     file = await asyncio.to_thread(_open, path)
     if file is None:
         return
     try:
         while True:
-            # Asked before reading: what is written between the question and the read is still read.
+            # Asked before the read, so that output between the question and the read is not lost.
             waiting = more()
             lines = await asyncio.to_thread(_lines, file, tail, waiting)
             tail = None
@@ -50,7 +50,10 @@ def _open(path: Path) -> BinaryIO | None:
 
 
 def _lines(file: BinaryIO, tail: int | None, waiting: bool) -> list[bytes]:  # noqa: FBT001
-    """The lines from here to the end, or the last of them; while waiting, a line without its end is left."""
+    """Return the lines from here to the end, or the last of them.
+
+    While the container may still write, an incomplete last line is left for the next call.
+    """
     lines = list(file) if tail is None else list(deque(file, maxlen=tail))
     if waiting and lines and not lines[-1].endswith(b"\n"):
         file.seek(-len(lines.pop()), os.SEEK_CUR)

@@ -1,18 +1,18 @@
-"""What to do next for a pod: pure decisions.
+"""The next step for a pod, as pure decisions.
 
 | the pod                                        | step      |
 |------------------------------------------------|-----------|
 | leaves or has nothing left to run, a container runs | STOP |
 | the same, a claim is held                      | UNPREPARE |
-| leaves, its object is there                    | REMOVE    |
+| leaves, its object exists                      | REMOVE    |
 | leaves, its object is gone                     | DONE      |
 | has nothing left to run                        | WAIT      |
 | its claims are not prepared                    | PREPARE   |
 | a container is due                             | START     |
 | otherwise                                      | WAIT      |
 
-The first line that holds decides. All prepares come before the first container; unprepare comes after the last
-one and before the pod is reported as finished, so that no claim is given to another pod too early.
+The first line that applies decides. All prepares come before the first container. Unprepare comes after the
+last container and before the pod is reported as finished, so that no claim is given to another pod too early.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ __all__ = ["ContainerPlan", "PodFacts", "PodStep", "next_step", "plan_containers
 
 
 class PodStep(StrEnum):
-    """What the pod's worker does next."""
+    """The next step of a pod's worker."""
 
     STOP = "stop containers"
     UNPREPARE = "unprepare claims"
@@ -39,7 +39,7 @@ class PodStep(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodFacts:
-    """What decides the next step.
+    """The input of the decision.
 
     Attributes:
         leaving: the pod is being deleted or gone.
@@ -48,7 +48,7 @@ class PodFacts:
         settled: no container of the pod will run again.
         holds_claims: a claim may have to be unprepared for it.
         prepared: its claims are prepared, or it has none.
-        due: containers that should be started now.
+        due: containers to start now.
     """
 
     leaving: bool
@@ -61,7 +61,7 @@ class PodFacts:
 
 
 def next_step(facts: PodFacts) -> PodStep:
-    """The table above."""
+    """Return the step from the table above."""
     ending = facts.leaving or facts.settled
     table = (
         (ending and facts.running, PodStep.STOP),
@@ -77,12 +77,12 @@ def next_step(facts: PodFacts) -> PodStep:
 
 @dataclass(frozen=True, slots=True)
 class ContainerPlan:
-    """Which containers are due, when to look again, and whether none will ever run again.
+    """The containers that are due, the time of the next check, and whether none will run again.
 
     Attributes:
         start: names of containers to start now, in order.
         look_again: when the next one is due, in seconds of the caller's clock.
-        settled: no container will run again, but for sidecars that still do.
+        settled: no container will run again, except sidecars that still run.
         initialized: all init containers are done (sidecars: running).
     """
 
@@ -93,18 +93,18 @@ class ContainerPlan:
 
 
 def restarts(state: ContainerState, policy: str) -> bool:
-    """Whether a container that ended is run again."""
+    """Return whether a container that ended is started again."""
     if state.stage is not Stage.TERMINATED or state.ending is None:
         return False
     return policy == "Always" or (policy == "OnFailure" and state.ending.exit_code != 0)
 
 
 def plan_containers(spec: PodSpec, states: Mapping[str, ContainerState], now: float) -> ContainerPlan:
-    """What the pod's containers need: init containers one after the other, then all others."""
+    """Return which of the pod's containers are due: init containers one after the other, then all others."""
     main = [states[container.name] for container in spec.containers]
     runnable = [state for state in main if state.stage is Stage.WAITING or restarts(state, spec.restart_policy)]
     if not runnable and all(state.stage is Stage.TERMINATED for state in main):
-        # Sidecars that still run are stopped, and not started again.
+        # Sidecars that still run are stopped and not started again.
         return ContainerPlan(settled=True)
     wanted: list[ContainerState] = []
     for container in spec.init_containers:
@@ -118,14 +118,14 @@ def plan_containers(spec: PodSpec, states: Mapping[str, ContainerState], now: fl
 
 
 def _lets_others_start(init: Container, state: ContainerState) -> bool:
-    """A sidecar must have begun, any other init container must have succeeded."""
+    """Return whether a sidecar has begun, or any other init container has succeeded."""
     if init.restart_policy == "Always":
         return state.stage is Stage.RUNNING or state.ending is not None
     return _succeeded(state)
 
 
 def _init_policy(spec: PodSpec) -> str:
-    """Init containers that fail are repeated unless the pod says never."""
+    """Return the restart policy of init containers: they are retried on failure unless the pod's is Never."""
     return "Never" if spec.restart_policy == "Never" else "OnFailure"
 
 
@@ -140,7 +140,7 @@ def _due(wanted: list[ContainerState], now: float, *, settled: bool, initialized
 
 
 def policy_of(spec: PodSpec, container: Container) -> str:
-    """The restart policy that holds for a container."""
+    """Return the restart policy of a container."""
     if container in spec.init_containers:
         return "Always" if container.restart_policy == "Always" else _init_policy(spec)
     return spec.restart_policy

@@ -1,4 +1,4 @@
-"""A pod's status from the states of its containers: pure."""
+"""A pod's status from the states of its containers, as pure functions."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -16,7 +16,7 @@ Resources = Callable[[Container], list[dict[str, Any]]]
 
 
 def pod_phase(spec: PodSpec, states: Mapping[str, ContainerState], plan: ContainerPlan) -> str:
-    """The pod's phase, taken from its containers alone."""
+    """Return the pod's phase, from its containers alone."""
     if plan.settled:
         ends = [states[container.name].ending for container in [*spec.init_containers, *spec.containers]]
         main = ends[len(spec.init_containers) :]
@@ -38,15 +38,15 @@ def pod_status(
     resources: Resources,
     now: datetime,
 ) -> dict[str, Any]:
-    """The status fields that the kubelet owns.
+    """Return the status fields that the kubelet owns.
 
     Args:
-        pod: the pod with its present status.
+        pod: the pod with its current status.
         states: its containers.
-        plan: what they need.
-        finished: whether a final phase may be told: all containers are gone and no claim is held.
-        resources: `allocatedResourcesStatus` of a container.
-        now: for conditions that changed.
+        plan: which containers are due.
+        finished: whether a final phase may be reported: all containers are gone and no claim is held.
+        resources: returns `allocatedResourcesStatus` of a container.
+        now: the time for conditions that changed.
     """
     phase = pod_phase(pod.spec, states, plan)
     if phase in {"Succeeded", "Failed"} and not finished:
@@ -90,7 +90,7 @@ def _condition(holds: bool, reason: str, message: str) -> dict[str, str]:  # noq
 
 
 def _since(pod: NodePod, name: str, condition: dict[str, str], now: datetime) -> dict[str, str | None]:
-    """The condition with the time of its last change, and null where an older reason has to go."""
+    """Return the condition with the time of its last change, and null to remove an older reason."""
     before = next((each for each in pod.status.conditions if each.type == name), None)
     kept = before is not None and before.status == condition["status"] and before.last_transition_time
     return {

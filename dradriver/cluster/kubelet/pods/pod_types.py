@@ -1,4 +1,4 @@
-"""Pods as the kubelet reads them: the model's Pod, and the parts of its status that only the kubelet needs."""
+"""Pods as the kubelet reads them: the model's Pod with the status fields that only the kubelet needs."""
 
 from datetime import datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""One pod from its binding to its end: decides with `pod_plan`, does one step, reports, and again."""
+"""The worker of one pod: decides with `pod_plan`, executes one step, reports the status, repeats."""
 
 import asyncio
 import logging
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeTools:
-    """What all pods of a node share."""
+    """The parts that all pods of a node share."""
 
     client: Client
     claims: ClaimManager
@@ -46,10 +46,10 @@ class NodeTools:
 
 
 class PodWorker:
-    """The worker of one pod; `run()` returns when nothing of the pod is left on the node.
+    """The worker of one pod. `run()` returns when nothing of the pod is left on the node.
 
-    Killed at any point, the next kubelet's worker begins with the status that was reported and the claims that
-    the checkpoint names; containers have been ended before it starts.
+    If the process is killed at any point, the worker of the next kubelet begins with the reported status and
+    the claims in the checkpoint. The containers have been ended before it starts.
     """
 
     def __init__(self, tools: NodeTools, pod: NodePod) -> None:
@@ -74,20 +74,20 @@ class PodWorker:
         )
 
     def update(self, pod: NodePod | None) -> None:
-        """The pod has changed; None: its object is gone."""
+        """Use a newer version of the pod; None if its object is gone."""
         self._exists = pod is not None
-        # What our own last write returned may be newer than what the watch shows.
+        # The answer to the worker's last write may be newer than the version from the watch.
         if pod is not None and _version(pod) >= _version(self.pod):
             self.pod = pod
         self._wake.set()
 
     def look_again(self) -> None:
-        """Something that the pod may wait for has happened."""
+        """Wake the worker: an event that the pod may wait for has happened."""
         self._failed = None
         self._wake.set()
 
     async def run(self) -> None:
-        """Works until the pod is gone; when cancelled, ends the containers and nothing else."""
+        """Work until the pod is gone. When cancelled, end the containers and leave the claims."""
         try:
             while await self._advance():
                 pass
@@ -96,7 +96,7 @@ class PodWorker:
             await asyncio.shield(self.containers.stop(self._tools.timings.stop_grace))
 
     async def _advance(self) -> bool:
-        """One step, or waiting for something to happen; False when nothing is left to do."""
+        """Execute one step, or wait for an event. Return False when nothing is left to do."""
         self._wake.clear()
         plan = self._plan()
         step = next_step(self._facts(plan))
@@ -130,7 +130,7 @@ class PodWorker:
         )
 
     def _pause(self, step: PodStep) -> float:
-        """Seconds until this step, which failed, is tried again."""
+        """Return the seconds until the retry of this failed step."""
         if self._failed is None or self._failed[0] is not step:
             return 0.0
         return max(0.0, self._failed[1] - time.monotonic())
@@ -190,7 +190,7 @@ class PodWorker:
         self.containers.waiting("PodInitializing" if self.pod.spec.init_containers else "ContainerCreating", "")
 
     async def _unless_leaving(self, work: Coroutine[Any, Any, None]) -> None:
-        """Waits for the work, or ends it when the pod is deleted meanwhile."""
+        """Wait for the work, or cancel it when the pod is deleted meanwhile."""
         task = asyncio.create_task(work, name=f"prepare {self.pod.ref}")
         try:
             while not task.done() and not self._leaving:
@@ -208,7 +208,7 @@ class PodWorker:
     async def _unprepare(self) -> None:
         meta = self.pod.metadata
         await self._tools.claims.unprepare(meta.uid, meta.namespace)
-        # What was prepared is gone; the pod is ending and never prepares again.
+        # The claims are unprepared. The pod is ending and never prepares again.
         self._prepared = False
 
     async def _start(self, plan: ContainerPlan) -> None:
@@ -226,14 +226,17 @@ class PodWorker:
                 await self._event("Normal", "Started", f"Started container {name}")
 
     async def _remove(self, plan: ContainerPlan) -> None:
-        """The last status, then the object. Dying in between, the next run removes it."""
+        """Write the last status, then delete the object.
+
+        If the process dies in between, the next run deletes the object.
+        """
         await self._report(plan)
         meta = self.pod.metadata
         await self._tools.client.delete(PODS, meta.name, meta.namespace, uid=meta.uid, grace_seconds=0)
         self._exists = False
 
     async def _report(self, plan: ContainerPlan) -> None:
-        """Writes the status if it differs from what was last written; a failure is tried with the next look."""
+        """Write the status if it has changed since the last write. A failure is retried at the next check."""
         if not self._exists or self._finished:
             return
         facts = self._facts(plan)
@@ -254,7 +257,7 @@ class PodWorker:
                 PODS, meta.name, meta.namespace, body, PatchKind.STRATEGIC, into=NodePod, subresource="status"
             )
         except (NotFound, Conflict):
-            # Deleted, or another pod of the same name: the watch tells.
+            # Deleted, or another pod with the same name: the watch reports it.
             self._published = status
         except DraError as error:
             _log.warning("pod %s: status: %s", self.pod.ref, error)

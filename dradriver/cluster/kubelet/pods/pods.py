@@ -1,4 +1,4 @@
-"""All pods of the node: a worker for each, the claims of pods that are gone, and logs."""
+"""All pods of the node: a worker for each, unprepare for pods that are gone, and logs."""
 
 import asyncio
 import logging
@@ -28,7 +28,7 @@ class PodManager:
         self._changed = asyncio.Event()
 
     async def run(self) -> None:
-        """Starts a worker for every pod and keeps it informed."""
+        """Start a worker for every pod and pass it each new version of the pod."""
         fields = f"spec.nodeName={self._node}"
         try:
             async with Cache(self._tools.client, PODS, NodePod, fields=fields) as cache:
@@ -53,12 +53,12 @@ class PodManager:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def look_again(self) -> None:
-        """A driver became usable: what failed is tried again."""
+        """Wake all workers to retry failed steps, because a driver became usable."""
         for worker, _ in self._workers.values():
             worker.look_again()
 
     def health_changed(self, driver: str, devices: set[tuple[str, str]]) -> None:
-        """The pods with these devices (pool, device) report their health."""
+        """Wake the workers of pods with these devices (pool, device) to report their health."""
         for uid in self._tools.claims.pods_using(driver, devices):
             if uid in self._workers:
                 self._workers[uid][0].update(self._workers[uid][0].pod)
@@ -71,13 +71,13 @@ class PodManager:
         follow: bool,  # noqa: FBT001 - the API server's hook has this form
         tail: int | None,
     ) -> AsyncIterator[bytes]:
-        """What a container of a pod wrote; with `follow` until it ends.
+        """Yield the output of a pod's container; with `follow` until the container ends.
 
         Raises:
             NotFoundError: there is no such pod on this node, or no such container in it.
             UsageError: the container has not started yet.
         """
-        # Of pods that had the same name one after the other, the last.
+        # If several pods had this name one after the other, the last one counts.
         workers = [worker for worker, _ in self._workers.values()]
         worker = next((w for w in reversed(workers) if w.pod.ref == f"{namespace}/{pod}"), None)
         if worker is None:
@@ -99,13 +99,13 @@ class PodManager:
     def _compare(self, present: dict[str, NodePod]) -> None:
         for uid, (worker, task) in list(self._workers.items()):
             if uid not in present:
-                # An ended worker stays known until the watch shows that its pod is gone.
+                # An ended worker stays in the table until the watch shows that its pod is gone.
                 if task.done():
                     del self._workers[uid]
                 else:
                     worker.update(None)
             elif task.done() and (error := task.exception()):
-                # A defect of ours; with the pod's next change a new worker takes over.
+                # A defect of the worker. At the pod's next change, a new worker takes over.
                 _log.error("worker of pod %s failed", worker.pod.ref, exc_info=error)
                 del self._workers[uid]
                 del present[uid]
@@ -119,13 +119,13 @@ class PodManager:
                 self._workers[uid] = (worker, task)
 
     async def _reconcile(self) -> None:
-        """Unprepares what pods left that no worker knows: they went while the kubelet was away."""
+        """Unprepare claims of pods that have no worker because they went away while the kubelet was down."""
         while True:
             for namespace, uid in self._tools.claims.inactive(set(self._workers)):
                 try:
                     await self._tools.claims.unprepare(uid, namespace)
                 except NotRegisteredError:
-                    pass  # said already
+                    pass  # already logged
                 except DraError as error:
                     _log.warning("claims of a pod that is gone (%s): %s", uid, error)
             await asyncio.sleep(self._tools.timings.reconcile)
