@@ -45,7 +45,7 @@ T = TypeVar("T", bound=HasMetadata)
 
 
 class ChangeKind(StrEnum):
-    """What happened to an object of the cache."""
+    """The kind of a change of the cache."""
 
     ADDED = "added"
     MODIFIED = "modified"

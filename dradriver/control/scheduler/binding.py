@@ -225,7 +225,7 @@ STAGES: Final[tuple[_Stage, ...]] = (
     record_special,
     bind,
 )
-"""What has to be true, in this order; a stage that is through gives None."""
+"""The stages, in order. A stage that is complete returns None."""
 
 
 def is_bound(plan: Plan, pod: Pod | None) -> bool:

@@ -26,7 +26,7 @@ class Cluster(msgspec.Struct, frozen=True, rename="kebab", kw_only=True):
 
 
 class User(msgspec.Struct, frozen=True, rename="kebab", kw_only=True):
-    """How to prove who is asking; `exec` and `auth-provider` are left to `kubernetes.aio`."""
+    """Credentials of a user; `kubernetes.aio` handles `exec` and `auth-provider`."""
 
     client_certificate: str = ""
     client_certificate_data: str = ""

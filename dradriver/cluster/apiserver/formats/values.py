@@ -53,7 +53,7 @@ def copy(value: JsonValue) -> JsonValue:
 
 
 def dig(value: JsonValue, *path: str) -> JsonValue:
-    """The value at a path of object fields, or None where a step is missing."""
+    """Return the value at a path of object fields, or None where a step is missing."""
     for step in path:
         if not isinstance(value, dict):
             return None

@@ -271,7 +271,7 @@ class Registry:
         return [*self._fixed.values(), *(each for rows in self._custom.values() for each in rows)]
 
     def find(self, group: str, version: str, plural: str) -> ServedResource | None:
-        """The resource of a path, None if none is served there."""
+        """Return the resource of a path, None if none is served there."""
         found = self._fixed.get((group, version, plural))
         if found is not None:
             return found

@@ -7,7 +7,7 @@ stored without a count. Quotas with scopes are rejected.
 | module | contents |
 |---|---|
 | `containers` | the sum of the resources of a pod's containers |
-| `usage` | what a pod or a claim uses of a quota |
+| `usage` | the usage of a quota by a pod or a claim |
 | `namespace` | the usage of all objects of a namespace |
 | `admission` | rejects objects that would exceed a quota |
 | `controller` | updates the `status` of quotas |

@@ -1,4 +1,4 @@
-"""What a pod or a claim uses of a quota (`pkg/quota/v1/evaluator/core` of Kubernetes 1.37).
+"""The usage of a quota by a pod or a claim (`pkg/quota/v1/evaluator/core` of Kubernetes 1.37).
 
 Devices of one class are counted under three names, so that it does not matter how they were requested
 (KEP-5004, Resource Quota): the class's own name, its implicit extended resource, and the extended resource that
@@ -123,7 +123,7 @@ def _under_other_names(used: Amounts, claim: Object, where: Namespace) -> Amount
 
 
 def _counted_by_the_pod(claim: Object, where: Namespace) -> Amounts:
-    """Return what the pod of a special claim counts already.
+    """Return the amounts that the pod of a special claim counts already.
 
     Empty if the pod does not confirm the claim.
     """

@@ -119,7 +119,7 @@ class _Shelf:
     def remember(self, change: StoredChange, most: int) -> None:
         """Keep a change, and forget the oldest ones beyond `most` and `_PAST_BYTES`.
 
-        Changes that watches have probably read are kept as bytes (see `_DECODED`).
+        Changes older than the newest `_DECODED` ones, which watches have read by now, are kept as bytes.
         """
         self.past.append(change)
         self.past_bytes += len(change.last.raw)

@@ -108,7 +108,7 @@ class ConfigMapStrategy(Strategy):
 
 
 class LeaseStrategy(Strategy):
-    """Leases: durations are positive, and the number of transitions never decreases."""
+    """Leases: the duration is positive, and the number of transitions is not negative."""
 
     def validate_create(self, context: Context, obj: Object) -> Causes:
         """See `Strategy`."""

@@ -250,7 +250,7 @@ def _mapped(container: Object | None, key: tuple[str, ...], at: str) -> Causes:
 
 
 def _fixed(spec: Object, old: Object) -> Object:
-    """Return the immutable part of a spec: fields that may change have their old values."""
+    """Return the part of a spec that may not change; the allowed changes are removed from it."""
     fixed = {
         key: value for key, value in spec.items() if key not in {"activeDeadlineSeconds", "schedulingGates"}
     }

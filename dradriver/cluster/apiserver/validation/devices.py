@@ -101,9 +101,7 @@ def toleration(value: Object, path: str) -> Causes:
 
 
 def binding_conditions(owner: Object, path: str) -> Causes:
-    """Check binding and failure conditions: at most 4 each, both or none, and no duplicates within or across
-    them.
-    """
+    """Check binding and failure conditions: at most 4 each, none without the other, and no duplicates."""
     good, bad = owner.get("bindingConditions") or [], owner.get("bindingFailureConditions") or []
     causes = each(good, 4, label_name, f"{path}.bindingConditions")
     causes += each(bad, 4, label_name, f"{path}.bindingFailureConditions")
