@@ -1,8 +1,9 @@
 """The embedded control plane: API server, controllers, scheduler and kubelet stand-ins in one process.
 
 It is for laptops, tests and the demo, not for production. It implements only the parts of Kubernetes that bring
-devices from a driver into a container. Law of this package: `cluster` assembles the parts, and no part imports
-another. Data that the parts share is in the API server. All state is in one folder.
+devices from a driver into a container. Law of this package: `cluster` assembles the parts. API server, control
+plane and kubelet do not import each other: they share data only through the API server. All state is in one
+folder.
 
 | module | contents |
 |---|---|

@@ -87,8 +87,8 @@ class Client:
     returns plain builtins and `into=bytes` the JSON text. Callers always see `resource.k8s.io/v1`: the client
     asks the server once for its versions and converts. It asks again when the server no longer serves the
     version (after a downgrade). While the server has only a version older than v1, the client also asks again
-    whenever a watch ends, because an upgrade ends every watch. The table in `transport` lists the requests that
-    are retried.
+    whenever a watch ends, because an upgrade ends every watch. The table in `http.transport` lists the requests
+    that are retried.
     """
 
     def __init__(
