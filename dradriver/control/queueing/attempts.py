@@ -45,7 +45,7 @@ class Attempts:
         return (tried.attempts, self.now() - tried.first) if tried else (1, 0.0)
 
     def set_back(self, key: str) -> float:
-        """Set the pod back and return the seconds until its next attempt; the wait grows each time."""
+        """Set the pod back and return the seconds until its next attempt. The wait doubles up to a limit."""
         tried = self._tried.setdefault(key, _Tried(self.now(), Backoff(*self._setback)))
         seconds = tried.backoff.next()
         tried.not_before = self.now() + seconds

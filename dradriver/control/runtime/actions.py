@@ -68,7 +68,7 @@ class RecordSpecialClaim:
     """Names the claim for a pod's extended resources in its status, just before `Bind`.
 
     If the process dies after it, the claim is complete, and the scheduler's next attempt for that pod uses it.
-    If the pod can't use it, the pod is placed on another node where devices serve it, and the next claim
+    If the pod can't use it, the pod is placed again on a node where devices serve it, and the next claim
     replaces this one in the status: the API server does not let the field be cleared.
     """
 
