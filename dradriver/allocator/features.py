@@ -1,4 +1,4 @@
-"""The optional behaviors of Kubernetes' allocator that can be switched on or off."""
+"""The optional behaviors of Kubernetes' allocator, as feature gates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -24,30 +24,30 @@ _GATES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Features:
-    """The allocator's feature gates; the defaults are those of Kubernetes 1.37.
+    """The allocator's feature gates. The default values are the defaults of Kubernetes 1.37.
 
-    One search reads these values. There are no variants of the search.
+    There is one search for all combinations. It reads these values.
 
     Attributes:
         admin_access: requests may ask for devices that are in use (DRAAdminAccess).
         binding_conditions: devices with binding conditions may be allocated (DRADeviceBindingConditions).
-        compatibility_groups: KEP-5963 is enforced. Off: a slice that has any group is ignored completely, so
-            its pool is incomplete (DRADeviceCompatibilityGroups).
-        consumable_capacity: devices that allow it are allocated to several claims, and each claim consumes a
-            part of their capacities (DRAConsumableCapacity, KEP-5075). Off: such a device is allocated to one
-            claim.
+        compatibility_groups: KEP-5963 is enforced. Off: if a device of a slice has a compatibility group, the
+            whole slice is ignored, so its pool is incomplete (DRADeviceCompatibilityGroups).
+        consumable_capacity: a device that allows multiple allocations can be allocated to several claims, and
+            each claim consumes a part of its capacities (DRAConsumableCapacity, KEP-5075). Off: the device can
+            be allocated to one claim only.
         derived_attributes: requests may compute attributes for their constraints (DRADerivedAttributes).
-        device_taints: taints keep claims away (DRADeviceTaints).
+        device_taints: a request does not get a device with a taint that it does not tolerate (DRADeviceTaints).
         extended_resources: devices serve extended resources of pods (DRAExtendedResource, KEP-5004). The search
             itself does not read this field.
         fractional_capacity_range: the steps of a capacity's valid range may be smaller than one
             (DRAFractionalCapacityRange).
         list_type_attributes: constraints compare list-typed attributes as sets. Off: such an attribute counts
             as absent (DRAListTypeAttributes).
-        optional_node_operations: devices whose slice skips operations of the kubelet may be allocated, on nodes
-            that declare the feature (DRAOptionalNodeOperations).
-        partitionable_devices: KEP-4815. Off: a device that consumes counters or selects its own nodes is not
-            allocated (DRAPartitionableDevices).
+        optional_node_operations: a device may be allocated even if its slice tells the kubelet to skip
+            operations, but only on nodes that declare the feature (DRAOptionalNodeOperations).
+        partitionable_devices: devices may consume counters or select their own nodes (DRAPartitionableDevices,
+            KEP-4815). Off: such a device is not allocated.
         prioritized_list: requests may use `firstAvailable` (DRAPrioritizedList).
     """
 
@@ -66,10 +66,19 @@ class Features:
 
     @classmethod
     def of_gates(cls, gates: Mapping[str, bool]) -> Self:
-        """Return the features for these feature gates. Gates of other components are ignored."""
+        """Return the features for these feature gates. A gate that is missing in `gates` has its default value.
+
+        Args:
+            gates: for each Kubernetes feature gate by name, whether it is on. Gates that the allocator does not
+                know are ignored.
+        """
         return cls(**{_GATES[gate]: on for gate, on in gates.items() if gate in _GATES})
 
     def gate(self, feature: str) -> str:
-        """Return the Kubernetes gate of one of the attributes."""
+        """Return the name of the Kubernetes gate that controls a feature.
+
+        Args:
+            feature: the name of an attribute of this class.
+        """
         assert feature in {field.name for field in fields(self)}  # noqa: S101 - a slip of this package
         return next(gate for gate, name in _GATES.items() if name == feature)

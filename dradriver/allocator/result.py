@@ -1,9 +1,9 @@
 """Builds `status.allocation` of the claims."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
+from typing import NamedTuple
 
 from dradriver.allocator.features import Features
 from dradriver.allocator.request.subrequests import Subrequest
@@ -23,23 +23,23 @@ from dradriver.model.resource.deviceclass import DeviceClass
 from dradriver.model.resource.recorded_groups import GroupsBySet
 from dradriver.model.resource.slices import ResourceSlice
 
-__all__ = ["ChosenDevice", "allocations_of"]
+__all__ = ["ChosenDevice", "build_allocations"]
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenDevice:
+class ChosenDevice(NamedTuple):
     """A device that was chosen for a subrequest.
 
     Attributes:
-        ask: the subrequest.
-        id: the device's name.
-        device: the device as published, except for names.
-        source: its slice, except for names.
+        subrequest: the subrequest.
+        id: the device's name in the cluster: driver, pool and name.
+        device: the published device. Only its content may be used, because it may be an equal device with other
+            names.
+        source: the slice of `device`. Its names must not be used either.
         consumed: the capacity that the share consumes; None if the device is allocated as a whole.
-        groups: its compatibility groups by counter set; empty while the feature is off.
+        groups: the device's compatibility groups by counter set; empty while the feature is off.
     """
 
-    ask: Subrequest
+    subrequest: Subrequest
     id: DeviceId
     device: Device
     source: ResourceSlice
@@ -47,7 +47,7 @@ class ChosenDevice:
     groups: GroupsBySet
 
 
-def allocations_of(
+def build_allocations(
     claims: Sequence[ResourceClaim],
     picks: Sequence[ChosenDevice],
     node: AllocationNode,
@@ -58,14 +58,14 @@ def allocations_of(
 
     Args:
         claims: the claims.
-        picks: the chosen devices, in the order of their requests.
-        node: the node of the devices.
+        picks: the chosen devices, in the order of the requests that they serve.
+        node: the node for which the devices were chosen.
         features: the enabled features.
-        now: the timestamp; None leaves it out.
+        now: the timestamp of the allocations; None: no timestamp.
     """
     return {
         claim.metadata.uid or claim.ref: _allocation(
-            claim, [pick for pick in picks if pick.ask.claim == index], node, features, now
+            claim, [pick for pick in picks if pick.subrequest.claim == index], node, features, now
         )
         for index, claim in enumerate(claims)
     }
@@ -82,33 +82,30 @@ def _allocation(
     return Allocation(
         devices=DeviceAllocation(
             results=[_result(pick, features, owner, index) for index, pick in enumerate(picks)],
-            config=list(_config(claim, picks)),
+            config=_list_config(claim, picks),
         ),
-        node_selector=node_selector(((pick.device, pick.source) for pick in picks), node),
+        node_selector=node_selector([(pick.device, pick.source) for pick in picks], node),
         allocation_timestamp=now,
     )
 
 
 def _result(chosen: ChosenDevice, features: Features, owner: str, index: int) -> DeviceResult:
-    ask = chosen.ask
-    share_id = None if chosen.consumed is None else _share_id(owner, index, chosen.id)
+    subrequest, device_id, device, source, consumed, groups = chosen
     conditions = features.binding_conditions
     return DeviceResult(
-        request=ask.name,
-        driver=chosen.id.driver,
-        pool=chosen.id.pool,
-        device=chosen.id.device,
-        admin_access=True if ask.admin else None,
-        tolerations=list(ask.tolerations),
-        binding_conditions=list(chosen.device.binding_conditions) if conditions else [],
-        binding_failure_conditions=list(chosen.device.binding_failure_conditions) if conditions else [],
-        share_id=share_id,
-        consumed_capacity=dict(chosen.consumed or {}),
-        skip_node_operations=list(chosen.source.spec.skip_node_operations),
+        request=subrequest.name,
+        driver=device_id.driver,
+        pool=device_id.pool,
+        device=device_id.device,
+        admin_access=True if subrequest.admin else None,
+        tolerations=list(subrequest.tolerations),
+        binding_conditions=list(device.binding_conditions) if conditions else [],
+        binding_failure_conditions=list(device.binding_failure_conditions) if conditions else [],
+        share_id=None if consumed is None else _share_id(owner, index, device_id),
+        consumed_capacity=dict(consumed) if consumed else {},
+        skip_node_operations=list(source.spec.skip_node_operations),
         compatibility_groups=(
-            {name: list(groups) for name, groups in chosen.groups.items()}
-            if any(chosen.groups.values())
-            else {}
+            {name: list(each) for name, each in groups.items()} if any(groups.values()) else {}
         ),
     )
 
@@ -126,28 +123,35 @@ def _share_id(owner: str, index: int, device: DeviceId) -> str:
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
-def _config(claim: ResourceClaim, picks: Sequence[ChosenDevice]) -> Iterator[AllocationConfig]:
-    """Yield the configuration that applies: classes in the order of the requests, then the claim.
+def _list_config(claim: ResourceClaim, picks: Sequence[ChosenDevice]) -> list[AllocationConfig]:
+    """Return the configuration that applies to the devices: first that of the classes, then that of the claim.
 
-    Each class occurs once, with all requests that use it. An entry that covers every request names none.
+    The classes are in the order of the requests. Each class occurs once, with all requests that use it. An
+    entry that applies to every request lists no requests.
     """
-    served = dict.fromkeys(pick.ask.name for pick in picks)
     users: dict[str, tuple[DeviceClass, list[str]]] = {}
     for pick in picks:
-        device_class = pick.ask.device_class
-        _, names = users.setdefault(device_class.metadata.name, (device_class, []))
-        if pick.ask.name not in names:
-            names.append(pick.ask.name)
-    for device_class, names in users.values():
-        for class_config in device_class.spec.config:
-            yield AllocationConfig(
-                source="FromClass", requests=_unless_all(names, served), opaque=class_config.opaque
-            )
-    for config in claim.spec.devices.config:
-        if not config.requests or any(_names(config.requests, name) for name in served):
-            yield AllocationConfig(
-                source="FromClaim", requests=_unless_all(config.requests, served), opaque=config.opaque
-            )
+        device_class = pick.subrequest.device_class
+        if device_class.spec.config:
+            _, names = users.setdefault(device_class.metadata.name, (device_class, []))
+            if pick.subrequest.name not in names:
+                names.append(pick.subrequest.name)
+    if not users and not claim.spec.devices.config:
+        return []
+    served = dict.fromkeys(pick.subrequest.name for pick in picks)
+    of_classes = [
+        AllocationConfig(source="FromClass", requests=_unless_all(names, served), opaque=config.opaque)
+        for device_class, names in users.values()
+        for config in device_class.spec.config
+    ]
+    of_claim = [
+        AllocationConfig(
+            source="FromClaim", requests=_unless_all(config.requests, served), opaque=config.opaque
+        )
+        for config in claim.spec.devices.config
+        if not config.requests or any(_names(config.requests, name) for name in served)
+    ]
+    return of_classes + of_claim
 
 
 def _names(requests: Sequence[str], served: str) -> bool:

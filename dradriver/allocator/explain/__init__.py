@@ -1,5 +1,5 @@
 """Explains why claims can or can't be allocated.
 
-- `refusal`: a refusal with its reasons, and the hooks through which a search can be observed.
-- `verdicts`: the candidates and reasons for each request on one node.
+- `refusal`: defines refusals with reasons, and the hooks that observe a search.
+- `verdicts`: returns, for each request on one node, the candidates and the reasons against other devices.
 """

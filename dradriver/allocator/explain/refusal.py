@@ -1,4 +1,4 @@
-"""Refusals with their reasons, and the hooks through which a search can be observed."""
+"""Defines refusals with reasons, and the hooks that observe a search."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -7,46 +7,47 @@ from typing import Literal, TypeAlias
 from dradriver.errors import DraError
 from dradriver.model.resource.claim import DeviceId
 
-__all__ = ["Kind", "Reason", "ReasonCode", "Refusal", "Reporter", "telling"]
+__all__ = ["Kind", "Reason", "ReasonCode", "Refusal", "Reporter", "rank_reason"]
 
 Kind: TypeAlias = Literal["claim", "node", "undecided"]
 
 ReasonCode: TypeAlias = Literal[
     "pool-incomplete", "pool-invalid", "feature-gate", "node", "in-use", "selector", "selector-error", "taint",
-    "counter", "capacity", "groups", "constraint", "too-few", "too-many", "class", "unsupported", "steps",
+    "counter", "capacity", "groups", "constraint", "too-few", "too-many", "class", "unsupported", "budget",
 ]  # fmt: skip
 
-_NAMED = 4
-_TOLD = 3
-_HELD = "in use by claim"
-_BRIEF = 240
+_MAX_NAMES = 4
+_MAX_REASONS = 3
+_IN_USE_PREFIX = "in use by claim"
+_MAX_BRIEF = 240
 
-_TELLING: tuple[ReasonCode, ...] = (
-    "steps", "too-many", "class", "unsupported", "selector-error", "pool-invalid", "counter", "groups",
+_RANKING: tuple[ReasonCode, ...] = (
+    "budget", "too-many", "class", "unsupported", "selector-error", "pool-invalid", "counter", "groups",
     "capacity", "constraint", "in-use", "taint", "feature-gate", "pool-incomplete", "too-few", "selector",
     "node",
 )  # fmt: skip
 """Reason codes, the most informative first.
 
-An obstacle is more informative if it excluded the device at a later step. Most devices of a cluster are on
-other nodes or of another kind.
+A reason is more informative if its devices were excluded in a later step. The least informative reasons exclude
+most devices of a cluster, because most devices are on other nodes or of another kind.
 """
 
 
-def telling(reason: "Reason") -> int:
-    """Return the sort key of a reason. A smaller value is more informative."""
-    return _TELLING.index(reason.code)
+def rank_reason(reason: "Reason") -> int:
+    """Return the sort key of a reason. A reason with a smaller value is more informative."""
+    return _RANKING.index(reason.code)
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One obstacle, with all the devices that it excluded.
+    """One obstacle to an allocation, with all devices that it excluded.
 
     Attributes:
         code: the kind of obstacle, for programs.
-        text: the obstacle in words: `selector 2 of the request is false`.
-        devices: the excluded devices; empty if the obstacle is not about single devices.
-        chosen: devices chosen before for the same pod that conflict with them, as far as known.
+        text: the obstacle in words, such as `selector 2 of the request is false`.
+        devices: the excluded devices; empty if the obstacle does not exclude individual devices.
+        chosen: devices that were chosen earlier for the pod and conflict with the excluded devices, as far as
+            known.
     """
 
     code: ReasonCode
@@ -60,7 +61,7 @@ class Reason:
             return self.text
         return f"{count} device{'s' if count > 1 else ''}: {self.text}"
 
-    def in_full(self) -> str:
+    def full_text(self) -> str:
         """Return the reason with the names of the first few devices."""
         chosen = f": {_names(self.chosen)}" if self.chosen else ""
         return f"{self}{chosen} ({_names(self.devices)})" if self.devices else f"{self}{chosen}"
@@ -69,14 +70,14 @@ class Reason:
 class Refusal(DraError):  # noqa: N818 - an answer more than an error
     """The claims can't be allocated on this node, or on any node.
 
-    Its text is one short sentence in Kubernetes' style. `brief()` adds reasons, in a form for a pod condition.
-    `text()` has all reasons.
+    The text of the exception is one short sentence in Kubernetes' style. `brief()` adds the most informative
+    reasons and fits into a pod condition. `text()` returns all reasons.
 
     Attributes:
-        kind: `claim`: the claim or its class is wrong, and no node can serve it; `node`: it does not fit on
-            this node; `undecided`: the search gave up after its last step.
-        claim: `namespace/name`; empty if no single claim is to blame.
-        request: the request (`gpu`, `gpu/large`) that failed or that no choice satisfied.
+        kind: `claim`: the claim or its class is wrong, and no node can serve the claim; `node`: the claim does
+            not fit on this node; `undecided`: the work exceeded the budget.
+        claim: `namespace/name` of the claim that caused the refusal; empty if no single claim caused it.
+        request: the request (`gpu`, `gpu/large`) that could not be served.
         node: the node that was tried.
         reasons: the obstacles.
     """
@@ -99,45 +100,45 @@ class Refusal(DraError):  # noqa: N818 - an answer more than an error
         super().__init__(summary)
 
     def brief(self) -> str:
-        """Return the sentence with the most informative reasons, on one line of bounded length.
+        """Return the sentence with the most informative reasons, on one line of limited length.
 
-        The text is stable while other claims take and release devices: if several claims hold devices, no claim
-        is named. So the condition of a waiting pod is not rewritten at each change.
+        The text does not change while other claims take and release devices: if several claims hold the
+        devices, the text names no claim. So the condition of a waiting pod is not rewritten at each change.
         """
         head = str(self)
-        merged = dict.fromkeys(_merge(self.reasons))
+        merged = dict.fromkeys(_merge_held(self.reasons))
         ranked = sorted(
             (reason for reason in merged if reason.code != "node" and reason.text not in head),
-            key=telling,
+            key=rank_reason,
         )
         if not ranked:
             return head
-        places = [f"claim {self.claim}"] if self.claim and self.claim not in head else []
-        places += [f"request {self.request}"] if self.request and places else []
-        told = "; ".join(map(str, ranked[:_TOLD]))
-        full = ": ".join(part for part in (head, ", ".join(places), told) if part)
-        return full if len(full) <= _BRIEF else f"{full[: _BRIEF - 3]}..."
+        scope = [f"claim {self.claim}"] if self.claim and self.claim not in head else []
+        scope += [f"request {self.request}"] if self.request and scope else []
+        reasons = "; ".join(map(str, ranked[:_MAX_REASONS]))
+        full = ": ".join(part for part in (head, ", ".join(scope), reasons) if part)
+        return full if len(full) <= _MAX_BRIEF else f"{full[: _MAX_BRIEF - 3]}..."
 
     def text(self) -> str:
-        """Return the whole explanation, one reason on each line."""
-        places = [f"node {self.node}"] if self.node else []
-        places += [f"claim {self.claim}"] if self.claim else []
-        places += [f"request {self.request}"] if self.request else []
-        place, head = ", ".join(places), str(self)
-        if place and not head.startswith(place):  # Kubernetes' own sentences name the claim already
-            head = f"{place}: {head}"
-        news = [reason for reason in self.reasons if reason.devices or reason.text not in head]
-        return "\n".join([head, *(f"  {reason.in_full()}" for reason in news)])
+        """Return the sentence and all reasons, one on each line."""
+        parts = [f"node {self.node}"] if self.node else []
+        parts += [f"claim {self.claim}"] if self.claim else []
+        parts += [f"request {self.request}"] if self.request else []
+        scope, head = ", ".join(parts), str(self)
+        if scope and not head.startswith(scope):  # Kubernetes' own sentences already name the claim
+            head = f"{scope}: {head}"
+        reasons = [reason for reason in self.reasons if reason.devices or reason.text not in head]
+        return "\n".join([head, *(f"  {reason.full_text()}" for reason in reasons)])
 
 
 def _names(devices: Sequence[DeviceId]) -> str:
-    more = f" and {len(devices) - _NAMED} more" if len(devices) > _NAMED else ""
-    return ", ".join(map(str, devices[:_NAMED])) + more
+    more = f" and {len(devices) - _MAX_NAMES} more" if len(devices) > _MAX_NAMES else ""
+    return ", ".join(map(str, devices[:_MAX_NAMES])) + more
 
 
-def _merge(reasons: Sequence[Reason]) -> Iterator[Reason]:
-    """Yield the reasons. The reasons for devices in use by several claims are merged into one."""
-    held = [reason for reason in reasons if reason.text.startswith(_HELD)]
+def _merge_held(reasons: Sequence[Reason]) -> Iterator[Reason]:
+    """Yield the reasons. If several claims hold devices, yield one reason for all devices in use."""
+    held = [reason for reason in reasons if reason.text.startswith(_IN_USE_PREFIX)]
     if len(held) < 2:
         yield from reasons
         return
@@ -147,22 +148,47 @@ def _merge(reasons: Sequence[Reason]) -> Iterator[Reason]:
 
 
 class Reporter:
-    """Hooks that the allocator calls during a search. By default each hook does nothing.
+    """Hooks that the allocator calls during a search. Each hook does nothing by default.
 
-    Requests are named `namespace/claim:request`. Subclass it to trace or explain a search.
+    Subclass `Reporter` to trace or explain a search.
     """
 
     def considered(self, request: str, devices: Sequence[DeviceId]) -> None:
-        """Receive the devices that can serve the request, without regard to other requests."""
+        """Receive the devices that can serve the request if the other requests are disregarded.
+
+        Args:
+            request: `namespace/claim:request`.
+            devices: the candidates, in order of preference.
+        """
 
     def rejected(self, request: str, reason: Reason) -> None:
-        """Receive a reason with the devices that can't serve the request."""
+        """Receive a reason with the devices that can't serve the request.
+
+        Args:
+            request: `namespace/claim:request`.
+            reason: the obstacle, with all devices that the obstacle excludes.
+        """
 
     def chosen(self, request: str, device: DeviceId) -> None:
-        """Receive a device that the search tries for the request."""
+        """Receive a device that the search tries for the request.
+
+        Args:
+            request: `namespace/claim:request`.
+            device: the device. Each tried device is one step of the search.
+        """
 
     def backtracked(self, request: str, device: DeviceId) -> None:
-        """Receive a device that is free again, because no allocation exists with it."""
+        """Receive a device that the search gives back, because no allocation exists with this device.
+
+        Args:
+            request: `namespace/claim:request`.
+            device: the device that was chosen last.
+        """
 
     def finished(self, steps: int, *, found: bool) -> None:
-        """Receive the end of the search and the number of device choices."""
+        """Receive the end of the search.
+
+        Args:
+            steps: the number of device choices.
+            found: whether an allocation exists.
+        """

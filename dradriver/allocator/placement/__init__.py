@@ -6,50 +6,50 @@
     placer.put_class(device_class)
     placer.put_claim(claim)                  # a claim with an allocation holds its devices
     placement = placer.place(claims)         # Placement(node="node-1", allocations={uid: Allocation})
-    claims = placer.hold(claims, placement)  # the same claims, allocated; their devices are in use now
+    claims = placer.hold(claims, placement)  # the claims with allocations; the devices are in use now
 
-Events may arrive in any order and may be repeated. Each `put_...` replaces the object with that name. Each
-`remove_...` forgets it, and removing an unknown object is a no-op. `place` only decides and changes nothing.
-The devices of a placement are in use after `hold`, or after `put_claim` when the watch delivers the allocated
-claims. If a write fails, `put_claim` with the claims as they are reverts it.
+Events may arrive in any order and may be repeated. Each `put_...` adds an object, or replaces the existing
+object of the same name. Each `remove_...` removes the object with the given name, and is a no-op if the object
+is unknown. `place` only decides. It does not mark devices as used. The devices of a placement are in use after
+`hold`, or after the watch delivers the allocated claims and `put_claim` is called with them. If the allocations
+can't be written, call `put_claim` with the claims as the API server has them. This reverts `hold`.
 
-The answer equals that of `allocate()` on every node in turn. Under `ordered` it is the first node by name on
-which the claims fit without binding conditions, or else with them. Under `packed` it is the best node, and the
-first by name among equals (`Order.prefers`). `place` takes only claims without an allocation. `may_run_on` must
-exclude the nodes on which the pod's allocated claims can't be used.
+`place` returns the node that a caller would choose after calling `allocate()` on every node. Under `ordered`,
+it is the first node by name on which the claims fit without binding conditions. If there is none, it is the
+first node by name on which the claims fit. Under `packed` it is the best node, or the first by name of several
+equally good nodes (`Order.compute_preferences`). The caller must pass only claims without an allocation. If
+other claims of the pod are already allocated, `may_run_on` must exclude the nodes on which they can't be used.
 
-Law of this package: it never decides differently from `allocate()`. It only avoids repeated work. This is exact
-for these reasons:
+Rule for code in this package: it must never decide differently from `allocate()`. It only avoids repeated work.
+The decisions are the same for these reasons:
 
-- An allocation depends on the devices of a node, on which of them are held, and on their order. It does not
-  depend on names. So nodes that are equal except for names get equal verdicts, device by device (`contents`,
-  `blueprint`).
-- Values of attributes matter if a selector reads them. Otherwise only the equality of two values matters
-  (`node_signature`).
-- Held devices matter only through their effect: the counters that are left, the groups in force, and the
-  devices that are still available (`blueprint.ComponentState`).
-- Selectors are not evaluated on devices in use. If a selector fails on some device, it matters which devices
-  are held. From then on, nodes are also distinguished by that (`fleet`).
-- A pool that several nodes reach is part of their signature as it is. Any change of it invalidates all verdicts
-  of nodes that reach it (`fleet`).
+- An allocation depends on the devices of a node, on their order, and on which of them are held. It does not
+  depend on names. So nodes that differ only in names get equal verdicts, device by device (`fleet`).
+- The value of an attribute matters if a selector of the claims reads the attribute. Otherwise only the equality
+  of two values matters, and only to constraints (`classes.lens`).
+- Which devices are held matters only for the counters that are left, the groups in force, and the devices that
+  are still available (`fleet.blueprint.ComponentState`).
+- Selectors are not evaluated on devices in use. If a selector fails on a device, it matters whether that device
+  is held. Then nodes with different held devices belong to different classes.
+- Requests that share no candidates and no constraint are decided apart: the first allocation of independent
+  parts is the first allocation of each (`evaluation.shape_view`).
+- The first choice among more devices is the first choice among fewer devices, if these contain it
+  (`shapes.relaxation`).
 
-So nodes form classes, and a claim shape is evaluated once for each class. A claim shape with nothing to combine
-needs no search.
+If the budget of a pod is spent before all nodes are looked at, the result is the best of the nodes that were
+looked at. The next attempt goes on with the other nodes.
+
+Rooms:
+
+- `classes`: classes of equal nodes.
+- `evaluation`: the verdict of claims on one node.
+- `fleet`: the nodes, pools and claims, updated by events.
+- `shapes`: the kinds of claims that pods have, and their best nodes.
 
 Modules:
 
-- `bitset_fit`: verdicts for a single request without constraints, as operations on bit sets.
-- `blueprint`: a pool, compiled once for all nodes of its kind.
-- `claim_shapes`: the kinds of pods, their verdicts, and a heap of the classes in which they fit.
-- `class_evaluator`: the verdict of a claim shape on one class of nodes.
-- `classes`: classes of equal nodes.
-- `contents`: slices without names, stored once.
-- `fleet`: the nodes, pools and claims, updated by events.
-- `node_signature`: the devices of a node, up to differences that no claim can detect.
-- `placer`: the entry point of the room.
-- `pools`: one node's pool: its blueprint, its names and its use.
-- `refusals`: the reasons why no node fits, grouped by nodes.
-- `usage_index`: which claim holds which device.
+- `placer`: the entry point of this package.
+- `refusals`: explains why no node fits, and groups the nodes by their reasons.
 """
 
 from dradriver.allocator.placement.placer import Placement, Placer

@@ -1,4 +1,4 @@
-"""Explains why no node can serve a pod's claims, for many nodes at once."""
+"""Explains why no node can serve a pod's claims. Nodes with the same reasons are explained together."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -8,20 +8,21 @@ from typing import Final
 from dradriver.allocator.explain.refusal import Kind, Refusal
 from dradriver.errors import DraError
 
-__all__ = ["NoNodeFits", "RefusedNodes", "grouped"]
+__all__ = ["NoNodeFits", "RefusedNodes", "group_by_reason"]
 
-_ASKED: Final = 32
-"""Number of kinds of nodes that are tried for an explanation, the most frequent first."""
+_MAX_TRIED: Final = 32
+"""Maximum number of kinds of nodes that are tried for an explanation, the most frequent kinds first."""
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedNodes:
-    """Nodes that refuse for the same reasons.
+    """Nodes that can't serve the claims for the same reasons.
 
     Attributes:
-        refusal: the refusal of one of them; the devices and claims in it are those of that node. It has no
-            reasons if there are so many kinds of nodes that these were not tried.
-        nodes: their names, sorted.
+        refusal: the refusal on one of these nodes. It names the devices and claims of that node. If there are
+            too many kinds of nodes, only the most frequent kinds are tried, and the refusal for the other nodes
+            has no reasons.
+        nodes: the sorted names of the nodes.
     """
 
     refusal: Refusal
@@ -32,7 +33,7 @@ class NoNodeFits(DraError):  # noqa: N818 - an answer more than an error
     """No node can serve the claims.
 
     Attributes:
-        kind: `undecided` if the search gave up on a node, else `node`.
+        kind: `undecided` if the search gave up on some node, else `node`.
         nodes: the number of nodes.
     """
 
@@ -44,48 +45,50 @@ class NoNodeFits(DraError):  # noqa: N818 - an answer more than an error
 
     @cached_property
     def groups(self) -> tuple[RefusedNodes, ...]:
-        """Return the nodes that were tried, grouped by equal reasons, the largest group first.
+        """Return the nodes, grouped by equal reasons, the largest group first.
 
-        The groups are computed on the first call, by one more attempt on a node of each kind. So call it before
-        the next event.
+        The groups are computed at the first access: the allocation is tried again on one node of each kind.
+        Read `groups` before the next event, because the attempts use the current state.
         """
         return tuple(sorted(self._explain(), key=lambda group: (-len(group.nodes), group.nodes)))
 
     def text(self) -> str:
-        """Return the sentence with the reasons of each group."""
-        told = (f"{len(group.nodes)} {group.refusal.brief()}" for group in self.groups)
-        return f"0/{self.nodes} nodes are available: {', '.join(told)}"
+        """Return the message of this exception with the reasons of each group."""
+        parts = (f"{len(group.nodes)} {group.refusal.brief()}" for group in self.groups)
+        return f"0/{self.nodes} nodes are available: {', '.join(parts)}"
 
 
-def grouped(alike: Sequence[Sequence[str]], ask: Callable[[str], object]) -> Iterable[RefusedNodes]:
-    """Return the nodes grouped by their reasons.
+def group_by_reason(
+    equal_nodes: Sequence[Sequence[str]], allocate: Callable[[str], object]
+) -> Iterable[RefusedNodes]:
+    """Group the nodes by the reasons of their refusals.
 
     Args:
-        alike: names of equal nodes, each kind sorted.
-        ask: raises the refusal of a node.
+        equal_nodes: for each kind of equal nodes, the sorted names.
+        allocate: tries to allocate the claims on a node, and raises its refusal.
     """
-    kinds = sorted(alike, key=lambda names: (-len(names), names))
-    found: dict[object, tuple[Refusal, list[str]]] = {}
-    for names in kinds[:_ASKED]:
-        refusal = _refusal(names[0], ask)
+    kinds = sorted(equal_nodes, key=lambda names: (-len(names), names))
+    groups: dict[object, tuple[Refusal, list[str]]] = {}
+    for names in kinds[:_MAX_TRIED]:
+        refusal = _refusal(names[0], allocate)
         if refusal is not None:
-            _, together = found.setdefault(_gist(refusal), (refusal, []))
+            _, together = groups.setdefault(_reason_key(refusal), (refusal, []))
             together += names
-    others = [name for names in kinds[_ASKED:] for name in names]
-    for refusal, together in found.values():
+    others = [name for names in kinds[_MAX_TRIED:] for name in names]
+    for refusal, together in groups.values():
         yield RefusedNodes(refusal, tuple(sorted(together)))
     if others:
         yield RefusedNodes(Refusal("node", "cannot allocate all claims"), tuple(sorted(others)))
 
 
-def _refusal(name: str, ask: Callable[[str], object]) -> Refusal | None:
+def _refusal(name: str, allocate: Callable[[str], object]) -> Refusal | None:
     try:
-        ask(name)
+        allocate(name)
     except Refusal as refusal:
         return refusal
     return None  # an event released devices meanwhile
 
 
-def _gist(refusal: Refusal) -> object:
-    """Return a key that is equal for refusals that differ only in the devices and holders that they name."""
+def _reason_key(refusal: Refusal) -> object:
+    """Return a key. Refusals that differ only in the named devices and holders have equal keys."""
     return refusal.kind, refusal.claim, refusal.request, refusal.brief()

@@ -1,84 +1,155 @@
-"""Evaluates selectors with CEL. All uses outside of tests take this provider."""
+"""Evaluates selectors with CEL. All code outside of tests uses this selector provider."""
 
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import Final, NamedTuple, cast
 
+from dradriver.allocator.meter import COMPILING, SELECTORS, Meter
 from dradriver.allocator.request.selectors import Deriver, Matcher
 from dradriver.allocator.supply.pools import PooledDevice
-from dradriver.cel import SelectorDevice, compile_derivation, compile_selector
+from dradriver.cel import (
+    Conjunct,
+    SelectorDevice,
+    compile_derivation,
+    compile_selector,
+    split_conjuncts,
+)
 from dradriver.cel.evaluate.errors import EvaluationError
 from dradriver.model.resource.device import AttributeValue
 
 __all__ = ["CelSelectors", "selector_view"]
 
-T = TypeVar("T")
-
-_MEMO_LIMIT = 64
+_MAX_MEMO = 64
+_BASE_STEPS: Final = 4
+"""Steps that an evaluation counts in addition to the steps of its expression."""
 _VIEW = "device"
-"""Memo key of the device as selectors see it.
+"""The key in `memo` of the `SelectorDevice` that selectors read.
 
-The verdict of an expression is never stored under this key: the expression `device` gives no bool, so it does
-not compile.
+No result of a selector is stored under this key, because the selector `device` does not compile: its type is
+not bool.
 """
 _DERIVED = "derived: "
-"""Prefix that separates the values of derived attributes from the verdicts of selectors in the memo."""
+"""Prefix of the keys in `memo` for derived attributes. The key of a selector is the expression itself."""
+
+
+class _Result(NamedTuple):
+    """The result of one evaluation.
+
+    Attributes:
+        value: the value, or the error.
+        steps: the steps of the evaluation.
+    """
+
+    value: object
+    steps: int
 
 
 class CelSelectors:
-    """Selectors in CEL, as in Kubernetes. Verdicts are cached on the devices between calls."""
+    """Evaluates selectors in CEL, as Kubernetes does. The results are cached on the devices between calls."""
 
-    def compile(self, expression: str) -> Matcher:
+    def compile(self, expression: str, meter: Meter) -> Matcher:
         """Return the matcher of a CEL expression.
+
+        Args:
+            expression: the `cel.expression` of a device selector.
+            meter: counts the work.
 
         Raises:
             CompileError: the expression is not valid CEL for devices.
+            BudgetSpentError: the budget is spent.
         """
+        is_new = meter.spend_once(COMPILING, expression, len(expression))
         selector = compile_selector(expression)
+        if is_new:
+            meter.spend(SELECTORS, selector.pattern_size)
 
-        def matches(device: PooledDevice) -> bool:
-            verdict = device.memo.get(expression)
-            if verdict is True or verdict is False:
-                return verdict
-            return cast(bool, _kept(device, expression, selector.matches))
+        def matches(device: PooledDevice, meter: Meter) -> bool:
+            return cast(bool, _get_or_compute(device, expression, selector.count_match, meter))
 
         return matches
 
-    def derive(self, expression: str) -> Deriver:
+    def derive(self, expression: str, meter: Meter) -> Deriver:
         """Return the function that computes a derived attribute from a CEL expression.
 
-        Raises:
-            CompileError: the expression gives no attribute of devices.
-        """
-        derivation = compile_derivation(expression)
+        Args:
+            expression: the expression of a `DeviceDerivedAttribute`.
+            meter: counts the work.
 
-        def value(device: PooledDevice) -> AttributeValue:
-            return cast(AttributeValue, _kept(device, _DERIVED + expression, derivation.of))
+        Raises:
+            CompileError: the expression is invalid, or its type is not a type of attributes.
+            BudgetSpentError: the budget is spent.
+        """
+        is_new = meter.spend_once(COMPILING, _DERIVED + expression, len(expression))
+        derivation = compile_derivation(expression)
+        if is_new:
+            meter.spend(SELECTORS, derivation.pattern_size)
+
+        def value(device: PooledDevice, meter: Meter) -> AttributeValue:
+            return cast(
+                AttributeValue, _get_or_compute(device, _DERIVED + expression, derivation.compute, meter)
+            )
 
         return value
 
     def reads(self, expression: str, *, derives: bool = False) -> frozenset[str] | None:
-        """Return the attributes that the compiled expression reads; None: possibly all."""
+        """Return the names, without domains, of the attributes whose values are read; None: possibly all.
+
+        Args:
+            expression: the expression of a selector or of a derived attribute.
+            derives: True for a derived attribute, False for a selector.
+
+        Raises:
+            CompileError: the expression is invalid.
+        """
         return compile_derivation(expression).reads if derives else compile_selector(expression).reads
 
+    def reads_capacity(self, expression: str, *, derives: bool = False) -> bool:
+        """Return whether the expression may read a capacity.
 
-def _kept(device: PooledDevice, key: str, compute: Callable[[SelectorDevice], object]) -> object:
-    """Return the cached value of `key`, or compute and cache it.
+        Args:
+            expression: the expression of a selector or of a derived attribute.
+            derives: True for a derived attribute, False for a selector.
+
+        Raises:
+            CompileError: the expression is invalid.
+        """
+        compiled = compile_derivation(expression) if derives else compile_selector(expression)
+        return compiled.reads_capacity
+
+    def conjuncts(self, expression: str) -> tuple[Conjunct, ...] | None:
+        """Return the parts of a selector; see `dradriver.cel.split_conjuncts`.
+
+        Args:
+            expression: the `cel.expression` of a device selector.
+
+        Raises:
+            CompileError: the expression is not valid CEL for devices.
+        """
+        return split_conjuncts(expression)
+
+
+def _get_or_compute(
+    device: PooledDevice, key: str, compute: Callable[[SelectorDevice], tuple[object, int]], meter: Meter
+) -> object:
+    """Return the cached value of `key`, or compute and cache it. The meter counts both in the same way.
 
     Raises:
-        EvaluationError: the computation fails now or failed before.
+        EvaluationError: the computation failed, now or in an earlier call.
+        BudgetSpentError: the budget is spent.
     """
     memo = device.memo
-    if key not in memo:
-        if len(memo) >= _MEMO_LIMIT:
+    known = memo.get(key)
+    if not isinstance(known, _Result):
+        if len(memo) >= _MAX_MEMO:
             memo.clear()
         try:
-            memo[key] = compute(selector_view(device))
+            known = _Result(*compute(selector_view(device)))
         except EvaluationError as error:
-            memo[key] = error
-    found = memo[key]
-    if isinstance(found, EvaluationError):
-        raise found
-    return found
+            known = _Result(error, error.steps)
+        memo[key] = known
+    meter.spend(SELECTORS, _BASE_STEPS + known.steps)
+    if isinstance(known.value, EvaluationError):
+        raise known.value
+    return known.value
 
 
 def selector_view(device: PooledDevice) -> SelectorDevice:

@@ -1,20 +1,20 @@
 """Evaluates matchAttribute and distinctAttribute over a partial choice of devices.
 
-The values of a constraint's attribute are numbered in the order in which they are met. A device's value is an
-integer in which the bit of that number is set. A list-typed attribute sets several bits. Both constraints are
-then bit arithmetic:
+The values of a constraint's attribute are numbered in the order in which they are first read. A device's value
+is represented by an integer in which the bit with the value's number is set. A list-typed attribute sets
+several bits. Both constraints can then be evaluated with bit arithmetic:
 
-- matchAttribute keeps the values that all devices so far have in common. Its state starts as all ones. A device
-  may join while at least one value remains.
-- distinctAttribute keeps the values taken so far. Its state starts as zero. A device may join if it has none of
-  them.
+- The state of matchAttribute contains the values that all devices chosen so far have in common. It starts as
+  all ones. A device may join if at least one common value remains.
+- The state of distinctAttribute contains the values of all devices chosen so far. It starts as zero. A device
+  may join if it has none of these values.
 
 A device without the attribute has the value 0 and never satisfies either constraint. Values of different types
 are different values, as in Kubernetes.
 
 While DRAListTypeAttributes is off, Kubernetes does not compare lists. A device with a list may then only be the
-first device of its constraint, and matchAttribute lets no other device join it. Two reserved bits represent
-this.
+first device of a constraint. After that device, matchAttribute lets no other device join. Two reserved bits
+represent these cases.
 """
 
 from collections.abc import Sequence
@@ -28,14 +28,14 @@ from dradriver.allocator.supply.pools import PooledDevice
 from dradriver.model.resource.claim import ResourceClaim
 from dradriver.model.resource.device import AttributeValue
 
-__all__ = ["LIST", "Constraint", "constraints_of"]
+__all__ = ["LIST", "Constraint", "parse_constraints"]
 
 LIST: Final = 1
-"""Value of a list while lists are off. distinctAttribute also sets this bit once it has a first device."""
-_NOBODY: Final = 2
-"""State of matchAttribute after such a list: no device may join."""
+"""Value of a list while lists are off. distinctAttribute also sets this bit for its first device."""
+_NO_DEVICE: Final = 2
+"""State of matchAttribute after a list joined while lists are off: no other device may join."""
 _RESERVED: Final = 2
-"""Number of reserved bits."""
+"""Number of bits that do not represent a value."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,15 +46,15 @@ class Constraint:
         claim: index of the claim among the claims to allocate.
         attribute: the fully qualified name.
         distinct: True for distinctAttribute, False for matchAttribute.
-        requests: the requests that it covers; empty means all requests of the claim.
-        lists: whether list-typed attributes are compared (DRAListTypeAttributes).
+        requests: the requests that the constraint covers; empty means all requests of the claim.
+        compares_lists: whether list-typed attributes are compared (DRAListTypeAttributes).
     """
 
     claim: int
     attribute: str
     distinct: bool
     requests: tuple[str, ...]
-    lists: bool
+    compares_lists: bool
     _numbers: dict[tuple[type, object], int] = field(default_factory=dict)
 
     @property
@@ -62,21 +62,22 @@ class Constraint:
         """Return the state before any device is chosen."""
         return 0 if self.distinct else -1
 
-    def covers(self, ask: Subrequest) -> bool:
+    def covers(self, subrequest: Subrequest) -> bool:
         """Return whether the constraint covers this request."""
-        if ask.claim != self.claim:
+        if subrequest.claim != self.claim:
             return False
-        return not self.requests or ask.name in self.requests or ask.name.partition("/")[0] in self.requests
+        names = {subrequest.name, subrequest.name.partition("/")[0]}
+        return not self.requests or not names.isdisjoint(self.requests)
 
-    def published(self, device: PooledDevice) -> int:
-        """Return the value that the device publishes, as bits; 0 if it has none."""
-        return self.bits(device.device.attribute(self.attribute, device.id.driver))
+    def published_value(self, device: PooledDevice) -> int:
+        """Return, as bits, the value of the attribute that the device publishes; 0 if it publishes none."""
+        return self.value_bits(device.device.attribute(self.attribute, device.id.driver))
 
-    def bits(self, value: AttributeValue | None) -> int:
+    def value_bits(self, value: AttributeValue | None) -> int:
         """Return a value of the attribute as bits."""
         if value is None:
             return 0
-        if isinstance(value, tuple) and not self.lists:
+        if isinstance(value, tuple) and not self.compares_lists:
             return LIST
         bits = 0
         for scalar in _scalars(value):
@@ -84,21 +85,21 @@ class Constraint:
             bits |= 1 << (number + _RESERVED)
         return bits
 
-    def joined(self, state: int, value: int) -> int | None:
-        """Return the state after a device with this value joins; None if it may not join."""
+    def join(self, state: int, value: int) -> int | None:
+        """Return the new state after a device with this value joins; None if the device may not join."""
         if self.distinct:
             return state | value | LIST if value and not state & value else None
         if value == LIST:
-            return _NOBODY if state == self.start else None
+            return _NO_DEVICE if state == self.start else None
         return state & value or None
 
     def clashes(self, value: int, other: int) -> bool:
-        """Return whether devices with these two values exclude each other, whatever the others have."""
+        """Return whether two devices with these values exclude each other, regardless of other devices."""
         if self.distinct:
             return bool(value & other)
         return value == LIST or not value & other
 
-    def obstacle(self, value: int) -> str:
+    def describe_conflict(self, value: int) -> str:
         """Return the reason why a device with this value may not join, for messages."""
         name = "distinctAttribute" if self.distinct else "matchAttribute"
         if not value:
@@ -111,13 +112,13 @@ def _scalars(value: AttributeValue) -> tuple[object, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
-def constraints_of(claims: Sequence[ResourceClaim], features: Features) -> list[Constraint]:
+def parse_constraints(claims: Sequence[ResourceClaim], features: Features) -> list[Constraint]:
     """Return the constraints of all claims.
 
     Raises:
-        Refusal: of kind `claim`, for a constraint of an unknown type.
+        Refusal: a constraint has an unknown type. The kind is `claim`.
     """
-    found = []
+    parsed = []
     for index, claim in enumerate(claims):
         for number, constraint in enumerate(claim.spec.devices.constraints, 1):
             attribute = constraint.match_attribute or constraint.distinct_attribute
@@ -133,13 +134,13 @@ def constraints_of(claims: Sequence[ResourceClaim], features: Features) -> list[
                         )
                     ],
                 )
-            found.append(
+            parsed.append(
                 Constraint(
                     claim=index,
                     attribute=attribute,
                     distinct=not constraint.match_attribute,
                     requests=tuple(constraint.requests),
-                    lists=features.list_type_attributes,
+                    compares_lists=features.list_type_attributes,
                 )
             )
-    return found
+    return parsed

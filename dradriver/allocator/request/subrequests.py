@@ -6,6 +6,7 @@ from operator import itemgetter
 
 from dradriver.allocator.explain.refusal import Kind, Reason, ReasonCode, Refusal
 from dradriver.allocator.features import Features
+from dradriver.allocator.meter import BudgetSpentError, Meter
 from dradriver.allocator.request.selectors import Deriver, Matcher, SelectorProvider
 from dradriver.cel.evaluate.errors import CompileError
 from dradriver.model.quantity import Quantity
@@ -21,12 +22,12 @@ from dradriver.model.resource.claim import (
 )
 from dradriver.model.resource.deviceclass import DeviceClass
 
-__all__ = ["ParsedRequest", "PreparedSelector", "Subrequest", "requests_of", "too_many"]
+__all__ = ["ParsedRequest", "PreparedSelector", "Subrequest", "parse_requests", "too_many_refusal"]
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedSelector:
-    """A compiled selector of a class or a request; `label` names it in messages."""
+    """A compiled selector of a class or a request. `label` is its name in messages."""
 
     label: str
     expression: str
@@ -39,14 +40,14 @@ class Subrequest:
 
     Attributes:
         claim: index of the claim among the claims to allocate.
-        name: the name in results: `gpu` or `gpu/large`.
-        device_class: the class.
-        selections: the selectors of the class, then those of the request.
+        name: the name of the request in allocation results: `gpu` or `gpu/large`.
+        device_class: the device class.
+        selections: the selectors of the class, followed by the selectors of the request.
         count: number of devices; None means all devices that match.
         admin: whether the request may get devices that are in use.
         tolerations: the tolerated taints.
         capacity: the requested amount of each capacity, by name (KEP-5075).
-        derived: the attributes that the request computes itself, by name (KEP-6080).
+        derived: the attributes that the request derives with CEL expressions, by name (KEP-6080).
     """
 
     claim: int
@@ -61,7 +62,7 @@ class Subrequest:
 
     @property
     def kind(self) -> object:
-        """Return a value that is equal for subrequests that the same devices can serve."""
+        """Return a key. If two subrequests have equal keys, the same devices can serve them."""
         tolerations = tuple((t.key, t.operator, t.value, t.effect) for t in self.tolerations)
         expressions = tuple(selection.expression for selection in self.selections)
         capacity = tuple(sorted(self.capacity.items(), key=itemgetter(0)))
@@ -76,12 +77,18 @@ class ParsedRequest:
     name: str
     alternatives: tuple[Subrequest, ...]
 
+    @property
+    def least(self) -> int:
+        """Return the smallest number of devices that the request can need on any node."""
+        return min(1 if each.count is None else each.count for each in self.alternatives)
 
-def requests_of(
+
+def parse_requests(
     claims: Sequence[ResourceClaim],
     classes: Mapping[str, DeviceClass],
     features: Features,
     provider: SelectorProvider,
+    meter: Meter,
 ) -> list[ParsedRequest]:
     """Return the requests of all claims, in the order in which Kubernetes serves them.
 
@@ -90,104 +97,114 @@ def requests_of(
         classes: all device classes by name.
         features: the enabled features.
         provider: compiles selectors and derived attributes.
+        meter: counts the work.
 
     Raises:
-        Refusal: of kind `claim`, if no node can ever serve a request.
+        Refusal: no node can ever serve a request (`claim`), or the work exceeds the budget (`undecided`).
     """
     requests = []
     for index, claim in enumerate(claims):
-        reader = _Reader(index, claim, classes, features, provider)
-        mine = [reader.request(request) for request in claim.spec.devices.requests]
-        least = sum(min(ask.count if ask.count is not None else 1 for ask in r.alternatives) for r in mine)
+        parser = _RequestParser(index, claim, classes, features, provider, meter)
+        try:
+            own_requests = [parser.parse(request) for request in claim.spec.devices.requests]
+        except BudgetSpentError:
+            raise meter.refusal() from None
+        least = sum(request.least for request in own_requests)
         if least > MAX_RESULTS:
-            raise too_many("claim", claim, least)
-        requests += mine
+            raise too_many_refusal("claim", claim, least)
+        requests += own_requests
     return requests
 
 
-def too_many(kind: Kind, claim: ResourceClaim, least: int, node: str = "") -> Refusal:
-    """Return the refusal for a claim that needs at least `least` devices, more than one claim can hold."""
+def too_many_refusal(kind: Kind, claim: ResourceClaim, least: int, node: str = "") -> Refusal:
+    """Return the refusal for a claim that needs at least `least` devices, which is too many for one claim."""
     return Refusal(
         kind,
         f"claim {claim.ref}: number of requested devices {least} exceeds the claim limit of {MAX_RESULTS}",
         claim=claim.ref,
         node=node,
-        reasons=[Reason("too-many", f"at least {least} devices are asked for, a claim holds {MAX_RESULTS}")],
+        reasons=[
+            Reason("too-many", f"at least {least} devices are needed, a claim can hold at most {MAX_RESULTS}")
+        ],
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
+class _RequestParser:
     index: int
     claim: ResourceClaim
     classes: Mapping[str, DeviceClass]
     features: Features
     provider: SelectorProvider
+    meter: Meter
 
-    def request(self, request: DeviceRequest) -> ParsedRequest:
+    def parse(self, request: DeviceRequest) -> ParsedRequest:
         if request.exactly is not None:
-            alternatives: tuple[Subrequest, ...] = (self._ask(request.name, request.exactly),)
+            alternatives: tuple[Subrequest, ...] = (self._parse_subrequest(request.name, request.exactly),)
         elif request.first_available:
-            if not self.features.prioritized_list:
-                raise self._wrong(
-                    request.name, "feature-gate", self._off("has subrequests", "prioritized_list")
-                )
+            self._require("prioritized_list", request.name, "has subrequests")
             alternatives = tuple(
-                self._ask(f"{request.name}/{sub.name}", sub) for sub in request.first_available
+                self._parse_subrequest(f"{request.name}/{sub.name}", sub) for sub in request.first_available
             )
         else:
-            raise self._wrong(request.name, "unsupported", "neither exactly nor firstAvailable is set")
+            raise self._refusal(request.name, "unsupported", "neither exactly nor firstAvailable is set")
         return ParsedRequest(self.index, request.name, alternatives)
 
-    def _ask(self, name: str, wish: ExactDeviceRequest | DeviceSubRequest) -> Subrequest:
-        admin = wish.admin_access if isinstance(wish, ExactDeviceRequest) else None
-        if admin is not None and not self.features.admin_access:
-            raise self._wrong(name, "feature-gate", self._off("asks for admin access", "admin_access"))
-        if wish.capacity is not None and not self.features.consumable_capacity:
-            raise self._wrong(name, "feature-gate", self._off("has capacity requests", "consumable_capacity"))
-        if wish.derived_attributes and not self.features.derived_attributes:
-            raise self._wrong(name, "feature-gate", self._off("has derived attributes", "derived_attributes"))
-        device_class = self.classes.get(wish.device_class_name)
+    def _parse_subrequest(self, name: str, spec: ExactDeviceRequest | DeviceSubRequest) -> Subrequest:
+        admin = spec.admin_access if isinstance(spec, ExactDeviceRequest) else None
+        if admin is not None:
+            self._require("admin_access", name, "asks for admin access")
+        if spec.capacity is not None:
+            self._require("consumable_capacity", name, "has capacity requests")
+        if spec.derived_attributes:
+            self._require("derived_attributes", name, "has derived attributes")
+        device_class = self.classes.get(spec.device_class_name)
         if device_class is None:
-            raise self._wrong(name, "class", f"device class {wish.device_class_name} does not exist")
+            raise self._refusal(name, "class", f"device class {spec.device_class_name} does not exist")
         return Subrequest(
             claim=self.index,
             name=name,
             device_class=device_class,
             selections=(
-                *self._compiled(name, device_class.spec.selectors, f"class {wish.device_class_name}"),
-                *self._compiled(name, wish.selectors, "the request"),
+                *self._compile_selectors(name, device_class.spec.selectors, f"class {spec.device_class_name}"),
+                *self._compile_selectors(name, spec.selectors, "the request"),
             ),
-            count=wish.count if wish.allocation_mode == "ExactCount" else None,
+            count=spec.count if spec.allocation_mode == "ExactCount" else None,
             admin=bool(admin),
-            tolerations=tuple(wish.tolerations),
-            capacity=wish.capacity.requests if wish.capacity else {},
-            derived={each.name: self._derived(name, each) for each in wish.derived_attributes},
+            tolerations=tuple(spec.tolerations),
+            capacity=spec.capacity.requests if spec.capacity else {},
+            derived={each.name: self._compile_derived(name, each) for each in spec.derived_attributes},
         )
 
-    def _derived(self, name: str, attribute: DerivedAttribute) -> Deriver:
+    def _compile_derived(self, name: str, attribute: DerivedAttribute) -> Deriver:
         try:
-            return self.provider.derive(attribute.expression)
+            return self.provider.derive(attribute.expression, self.meter)
         except CompileError as error:
-            raise self._wrong(name, "selector-error", f"derived attribute {attribute.name}: {error}") from error
+            text = f"derived attribute {attribute.name}: {error}"
+            raise self._refusal(name, "selector-error", text) from error
 
-    def _compiled(self, name: str, selectors: Sequence[DeviceSelector], owner: str) -> list[PreparedSelector]:
+    def _compile_selectors(
+        self, name: str, selectors: Sequence[DeviceSelector], owner: str
+    ) -> list[PreparedSelector]:
         compiled = []
         for number, selector in enumerate(selectors, 1):
             label = f"selector {number} of {owner}"
             if selector.cel is None:
-                raise self._wrong(name, "unsupported", f"{label} has no CEL expression")
+                raise self._refusal(name, "unsupported", f"{label} has no CEL expression")
             try:
-                matcher = self.provider.compile(selector.cel.expression)
+                matcher = self.provider.compile(selector.cel.expression, self.meter)
             except CompileError as error:
-                raise self._wrong(name, "selector-error", f"{label}: {error}") from error
+                raise self._refusal(name, "selector-error", f"{label}: {error}") from error
             compiled.append(PreparedSelector(label, selector.cel.expression, matcher))
         return compiled
 
-    def _off(self, what: str, feature: str) -> str:
-        return f"{what}, but the {self.features.gate(feature)} feature is disabled"
+    def _require(self, feature: str, request: str, use: str) -> None:
+        """Raise a refusal if the request uses a feature that is off."""
+        if not getattr(self.features, feature):
+            text = f"{use}, but the {self.features.gate(feature)} feature is disabled"
+            raise self._refusal(request, "feature-gate", text)
 
-    def _wrong(self, request: str, code: ReasonCode, text: str) -> Refusal:
+    def _refusal(self, request: str, code: ReasonCode, text: str) -> Refusal:
         return Refusal(
             "claim",
             f"claim {self.claim.ref}, request {request}: {text}",

@@ -1,38 +1,39 @@
-"""Walks through choices depth first.
+"""Visits choices depth first.
 
 The stack is explicit because a pod may request more devices than Python has stack frames.
 
-`search` and `prover` answer different questions and order the requests differently. Both proceed level by level
-through the devices that fit, with one device of each kind.
+`search` and `prover` answer different questions and order the requests differently. Both use this module: each
+level of the stack chooses one device, and only one device of each equivalence class is tried.
 """
 
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
+from dradriver.allocator.meter import DEVICES
 from dradriver.allocator.search.plan import SubrequestPlan
 from dradriver.allocator.search.state import SearchState
 from dradriver.allocator.search.symmetry import Choice, Symmetry
 
-__all__ = ["Branches", "Pick", "different", "walk"]
+__all__ = ["Branches", "Pick", "backtrack", "iter_choices"]
 
 Pick: TypeAlias = tuple[SubrequestPlan, int]
-"""A plan and the position of a device that serves it."""
+"""A plan and the number of a device that serves it."""
 
 Branches: TypeAlias = "Iterator[Branches | None]"
-"""The ways to continue from one state. Each item is the next level; None marks a complete way.
+"""The ways to continue from one state. Each item is the next level; None means that the choices are complete.
 
-When such an iterator is resumed or ends, the state is the same as when the iterator was made.
+Whenever the iterator is resumed or ends, the state must be the same as when the iterator was created.
 """
 
 _END: Final = object()
 
 
-def walk(root: Branches, interrupted: Callable[[], bool] = lambda: False) -> bool | None:
-    """Continue until a way is complete. The choices on that way stay chosen.
+def backtrack(root: Branches, is_interrupted: Callable[[], bool] = lambda: False) -> bool | None:
+    """Visit branches until the choices are complete. These choices stay chosen.
 
     Returns:
-        Whether a complete way exists; None if the walk was interrupted. After an interruption the choices made
-        so far stay chosen.
+        Whether complete choices exist; None if `is_interrupted` returned True. In this case the choices made so
+        far stay chosen.
     """
     stack = [root]
     while stack:
@@ -41,39 +42,40 @@ def walk(root: Branches, interrupted: Callable[[], bool] = lambda: False) -> boo
             stack.pop()
         elif branch is None:
             return True
-        elif interrupted():
+        elif is_interrupted():
             return None
         else:
             stack.append(branch)  # type: ignore[arg-type]  # the sentinel confuses mypy
     return False
 
 
-def different(
+def iter_choices(
     plan: SubrequestPlan,
-    places: range,
+    positions: range,
     state: SearchState,
     symmetry: Symmetry,
-    look: Callable[[int], None] | None = None,
+    on_reached: Callable[[int], None] | None = None,
 ) -> Iterator[tuple[int, int]]:
-    """Yield the places and positions of the candidates that fit now, one for each equivalence class.
+    """Yield one candidate of each equivalence class: the first that fits now, as (position, device).
 
-    The first candidate of each class is taken.
+    The candidates are read in order.
 
     Args:
         plan: the plan with the candidates.
-        places: range of places in the plan's candidates.
+        positions: the positions to read in `plan.devices`.
         state: the state of the search.
         symmetry: decides which candidates are equivalent.
-        look: called with each candidate that is reached.
+        on_reached: called with each candidate before the candidate is checked.
     """
-    tried = set[Choice]()
-    for place in places:
-        device = plan.devices[place]
-        if look is not None:
-            look(device)
+    seen_choices = set[Choice]()
+    for position in positions:
+        symmetry.meter.spend(DEVICES)
+        device = plan.devices[position]
+        if on_reached is not None:
+            on_reached(device)
         if not state.fits(device, plan.use):
             continue
-        like = symmetry.choice(device)
-        if like not in tried:
-            tried.add(like)
-            yield place, device
+        choice = symmetry.choice_class(device)
+        if choice not in seen_choices:
+            seen_choices.add(choice)
+            yield position, device

@@ -1,19 +1,40 @@
-"""Plans the requests for one node: their candidates, the number of devices and the constraints."""
+"""Plans the requests for one node: finds their candidates, numbers of devices and constraints."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dradriver.allocator.explain.refusal import Reason, ReasonCode, Refusal, Reporter
-from dradriver.allocator.request.subrequests import ParsedRequest, Subrequest, too_many
+from dradriver.allocator.meter import DEVICES, Meter
+from dradriver.allocator.request.subrequests import ParsedRequest, Subrequest, too_many_refusal
 from dradriver.allocator.search.candidates import CandidateFilter, Candidates
-from dradriver.allocator.search.exclusion_masks import Marks, marks_of
-from dradriver.allocator.search.state import SearchState, SubrequestUse
+from dradriver.allocator.search.state import Marks, SearchState, SubrequestUse, assign_marks
 from dradriver.allocator.supply.node_supply import Supply
 from dradriver.allocator.supply.pools import PoolView
 from dradriver.cel.evaluate.errors import EvaluationError
 from dradriver.model.resource.claim import MAX_RESULTS, ResourceClaim
 
-__all__ = ["Planner", "RequestPlan", "SubrequestPlan", "kinds_of", "pool_reason", "too_few"]
+__all__ = [
+    "DerivationError",
+    "Planner",
+    "RequestPlan",
+    "SubrequestPlan",
+    "number_kinds",
+    "pool_reason",
+    "too_few_reason",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class DerivationError:
+    """The first derived attribute that fails on a device.
+
+    Attributes:
+        constraint: the number of the constraint that compares the attribute.
+        message: the error.
+    """
+
+    constraint: int
+    message: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,23 +42,23 @@ class SubrequestPlan:
     """A subrequest with its candidates.
 
     Attributes:
-        ask: the subrequest.
-        devices: its candidates by position, in order of preference.
+        subrequest: the subrequest.
+        devices: the positions of its candidates, in order of preference.
         mask: the candidates as bits.
         count: number of devices that it needs.
         use: how it uses the devices.
-        candidates: the candidates with the rejections, for the explanation.
-        late_errors: devices on which a derived attribute fails, with the message.
-        impossible: the reason why the candidates can't serve it under any choice; None if they may.
+        candidates: the candidates together with the rejections, for explanations.
+        derivation_errors: devices on which a derived attribute fails, with the error.
+        impossible: the reason why no choice of the candidates can serve the subrequest; None if one may exist.
     """
 
-    ask: Subrequest
+    subrequest: Subrequest
     devices: tuple[int, ...]
     mask: int
     count: int
     use: SubrequestUse
     candidates: Candidates
-    late_errors: Mapping[int, str]
+    derivation_errors: Mapping[int, DerivationError]
     impossible: Reason | None
 
 
@@ -49,8 +70,8 @@ class RequestPlan:
         claim: index of the claim among the claims to allocate.
         name: the request's name.
         plans: the possible plans, in order of preference.
-        impossible: the other plans.
-        alternatives: all plans, in order of preference.
+        impossible: the plans that no choice of candidates can serve.
+        alternatives: all plans, possible or not, in order of preference.
     """
 
     claim: int
@@ -75,24 +96,27 @@ class Planner:
     filter: CandidateFilter
     reporter: Reporter
     node: str
+    meter: Meter
 
     def plans(self, requests: Sequence[ParsedRequest]) -> list[RequestPlan]:
         """Return the plans in the order of the requests.
 
         Raises:
-            Refusal: an `All` request sees a pool that can't be used, or a claim needs too many devices on this
-                node.
+            Refusal: a request asks for all devices while a pool can't be used, or a claim needs too many
+                devices on this node.
         """
-        marks = marks_of(requests)
-        found = [self._request(request, mine) for request, mine in zip(requests, marks, strict=True)]
+        marks = assign_marks(requests)
+        plans = [
+            self._plan_request(request, own_marks) for request, own_marks in zip(requests, marks, strict=True)
+        ]
         for number, claim in enumerate(self.claims):
-            least = sum(request.least for request in found if request.claim == number)
+            least = sum(request.least for request in plans if request.claim == number)
             if least > MAX_RESULTS:
-                raise too_many("node", claim, least, self.node)
-        return found
+                raise too_many_refusal("node", claim, least, self.node)
+        return plans
 
-    def _request(self, request: ParsedRequest, marks: Marks) -> RequestPlan:
-        plans = [self._plan(ask, marks) for ask in request.alternatives]
+    def _plan_request(self, request: ParsedRequest, marks: Marks) -> RequestPlan:
+        plans = [self._plan_subrequest(subrequest, marks) for subrequest in request.alternatives]
         return RequestPlan(
             request.claim,
             request.name,
@@ -101,107 +125,114 @@ class Planner:
             tuple(plans),
         )
 
-    def _plan(self, ask: Subrequest, marks: Marks) -> SubrequestPlan:
-        claim = self.claims[ask.claim]
-        candidates = self.filter.candidates(ask)
-        if ask.count is None:
-            self._see_all_pools(ask, claim, candidates)
+    def _plan_subrequest(self, subrequest: Subrequest, marks: Marks) -> SubrequestPlan:
+        claim = self.claims[subrequest.claim]
+        candidates = self.filter.candidates(subrequest)
+        self.meter.spend(DEVICES, len(candidates.devices) // 4)
+        if subrequest.count is None:
+            self._require_usable_pools(subrequest, claim, candidates)
         devices = candidates.devices
-        name = f"{claim.ref}:{ask.name}"
+        name = f"{claim.ref}:{subrequest.name}"
         self.reporter.considered(name, [self.supply.devices[device].id for device in devices])
         for reason in (*candidates.rejections, *candidates.missing):
             self.reporter.rejected(name, reason)
-        if ask.count is None and candidates.errors:
-            raise self.selector_error(ask, next(iter(candidates.errors.values())))
-        derived, late_errors = self._derived(ask, candidates)
+        if subrequest.count is None and candidates.errors:
+            raise self.selector_refusal(subrequest, next(iter(candidates.errors.values())))
+        derived, derivation_errors = self._derive_values(subrequest, candidates)
         mask = sum(1 << device for device in devices)
-        count = len(devices) if ask.count is None else ask.count
+        count = len(devices) if subrequest.count is None else subrequest.count
         return SubrequestPlan(
-            ask,
+            subrequest,
             devices,
             mask,
             count,
-            self.state.use(ask, derived, candidates.draws, marks),
+            self.state.make_use(subrequest, derived, candidates.share_use, marks),
             candidates,
-            late_errors,
-            _impossible(ask, candidates),
+            derivation_errors,
+            _find_impossibility(subrequest, candidates),
         )
 
-    def _derived(self, ask: Subrequest, candidates: Candidates) -> tuple[dict[int, list[int]], dict[int, str]]:
-        """Return the candidates' values that the subrequest computes itself, and the errors by device.
+    def _derive_values(
+        self, subrequest: Subrequest, candidates: Candidates
+    ) -> tuple[dict[int, list[int]], dict[int, DerivationError]]:
+        """Return the values that the subrequest derives for its candidates, and the errors by device.
 
-        The values are grouped by constraint.
+        The result has one row of values for each constraint.
         """
         values: dict[int, list[int]] = {}
-        errors: dict[int, str] = {}
+        errors: dict[int, DerivationError] = {}
         for number, constraint in enumerate(self.state.constraints):
-            derive = ask.derived.get(constraint.attribute) if constraint.covers(ask) else None
+            derive = subrequest.derived.get(constraint.attribute) if constraint.covers(subrequest) else None
             if derive is None:
                 continue
             row = values[number] = [0] * len(self.supply.devices)
             for device in candidates.devices:
                 pooled = self.supply.devices[device]
                 try:
-                    row[device] = constraint.bits(derive(pooled))
+                    row[device] = constraint.value_bits(derive(pooled, self.meter))
                 except EvaluationError as error:
-                    errors[device] = f"derived attribute {constraint.attribute} on device {pooled.id}: {error}"
+                    message = f"derived attribute {constraint.attribute} on device {pooled.id}: {error}"
+                    errors.setdefault(device, DerivationError(number, message))
         return values, errors
 
-    def selector_error(self, ask: Subrequest, message: str) -> Refusal:
+    def selector_refusal(self, subrequest: Subrequest, message: str) -> Refusal:
         """Return the refusal for a selector that fails on a device. As in Kubernetes, the claim is at fault."""
-        claim = self.claims[ask.claim].ref
+        claim = self.claims[subrequest.claim].ref
         return Refusal(
             "claim",
-            f"claim {claim}, request {ask.name}: {message}",
+            f"claim {claim}, request {subrequest.name}: {message}",
             claim=claim,
-            request=ask.name,
+            request=subrequest.name,
             node=self.node,
             reasons=[Reason("selector-error", message)],
         )
 
-    def _see_all_pools(self, ask: Subrequest, claim: ResourceClaim, candidates: Candidates) -> None:
+    def _require_usable_pools(
+        self, subrequest: Subrequest, claim: ResourceClaim, candidates: Candidates
+    ) -> None:
         for pool, problem in sorted(self.supply.unusable, key=lambda each: each[0].key):
             for device, message in candidates.errors.items():
-                # Pools are read in their order, and the first problem is reported.
-                if self.supply.place_of(device) < (False, pool.key):
-                    raise self.selector_error(ask, message)
+                # Pools are checked in their order, so an error in an earlier pool is reported first.
+                if self.supply.pool_rank(device) < (False, pool.key):
+                    raise self.selector_refusal(subrequest, message)
             raise Refusal(
                 "node",
-                f"claim {claim.ref}, request {ask.name}: asks for all devices, "
+                f"claim {claim.ref}, request {subrequest.name}: asks for all devices, "
                 f"but resource pool {pool.driver}/{pool.name} is {problem}",
                 claim=claim.ref,
-                request=ask.name,
+                request=subrequest.name,
                 node=self.node,
                 reasons=[pool_reason(pool, problem) for pool, problem in self.supply.unusable],
             )
 
 
-def _impossible(ask: Subrequest, candidates: Candidates) -> Reason | None:
+def _find_impossibility(subrequest: Subrequest, candidates: Candidates) -> Reason | None:
     usable = len(candidates.devices)
-    if ask.count is None:
+    if subrequest.count is None:
         if candidates.missing:
-            return Reason("too-few", "all devices that match are needed and not all can be had")
-        return None if usable else Reason("too-few", "all devices that match are needed and none matches")
-    if ask.count > usable:
-        return too_few(ask.count, usable)
+            return Reason("too-few", "all devices that match are needed, and not all are available")
+        return None if usable else Reason("too-few", "all devices that match are needed, and none matches")
+    if subrequest.count > usable:
+        return too_few_reason(subrequest.count, usable)
     return None
 
 
-def too_few(wanted: int, usable: int) -> Reason:
-    """Return the reason for fewer devices than requested."""
+def too_few_reason(wanted: int, usable: int) -> Reason:
+    """Return the reason for a request that can use fewer devices than it needs."""
     return Reason("too-few", f"{wanted} device{'s are' if wanted != 1 else ' is'} needed, {usable} can be used")
 
 
 def pool_reason(pool: PoolView, problem: str) -> Reason:
-    """Return the reason for a pool that serves no request."""
-    code: ReasonCode = "pool-invalid" if problem.startswith("invalid") else "pool-incomplete"
+    """Return the reason for a pool that has this problem and so serves no request."""
+    is_invalid = problem.startswith(("invalid", "not served"))
+    code: ReasonCode = "pool-invalid" if is_invalid else "pool-incomplete"
     return Reason(code, f"resource pool {pool.driver}/{pool.name} is {problem}")
 
 
-def kinds_of(requests: Sequence[RequestPlan]) -> list[int]:
-    """Return a number for each request; requests that the same choices serve have equal numbers."""
+def number_kinds(requests: Sequence[RequestPlan]) -> list[int]:
+    """Return a number for each request. Requests with equal numbers can be served by the same choices."""
     numbers: dict[Hashable, int] = {}
-    found = []
+    kinds = []
     for request in requests:
         key = tuple(
             (
@@ -215,5 +246,5 @@ def kinds_of(requests: Sequence[RequestPlan]) -> list[int]:
             )
             for plan in request.plans
         )
-        found.append(numbers.setdefault(key, len(numbers)))
-    return found
+        kinds.append(numbers.setdefault(key, len(numbers)))
+    return kinds

@@ -1,12 +1,12 @@
-"""Compatibility groups: which devices may use a counter set at the same time (KEP-5963).
+"""Compatibility groups: they decide which devices may use a counter set at the same time (KEP-5963).
 
-Devices that consume from one counter set at the same time must all share at least one group. A device without
-groups is compatible only with other devices without groups. So the state of a counter set is the rolling
-intersection of its users' groups.
+All devices that consume from one counter set at the same time must have at least one group in common. A device
+without groups is compatible only with other devices without groups. So the state of a counter set is the
+intersection of the groups of all devices that currently consume from it.
 
-Here a set of groups is an integer with one bit for each group, and "no groups" is a group of its own (bit 0).
-The state starts as all ones. A device may join if `state & its bits` is not zero, and that value becomes the
-new state.
+This module represents a set of groups as an integer with one bit for each group. "No groups" is a group of its
+own (bit 0). The state starts as all ones. A device may join if `state & bits` of the device is not zero. This
+value becomes the new state.
 """
 
 from collections.abc import Iterable
@@ -14,12 +14,13 @@ from typing import Final
 
 from dradriver.model.resource.counters import CounterConsumption
 
-__all__ = ["ANY", "GroupBits"]
+__all__ = ["ANY", "NO_GROUPS", "GroupBits"]
 
 ANY: Final = -1
 """The state of an unused counter set: every device may join."""
 
-_NO_GROUPS: Final = 1
+NO_GROUPS: Final = 1
+"""The bits of a device without groups."""
 
 
 class GroupBits:
@@ -37,11 +38,11 @@ class GroupBits:
         bits = 0
         for name in groups or ():
             bits |= self._bits.setdefault(name, 1 << (len(self._bits) + 1))
-        return bits or _NO_GROUPS
+        return bits or NO_GROUPS
 
     def text(self, bits: int) -> str:
-        """Return the names behind the bits, for messages."""
-        if bits == _NO_GROUPS:
+        """Return the names of the groups whose bits are set, for messages."""
+        if bits == NO_GROUPS:
             return "no groups"
         return ", ".join(self._named(bits)) or "none in common"
 

@@ -1,25 +1,30 @@
-"""The shared counters of a pool as integers (KEP-4815).
+"""Represents the shared counters of a pool as integers (KEP-4815).
 
-All counters of a pool are in one row of integers, in nanos. Counter sets that some device consumes together
-form a *component*. Devices of different components never compete. The counters and the sets of a component are
-adjacent in their rows, so its state is one slice of each row. Two components, for example two GPUs of one
-model, can therefore be compared.
+All counters of a pool are in one row of integers, in nanos. If a device consumes from several counter sets,
+these counter sets belong to one *component*. Devices of different components never compete. In the row of
+counters and in the row of counter sets, the entries of a component are adjacent, so the component's state is
+one slice of each row. Therefore two components can be compared, for example two GPUs of one model.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 from dradriver.allocator.supply.compatibility import GroupBits
 from dradriver.model.quantity import Quantity
-from dradriver.model.resource.counters import CounterSet
+from dradriver.model.resource.counters import CounterSet, connect_sets
 from dradriver.model.resource.device import Device
 
-__all__ = ["Component", "Consumption", "CounterTable"]
+__all__ = ["Component", "Consumption", "CounterTable", "Row"]
+
+
+Row: TypeAlias = tuple[tuple[int, int], ...]
+"""Pairs of (index of a resource, nanos) or of (index of a counter set, groups as bits)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """Counter sets that are connected, as the ranges of their counters and sets in the rows."""
+    """A group of connected counter sets. The attributes are its ranges in the two rows."""
 
     counters: tuple[int, int]
     sets: tuple[int, int]
@@ -30,24 +35,35 @@ class Consumption:
     """The consumption of one device.
 
     Attributes:
-        component: its number in the table; None if the device consumes nothing.
-        counters: (place in the row of counters, nanos) of each amount.
-        groups: (place in the row of sets, compatibility groups as bits) of each set.
+        component: the component's number in the table; None if the device consumes nothing.
+        counters: for each consumed amount: (index in the row of counters, nanos).
+        groups: for each counter set: (index in the row of counter sets, compatibility groups as bits).
     """
 
     component: int | None = None
-    counters: tuple[tuple[int, int], ...] = ()
-    groups: tuple[tuple[int, int], ...] = ()
+    counters: Row = ()
+    groups: Row = ()
+
+
+_MAX_STORED: Final = 100_000
+_STORED: Final[dict[Consumption, Consumption]] = {}
+"""Consumptions that are shared by equal devices of all pools. They take most of the memory of a large pool."""
+
+
+def _store_once(consumption: Consumption) -> Consumption:
+    if len(_STORED) >= _MAX_STORED:
+        _STORED.clear()
+    return _STORED.setdefault(consumption, consumption)
 
 
 class CounterTable:
     """The counters of one valid pool.
 
     Attributes:
-        sets: the names of the counter sets, in the row's order.
-        names: (counter set, counter) of each place in the row.
+        sets: the names of the counter sets, in the order of the row of counter sets.
+        names: for each index in the row of counters: (counter set, counter).
         amounts: the total of each counter, in nanos.
-        set_places: the place of each counter set in the row.
+        set_indexes: the index of each counter set in the row of counter sets.
         components: the groups of connected counters and sets.
         groups: the compatibility groups of the pool.
     """
@@ -59,20 +75,21 @@ class CounterTable:
         self.names: list[tuple[str, str]] = []
         self.amounts: list[int] = []
         self.components: list[Component] = []
-        for together in _joined(counter_sets, devices):
+        consumed = ([each.counter_set for each in device.consumes_counters] for device in devices)
+        for connected in connect_sets(counter_sets, consumed):
             first_counter, first_set = len(self.names), len(self.sets)
-            for name in together:
+            for name in connected:
                 self.sets.append(name)
                 for counter, amount in sorted(counter_sets[name].counters.items()):
                     self.names.append((name, counter))
                     self.amounts.append(amount.value.nano)
             self.components.append(Component((first_counter, len(self.names)), (first_set, len(self.sets))))
-        self._place = {name: index for index, name in enumerate(self.names)}
-        self.set_places = {name: index for index, name in enumerate(self.sets)}
+        self._index = {name: index for index, name in enumerate(self.names)}
+        self.set_indexes = {name: index for index, name in enumerate(self.sets)}
         self._component_of_set = {
-            place: number
+            index: number
             for number, component in enumerate(self.components)
-            for place in range(*component.sets)
+            for index in range(*component.sets)
         }
 
     def consumption(self, device: Device) -> Consumption:
@@ -80,29 +97,18 @@ class CounterTable:
         if not device.consumes_counters:
             return Consumption()
         counters = tuple(
-            (self._place[taken.counter_set, name], amount.value.nano)
-            for taken in device.consumes_counters
-            for name, amount in taken.counters.items()
+            (self._index[consumed.counter_set, name], amount.value.nano)
+            for consumed in device.consumes_counters
+            for name, amount in consumed.counters.items()
         )
         groups = tuple(
-            (self.set_places[taken.counter_set], self.groups.bits(taken)) for taken in device.consumes_counters
+            (self.set_indexes[consumed.counter_set], self.groups.bits(consumed))
+            for consumed in device.consumes_counters
         )
-        return Consumption(self._component_of_set[groups[0][0]], counters, groups)
+        return _store_once(Consumption(self._component_of_set[groups[0][0]], counters, groups))
 
-    def amount(self, place: int, nano: int) -> str:
-        """Return nanos of a counter in the quantity format of its counter set."""
-        counter_set, name = self.names[place]
+    def amount(self, index: int, nano: int) -> str:
+        """Return an amount of a counter (in nanos) as text, in the quantity format of the published counter."""
+        counter_set, name = self.names[index]
         like = self._counter_sets[counter_set].counters[name].value
         return str(like - like + Quantity.parse(f"{nano}n"))
-
-
-def _joined(counter_sets: Mapping[str, CounterSet], devices: Iterable[Device]) -> Sequence[list[str]]:
-    """Return the names of the counter sets, grouped into connected sets."""
-    group = {name: [name] for name in sorted(counter_sets)}
-    for device in devices:
-        names = [taken.counter_set for taken in device.consumes_counters]
-        for other in names[1:]:
-            if group[names[0]] is not group[other]:
-                merged = sorted(group[names[0]] + group[other])
-                group.update(dict.fromkeys(merged, merged))
-    return list({id(names): names for names in group.values()}.values())

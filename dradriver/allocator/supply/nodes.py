@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from dradriver.model.core.node_selector import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from dradriver.model.resource.device import Device
@@ -18,6 +19,11 @@ class AllocationNode:
     labels: Mapping[str, str] = field(default_factory=dict)
     declared_features: frozenset[str] = frozenset()
 
+    @cached_property
+    def selector(self) -> NodeSelector:
+        """Return the selector that matches only this node. All allocations on the node share it."""
+        return NodeSelector.for_node(self.name)
+
 
 def slice_on_node(source: ResourceSlice, node: AllocationNode) -> bool:
     """Return whether the node reaches any device of the slice."""
@@ -30,7 +36,7 @@ def slice_on_node(source: ResourceSlice, node: AllocationNode) -> bool:
 
 
 def device_on_node(device: Device, source: ResourceSlice, node: AllocationNode) -> bool:
-    """Return whether the node reaches a device of a slice that it reaches.
+    """Return whether the node reaches the device. Call this only if the node reaches the slice.
 
     Source: KEP-4815, per-device node selection.
     """
@@ -50,10 +56,10 @@ def _reaches(
 
 
 def node_selector(chosen: Iterable[tuple[Device, ResourceSlice]], node: AllocationNode) -> NodeSelector | None:
-    """Return the nodes on which a claim with these devices can be used; None means all.
+    """Return a selector for the nodes on which a claim with these devices can be used; None means all nodes.
 
-    One device that is local to a node, or that binds to the chosen node, restricts the whole claim to it, in
-    the form `NodeSelector.for_node`. Otherwise the requirements of all devices are joined in one term.
+    If a device is local to a node or binds to the chosen node, the whole claim is restricted to that node by
+    `NodeSelector.for_node`. Otherwise the requirements of all devices are joined in one term.
 
     Args:
         chosen: the devices of the claim with their slices.
@@ -65,9 +71,9 @@ def node_selector(chosen: Iterable[tuple[Device, ResourceSlice]], node: Allocati
         by_device = bool(source.spec.per_device_node_selection)
         name = device.node_name if by_device else source.spec.node_name
         if name is not None or device.binds_to_node:
-            return NodeSelector.for_node(node.name)
+            return node.selector
         selector = device.node_selector if by_device else source.spec.node_selector
-        # The rules of a pool allow exactly one term.
+        # The selector of a slice or device has exactly one term, by the rules of the API.
         for term in selector.node_selector_terms if selector else ():
             _join(fields, term.match_fields)
             _join(expressions, term.match_expressions)

@@ -1,18 +1,21 @@
-"""Turns slices into pools: which pools exist, which of them a node can use, and their devices in order.
+"""Forms pools from slices: which pools exist, which pools a node can use, and their devices in order.
 
-A node sees a pool as in Kubernetes 1.37 (`GatherPools` of its structured allocator). Of the slices that reach
-the node, those with the highest generation count. If their number equals `resourceSliceCount`, they are the
-pool. Otherwise the slices that do not reach the node matter too. If one of them has a newer generation, the
-pool is being replaced, and the node sees nothing of it. Else all slices of the generation must exist.
+A node sees a pool as in Kubernetes 1.37 (`GatherPools` of the structured allocator). Among the slices that the
+node reaches, only the slices with the highest generation count. If their number equals `resourceSliceCount`,
+they form the pool. Otherwise the slices that the node does not reach matter too. If one of those slices has a
+newer generation, the pool is being replaced, and the node can't use the pool. If none has a newer generation,
+all slices of the generation must exist.
 
-So nodes may see different generations of one pool. A pool is *complete* if no slice is missing. It is *valid*
-if `model.resource.pool.problems` finds no problem across its slices (KEP-4815, Validation). A pool that is
-incomplete or invalid stays in the inventory with its problem, so that it can be explained.
+Therefore nodes may see different generations of one pool. A pool is *complete* if no slice is missing. It is
+*valid* if `model.resource.pool.problems` finds no problem across its slices (KEP-4815, Validation). An
+incomplete or invalid pool stays in the inventory with its problem, so that a refusal can report the problem.
 """
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Self
 
@@ -50,45 +53,52 @@ class PooledDevice:
     """A device in its pool.
 
     Attributes:
-        id: its name in the cluster.
+        id: the device's name in the cluster: driver, pool and name.
         device: the device as published.
         source: the slice that contains it.
-        consumption: its consumption of the pool's counters; empty while the pool is unusable.
-        memo: verdicts of selectors on this device, cached by the selector provider between calls.
+        consumption: what the device consumes of the pool's counters; empty if the pool is unusable or if the
+            caller does not need it.
+        memo: the results of selectors on this device, which the selector provider caches between calls.
     """
 
     id: DeviceId
     device: Device
     source: ResourceSlice
-    consumption: Consumption
+    consumption: Consumption = field(default_factory=Consumption)
     memo: dict[str, object] = field(default_factory=dict, repr=False)
 
 
 def offered_devices(source: ResourceSlice) -> Sequence[Device]:
     """Return the devices of a slice that can be allocated.
 
-    A slice with counter sets offers no devices, as in Kubernetes 1.37. Its API server rejects a slice that has
-    both.
+    A slice with counter sets offers no devices, as in Kubernetes 1.37. The API server rejects a slice that has
+    both counter sets and devices.
     """
     return () if source.spec.shared_counters else source.spec.devices
 
 
 class PoolView:
-    """Slices of one pool and one generation, taken together. Immutable.
+    """The slices of one generation of a pool, taken together. Immutable.
 
     Attributes:
         driver, name: the driver and the name of the pool.
         generation: the generation of the slices.
-        slices: sorted by name as in Kubernetes; their order decides between equal devices.
+        slices: the slices, sorted by name as in Kubernetes. Equal devices are tried in the order of their
+            slices.
         complete: whether all slices of the generation exist.
-        invalid: the rules that they break together; None if they break none.
-        remark: the devices left out of a usable pool, and the reason; None if none is left out.
-        devices: all devices, in the order of the slices.
+        invalid: the rules that the slices break together; None if they break none.
+        remark: the devices that a usable pool does not offer, with the reason; None if it offers all devices.
         counter_sets: the counter sets by name.
-        counters: the counter sets as integers; empty while the pool is invalid.
     """
 
-    def __init__(self, slices: Sequence[ResourceSlice]) -> None:
+    def __init__(self, slices: Sequence[ResourceSlice], *, is_valid: bool = False) -> None:
+        """Form the pool.
+
+        Args:
+            slices: the slices of one generation.
+            is_valid: whether the caller has found that the slices break no rule together. Otherwise this is
+                checked, which takes most of the time.
+        """
         first = slices[0].spec
         self.driver = first.driver
         self.name = first.pool.name
@@ -97,28 +107,45 @@ class PoolView:
         self.counter_sets: Mapping[str, CounterSet] = MappingProxyType(
             {counter_set.name: counter_set for s in self.slices for counter_set in s.spec.shared_counters}
         )
-        self.complete = slice_counts(slices) == {len(slices)}
-        self.invalid = _invalid(self._broken_rules(counters=True))
-        devices = [(device, source) for source in self.slices for device in offered_devices(source)]
-        usable = self.invalid is None
+        self.complete = declared_slice_counts(slices) == {len(slices)}
+        self.invalid = None if is_valid else _invalid_text(self._broken_rules(counters=True))
         mixed = [s.metadata.name for s in self.slices if s.spec.shared_counters and s.spec.devices]
         self.remark = (
             f"used without the devices of {', '.join(mixed)}: a slice with sharedCounters can't have devices"
             if mixed
             else None
         )
-        self.counters = CounterTable(
-            self.counter_sets if usable else {}, (device for device, _ in devices if usable)
+
+    @cached_property
+    def counters(self) -> CounterTable:
+        """Return the counter sets as integers; empty while the pool is invalid."""
+        if self.invalid is not None:
+            return CounterTable({}, ())
+        devices = (device for source in self.slices for device in offered_devices(source))
+        return CounterTable(self.counter_sets, devices)
+
+    @cached_property
+    def devices(self) -> tuple[PooledDevice, ...]:
+        """Return all devices, in the order of the slices."""
+        usable = self.invalid is None
+        return tuple(
+            [
+                PooledDevice(
+                    DeviceId(self.driver, self.name, device.name),
+                    device,
+                    source,
+                    self.counters.consumption(device) if usable else Consumption(),
+                )
+                for source in self.slices
+                for device in offered_devices(source)
+            ]
         )
-        self.devices = tuple(
-            PooledDevice(
-                DeviceId(self.driver, self.name, device.name),
-                device,
-                source,
-                self.counters.consumption(device) if usable else Consumption(),
-            )
-            for device, source in devices
-        )
+
+    def without_counters(self) -> Self:
+        """Return the pool without its counter sets."""
+        pool = copy(self)
+        pool.counters = CounterTable({}, ())
+        return pool
 
     @property
     def key(self) -> PoolKey:
@@ -127,13 +154,13 @@ class PoolView:
 
     @property
     def problem(self) -> str | None:
-        """Return why the generation as a whole can't be used; None if it can."""
+        """Return why this generation can't be used with all features on; None if it can be used."""
         if not self.complete:
-            return _incomplete(self.slices, len(self.slices))
+            return _incomplete_text(self.slices, len(self.slices))
         return self.invalid
 
     def problem_under(self, features: Features, *, skips_devices: bool = False) -> str | None:
-        """Return why the generation as a whole can't be used if only these features are on; None if it can.
+        """Return why this generation can't be used with these features; None if it can be used.
 
         Args:
             features: the enabled features.
@@ -141,20 +168,25 @@ class PoolView:
         """
         if not self.complete:
             return self.problem
-        whole = features.compatibility_groups or skips_devices
-        if not whole and any(map(_uses_groups, self.slices)):
-            return f"incomplete: {_groups_off(features)}"
+        reads_groups = features.compatibility_groups or skips_devices
+        if not reads_groups and any(map(_uses_groups, self.slices)):
+            return f"incomplete: {_groups_off_text(features)}"
         return self.invalid_under(features)
 
     def invalid_under(self, features: Features) -> str | None:
-        """Return the broken rules if only these features are on."""
+        """Return the rules that the slices break together; None if they break none.
+
+        Args:
+            features: the enabled features. Rules about counters apply only if `partitionable_devices` is on.
+        """
         if self.invalid is None or features.partitionable_devices:
             return self.invalid
-        return _invalid(self._broken_rules(counters=False))
+        return _invalid_text(self._broken_rules(counters=False))
 
     def _broken_rules(self, *, counters: bool) -> Iterator[str]:
         counter_sets = tuple(c for source in self.slices for c in source.spec.shared_counters if counters)
-        # Slices of one pool may differ in per-device node selection, so their devices obey different rules.
+        # Slices of one pool may differ in per-device node selection. Different rules then apply to their
+        # devices.
         by_device = {True: list[Device](), False: list[Device]()}
         for source in self.slices:
             devices = offered_devices(source)
@@ -163,8 +195,8 @@ class PoolView:
             )
             selector = source.spec.node_selector
             if selector is not None:
-                found = node_selector_problems(selector)
-                yield from (f"slice {source.metadata.name}: {problem}" for problem in found)
+                selector_problems = node_selector_problems(selector)
+                yield from (f"slice {source.metadata.name}: {problem}" for problem in selector_problems)
         for choosing, devices in by_device.items():
             if devices or not choosing:
                 pool = Pool(self.name, tuple(devices), counter_sets, per_device_node_selection=choosing)
@@ -181,9 +213,10 @@ class GatheredSlices:
     Attributes:
         counted: the slices that form the pool on this node.
         reached: the counted slices that the node reaches.
-        problem: why no device of them can be allocated; None if this depends on their content.
-        ignored: whether the pool does not count at all, so that a request for all devices is served without it.
-            `problem` then gives the reason. With any other problem such a request is refused.
+        problem: why no device of these slices can be allocated; None if this depends on the content of the
+            slices.
+        ignored: whether a request for all devices is served without this pool. `problem` then gives the reason.
+            If the pool has a problem and is not ignored, a request for all devices is refused.
     """
 
     counted: Sequence[ResourceSlice]
@@ -201,37 +234,40 @@ def gather_slices(
         slices: all slices of the pool, of any generation.
         node: the node.
         features: the enabled features.
-        skips_devices: with the gate of compatibility groups off, skip the devices with groups (KEP-5963).
-            Otherwise a slice with such a device is ignored completely, as in Kubernetes.
+        skips_devices: applies only while `compatibility_groups` is off. If True, devices with groups are
+            skipped (KEP-5963). If False, a slice that contains a device with groups is ignored completely, as
+            in Kubernetes.
     """
-    near = [source for source in slices if slice_on_node(source, node)]
-    if not near:
+    reaching = [source for source in slices if slice_on_node(source, node)]
+    if not reaching:
         return None
-    whole = features.compatibility_groups or skips_devices
-    reached = [source for source in near if features.partitionable_devices or not _is_partitioned(source)]
-    reached = [source for source in reached if whole or not _uses_groups(source)]
+    reads_groups = features.compatibility_groups or skips_devices
+    reached = [source for source in reaching if features.partitionable_devices or not _is_partitioned(source)]
+    reached = [source for source in reached if reads_groups or not _uses_groups(source)]
     if not reached:
-        why = _groups_off(features) if any(map(_uses_groups, near)) else _partitions_off(features)
-        return GatheredSlices(near, (), f"ignored: {why}", ignored=True)
+        reason = (
+            _groups_off_text(features) if any(map(_uses_groups, reaching)) else _partitions_off_text(features)
+        )
+        return GatheredSlices(reaching, (), f"ignored: {reason}", ignored=True)
     generation = max(source.spec.pool.generation for source in reached)
     reached = [source for source in reached if source.spec.pool.generation == generation]
-    counts = slice_counts(reached)
+    counts = declared_slice_counts(reached)
     if counts == {len(reached)}:
         return GatheredSlices(reached, reached)
     newest = max(source.spec.pool.generation for source in slices)
     if newest > generation:
-        why = (
+        reason = (
             f"the node reaches {len(reached)} of {max(counts)} slices of generation {generation}, "
             f"and there are slices of generation {newest}"
         )
-        return GatheredSlices(reached, reached, f"ignored: {why}", ignored=True)
+        return GatheredSlices(reached, reached, f"ignored: {reason}", ignored=True)
     counted = [source for source in slices if source.spec.pool.generation == generation]
-    readable = [source for source in counted if whole or not _uses_groups(source)]
+    readable = [source for source in counted if reads_groups or not _uses_groups(source)]
     if counts == {len(readable)}:
         return GatheredSlices(readable, reached)
     if counts == {len(counted)}:
-        return GatheredSlices(counted, reached, f"incomplete: {_groups_off(features)}")
-    return GatheredSlices(counted, reached, _incomplete(reached, len(counted)))
+        return GatheredSlices(counted, reached, f"incomplete: {_groups_off_text(features)}")
+    return GatheredSlices(counted, reached, _incomplete_text(reached, len(counted)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +277,7 @@ class PoolOnNode:
     Attributes:
         view: the slices that count on this node.
         devices: the devices in the slices that the node reaches.
-        problem: why none of them can be allocated; None if they can.
+        problem: why none of the devices can be allocated; None if they can be allocated.
         ignored: see `GatheredSlices`.
     """
 
@@ -268,48 +304,54 @@ class PublishedPool:
     def __init__(self, slices: Sequence[ResourceSlice]) -> None:
         self.slices = tuple(slices)
         self._views: dict[frozenset[int], PoolView] = {}
-        self._named = all(source.spec.node_name for source in slices)
-        self._seen: dict[Hashable, PoolOnNode | None] = {}
+        self._names_nodes = all(source.spec.node_name for source in slices)
+        self._by_node: dict[Hashable, PoolOnNode | None] = {}
 
     @property
     def newest(self) -> PoolView:
-        """Return the highest generation, on whatever nodes it can be reached."""
+        """Return the highest generation, regardless of the nodes that reach it."""
         generation = max(source.spec.pool.generation for source in self.slices)
         return self._view([source for source in self.slices if source.spec.pool.generation == generation])
 
     def devices(self) -> Iterator[PooledDevice]:
-        """Yield the devices that some node may see: the newest generation, then older ones.
+        """Yield the devices that some node may see: those of the newest generation, then those of older ones.
 
-        Only nodes that slices name are considered. The nodes that a selector reaches are unknown here and count
-        as seeing the newest generation.
+        Older generations are considered only for nodes that a slice names. The nodes that a selector matches
+        are unknown here. They are assumed to see the newest generation.
         """
         newest = self.newest
         yield from newest.devices
         older = [source for source in self.slices if source.spec.pool.generation < newest.generation]
-        told: set[tuple[int, DeviceId]] = set()
+        yielded: set[tuple[int, DeviceId]] = set()
         for name in sorted(set(_named_nodes(older))):
-            seen = self.on(AllocationNode(name), _ALL_SLICES)
-            if seen is None or seen.ignored or seen.view.generation == newest.generation:
+            pool_on_node = self.on_node(AllocationNode(name), _ALL_SLICES)
+            if (
+                pool_on_node is None
+                or pool_on_node.ignored
+                or pool_on_node.view.generation == newest.generation
+            ):
                 continue
-            for device in seen.devices:
-                if (key := (id(device.source), device.id)) not in told:
-                    told.add(key)
+            for device in pool_on_node.devices:
+                if (key := (id(device.source), device.id)) not in yielded:
+                    yielded.add(key)
                     yield device
 
-    def on(self, node: AllocationNode, features: Features, *, skips_devices: bool = False) -> PoolOnNode | None:
+    def on_node(
+        self, node: AllocationNode, features: Features, *, skips_devices: bool = False
+    ) -> PoolOnNode | None:
         """Return the pool as the node sees it; None if the node reaches none of its slices.
 
         See `gather_slices`.
         """
-        if not self._named:
-            return self._on(node, features, skips_devices=skips_devices)
-        # Labels do not matter if all slices name their nodes.
+        if not self._names_nodes:
+            return self._gather(node, features, skips_devices=skips_devices)
+        # If each slice names its node, the labels of nodes do not matter.
         key = node.name, features, skips_devices
-        if key not in self._seen:
-            self._seen[key] = self._on(node, features, skips_devices=skips_devices)
-        return self._seen[key]
+        if key not in self._by_node:
+            self._by_node[key] = self._gather(node, features, skips_devices=skips_devices)
+        return self._by_node[key]
 
-    def _on(self, node: AllocationNode, features: Features, *, skips_devices: bool) -> PoolOnNode | None:
+    def _gather(self, node: AllocationNode, features: Features, *, skips_devices: bool) -> PoolOnNode | None:
         gathered = gather_slices(self.slices, node, features, skips_devices=skips_devices)
         return None if gathered is None else PoolOnNode.of(gathered, self._view(gathered.counted), features)
 
@@ -325,7 +367,7 @@ class Inventory:
 
     Attributes:
         published: all slices of each pool, by driver and pool name.
-        pools: the same pools at their highest generation, on whatever nodes it can be reached.
+        pools: the highest generation of each pool, regardless of the nodes that reach it.
     """
 
     def __init__(self, published: Mapping[PoolKey, PublishedPool]) -> None:
@@ -334,14 +376,14 @@ class Inventory:
             {key: pool.newest for key, pool in self.published.items()}
         )
         self._shared: list[PublishedPool] = []
-        self._local: defaultdict[str, list[PublishedPool]] = defaultdict(list)
+        self._pools_of_node: defaultdict[str, list[PublishedPool]] = defaultdict(list)
         for pool in self.published.values():
             names = {source.spec.node_name for source in pool.slices}
             if None in names:
                 self._shared.append(pool)
             else:
                 for name in names:
-                    self._local[name or ""].append(pool)
+                    self._pools_of_node[name or ""].append(pool)
 
     @classmethod
     def of(cls, slices: Iterable[ResourceSlice], previous: "Inventory | None" = None) -> Self:
@@ -349,25 +391,36 @@ class Inventory:
 
         Args:
             slices: all slices of the cluster, of any generation.
-            previous: an earlier inventory; its pools are kept if their slices are the same objects.
+            previous: an earlier inventory. A pool of it is reused if all slices of the pool are the same
+                objects.
         """
-        found: dict[PoolKey, list[ResourceSlice]] = {}
+        slices_of_pool: dict[PoolKey, list[ResourceSlice]] = {}
         for source in slices:
-            found.setdefault((source.spec.driver, source.spec.pool.name), []).append(source)
-        known = previous.published if previous else {}
-        return cls({key: _kept(known.get(key), members) for key, members in found.items()})
+            slices_of_pool.setdefault((source.spec.driver, source.spec.pool.name), []).append(source)
+        previous_pools = previous.published if previous else {}
+        return cls(
+            {key: _reuse_pool(previous_pools.get(key), members) for key, members in slices_of_pool.items()}
+        )
 
-    def on(
+    def pools_on(
         self, node: AllocationNode, features: Features, *, skips_devices: bool = False
     ) -> Iterator[PoolOnNode]:
-        """Yield each pool as a node sees it, in no particular order; see `PublishedPool.on`."""
-        for pool in (*self._local.get(node.name, ()), *self._shared):
-            seen = pool.on(node, features, skips_devices=skips_devices)
-            if seen is not None:
-                yield seen
+        """Yield each pool as a node sees it, in no particular order.
+
+        Args:
+            node: the node. If the node reaches no slice of a pool, the pool is omitted.
+            features: the enabled features.
+            skips_devices: see `gather_slices`.
+
+        Source: `GatherPools` of Kubernetes' structured allocator.
+        """
+        for pool in (*self._pools_of_node.get(node.name, ()), *self._shared):
+            pool_on_node = pool.on_node(node, features, skips_devices=skips_devices)
+            if pool_on_node is not None:
+                yield pool_on_node
 
 
-def slice_counts(slices: Iterable[ResourceSlice]) -> set[int]:
+def declared_slice_counts(slices: Iterable[ResourceSlice]) -> set[int]:
     """Return the values of `resourceSliceCount` in these slices."""
     return {source.spec.pool.resource_slice_count for source in slices}
 
@@ -386,30 +439,30 @@ def _is_partitioned(source: ResourceSlice) -> bool:
     return source.spec.per_device_node_selection is not None or bool(source.spec.shared_counters)
 
 
-def _groups_off(features: Features) -> str:
+def _groups_off_text(features: Features) -> str:
     return f"devices have compatibility groups and {features.gate('compatibility_groups')} is off"
 
 
-def _partitions_off(features: Features) -> str:
+def _partitions_off_text(features: Features) -> str:
     return f"its slices need {features.gate('partitionable_devices')}, which is off"
 
 
-def _incomplete(slices: Iterable[ResourceSlice], found: int) -> str:
-    counts = slice_counts(slices)
+def _incomplete_text(slices: Iterable[ResourceSlice], count: int) -> str:
+    counts = declared_slice_counts(slices)
     if len(counts) > 1:
         return f"incomplete: its slices disagree on resourceSliceCount: {sorted(counts)}"
-    return f"incomplete: {found} of {counts.pop()} slices"
+    return f"incomplete: {count} of {counts.pop()} slices"
 
 
-def _invalid(broken_rules: Iterable[str]) -> str | None:
-    found = list(broken_rules)
-    if not found:
+def _invalid_text(broken_rules: Iterable[str]) -> str | None:
+    messages = list(broken_rules)
+    if not messages:
         return None
-    more = f" and {len(found) - _SHOWN_PROBLEMS} more" if len(found) > _SHOWN_PROBLEMS else ""
-    return f"invalid: {'; '.join(found[:_SHOWN_PROBLEMS])}{more}"
+    more = f" and {len(messages) - _SHOWN_PROBLEMS} more" if len(messages) > _SHOWN_PROBLEMS else ""
+    return f"invalid: {'; '.join(messages[:_SHOWN_PROBLEMS])}{more}"
 
 
-def _kept(pool: PublishedPool | None, members: Sequence[ResourceSlice]) -> PublishedPool:
+def _reuse_pool(pool: PublishedPool | None, members: Sequence[ResourceSlice]) -> PublishedPool:
     if pool is not None and {id(s) for s in pool.slices} == {id(s) for s in members}:
         return pool
     return PublishedPool(members)

@@ -1,10 +1,10 @@
-"""Compiles a checked tree to a program of the machine, and computes what is known without a device."""
+"""Compiles a checked tree to a program of the machine, and computes values that no device can change."""
 
 import math
 from dataclasses import replace
 from typing import Final
 
-from dradriver.cel.compile.functions import Overload, unit
+from dradriver.cel.compile.functions import Overload, unit_cost
 from dradriver.cel.compile.routines import Routine, run
 from dradriver.cel.compile.syntax import (
     ACCUMULATOR,
@@ -12,6 +12,7 @@ from dradriver.cel.compile.syntax import (
     Comprehension,
     Ident,
     ListLiteral,
+    Literal,
     MapLiteral,
     Select,
     SyntaxNode,
@@ -21,11 +22,11 @@ from dradriver.cel.evaluate.errors import AbortError, ErrorValue
 from dradriver.cel.evaluate.instructions import Label
 from dradriver.cel.evaluate.machine import Instruction, Program
 from dradriver.cel.evaluate.regex import (
-    LARGEST,
+    MAX_TOTAL_SIZE,
     PATTERN_ARGUMENT,
     Pattern,
     pattern_size,
-    too_large,
+    too_large_error,
     with_pattern,
 )
 from dradriver.cel.evaluate.steps import CALL
@@ -40,26 +41,31 @@ _INDEXES: Final = frozenset({"_[_]", "_[?_]"})
 _PRIMITIVE: Final = frozenset({bool, int, UInt, float, str})
 
 
-def fold(order: list[SyntaxNode]) -> None:
-    """Mark what is constant: literals of constants, conversions of constants, membership in an empty list.
+def fold(order: list[SyntaxNode]) -> int:
+    """Mark constant nodes: literals of constants, conversions of constants, and membership in an empty list.
 
-    Literal patterns are compiled here, once for all evaluations.
+    It also compiles literal patterns once for all evaluations.
+
+    Returns:
+        The total size of the patterns (`Pattern.size`).
 
     Raises:
-        ErrorValue: a constant can't be converted, or is not a valid pattern. This fails on every device.
+        ErrorValue: a constant can't be converted, or is not a valid pattern, so the expression fails on every
+            device.
     """
     patterns: dict[str, Pattern] = {}
     for node in order:
-        if isinstance(node, ListLiteral) and not any(node.optional) and _all_constant(node.elements):
+        if isinstance(node, ListLiteral) and not any(node.optional) and _are_constant(node.elements):
             node.constant, node.value = True, tuple(element.value for element in node.elements)
-        elif isinstance(node, MapLiteral) and not any(node.optional) and _all_constant(node.keys + node.values):
+        elif isinstance(node, MapLiteral) and not any(node.optional) and _are_constant(node.keys + node.values):
             pairs = zip(node.keys, node.values, strict=True)
             node.constant, node.value = True, {to_key(key.value): value.value for key, value in pairs}
         elif isinstance(node, CallExpression):
             _fold_call(node, patterns)
+    return sum(pattern.size for pattern in patterns.values())
 
 
-def _all_constant(nodes: list[SyntaxNode]) -> bool:
+def _are_constant(nodes: list[SyntaxNode]) -> bool:
     return all(node.constant for node in nodes)
 
 
@@ -68,27 +74,27 @@ def _fold_call(node: CallExpression, patterns: dict[str, Pattern]) -> None:
         value = node.args[0].value
         for overload in node.overloads:
             if accepts(overload.params[0], value):
-                node.value = _converted(overload, value, node.offset)
+                node.value = _convert(overload, value, node.offset)
                 node.constant = True
                 return
     elif node.name == "@append" and node.args[1].constant:
-        # cel-go would fold the one-element list that this replaces, so that list costs nothing.
-        node.overloads = tuple(replace(overload, cost=unit) for overload in node.overloads)
+        # In cel-go the call is an addition of a one-element list. This list is constant, so it costs nothing.
+        node.overloads = tuple(replace(overload, cost=unit_cost) for overload in node.overloads)
     elif node.name == "_in_" and _is_list_membership(node) and not node.args[1].value:
         node.constant, node.value = True, False
     elif node.name in PATTERN_ARGUMENT and node.args[1].constant and isinstance(node.args[1].value, str):
-        pattern = _literal_pattern(node.args[1].value, node.args[1].offset, patterns)
+        pattern = _compile_pattern(node.args[1].value, node.args[1].offset, patterns)
         node.overloads = tuple(with_pattern(overload, pattern) for overload in node.overloads)
 
 
-def _literal_pattern(text: str, offset: int, patterns: dict[str, Pattern]) -> Pattern:
-    found = patterns.get(text)
-    if found is not None:
-        return found
+def _compile_pattern(text: str, offset: int, patterns: dict[str, Pattern]) -> Pattern:
+    known = patterns.get(text)
+    if known is not None:
+        return known
     size = pattern_size(text)
     try:
-        if size + sum(pattern.size for pattern in patterns.values()) > LARGEST:
-            raise too_large()
+        if size + sum(pattern.size for pattern in patterns.values()) > MAX_TOTAL_SIZE:
+            raise too_large_error()
         patterns[text] = Pattern(text, size)
     except AbortError as abort:
         raise ErrorValue(abort.reason, abort.hint, offset) from None
@@ -98,7 +104,7 @@ def _literal_pattern(text: str, offset: int, patterns: dict[str, Pattern]) -> Pa
     return patterns[text]
 
 
-def _converted(overload: Overload, value: object, offset: int) -> object:
+def _convert(overload: Overload, value: object, offset: int) -> object:
     try:
         return overload.call(value)
     except ErrorValue as fault:
@@ -115,12 +121,13 @@ def compile_program(root: SyntaxNode) -> Program:
     """Return the program of a checked and folded tree."""
     emitter = _Emitter()
     run(emitter.emit(root))
-    return Program(emitter.code, emitter.slots, emitter.steps)
+    return Program(emitter.code, emitter.slots, emitter.steps, emitter.literals)
 
 
 class _Emitter:
     def __init__(self) -> None:
         self.code: list[Instruction] = []
+        self.literals: dict[int, int] = {}
         self.slots = 0
         self._called = self._looped = 0
         self._scopes: list[tuple[str, int, Label | None]] = []
@@ -129,7 +136,7 @@ class _Emitter:
     def steps(self) -> int:
         """Return the steps of one run of the code emitted so far.
 
-        The bodies of loops are not included, because they spend their own steps.
+        The bodies of loops are not included, because each round counts its own steps.
         """
         return len(self.code) + self._called - self._looped
 
@@ -143,10 +150,12 @@ class _Emitter:
     def emit(self, node: SyntaxNode, *, bare: bool = False) -> Routine[None]:
         """Emit code that pushes the value of `node`.
 
-        A `bare` name or path is a part of another path and has no cost of its own.
+        If `bare` is set, the node is a part of another path. A node that is a name or a path then adds no cost.
         """
         if node.constant:
-            self.code.append(instructions.constant(node.value))
+            if isinstance(node, Literal):
+                self.literals[len(self.code)] = node.offset
+            self.code.append(instructions.push_constant(node.value))
         elif isinstance(node, Ident):
             self._ident(node, 0 if bare else 1)
         elif isinstance(node, Select):
@@ -159,7 +168,7 @@ class _Emitter:
             yield self._map(node)
         else:
             assert isinstance(node, Comprehension)  # noqa: S101 - there is no other kind
-            yield self._bound(node) if node.accumulator != ACCUMULATOR else self._loop(node)
+            yield self._bind(node) if node.accumulator != ACCUMULATOR else self._loop(node)
 
     def _ident(self, node: Ident, cost: int) -> None:
         if not node.absolute:
@@ -167,7 +176,7 @@ class _Emitter:
                 if name == node.name:
                     self.code.append(instructions.load(slot, lazy, cost))
                     return
-        self.code.append(instructions.device(cost))
+        self.code.append(instructions.push_device(cost))
 
     # --- paths ----------------------------------------------------------------------------
 
@@ -207,21 +216,21 @@ class _Emitter:
         elif node.name == "_?_:_":
             yield self._conditional(node)
         elif node.name in {"or", "orValue"}:
-            yield self._otherwise(node)
+            yield self._alternative(node)
         elif node.name == "@not_strictly_false":
             yield self.emit(node.args[0])
             self.code.append(instructions.not_strictly_false)
-        elif node.name == "_in_" and (members := _members(node)) is not None:
+        elif node.name == "_in_" and (members := _find_members(node)) is not None:
             yield self.emit(node.args[0])
-            self.code.append(instructions.member_of(members))
+            self.code.append(instructions.test_membership(members))
         else:
             yield self._plain_call(node)
 
     def _plain_call(self, node: CallExpression) -> Routine[None]:
         end = Label()
         count = len(node.args)
-        # Kubernetes evaluates both of two arguments, but with more arguments it stops at the first error.
-        # A method with several possible overloads counts as a call with more arguments.
+        # For a call with two arguments, Kubernetes evaluates both. With more arguments, it stops at the first
+        # error. A method with several possible overloads is treated like a call with more arguments.
         stops = (
             count > 2
             or (count == 2 and node.is_method and len(node.overloads) > 1)
@@ -256,10 +265,10 @@ class _Emitter:
         yield self.emit(no, bare=True)
         self._mark(end)
 
-    def _otherwise(self, node: CallExpression) -> Routine[None]:
+    def _alternative(self, node: CallExpression) -> Routine[None]:
         end = Label()
         yield self.emit(node.args[0])
-        self.code.append(instructions.otherwise(node.name, node.offset, end))
+        self.code.append(instructions.use_alternative(node.name, node.offset, end))
         yield self.emit(node.args[1])
         self._mark(end)
 
@@ -287,13 +296,13 @@ class _Emitter:
 
     # --- loops ----------------------------------------------------------------------------
 
-    def _bound(self, node: Comprehension) -> Routine[None]:
-        """Emit a binding. Its value is computed at the first use of the name, if there is one."""
+    def _bind(self, node: Comprehension) -> Routine[None]:
+        """Emit a binding. Its value is computed when the name is first used."""
         slot, lazy, start = self._slot(), Label(), Label()
-        self.code += (instructions.forget(slot), instructions.jump(start))
+        self.code += (instructions.unset(slot), instructions.jump(start))
         self._mark(lazy)
         yield self.emit(node.initial)
-        self.code += (instructions.store(slot), instructions.returning)
+        self.code += (instructions.store(slot), instructions.return_from_binding)
         self._mark(start)
         self._scopes.append((node.accumulator, slot, lazy))
         yield self.emit(node.result)
@@ -328,8 +337,12 @@ class _Emitter:
         self._mark(end)
 
 
-def _members(node: CallExpression) -> frozenset[tuple[type, object]] | None:
-    """Return the constants of `x in [constants]`, each in every kind of number that it equals; else None."""
+def _find_members(node: CallExpression) -> frozenset[tuple[type, object]] | None:
+    """Return the members of the list of `x in [constants]`, as (type, value).
+
+    They are the constants, and the numbers of other types that equal a constant. The result is None if the call
+    has another form, or if a constant is not of a primitive type.
+    """
     if not _is_list_membership(node):
         return None
     members: set[tuple[type, object]] = set()
@@ -345,11 +358,11 @@ def _members(node: CallExpression) -> frozenset[tuple[type, object]] | None:
 
 
 def _equal_numbers(item: float) -> list[tuple[type, object]]:
-    found: list[tuple[type, object]] = [(float, float(item))]
+    equal: list[tuple[type, object]] = [(float, float(item))]
     if math.isfinite(item) and item == int(item):
         whole = int(item)
         if -(2**63) <= whole < 2**63:
-            found.append((int, whole))
+            equal.append((int, whole))
         if 0 <= whole < 2**64:
-            found.append((UInt, UInt(whole)))
-    return found
+            equal.append((UInt, UInt(whole)))
+    return equal

@@ -1,9 +1,9 @@
 """The names that a selector can use: `device`, types and functions.
 
 The fields are `device.driver`, `device.attributes[domain].name`, `device.capacity[domain].name` and
-`device.allowMultipleAllocations`. A name without a domain belongs to the driver's domain. An unknown domain is
-an empty map. A missing name in a map is an error. Source: `CELDeviceSelector` of resource.k8s.io/v1, KEP-4381,
-KEP-5075.
+`device.allowMultipleAllocations`. A published name without a domain belongs to the driver's domain. An unknown
+domain is an empty map. Reading a name that is missing in a map is an error. Source: `CELDeviceSelector` of
+resource.k8s.io/v1, KEP-4381, KEP-5075.
 """
 
 from collections.abc import Mapping
@@ -83,27 +83,31 @@ TYPE_VALUES: Final[Mapping[str, CelType]] = {
     "net.IP": IP,
     "net.CIDR": CIDR,
 }
-"""The types that an expression can name: `type(x) == int`."""
+"""The types whose names an expression can use, as in `type(x) == int`."""
 
 IDENTS: Final[Mapping[str, CelType]] = {
     "device": DEVICE,
     **{name: type_of(named) for name, named in TYPE_VALUES.items()},
 }
-"""All names that need no declaration."""
+"""The types of all names that an expression can use without declaring them."""
 
 
-def _by_name() -> dict[str, tuple[Overload, ...]]:
-    found: dict[str, list[Overload]] = {}
-    for library in (
-        standard, time, strings, lists, sets, optional, regex,
-        quantity, semver, url, network, named_formats,
-    ):  # fmt: skip
+LIBRARIES: Final = (
+    standard, time, strings, lists, sets, optional, regex,
+    quantity, semver, url, network, named_formats,
+)  # fmt: skip
+"""The modules whose `OVERLOADS` are the functions of the language."""
+
+
+def _group_overloads() -> dict[str, tuple[Overload, ...]]:
+    by_name: dict[str, list[Overload]] = {}
+    for library in LIBRARIES:
         for overload in library.OVERLOADS:
-            found.setdefault(overload.name, []).append(overload)
-    return {name: tuple(overloads) for name, overloads in found.items()}
+            by_name.setdefault(overload.name, []).append(overload)
+    return {name: tuple(overloads) for name, overloads in by_name.items()}
 
 
-FUNCTIONS: Final[Mapping[str, tuple[Overload, ...]]] = _by_name()
+FUNCTIONS: Final[Mapping[str, tuple[Overload, ...]]] = _group_overloads()
 """All functions by name."""
 
 
@@ -112,16 +116,16 @@ _UNREADABLE: Final = 2**63
 
 @dataclass(frozen=True, slots=True)
 class SelectorDevice:
-    """A device as selectors see it. It is made once for each device and shared by all selectors.
+    """A device as selectors see it. It is created once for each device, and all selectors read it.
 
     Attributes:
-        driver: name of the driver, which is the domain of names without one.
-        attributes: by name, `model` or `other.example.com/model`; a list attribute is a tuple.
-        capacity: by name, like attributes.
+        driver: name of the driver. It is also the domain of names without a domain.
+        attributes: the attributes by name (`model` or `other.example.com/model`). A list is a tuple.
+        capacity: the capacities by name, with names as in `attributes`.
         allow_multiple_allocations: whether several claims may share the device (KEP-5075).
         view: the value of `device` at run time.
-        size: the size of the longest text, list or map in it; this bounds the cost of reading it.
-        fault: an attribute that no selector can read, or None.
+        size: the size of the longest text, list or map in the device. It bounds the cost of reading the device.
+        fault: the error of an attribute that no selector can read, or None.
     """
 
     driver: str
@@ -136,8 +140,10 @@ class SelectorDevice:
         fault = None
         attributes, capacity = Domains(), Domains()
         try:
-            attributes = _grouped(self.driver, {name: _runtime(v) for name, v in self.attributes.items()})
-            capacity = _grouped(self.driver, self.capacity)
+            attributes = _group_by_domain(
+                self.driver, {name: _to_runtime(v) for name, v in self.attributes.items()}
+            )
+            capacity = _group_by_domain(self.driver, self.capacity)
         except ErrorValue as error:
             fault = error
         view: dict[object, object] = {
@@ -147,20 +153,21 @@ class SelectorDevice:
             "capacity": capacity,
         }
         object.__setattr__(self, "view", view)
-        # A device with a fault must not take the fast path, because only the machine reports the reason.
-        object.__setattr__(self, "size", _largest(view) if fault is None else _UNREADABLE)
+        # The size excludes a device with a fault from the fast path, because only the machine reports the
+        # reason.
+        object.__setattr__(self, "size", _max_size(view) if fault is None else _UNREADABLE)
         object.__setattr__(self, "fault", fault)
 
 
-def _runtime(value: AttributeValue) -> object:
-    return tuple(map(_runtime_scalar, value)) if isinstance(value, tuple) else _runtime_scalar(value)
+def _to_runtime(value: AttributeValue) -> object:
+    return tuple(map(_to_runtime_scalar, value)) if isinstance(value, tuple) else _to_runtime_scalar(value)
 
 
-def _runtime_scalar(value: Scalar) -> object:
+def _to_runtime_scalar(value: Scalar) -> object:
     return parse_semver(str(value)) if isinstance(value, Version) else value
 
 
-def _grouped(driver: str, values: Mapping[str, object]) -> Domains:
+def _group_by_domain(driver: str, values: Mapping[str, object]) -> Domains:
     domains = Domains()
     for qualified, value in values.items():
         domain, slash, name = qualified.partition("/")
@@ -171,14 +178,14 @@ def _grouped(driver: str, values: Mapping[str, object]) -> Domains:
     return domains
 
 
-def _largest(view: object) -> int:
-    largest = 0
-    pending = [view]
-    while pending:
-        value = pending.pop()
-        largest = max(largest, size_of(value))
-        if isinstance(value, dict):
-            pending += [*value, *value.values()]
-        elif isinstance(value, tuple):
-            pending += value
-    return largest
+def _max_size(view: Mapping[object, object]) -> int:
+    sizes = [max(map(len, view)), *map(size_of, view.values())]  # type: ignore[arg-type]
+    for domains in (view["attributes"], view["capacity"]):
+        for domain, names in domains.items():  # type: ignore[attr-defined]
+            sizes += (len(domain), len(names), *map(len, names))
+            sizes += [len(value) if type(value) is str else _size_of_scalars(value) for value in names.values()]
+    return max(sizes)
+
+
+def _size_of_scalars(value: object) -> int:
+    return max(len(value), *map(size_of, value), 0) if isinstance(value, tuple) else size_of(value)

@@ -1,42 +1,62 @@
-"""The fast path: most selectors as one Python expression, without cost or error values.
+"""The fast path: translates most selectors to one Python expression without cost and error values.
 
-Only parts that can't become expensive are translated, and only if Python's result equals that of CEL. If the
-fast path raises, gives no bool, or sees an unusually large device, the machine decides again, and its verdict
-counts. So this module can make a verdict faster but never different.
+A selector is translated only if no part of it can become expensive and Python's result equals that of CEL. The
+machine evaluates the selector again, and its verdict counts, in these cases: the Python expression raises an
+exception, its value is not a bool, or the device is unusually large. So the fast path never changes a verdict.
 
-The generated text contains operators and names chosen by this module. It contains no text of the user:
-constants and functions are bound by name.
+The generated Python text contains only operators and names that this module chooses. It contains no text of the
+selector: constants and functions are passed as variables.
 """
 
-from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Mapping
+from types import CodeType, FunctionType
+from typing import Any, Final, NamedTuple, TypeAlias
 
+from dradriver.cel.compile.analysis.bounds import is_bounded
 from dradriver.cel.compile.functions import Overload
 from dradriver.cel.compile.syntax import (
     ACCUMULATOR,
     CallExpression,
     Comprehension,
     Ident,
+    Literal,
     Select,
     SyntaxNode,
-    parts,
 )
 from dradriver.cel.compile.types import BOOL, DEVICE, INT, STRING
-from dradriver.cel.evaluate import steps
-from dradriver.cel.evaluate.cost import LIMIT, expression_size, tenth
 from dradriver.cel.evaluate.equality import compare, equal, is_same
 from dradriver.cel.evaluate.errors import ErrorValue
-from dradriver.cel.evaluate.regex import pattern_size, searching_steps
 from dradriver.cel.evaluate.values import accepts
 
-__all__ = ["LARGEST_DEVICE", "FastProgram", "fast_program"]
+__all__ = ["FastPath", "FastProgram", "fast_path"]
 
 FastProgram: TypeAlias = Callable[[object], object]
 
-LARGEST_DEVICE: Final = 256
-"""Maximum size of a text, list or map in a device for which the cost is bounded at compile time."""
 
-_HIGHEST: Final = 24
+class FastPath(NamedTuple):
+    """A translated selector.
+
+    Attributes:
+        code: the code of the Python function.
+        names: the values of its global variables.
+        literals: the variables that hold a literal, with the literal's offset.
+    """
+
+    code: CodeType
+    names: dict[str, Any]
+    literals: Mapping[str, int]
+
+    def program(self) -> FastProgram:
+        """Return the Python function."""
+        # Python adapts code to the variables of its function. So functions that share code would be slower.
+        return FunctionType(self.code.replace(), self.names)
+
+    def with_literals(self, values: Mapping[int, object]) -> "FastPath":
+        """Return the path with other literals. `values` has the value of each literal, by its old offset."""
+        changed = {name: values[offset] for name, offset in self.literals.items() if offset in values}
+        return FastPath(self.code, {**self.names, **changed}, self.literals)
+
+
 _ORDERS: Final = {"_<_": "<", "_<=_": "<=", "_>_": ">", "_>=_": ">="}
 _CHEAP: Final = frozenset({
     "startsWith", "endsWith", "contains", "matches", "size", "lowerAscii", "upperAscii", "includes",
@@ -47,16 +67,16 @@ _PURE: Final = frozenset({"quantity", "semver"})
 
 
 _DEEP: Final = frozenset({"map", DEVICE.name})
-"""Types of parts of a device that can hold more than one list."""
+"""Types of parts of a device that can contain more than one list."""
 
 
 class _NotFastError(Exception):
     """The expression contains a part that only the machine supports."""
 
 
-def fast_program(root: SyntaxNode, order: list[SyntaxNode]) -> FastProgram | None:
-    """Return the fast path of a checked and folded tree; None if there is none."""
-    if _height(order) > _HIGHEST or _most_cost(order) > LIMIT or _most_steps(order) > steps.LIMIT:
+def fast_path(root: SyntaxNode, order: list[SyntaxNode]) -> FastPath | None:
+    """Return the fast path of a checked and folded tree; None if the tree can't be translated."""
+    if not is_bounded(order):
         return None
     translator = _Translator()
     try:
@@ -66,69 +86,7 @@ def fast_program(root: SyntaxNode, order: list[SyntaxNode]) -> FastProgram | Non
     names = translator.names
     code = compile(f"def program(device):\n    return {source}", "<selector>", "exec")
     exec(code, names)  # noqa: S102 - the text is made here, of fixed pieces
-    return names["program"]  # type: ignore[no-any-return]
-
-
-def _height(order: list[SyntaxNode]) -> int:
-    """Return the height of the tree, because Python's own compiler recurses."""
-    heights: dict[int, int] = {}
-    for node in order:
-        heights[id(node)] = 1 + max((heights.get(id(part), 0) for part in parts(node)), default=0)
-    return max(heights.values())
-
-
-def _most_steps(order: list[SyntaxNode]) -> int:
-    """Return the maximum number of steps on a device that is not unusually large."""
-    total = 0
-    for node in order:
-        longest = max(LARGEST_DEVICE, *(_length(part) for part in parts(node)), 0)
-        if isinstance(node, CallExpression) and node.name == "matches":
-            pattern = node.args[1].value
-            total += searching_steps(pattern_size(pattern) if isinstance(pattern, str) else 0, longest)
-        elif isinstance(node, CallExpression) and node.name == "contains":
-            total += steps.searching(longest, longest)
-        elif isinstance(node, CallExpression) and node.name in _READING:
-            total += _EACH + longest
-        elif isinstance(node, CallExpression) and _walks(node):
-            total += _EACH + _ELEMENT * longest
-        else:
-            total += _EACH
-    return total
-
-
-def _walks(node: CallExpression) -> bool:
-    """Return whether a call may read each element of a list."""
-    if node.name in {"_==_", "_!=_"}:
-        return not any(arg.constant and not isinstance(arg.value, tuple | dict) for arg in node.args)
-    return node.name == "includes"
-
-
-_EACH: Final = 50
-"""An upper bound for the steps of a node whose work does not depend on sizes."""
-
-_ELEMENT: Final = 10
-_READING: Final = frozenset({
-    "lowerAscii", "upperAscii", "startsWith", "endsWith", "quantity", "semver", "isSemver", "isQuantity",
-})  # fmt: skip
-"""Functions that read a text."""
-
-
-def _most_cost(order: list[SyntaxNode]) -> int:
-    """Return the maximum cost on a device that is not unusually large."""
-    total = 0
-    for node in order:
-        longest = max(LARGEST_DEVICE, *(_length(part) for part in parts(node)), 0)
-        if isinstance(node, CallExpression) and node.name == "matches":
-            total += expression_size(longest, longest)
-        elif isinstance(node, CallExpression) and node.name == "contains":
-            total += tenth(longest) ** 2
-        else:
-            total += 30 + longest
-    return total
-
-
-def _length(node: SyntaxNode) -> int:
-    return len(node.value) if isinstance(node.value, str | bytes | tuple) else 0
+    return FastPath(names["program"].__code__, names, translator.literals)
 
 
 def _fail() -> object:
@@ -138,6 +96,7 @@ def _fail() -> object:
 class _Translator:
     def __init__(self) -> None:
         self.names: dict[str, Any] = {"equal": equal, "same": is_same, "order": compare, "fail": _fail}
+        self.literals: dict[str, int] = {}
         self._variables: list[tuple[str, str]] = []
         self._count = 0
 
@@ -154,19 +113,24 @@ class _Translator:
     def value(self, node: SyntaxNode) -> str:
         """Return the text of a Python expression with the value of `node`."""
         if node.constant:
-            return self._constant(node.value)
+            return self._constant(node)
         if isinstance(node, Ident):
             return self._ident(node)
         if isinstance(node, Select):
-            return self._test(node) if node.test else self._field(node)
+            return self._presence(node.operand, node.field) if node.test else self._field(node)
         if isinstance(node, CallExpression):
             return self._call(node)
         if isinstance(node, Comprehension) and node.accumulator != ACCUMULATOR:
             return self._binding(node)
         raise _NotFastError
 
-    def _constant(self, value: object) -> str:
-        return repr(value) if value is True or value is False else self._name(value)
+    def _constant(self, node: SyntaxNode) -> str:
+        if node.value is True or node.value is False:
+            return repr(node.value)
+        name = self._name(node.value)
+        if isinstance(node, Literal):
+            self.literals[name] = node.offset
+        return name
 
     def _ident(self, node: Ident) -> str:
         if not node.absolute:
@@ -178,19 +142,16 @@ class _Translator:
     def _field(self, node: Select) -> str:
         if node.optional:
             raise _NotFastError
-        # With a text as key, Python's subscript works only on a dict.
+        # The key is a text, so Python's subscript works only if the operand is a dict.
         return f"{self.value(node.operand)}[{self._name(node.field)}]"
 
-    def _test(self, node: Select) -> str:
-        """Return `has()` as Python's `in`, which is possible for the names of one domain."""
-        if node.operand.type.name != "map" or node.operand.type.params[1].name == "map":
-            raise _NotFastError
-        if not _reads_device(node.operand):
-            raise _NotFastError
-        return f"({self._name(node.field)} in {self.value(node.operand)})"
+    def _presence(self, names: SyntaxNode, name: str) -> str:
+        """Translate `has()` and `hasValue()` to Python's `in`. It works only for the names of one domain."""
+        _require_names(names)
+        return f"({self._name(name)} in {self.value(names)})"
 
-    def _truth(self, node: SyntaxNode) -> str:
-        """Return the same as `value`, but for an expression that is certainly a bool."""
+    def _bool(self, node: SyntaxNode) -> str:
+        """Return the text of a Python expression for `node`, which must certainly be a bool."""
         text = self.value(node)
         if (node.type == BOOL and isinstance(node, CallExpression | Select)) or (
             node.constant and isinstance(node.value, bool)
@@ -200,33 +161,30 @@ class _Translator:
         return f"({local} if ({local} := {text}).__class__ is bool else fail())"
 
     def _call(self, node: CallExpression) -> str:
-        name, args = node.name, node.args
-        if name in {"_&&_", "_||_"}:
-            joined = (" and " if name == "_&&_" else " or ").join(map(self._truth, args))
-            return f"({joined})"
-        if name == "!_":
-            return f"(not {self._truth(args[0])})"
-        if name == "_?_:_":
-            return f"({self.value(args[1])} if {self._truth(args[0])} else {self.value(args[2])})"
-        if name in {"_==_", "_!=_"}:
-            return self._equality(name, args)
-        if name in _ORDERS:
-            return self._order(name, args)
-        if name == "_[_]":
-            return self._element(args)
-        if name == "_in_":
-            return self._membership(args)
-        if name in _CHEAP:
-            return self._function(node)
-        raise _NotFastError
+        translate = _TRANSLATIONS.get(node.name)
+        if translate is None:
+            raise _NotFastError
+        return translate(self, node)
 
-    def _equality(self, name: str, args: list[SyntaxNode]) -> str:
+    def logical(self, node: CallExpression) -> str:
+        joined = (" and " if node.name == "_&&_" else " or ").join(map(self._bool, node.args))
+        return f"({joined})"
+
+    def negation(self, node: CallExpression) -> str:
+        return f"(not {self._bool(node.args[0])})"
+
+    def conditional(self, node: CallExpression) -> str:
+        condition, yes, no = node.args
+        return f"({self.value(yes)} if {self._bool(condition)} else {self.value(no)})"
+
+    def equality(self, node: CallExpression) -> str:
+        name, args = node.name, node.args
         left, right = map(self.value, args)
         if any(arg.type.name in _DEEP for arg in args):
             raise _NotFastError
         exact = "equal" if name == "_==_" else "not same"
         sign = name.strip("_")
-        kind = _plain_kind(args[1])
+        kind = _python_class(args[1])
         if kind is None:
             return f"({exact}({left}, {right}))"
         if args[0].type == args[1].type:
@@ -235,10 +193,11 @@ class _Translator:
         test = f"({local} := {left}).__class__ is {kind}"
         return f"({local} {sign} {right} if {test} else {exact}({local}, {right}))"
 
-    def _order(self, name: str, args: list[SyntaxNode]) -> str:
+    def order(self, node: CallExpression) -> str:
+        args = node.args
         left, right = map(self.value, args)
-        sign = _ORDERS[name]
-        kind = _plain_kind(args[1])
+        sign = _ORDERS[node.name]
+        kind = _python_class(args[1])
         if kind is None or kind == "bool":
             raise _NotFastError
         if args[0].type == args[1].type:
@@ -246,13 +205,25 @@ class _Translator:
         local = self._local()
         return f"({local} {sign} {right} if ({local} := {left}).__class__ is {kind} else fail())"
 
-    def _element(self, args: list[SyntaxNode]) -> str:
-        if not args[1].constant or not isinstance(args[1].value, str):
+    def element(self, node: CallExpression) -> str:
+        container, index = node.args
+        if not _is_driver(index) and not (index.constant and isinstance(index.value, str)):
             raise _NotFastError
-        return f"{self.value(args[0])}[{self._name(args[1].value)}]"
+        return f"{self.value(container)}[{self.value(index)}]"
 
-    def _membership(self, args: list[SyntaxNode]) -> str:
-        item, container = args
+    def has_value(self, node: CallExpression) -> str:
+        return self._presence(*_optional_member(node.args[0]))
+
+    def alternative(self, node: CallExpression) -> str:
+        """Translate `names.?name.orValue(x)` to Python's `get`."""
+        names, name = _optional_member(node.args[0])
+        _require_names(names)
+        if not node.type.is_dyn and node.type != names.type.params[1]:
+            raise _NotFastError
+        return f"{self.value(names)}.get({self._name(name)}, {self.value(node.args[1])})"
+
+    def membership(self, node: CallExpression) -> str:
+        item, container = node.args
         if (
             item.constant
             and isinstance(item.value, str)
@@ -260,14 +231,16 @@ class _Translator:
             and _reads_device(container)
         ):
             return f"({self._name(item.value)} in {self.value(container)})"
-        texts = container.constant and isinstance(container.value, tuple)
-        if texts and all(isinstance(member, str) for member in container.value):  # type: ignore[attr-defined]
-            local = self._local()
-            members = self._name(frozenset(container.value))  # type: ignore[call-overload]
-            return f"({local} in {members} if ({local} := {self.value(item)}).__class__ is str else fail())"
-        raise _NotFastError
+        items = container.value if container.constant and isinstance(container.value, tuple) else ()
+        kinds = {type(each) for each in items}
+        if kinds not in ({str}, {int}):
+            raise _NotFastError
+        (kind,) = kinds
+        local, members = self._local(), self._name(frozenset(items))
+        test = f"({local} := {self.value(item)}).__class__ is {kind.__name__}"
+        return f"({local} in {members} if {test} else fail())"
 
-    def _function(self, node: CallExpression) -> str:
+    def function(self, node: CallExpression) -> str:
         if node.name in _PURE and all(arg.constant for arg in node.args):
             return self._precomputed(node)
         if node.name == "matches" and not node.args[1].constant:
@@ -292,8 +265,24 @@ class _Translator:
         return f"(({local} := {initial}), {body})[1]"
 
 
+_TRANSLATIONS: Final[dict[str, Callable[[_Translator, CallExpression], str]]] = {
+    "_&&_": _Translator.logical,
+    "_||_": _Translator.logical,
+    "!_": _Translator.negation,
+    "_?_:_": _Translator.conditional,
+    "_==_": _Translator.equality,
+    "_!=_": _Translator.equality,
+    "_[_]": _Translator.element,
+    "_in_": _Translator.membership,
+    "hasValue": _Translator.has_value,
+    "orValue": _Translator.alternative,
+    **dict.fromkeys(_ORDERS, _Translator.order),
+    **dict.fromkeys(_CHEAP, _Translator.function),
+}
+
+
 def _reads_device(node: SyntaxNode) -> bool:
-    """Return whether a value is a part of the device.
+    """Return whether the value of a node is a part of the device.
 
     The maps of a device are plain dicts with texts as keys.
     """
@@ -307,7 +296,34 @@ def _reads_device(node: SyntaxNode) -> bool:
     return True
 
 
-def _plain_kind(node: SyntaxNode) -> str | None:
+def _require_names(node: SyntaxNode) -> None:
+    """Raise if a node is not certainly the attributes or capacities of one domain."""
+    if node.type.name != "map" or node.type.params[1].name == "map" or not _reads_device(node):
+        raise _NotFastError
+
+
+def _optional_member(node: SyntaxNode) -> tuple[SyntaxNode, str]:
+    """Return the operand and the name of `operand.?name` or `operand[?name]`."""
+    if isinstance(node, Select) and node.optional:
+        return node.operand, node.field
+    if isinstance(node, CallExpression) and node.name == "_[?_]":
+        names, index = node.args
+        if index.constant and isinstance(index.value, str):
+            return names, index.value
+    raise _NotFastError
+
+
+def _is_driver(node: SyntaxNode) -> bool:
+    """Return whether a node is certainly `device.driver`, which is a text on every device."""
+    return (
+        isinstance(node, Select)
+        and node.field == "driver"
+        and node.operand.type == DEVICE
+        and not (node.test or node.optional)
+    )
+
+
+def _python_class(node: SyntaxNode) -> str | None:
     """Return the Python class of a node that is certainly a text, int or bool."""
     return {STRING: "str", INT: "int", BOOL: "bool"}.get(node.type)
 

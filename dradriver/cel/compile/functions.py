@@ -1,4 +1,4 @@
-"""Functions as the checker and the evaluator see them, and the notation in which libraries declare them."""
+"""Represents functions for the checker and the evaluator, and defines the notation of their declarations."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -8,15 +8,15 @@ from typing import Final, TypeAlias
 from dradriver.cel.compile.types import NAMED, CelType, list_of, map_of, optional_of, parameter, type_of
 from dradriver.cel.evaluate.steps import Work
 
-__all__ = ["Cost", "Implementation", "Overload", "function", "method", "unit"]
+__all__ = ["Cost", "Implementation", "Overload", "function", "method", "never_called", "unit_cost"]
 
 Implementation: TypeAlias = Callable[..., object]
 Cost: TypeAlias = Callable[..., int]
-"""Returns the cost of a call from its arguments and its result: `cost(args, result)`."""
+"""Computes the cost of a call from its arguments and its result: `cost(args, result)`."""
 
 
-def unit(args: list[object], result: object) -> int:  # noqa: ARG001 - the shape of every cost function
-    """Return the cost of a call that does not depend on sizes."""
+def unit_cost(args: list[object], result: object) -> int:  # noqa: ARG001 - the shape of every cost function
+    """Return 1: the cost of a call if it does not depend on sizes."""
     return 1
 
 
@@ -29,11 +29,13 @@ class Overload:
         is_method: whether the first parameter is the receiver: `x.size()`.
         params: the types of the parameters.
         result: the type of the result.
-        call: the implementation; raises `ErrorValue`.
-        cost: returns the cost of a call, in CEL's units.
-        work: returns the number of steps of a call, before the call; None: no more than for every call.
-        metered: whether `call` has a keyword `spend`, which counts steps during the work, for work whose size
-            is not known before. For calls by the fast path, the keyword has a default that counts nothing.
+        call: the implementation. It may raise `ErrorValue`.
+        cost: returns the cost of a call in CEL's units.
+        work: called with the arguments before a call; returns the number of steps that the call needs in
+            addition to the fixed steps of every call. None: it needs no additional steps.
+        metered: whether `call` has a keyword argument `spend` with which it counts steps while it works,
+            because the number of steps is not known in advance. The argument must have a default that counts
+            nothing, for calls from the fast path.
         guarded: whether arguments are matched against `params` before the call.
     """
 
@@ -48,16 +50,21 @@ class Overload:
     metered: bool = False
 
 
+def never_called(*args: object) -> object:
+    """Raise an error. The compiler emits jumps or paths instead of a call, so this is never called."""
+    raise AssertionError(args)
+
+
 def function(
     signature: str,
     call: Implementation,
-    cost: Cost = unit,
+    cost: Cost = unit_cost,
     *,
     guarded: bool = True,
     work: Work | None = None,
     metered: bool = False,
 ) -> Overload:
-    """Return a global function: `function("size(list(A)): int", len)`; single capitals are type parameters."""
+    """Return a global function: `function("size(list(A)): int", len)`. `A` is a type parameter."""
     name, params, result = _parse(signature)
     return Overload(name, False, params, result, call, cost, guarded, work, metered)  # noqa: FBT003
 
@@ -65,13 +72,13 @@ def function(
 def method(
     signature: str,
     call: Implementation,
-    cost: Cost = unit,
+    cost: Cost = unit_cost,
     *,
     guarded: bool = True,
     work: Work | None = None,
     metered: bool = False,
 ) -> Overload:
-    """Return a method. The receiver is its first parameter."""
+    """Return a method. Its first parameter is the receiver."""
     name, params, result = _parse(signature)
     return Overload(name, True, params, result, call, cost, guarded, work, metered)  # noqa: FBT003
 
@@ -96,18 +103,18 @@ def _parse(signature: str) -> tuple[str, tuple[CelType, ...], CelType]:
 
 
 def _types(words: Iterator[str]) -> tuple[CelType, ...]:
-    found: list[CelType] = []
+    parsed: list[CelType] = []
     pending = ""
     for word in words:
         if word == "(":
-            found.append(_CONTAINERS[pending](*_types(words)))
+            parsed.append(_CONTAINERS[pending](*_types(words)))
             pending = ""
         elif word in {",", ")"}:
             if pending:
-                found.append(NAMED.get(pending) or parameter(pending))
+                parsed.append(NAMED.get(pending) or parameter(pending))
             pending = ""
             if word == ")":
                 break
         else:
             pending = word
-    return tuple(found)
+    return tuple(parsed)

@@ -1,4 +1,4 @@
-"""Splits characters into tokens, by the lexical grammar of CEL as in cel-go."""
+"""Splits an expression into tokens, by the lexical grammar of CEL as implemented in cel-go."""
 
 import re
 from dataclasses import dataclass
@@ -8,28 +8,11 @@ from dradriver.cel.evaluate.errors import ErrorValue
 
 __all__ = ["RESERVED", "Token", "tokenize", "unescape_bytes", "unescape_text"]
 
-RESERVED: Final = frozenset(
-    [
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ]
-)
-"""Words that may name a field but no variable or function."""
+RESERVED: Final = frozenset({
+    "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package",
+    "namespace", "return", "var", "void", "while",
+})  # fmt: skip
+"""Words that can name a field but not a variable or function."""
 
 _ESCAPE: Final = r"""\\(?:[abfnrtv"'\\?`]|[0-3][0-7][0-7]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})"""
 _STRING: Final = rf'''(?:
@@ -79,17 +62,18 @@ def tokenize(expression: str) -> list[Token]:
     """Return all tokens of an expression. The last one is an `end` token.
 
     Raises:
-        ErrorValue: a character starts no token.
+        ErrorValue: the expression contains a character with which no token can start.
     """
     tokens: list[Token] = []
     offset = 0
+    has_surrogate = _SURROGATE.search(expression) is not None
     while offset < len(expression):
         match = _TOKEN.match(expression, offset)
         if match is None:
             hint = "equality is written ==" if expression[offset] == "=" else None
             raise ErrorValue(f"unexpected {expression[offset]!r}", hint, offset)
-        if _SURROGATE.search(match.group()):
-            raise ErrorValue("half a character: the text is not Unicode", offset=offset)
+        if has_surrogate and _SURROGATE.search(match.group()):
+            raise ErrorValue("unpaired surrogate: the text is not valid Unicode", offset=offset)
         kind, text = match.lastgroup or "", match.group()
         if kind == "name" and text in _WORD_SIGNS:
             kind = "sign"
@@ -98,25 +82,25 @@ def tokenize(expression: str) -> list[Token]:
         if kind != "space":
             tokens.append(Token(kind, text, offset))
         offset = match.end()
-    tokens.append(Token("end", "the end", len(expression)))
+    tokens.append(Token("end", "", len(expression)))
     return tokens
 
 
 def unescape_text(literal: str) -> str:
-    """Return the value of a string literal, given with quotes and prefix.
+    """Return the value of a string literal. `literal` includes the quotes and the prefix.
 
     Raises:
-        ErrorValue: an escape is not a character.
+        ErrorValue: an escape sequence is not a character.
     """
     body, raw = _body(literal)
     return body if raw else _UNESCAPE.sub(_character, body)
 
 
 def unescape_bytes(literal: str) -> bytes:
-    r"""Return the value of a bytes literal: `\x` and octal escapes are bytes, all else is UTF-8.
+    r"""Return the value of a bytes literal. `\x` and octal escapes are bytes, all other text is UTF-8.
 
     Raises:
-        ErrorValue: the literal has a Unicode escape, which bytes do not have.
+        ErrorValue: the literal has a Unicode escape, which is not allowed in bytes.
     """
     body, raw = _body(literal[1:])
     if raw:

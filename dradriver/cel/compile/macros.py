@@ -1,4 +1,4 @@
-"""Macros: calls that the parser replaces with loops, tests and bindings before types are checked."""
+"""Expands macros: calls that the parser replaces with loops, tests and bindings before types are checked."""
 
 from collections.abc import Callable
 from typing import Final, TypeAlias
@@ -52,11 +52,11 @@ def _variable(node: SyntaxNode) -> str:
     return node.name
 
 
-def _one(args: list[SyntaxNode]) -> _Variables:
+def _one_variable(args: list[SyntaxNode]) -> _Variables:
     return _variable(args[0]), None
 
 
-def _two(args: list[SyntaxNode]) -> _Variables:
+def _two_variables(args: list[SyntaxNode]) -> _Variables:
     first, second = _variable(args[0]), _variable(args[1])
     if first == second:
         raise ErrorValue(f"the variable {first} is declared twice", offset=args[1].offset)
@@ -110,7 +110,11 @@ def _collect(
     empty: str,
     only: SyntaxNode | None,
 ) -> SyntaxNode:
-    """Return a loop that adds to an empty list or map, only if `only` holds."""
+    """Return a loop that builds a list or map, starting from the empty one that the function `empty` makes.
+
+    Each round sets the accumulator to the value of `step`. If `only` is given, a round in which it is false
+    changes nothing.
+    """
     accumulator = _accumulator(offset)
     if only is not None:
         step = CallExpression(offset, "_?_:_", [only, step, accumulator])
@@ -126,30 +130,30 @@ def _list_of(
 
 
 def _filter(offset: int, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode:
-    return _list_of(offset, target, _one(args), args[0], args[1])
+    return _list_of(offset, target, _one_variable(args), args[0], args[1])
 
 
 def _map(offset: int, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode:
-    return _list_of(offset, target, _one(args), args[-1], args[1] if len(args) == 3 else None)
+    return _list_of(offset, target, _one_variable(args), args[-1], args[1] if len(args) == 3 else None)
 
 
 def _transform_list(offset: int, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode:
-    return _list_of(offset, target, _two(args), args[-1], args[2] if len(args) == 4 else None)
+    return _list_of(offset, target, _two_variables(args), args[-1], args[2] if len(args) == 4 else None)
 
 
 def _transform_map(offset: int, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode:
-    variables = _two(args)
+    variables = _two_variables(args)
     step = CallExpression(offset, "@insert", [_accumulator(offset), Ident(offset, variables[0]), args[-1]])
     return _collect(offset, target, variables, step, "@new_map", args[2] if len(args) == 4 else None)
 
 
 def _transform_map_entry(offset: int, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode:
     step = CallExpression(offset, "@insert_all", [_accumulator(offset), args[-1]])
-    return _collect(offset, target, _two(args), step, "@new_map", args[2] if len(args) == 4 else None)
+    return _collect(offset, target, _two_variables(args), step, "@new_map", args[2] if len(args) == 4 else None)
 
 
-def _bound(offset: int, name: str, value: SyntaxNode, body: SyntaxNode) -> SyntaxNode:
-    """Return `body` with `name` bound to `value`, as a loop that never runs."""
+def _bind_name(offset: int, name: str, value: SyntaxNode, body: SyntaxNode) -> SyntaxNode:
+    """Return `body` with `name` bound to `value`. The node is a loop without elements, as in cel-go."""
     never = ListLiteral(offset, [], [])
     parts = (value, _false(offset), Ident(offset, name), body)
     return Comprehension(offset, never, ("#unused", None), name, parts)
@@ -158,14 +162,14 @@ def _bound(offset: int, name: str, value: SyntaxNode, body: SyntaxNode) -> Synta
 def _bind(offset: int, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode | None:
     if not isinstance(target, Ident) or target.name != "cel":
         return None
-    return _bound(offset, _variable(args[0]), args[1], args[2])
+    return _bind_name(offset, _variable(args[0]), args[1], args[2])
 
 
 def _sort_by(offset: int, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode:
     source = "@sort_source"
     keys = _map(offset, Ident(offset, source), args)
     ordered = CallExpression(offset, "@sort_by", [Ident(offset, source), keys], is_method=True)
-    return _bound(offset, source, target, ordered)
+    return _bind_name(offset, source, target, ordered)
 
 
 def _opt_map(offset: int, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode:
@@ -179,7 +183,7 @@ def _opt_flat_map(offset: int, target: SyntaxNode, args: list[SyntaxNode]) -> Sy
 
 def _optional_body(offset: int, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode:
     value = CallExpression(offset, "value", [target], is_method=True)
-    return _bound(offset, _variable(args[0]), value, args[1])
+    return _bind_name(offset, _variable(args[0]), value, args[1])
 
 
 def _when_present(offset: int, target: SyntaxNode, present: SyntaxNode) -> SyntaxNode:
@@ -188,13 +192,13 @@ def _when_present(offset: int, target: SyntaxNode, present: SyntaxNode) -> Synta
 
 
 _METHODS: Final[dict[tuple[str, int], _Expander]] = {
-    ("all", 2): lambda offset, target, args: _all(offset, target, _one(args), args[1]),
-    ("all", 3): lambda offset, target, args: _all(offset, target, _two(args), args[2]),
-    ("exists", 2): lambda offset, target, args: _exists(offset, target, _one(args), args[1]),
-    ("exists", 3): lambda offset, target, args: _exists(offset, target, _two(args), args[2]),
-    ("exists_one", 2): lambda offset, target, args: _exists_one(offset, target, _one(args), args[1]),
-    ("exists_one", 3): lambda offset, target, args: _exists_one(offset, target, _two(args), args[2]),
-    ("existsOne", 3): lambda offset, target, args: _exists_one(offset, target, _two(args), args[2]),
+    ("all", 2): lambda offset, target, args: _all(offset, target, _one_variable(args), args[1]),
+    ("all", 3): lambda offset, target, args: _all(offset, target, _two_variables(args), args[2]),
+    ("exists", 2): lambda offset, target, args: _exists(offset, target, _one_variable(args), args[1]),
+    ("exists", 3): lambda offset, target, args: _exists(offset, target, _two_variables(args), args[2]),
+    ("exists_one", 2): lambda offset, target, args: _exists_one(offset, target, _one_variable(args), args[1]),
+    ("exists_one", 3): lambda offset, target, args: _exists_one(offset, target, _two_variables(args), args[2]),
+    ("existsOne", 3): lambda offset, target, args: _exists_one(offset, target, _two_variables(args), args[2]),
     ("filter", 2): _filter,
     ("map", 2): _map,
     ("map", 3): _map,

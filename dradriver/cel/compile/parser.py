@@ -1,9 +1,9 @@
-"""Parses tokens to a tree: operators by precedence, nesting by `run`, so depth can't exhaust Python's stack."""
+"""Builds the syntax tree from tokens. Nested parts are parsed with `run`, so they can't exhaust the stack."""
 
 from collections.abc import Callable
 from typing import Final
 
-from dradriver.cel.compile.lexer import RESERVED, Token, tokenize, unescape_bytes, unescape_text
+from dradriver.cel.compile.lexer import RESERVED, Token, unescape_bytes, unescape_text
 from dradriver.cel.compile.macros import expand_call, expand_method
 from dradriver.cel.compile.routines import Routine, run
 from dradriver.cel.compile.syntax import (
@@ -17,11 +17,11 @@ from dradriver.cel.compile.syntax import (
     SyntaxNode,
 )
 from dradriver.cel.compile.types import BOOL, BYTES, DOUBLE, INT, NULL, STRING, UINT
-from dradriver.cel.evaluate.digits import whole
+from dradriver.cel.evaluate.digits import parse_digits
 from dradriver.cel.evaluate.errors import ErrorValue
 from dradriver.cel.evaluate.values import UInt
 
-__all__ = ["parse"]
+__all__ = ["literal_value", "parse"]
 
 _PRECEDENCE: Final = {
     "||": 1, "&&": 2,
@@ -33,13 +33,25 @@ _RELATION: Final = 3
 _VARIADIC: Final = frozenset({"&&", "||"})
 
 
-def parse(expression: str) -> SyntaxNode:
+def parse(tokens: list[Token]) -> SyntaxNode:
     """Return the tree of an expression, with expanded macros.
 
+    Args:
+        tokens: all tokens of the expression.
+
     Raises:
-        ErrorValue: it is not CEL, or it nests deeper than Kubernetes accepts.
+        ErrorValue: the expression is not CEL, or it is nested deeper than Kubernetes accepts.
     """
-    return run(_Parser(tokenize(expression)).whole())
+    return run(_Parser(tokens).parse_all())
+
+
+def literal_value(token: Token) -> object:
+    """Return the value of a literal.
+
+    Raises:
+        ErrorValue: the text of the token does not denote a value of its type.
+    """
+    return _literal(token, negative=False).value
 
 
 class _Parser:
@@ -70,18 +82,20 @@ class _Parser:
 
     def _expect(self, sign: str) -> Token:
         if not self._at(sign):
-            raise self._unexpected(f"want {sign!r}")
+            raise self._unexpected(f"expected {sign!r}")
         return self._advance()
 
-    def _unexpected(self, want: str) -> ErrorValue:
-        return ErrorValue(f"unexpected {self._token.text!r}: {want}", offset=self._token.offset)
+    def _unexpected(self, expected: str) -> ErrorValue:
+        token = self._token
+        found = "end of the expression" if token.kind == "end" else repr(token.text)
+        return ErrorValue(f"unexpected {found}: {expected}", offset=token.offset)
 
     # --- expressions ----------------------------------------------------------------------
 
-    def whole(self) -> Routine[SyntaxNode]:
+    def parse_all(self) -> Routine[SyntaxNode]:
         node: SyntaxNode = yield self._expression()
         if self._token.kind != "end":
-            raise self._unexpected("want an operator or the end")
+            raise self._unexpected("expected an operator or the end")
         return node
 
     def _expression(self) -> Routine[SyntaxNode]:
@@ -115,9 +129,10 @@ class _Parser:
         return operands[0]
 
     def _operand(self, arithmetic: int, relations: int) -> Routine[SyntaxNode]:
-        """Parse one operand at the right of some operators.
+        """Parse the operand to the right of some operators.
 
-        Kubernetes counts how often a rule of its grammar is open.
+        The arguments are the numbers of arithmetic operators and of relations among these operators. Each of
+        them opens a rule of Kubernetes' grammar, and Kubernetes limits how many rules are open at once.
         """
         self._arithmetic += 1 + arithmetic
         self._relations += 1 + relations
@@ -138,7 +153,7 @@ class _Parser:
         if operator.text not in _VARIADIC:
             operands.append(self._deeper(CallExpression(operator.offset, name, [left, right])))
         elif isinstance(left, CallExpression) and left.name == name:
-            # One long chain is one node, so 400 terms are not 400 levels.
+            # A chain of one operator is one node, so a chain of 400 terms is not 400 levels deep.
             left.args.append(right)
             left.depth = max(left.depth, right.depth)
             operands.append(left)
@@ -170,7 +185,7 @@ class _Parser:
         while self._at(".", "[", "{"):
             sign = self._advance()
             if sign.text == "{":
-                raise ErrorValue("objects can't be built in a selector", offset=sign.offset)
+                raise ErrorValue("a selector can't build objects", offset=sign.offset)
             node = yield self._index_of(node, sign) if sign.text == "[" else self._field_of(node, sign)
             if node.depth > MAX_DEPTH:
                 raise self._too_deep(node.offset)
@@ -185,7 +200,7 @@ class _Parser:
     def _field_of(self, operand: SyntaxNode, sign: Token) -> Routine[SyntaxNode]:
         optional = self._accept("?")
         if self._token.kind not in {"name", "quoted"}:
-            raise self._unexpected("want the name of a field or method")
+            raise self._unexpected("expected the name of a field or method")
         name = self._advance()
         if optional or name.kind == "quoted" or not self._at("("):
             return Select(sign.offset, operand, name.text.strip("`"), optional=optional)
@@ -213,7 +228,7 @@ class _Parser:
             )
             return node
         if token.kind in {"end", "quoted"}:
-            raise self._unexpected("want a value")
+            raise self._unexpected("expected a value")
         return _literal(self._advance(), negative=False)
 
     def _bracketed(self, token: Token) -> Routine[SyntaxNode]:
@@ -221,7 +236,7 @@ class _Parser:
             self._advance()
             return _literal(self._advance(), negative=True)
         if not self._at("(", "[", "{", "."):
-            raise self._unexpected("want a value")
+            raise self._unexpected("expected a value")
         self._advance()
         if token.text == "(":
             node: SyntaxNode = yield self._expression()
@@ -234,7 +249,7 @@ class _Parser:
 
     def _named(self, *, absolute: bool) -> Routine[SyntaxNode]:
         if self._token.kind != "name":
-            raise self._unexpected("want a name")
+            raise self._unexpected("expected a name")
         name = self._advance()
         if name.text in RESERVED:
             raise ErrorValue(f"{name.text} is a reserved word", offset=name.offset)
@@ -283,7 +298,7 @@ def _literal(token: Token, *, negative: bool) -> Literal:
 
 
 def _int(token: Token, negative: bool) -> Literal:  # noqa: FBT001 - the sign that stood before
-    value = whole(token.text, 16 if token.text.startswith("0x") else 10)
+    value = parse_digits(token.text, 16 if token.text.startswith("0x") else 10)
     value = -value if negative else value
     if not -(2**63) <= value < 2**63:
         raise ErrorValue("an int has 64 bits", f"{token.text} does not fit")
@@ -292,7 +307,7 @@ def _int(token: Token, negative: bool) -> Literal:  # noqa: FBT001 - the sign th
 
 def _uint(token: Token, negative: bool) -> Literal:  # noqa: FBT001, ARG001
     digits = token.text[:-1]
-    value = whole(digits, 16 if digits.startswith("0x") else 10)
+    value = parse_digits(digits, 16 if digits.startswith("0x") else 10)
     if value >= 2**64:
         raise ErrorValue("a uint has 64 bits", f"{token.text} does not fit")
     return Literal(token.offset, UInt(value), UINT)

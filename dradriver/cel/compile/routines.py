@@ -1,7 +1,8 @@
-"""Recursion without Python's stack.
+"""Runs recursive functions without using Python's stack.
 
-A selector may nest 250 levels deep, and each level takes several Python frames. So each function that walks its
-tree or its types is a generator: it yields where it would recurse, and `run` keeps the stack.
+A selector may be nested 250 levels deep, and each level would take several Python frames. So each function that
+visits the tree or the types of a selector is a generator. Where it would call itself, it yields a generator,
+and `run` keeps the stack of generators.
 """
 
 from collections.abc import Generator
@@ -14,7 +15,7 @@ Routine: TypeAlias = Generator["Routine[Any]", Any, T]
 
 
 def run(routine: Routine[T]) -> T:
-    """Run a routine that yields the routines it calls. The result of each is sent to its caller."""
+    """Run a generator that yields the generators it calls. The result of each is sent to its caller."""
     stack = [routine]
     value: T | None = None
     while True:

@@ -30,10 +30,10 @@ class SyntaxNode:
     """Any part of an expression.
 
     Attributes:
-        offset: its position in the expression.
-        depth: the depth of the tree below it, as Kubernetes' parser counts.
-        type: set by the checker.
-        constant: whether it is known without a device; then `value` holds it.
+        offset: the position of the node in the expression.
+        depth: the depth of the tree below the node, as Kubernetes' parser counts it.
+        type: the type. The checker sets it.
+        constant: whether the value is known without a device. It is then in `value`.
     """
 
     __slots__ = ("constant", "depth", "offset", "type", "value")
@@ -59,7 +59,7 @@ class Literal(SyntaxNode):
 
 
 class Ident(SyntaxNode):
-    """A name. A leading dot (`absolute`) skips the variables of comprehensions."""
+    """A name. With a leading dot (`absolute`) it does not refer to a variable of a comprehension."""
 
     __slots__ = ("absolute", "name")
 
@@ -85,7 +85,7 @@ class Select(SyntaxNode):
 
 
 class CallExpression(SyntaxNode):
-    """A function, a method or an operator; `overloads` are those that fit, as found by the checker."""
+    """A call of a function, method or operator. The checker puts the overloads that fit into `overloads`."""
 
     __slots__ = ("args", "is_method", "name", "overloads")
 
@@ -98,7 +98,7 @@ class CallExpression(SyntaxNode):
 
 
 class ListLiteral(SyntaxNode):
-    """`[a, ?b]`; `optional` marks the elements that are omitted if they have no value."""
+    """`[a, ?b]`. `optional` marks the elements that are omitted if they have no value."""
 
     __slots__ = ("elements", "optional")
 
@@ -123,7 +123,7 @@ class MapLiteral(SyntaxNode):
 
 
 class Comprehension(SyntaxNode):
-    """The expansion of a macro: a loop over `source` that collects in `accumulator`."""
+    """The expansion of a macro: a loop over `source` that collects its result in `accumulator`."""
 
     __slots__ = ("accumulator", "condition", "initial", "result", "source", "step", "variable", "variable2")
 

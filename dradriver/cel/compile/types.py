@@ -1,8 +1,8 @@
-"""The types for checking a selector, and the rules for which types fit.
+"""The types of CEL, and the rules that decide whether two types fit.
 
-Types are checked as in Kubernetes (cel-go): `dyn` fits everything, type parameters are bound by unification,
-and null fits messages and opaque types. Attributes of a device are `dyn`, because their type depends on the
-device.
+Types are checked as in Kubernetes (cel-go): `dyn` fits every type, type parameters are bound by unification,
+and null fits message types and opaque types. Attributes of a device are `dyn`, because their type depends on
+the device.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,6 @@ from dradriver.cel.compile.routines import Routine, run
 from dradriver.cel.evaluate.errors import ErrorValue
 
 __all__ = [
-    "ANY_OBJECT",
     "BOOL",
     "BYTES",
     "CIDR",
@@ -20,7 +19,6 @@ __all__ = [
     "DOUBLE",
     "DURATION",
     "DYN",
-    "ERROR",
     "FORMAT",
     "INT",
     "IP",
@@ -45,13 +43,13 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CelType:
-    """One type. Compared by structure, without recursion: a selector can nest types deeper than Python's stack.
+    """One type. Compared by structure without recursion, because types can nest deeper than Python's stack.
 
     Attributes:
-        name: `int`, `list`, `kubernetes.Quantity`; for a parameter, its letter.
-        params: element, key and value types of containers.
+        name: the name, such as `int`, `list` or `kubernetes.Quantity`. For a type parameter, its letter.
+        params: the element type of a list, or the key and value types of a map.
         nullable: whether null is accepted as a value.
-        is_parameter: whether it is a type parameter.
+        is_parameter: whether the type is a type parameter.
     """
 
     name: str
@@ -61,8 +59,8 @@ class CelType:
 
     @property
     def is_dyn(self) -> bool:
-        """Return whether any type fits; also True for the type of an expression with a reported error."""
-        return self.name in {"dyn", "*error*"}
+        """Return whether the type is `dyn`, which fits every type."""
+        return self.name == "dyn"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CelType):
@@ -83,13 +81,13 @@ class CelType:
         return hash((self.name, len(self.params)))
 
     def __str__(self) -> str:
-        return _shown(self, _DEEPEST_SHOWN)
+        return _to_text(self, _MAX_TEXT_DEPTH)
 
 
 def _is_new(pair: tuple[int, int], seen: set[tuple[int, int]]) -> bool:
-    """Return whether two types meet for the first time.
+    """Return whether these two types are compared for the first time.
 
-    Types share parts, so a walk along all paths may take exponential time.
+    Types share parts, so a comparison along all paths may take exponential time.
     """
     if pair in seen:
         return False
@@ -105,7 +103,6 @@ STRING: Final = CelType("string")
 BYTES: Final = CelType("bytes")
 NULL: Final = CelType("null_type")
 DYN: Final = CelType("dyn")
-ERROR: Final = CelType("*error*")
 TIMESTAMP: Final = CelType("google.protobuf.Timestamp", nullable=True)
 DURATION: Final = CelType("google.protobuf.Duration", nullable=True)
 DEVICE: Final = CelType("kubernetes.DRADevice", nullable=True)
@@ -115,8 +112,6 @@ URL: Final = CelType("kubernetes.URL", nullable=True)
 FORMAT: Final = CelType("kubernetes.NamedFormat", nullable=True)
 IP: Final = CelType("net.IP", nullable=True)
 CIDR: Final = CelType("net.CIDR", nullable=True)
-
-ANY_OBJECT: Final = frozenset({DEVICE, QUANTITY, SEMVER, URL, FORMAT, IP, CIDR})
 
 NAMED: Final = {
     "bool": BOOL, "int": INT, "uint": UINT, "double": DOUBLE, "string": STRING, "bytes": BYTES, "dyn": DYN,
@@ -151,30 +146,30 @@ def parameter(name: str) -> CelType:
     return CelType(name, is_parameter=True)
 
 
-def _shown(shown: CelType, levels: int) -> str:
-    if shown.is_parameter:
+def _to_text(cel_type: CelType, levels: int) -> str:
+    if cel_type.is_parameter:
         return "dyn"
-    name = "null" if shown.name == "null_type" else shown.name
-    if not shown.params:
+    name = "null" if cel_type.name == "null_type" else cel_type.name
+    if not cel_type.params:
         return name
-    inner = ", ".join(_shown(param, levels - 1) for param in shown.params) if levels else "…"
+    inner = ", ".join(_to_text(param, levels - 1) for param in cel_type.params) if levels else "…"
     return f"{name}({inner})"
 
 
-_DEEPEST_SHOWN: Final = 5
-_MOST_STEPS: Final = 80_000
+_MAX_TEXT_DEPTH: Final = 5
+_MAX_STEPS: Final = 80_000
 
 
 class Bindings:
     """The known bindings of type parameters.
 
     `assignable` either binds parameters and returns True, or changes nothing and returns False. Types may share
-    parts so often that a walk takes exponential time, so the steps of one check are limited.
+    parts so often that a check takes exponential time, so its steps are limited.
     """
 
     def __init__(self) -> None:
-        self._found: dict[CelType, CelType] = {}
-        self._before: list[tuple[CelType, CelType | None]] = []
+        self._bound_types: dict[CelType, CelType] = {}
+        self._undo_log: list[tuple[CelType, CelType | None]] = []
         self._fresh = 0
         self._steps = 0
 
@@ -187,53 +182,53 @@ class Bindings:
         """Return whether each given type is accepted where the wanted type is expected.
 
         Raises:
-            ErrorValue: the types are too large to decide.
+            ErrorValue: the types are too large for a decision.
         """
-        self._before.clear()
-        if len(given) == len(wanted) and self._all_fit(list(zip(given, wanted, strict=True))):
+        self._undo_log.clear()
+        if len(given) == len(wanted) and self._unify_all(list(zip(given, wanted, strict=True))):
             return True
-        for param, bound in reversed(self._before):
+        for param, bound in reversed(self._undo_log):
             if bound is None:
-                del self._found[param]
+                del self._bound_types[param]
             else:
-                self._found[param] = bound
+                self._bound_types[param] = bound
         return False
 
     def _bind(self, param: CelType, bound: CelType) -> None:
-        self._before.append((param, self._found.get(param)))
-        self._found[param] = bound
+        self._undo_log.append((param, self._bound_types.get(param)))
+        self._bound_types[param] = bound
 
-    def resolve(self, found: CelType) -> CelType:
-        """Return `found` with every bound parameter replaced by its type.
+    def resolve(self, cel_type: CelType) -> CelType:
+        """Return `cel_type` with every bound parameter replaced by its type.
 
         Raises:
             ErrorValue: the type is too large.
         """
-        found = self._followed(found)
-        return run(self._resolved(found)) if found.params else found
+        cel_type = self._follow(cel_type)
+        return run(self._resolve_params(cel_type)) if cel_type.params else cel_type
 
     def _step(self) -> None:
         self._steps += 1
-        if self._steps > _MOST_STEPS:
-            raise ErrorValue("the types in it are too large")
+        if self._steps > _MAX_STEPS:
+            raise ErrorValue("the types in the expression are too large")
 
-    def _followed(self, found: CelType) -> CelType:
-        while found.is_parameter and found in self._found:
-            found = self._found[found]
-        return found
+    def _follow(self, cel_type: CelType) -> CelType:
+        while cel_type.is_parameter and cel_type in self._bound_types:
+            cel_type = self._bound_types[cel_type]
+        return cel_type
 
-    def _resolved(self, found: CelType) -> Routine[CelType]:
+    def _resolve_params(self, cel_type: CelType) -> Routine[CelType]:
         self._step()
         params: list[CelType] = []
-        for inner in found.params:
-            param = self._followed(inner)
+        for inner in cel_type.params:
+            param = self._follow(inner)
             if param.params:
-                param = yield self._resolved(param)
+                param = yield self._resolve_params(param)
             params.append(param)
-        return CelType(found.name, tuple(params), found.nullable)
+        return CelType(cel_type.name, tuple(params), cel_type.nullable)
 
-    def _all_fit(self, pairs: list[tuple[CelType, CelType]]) -> bool:
-        """Return whether all pairs fit. A parameter becomes more general if its bound type fits."""
+    def _unify_all(self, pairs: list[tuple[CelType, CelType]]) -> bool:
+        """Return whether all pairs fit. A bound parameter may get a more general type that also fits."""
         pending: list[tuple[CelType, CelType, CelType | None]] = [
             (given, wanted, None) for given, wanted in reversed(pairs)
         ]
@@ -243,23 +238,23 @@ class Bindings:
             if param is not None:
                 self._generalize(param, given, wanted)
                 continue
-            more = self._fit(given, wanted)
+            more = self._unify(given, wanted)
             if more is None:
                 return False
             pending.extend(reversed(more))
         return True
 
-    def _fit(self, given: CelType, wanted: CelType) -> list[tuple[CelType, CelType, CelType | None]] | None:
-        """Return the further pairs that must fit, or be bound, so that the two types fit.
+    def _unify(self, given: CelType, wanted: CelType) -> list[tuple[CelType, CelType, CelType | None]] | None:
+        """Return the pairs that must also fit or be bound so that these two types fit.
 
         The result is None if they do not fit.
         """
         if given == wanted:
             return []
-        if wanted.is_parameter and (wanted in self._found or self._free_of(wanted, given)):
+        if wanted.is_parameter and (wanted in self._bound_types or self._is_free_of(wanted, given)):
             return self._substitute(wanted, given)
         if given.is_parameter:
-            usable = given in self._found or self._free_of(given, wanted)
+            usable = given in self._bound_types or self._is_free_of(given, wanted)
             return self._substitute(given, wanted) if usable else None
         if given.is_dyn or wanted.is_dyn:
             return []
@@ -272,7 +267,7 @@ class Bindings:
         return [(a, b, None) for a, b in zip(given.params, wanted.params, strict=True)]
 
     def _substitute(self, param: CelType, candidate: CelType) -> list[tuple[CelType, CelType, CelType | None]]:
-        bound = self._found.get(param)
+        bound = self._bound_types.get(param)
         if bound is None:
             self._bind(param, candidate)
             return []
@@ -280,20 +275,20 @@ class Bindings:
 
     def _generalize(self, param: CelType, candidate: CelType, bound: CelType) -> None:
         general = join(candidate, bound)
-        if self._free_of(param, general):
+        if self._is_free_of(param, general):
             self._bind(param, general)
 
-    def _free_of(self, param: CelType, within: CelType) -> bool:
-        """Return whether a binding of `param` to `within` keeps every type from containing itself."""
+    def _is_free_of(self, param: CelType, within: CelType) -> bool:
+        """Return whether `param` does not occur in `within`: a type must not contain itself."""
         pending = [within]
         while pending:
             self._step()
-            found = pending.pop()
-            if found == param:
+            cel_type = pending.pop()
+            if cel_type == param:
                 return False
-            if found.is_parameter and found in self._found:
-                pending.append(self._found[found])
-            pending.extend(found.params)
+            if cel_type.is_parameter and cel_type in self._bound_types:
+                pending.append(self._bound_types[cel_type])
+            pending.extend(cel_type.params)
         return True
 
 

@@ -2,7 +2,7 @@
 
 from dradriver.cel.evaluate import cost, steps
 from dradriver.cel.evaluate.cost import LIST, MAP
-from dradriver.cel.evaluate.equality import must_hash
+from dradriver.cel.evaluate.equality import require_hashable
 from dradriver.cel.evaluate.errors import ErrorValue
 from dradriver.cel.evaluate.instructions import Label, charge, no_overload
 from dradriver.cel.evaluate.machine import UNSET, Instruction, Machine
@@ -14,55 +14,55 @@ __all__ = ["LIST_COST", "MAP_COST", "drop", "enter", "leave", "make_list", "make
 
 
 def make_list(optional: tuple[bool, ...], offset: int) -> Instruction:
-    """Return an instruction that pops the elements and pushes their list, without the absent ones."""
+    """Return an instruction that pops elements and pushes a list of the present elements."""
 
     def run(machine: Machine) -> None:
         start = len(machine.stack) - len(optional)
         elements = machine.stack[start:]
         del machine.stack[start:]
-        machine.stack.append(_present(elements, optional, offset))
+        machine.stack.append(_drop_absent(elements, optional, offset))
 
     return run
 
 
-def _present(elements: list[object], optional: tuple[bool, ...], offset: int) -> object:
-    found: list[object] = []
-    for element, may_lack in zip(elements, optional, strict=True):
-        if not may_lack:
-            found.append(element)
+def _drop_absent(elements: list[object], optional: tuple[bool, ...], offset: int) -> object:
+    present: list[object] = []
+    for element, is_optional in zip(elements, optional, strict=True):
+        if not is_optional:
+            present.append(element)
         elif not isinstance(element, Optional):
             return no_overload("a ?element must be optional", offset)
         elif element.present:
-            found.append(element.value)
-    return tuple(found)
+            present.append(element.value)
+    return tuple(present)
 
 
 def make_map(optional: tuple[bool, ...], offset: int) -> Instruction:
-    """Return an instruction that pops keys and values and pushes their map, without the absent ones."""
+    """Return an instruction that pops keys and values and pushes a map of the present entries."""
     count = 2 * len(optional)
 
     def run(machine: Machine) -> None:
         start = len(machine.stack) - count
         parts = machine.stack[start:]
         del machine.stack[start:]
-        machine.stack.append(_entries(parts, optional, offset))
+        machine.stack.append(_make_entries(parts, optional, offset))
 
     return run
 
 
-def _entries(parts: list[object], optional: tuple[bool, ...], offset: int) -> object:
-    found: dict[object, object] = {}
-    for key, value, may_lack in zip(parts[::2], parts[1::2], optional, strict=True):
-        must_hash(key)
-        if not may_lack:
-            found[to_key(key)] = value
+def _make_entries(parts: list[object], optional: tuple[bool, ...], offset: int) -> object:
+    entries: dict[object, object] = {}
+    for key, value, is_optional in zip(parts[::2], parts[1::2], optional, strict=True):
+        require_hashable(key)
+        if not is_optional:
+            entries[to_key(key)] = value
         elif not isinstance(value, Optional):
             return no_overload("a ?entry must be optional", offset)
         elif value.present:
-            found[to_key(key)] = value.value
+            entries[to_key(key)] = value.value
         else:
-            found.pop(to_key(key), None)
-    return found
+            entries.pop(to_key(key), None)
+    return entries
 
 
 LIST_COST = charge(LIST)
@@ -75,7 +75,7 @@ MAP_COST = charge(MAP)
 def enter(offset: int, end: Label, *, pairs: bool) -> Instruction:
     """Return an instruction that replaces a list or map with an iterator.
 
-    For any other value it jumps to `end` with an error.
+    For any other value the instruction jumps to `end` with an error.
     """
 
     def run(machine: Machine) -> None:
@@ -95,9 +95,9 @@ def enter(offset: int, end: Label, *, pairs: bool) -> Instruction:
 
 
 def next_item(slots: tuple[int, int | None], end: Label) -> Instruction:
-    """Return an instruction that stores the next element in its variables.
+    """Return an instruction that stores the next element in the variables of the loop.
 
-    If there is no next element, it jumps to `end`.
+    If there is no next element, the instruction jumps to `end`.
     """
     first, second = slots
 

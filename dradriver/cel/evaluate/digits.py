@@ -1,23 +1,23 @@
 """Converts digits to numbers, up to a limit.
 
-Python rejects thousands of digits, and no usable number has so many.
+Python rejects numbers with thousands of digits, and no number that CEL can represent has so many.
 """
 
 from typing import Final
 
 from dradriver.cel.evaluate.errors import ErrorValue
 
-__all__ = ["whole"]
+__all__ = ["parse_digits"]
 
-_MOST: Final = 400
+_MAX_DIGITS: Final = 400
 
 
-def whole(digits: str, base: int = 10) -> int:
+def parse_digits(digits: str, base: int = 10) -> int:
     """Return the number that the digits, with an optional sign, represent.
 
     Raises:
-        ErrorValue: there are more digits than any usable number has.
+        ErrorValue: there are more digits than a number of CEL can have.
     """
-    if len(digits) > _MOST:
+    if len(digits) > _MAX_DIGITS:
         raise ErrorValue(f"a number of {len(digits)} digits is too large")
     return int(digits, base)

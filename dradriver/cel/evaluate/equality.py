@@ -1,14 +1,14 @@
-"""Equality and order of values.
+"""Compares values for equality and order.
 
-Equality never fails in CEL, except if a value of one of Kubernetes' own types is on the left of another type.
-These errors are kept, because selectors may absorb them and all allocators must agree. Nested values are
-compared without recursion.
+In CEL, `==` fails only in one case: its left side has one of Kubernetes' own types and its right side has
+another type. This package raises the same errors, because selectors may absorb them and the verdict must equal
+that of Kubernetes. Nested values are compared without recursion.
 """
 
 from typing import Final
 
 from dradriver.cel.evaluate.errors import AbortError, ErrorValue
-from dradriver.cel.evaluate.steps import LONG_TEXT, Spend, free
+from dradriver.cel.evaluate.steps import LONG_TEXT, Spend, spend_nothing
 from dradriver.cel.evaluate.values import (
     DerivedQuantity,
     Duration,
@@ -22,7 +22,7 @@ from dradriver.cel.evaluate.values import (
 )
 from dradriver.model.quantity import Quantity
 
-__all__ = ["compare", "contains", "equal", "is_same", "must_hash"]
+__all__ = ["compare", "contains", "equal", "is_same", "require_hashable"]
 
 _NUMBERS: Final = frozenset({int, UInt, float})
 _UNORDERED: Final = 2
@@ -34,14 +34,15 @@ _TEXTS: Final = frozenset({str, bytes})
 _LISTS: Final = frozenset({tuple, list, Joined})
 
 
-def equal(left: object, right: object, spend: Spend = free) -> bool:
+def equal(left: object, right: object, spend: Spend = spend_nothing) -> bool:
     """Return `left == right`.
 
-    Values can share parts so often that a comparison would take exponential time, so its steps are counted.
+    Parts of values can be shared so often that a comparison would take exponential time, so steps are counted.
 
     Raises:
-        ErrorValue: a quantity, semver, URL, address or format is on the left of a value of another type.
-        AbortError: it takes more steps than `spend` grants.
+        ErrorValue: the left side is a quantity, semver, URL, address or format, and the right side has another
+            type.
+        AbortError: the comparison takes more steps than `spend` allows.
     """
     kind = type(left)
     if kind is type(right):
@@ -51,11 +52,11 @@ def equal(left: object, right: object, spend: Spend = free) -> bool:
             return left == right
         if kind in _NUMBERS:
             return left == right
-    return _walk(left, right, spend)
+    return _compare_parts(left, right, spend)
 
 
-def is_same(left: object, right: object, spend: Spend = free) -> bool:
-    """Return whether `left == right` is true. An error counts as different."""
+def is_same(left: object, right: object, spend: Spend = spend_nothing) -> bool:
+    """Return whether `left == right` is true; False if the comparison fails."""
     try:
         return equal(left, right, spend)
     except ErrorValue:
@@ -72,10 +73,11 @@ _ELEMENT: Final = 4
 """Steps of comparing one element of a list with a plain value."""
 
 
-def _walk(left: object, right: object, spend: Spend) -> bool:
+def _compare_parts(left: object, right: object, spend: Spend) -> bool:
     """Compare pairs until one differs.
 
-    Lists and maps swallow the errors of their elements. `Joined` does not.
+    If the comparison of two elements fails, lists and maps treat the elements as different. `Joined` raises the
+    error.
     """
     pending: list[tuple[object, object, bool]] = [(left, right, False)]
     fault: ErrorValue | None = None
@@ -97,7 +99,7 @@ def _walk(left: object, right: object, spend: Spend) -> bool:
 
 
 def _length(value: object) -> int:
-    """Return the steps of reading a value, before its parts are compared."""
+    """Return the steps of reading a value itself, without the comparison of its parts."""
     if type(value) in _TEXTS:
         return len(value) // LONG_TEXT  # type: ignore[arg-type]
     if type(value) in _LISTS:
@@ -111,17 +113,17 @@ _Pairs = list[tuple[object, object]]
 
 
 def _pairs(a: object, b: object) -> _Pairs | None:
-    """Return the pairs that must be equal so that `a` equals `b`.
+    """Return the pairs of parts that must be equal so that `a` equals `b`.
 
     The list is empty if `a` equals `b`. The result is None if they differ.
     """
     if a is None or b is None:
-        return _verdict(same=a is b)
+        return _no_pairs_if(same=a is b)
     kind = type(a)
     if kind in _NUMBERS:
-        return _verdict(same=type(b) in _NUMBERS and _compare_numbers(a, b) == 0)  # type: ignore[arg-type]
+        return _no_pairs_if(same=type(b) in _NUMBERS and _compare_numbers(a, b) == 0)  # type: ignore[arg-type]
     if kind in _PLAIN:
-        return _verdict(same=kind is type(b) and a == b)
+        return _no_pairs_if(same=kind is type(b) and a == b)
     if kind in _LISTS:
         return _list_pairs(a, b)  # type: ignore[arg-type]
     if isinstance(a, dict):
@@ -129,7 +131,7 @@ def _pairs(a: object, b: object) -> _Pairs | None:
     return _special_pairs(a, b)
 
 
-def _verdict(*, same: bool) -> _Pairs | None:
+def _no_pairs_if(*, same: bool) -> _Pairs | None:
     return [] if same else None
 
 
@@ -151,21 +153,21 @@ def _map_pairs(a: dict[object, object], b: object) -> _Pairs | None:
 def _special_pairs(a: object, b: object) -> _Pairs | None:
     if isinstance(a, Quantity):
         if not isinstance(b, Quantity) or isinstance(b, DerivedQuantity):
-            raise ErrorValue("no such overload: a quantity equals nothing but a quantity", _hint(b))
-        return _verdict(same=a == b)
+            raise ErrorValue("no such overload: a quantity is comparable only with a quantity", _hint(b))
+        return _no_pairs_if(same=a == b)
     if isinstance(a, Opaque):
         if type(a) is not type(b):
-            raise ErrorValue(f"no such overload: a {a.cel_type} equals nothing but its own type")
-        return _verdict(same=a.identity == b.identity)
+            raise ErrorValue(f"no such overload: a {a.cel_type} is comparable only with its own type")
+        return _no_pairs_if(same=a.identity == b.identity)
     if isinstance(a, Optional):
         if not isinstance(b, Optional) or a.present != b.present:
             return None
         return [(a.value, b.value)]
     if isinstance(a, TypeName):
-        return _verdict(same=isinstance(b, TypeName) and a.name == b.name)
+        return _no_pairs_if(same=isinstance(b, TypeName) and a.name == b.name)
     if isinstance(a, Timestamp | Duration):
-        return _verdict(same=type(a) is type(b) and a.nanos == b.nanos)
-    return _verdict(same=a is b)
+        return _no_pairs_if(same=type(a) is type(b) and a.nanos == b.nanos)
+    return _no_pairs_if(same=a is b)
 
 
 def _hint(right: object) -> str | None:
@@ -174,8 +176,8 @@ def _hint(right: object) -> str | None:
     return "compare with quantity(...)"
 
 
-def must_hash(value: object) -> None:
-    """End the evaluation for a value that Kubernetes' evaluator can't hash; no operator absorbs this error.
+def require_hashable(value: object) -> None:
+    """Raise if Kubernetes' evaluator can't hash the value. No operator absorbs this error.
 
     Raises:
         AbortError: `value` is a version, bytes or a format.
@@ -190,7 +192,7 @@ def compare(left: object, right: object) -> int:
     """Return -1, 0 or 1 if `left` is smaller than, equal to or larger than `right`.
 
     Raises:
-        ErrorValue: the two values have no order.
+        ErrorValue: the two values can't be ordered.
     """
     kinds = type(left), type(right)
     if kinds[0] in _NUMBERS and kinds[1] in _NUMBERS:
@@ -199,11 +201,11 @@ def compare(left: object, right: object) -> int:
             raise ErrorValue("not-a-number has no order")
         return order
     if kinds[0] is not kinds[1]:
-        raise ErrorValue("no such overload: the two have no order")
+        raise ErrorValue("no such overload: the two values have no order")
     if isinstance(left, Timestamp | Duration):
         return _order(left.nanos, right.nanos)  # type: ignore[attr-defined]
     if kinds[0] not in _PLAIN:
-        raise ErrorValue("no such overload: these have no order")
+        raise ErrorValue("no such overload: the values have no order")
     return _order(left, right)  # type: ignore[arg-type]
 
 
@@ -211,7 +213,7 @@ def _compare_numbers(left: float, right: float) -> int:
     if left != left or right != right:  # noqa: PLR0124 - not a number
         return _UNORDERED
     if type(left) is float or type(right) is float:
-        # Kubernetes compares an int with a double as doubles, except for doubles beyond the range of an int.
+        # Kubernetes converts the int to a double, except if the other double is beyond the range of an int.
         left, right = float(left), float(right)
     return _order(left, right)
 

@@ -1,14 +1,16 @@
-"""The errors of a selector: it does not compile, or it fails on one device.
+"""The errors of a selector: the selector does not compile, or it fails on one device.
 
-Both name the place in the expression and a remedy. Inside the package, a failing operation raises `ErrorValue`.
-It becomes a `CelError` only when it leaves the package, because `&&`, `||`, `all` and `exists` may absorb it.
+Both errors name the wrong part of the expression and, if possible, a remedy. Inside the package, a failing
+operation raises `ErrorValue`. An `ErrorValue` becomes a `CelError` only when it leaves the package, because
+`&&`, `||`, `all` and `exists` may absorb it.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from dradriver.errors import DraError
 
-__all__ = ["AbortError", "CelError", "CompileError", "ErrorValue", "EvaluationError", "shown"]
+__all__ = ["AbortError", "CelError", "CompileError", "ErrorValue", "EvaluationError", "excerpt", "succeeds"]
 
 _EXCERPT: Final = 60
 
@@ -18,8 +20,8 @@ class CelError(DraError):
 
     Attributes:
         expression: the whole selector.
-        position: line and column of the wrong part, both from 1; None if it is the whole expression.
-        reason: the problem, without its place.
+        position: line and column of the wrong part, both counted from 1; None if the whole expression is wrong.
+        reason: the problem, without the position.
         hint: the text to write instead; None if there is no useful hint.
     """
 
@@ -28,23 +30,28 @@ class CelError(DraError):
         self.position = None if offset is None else _position(expression, offset)
         self.reason = reason
         self.hint = hint
-        place = "" if self.position is None else f" at line {self.position[0]}, column {self.position[1]}"
+        place = "in" if self.position is None else "at line {}, column {} of".format(*self.position)
         advice = f"; {hint}" if hint else ""
-        super().__init__(f"{self._label}: {reason}{place} of `{_excerpt(expression, offset)}`{advice}")
+        super().__init__(f"{self._label}: {reason} {place} `{_excerpt(expression, offset)}`{advice}")
 
     _label = "selector"
 
 
 class CompileError(CelError):
-    """The selector is not valid CEL for devices; it can never match anything."""
+    """The selector is not valid CEL for devices. It can't match any device."""
 
     _label = "selector does not compile"
 
 
 class EvaluationError(CelError):
-    """The selector failed on this one device; it may work on others."""
+    """The selector failed on one device. It may work on other devices.
+
+    Attributes:
+        steps: the steps until the selector failed.
+    """
 
     _label = "selector failed"
+    steps = 0
 
 
 class ErrorValue(Exception):  # noqa: N818 - a value of the evaluator more than an exception
@@ -53,7 +60,8 @@ class ErrorValue(Exception):  # noqa: N818 - a value of the evaluator more than 
     Attributes:
         reason: the problem.
         hint: the text to write instead, or None.
-        offset: its place in the expression, in characters from 0; None until the failing step is known.
+        offset: the position of the failing step in the expression, in characters from 0; None until it is
+            known.
     """
 
     __slots__ = ("hint", "offset", "reason")
@@ -66,12 +74,15 @@ class ErrorValue(Exception):  # noqa: N818 - a value of the evaluator more than 
 
 
 class AbortError(Exception):
-    """The evaluation ends here, and no operator absorbs this error.
+    """An error that ends the evaluation. No operator can absorb it.
 
     Attributes:
         reason: the cause.
         hint: the text to write instead.
+        steps: the steps of the evaluation before it ended.
     """
+
+    steps = 0
 
     def __init__(self, reason: str, hint: str) -> None:
         super().__init__(reason)
@@ -79,8 +90,17 @@ class AbortError(Exception):
         self.hint = hint
 
 
-def shown(value: object) -> str:
-    """Return a text or a key for a message: quoted, and shortened if it is long."""
+def succeeds(call: Callable[..., object], *args: object) -> bool:
+    """Return whether a call raises no `ErrorValue`."""
+    try:
+        call(*args)
+    except ErrorValue:
+        return False
+    return True
+
+
+def excerpt(value: object) -> str:
+    """Return a text or a key in the form for messages: quoted, and shortened if it is long."""
     if isinstance(value, str | bytes) and len(value) > _EXCERPT:
         return f"{value[:_EXCERPT]!r}…"
     return repr(value)
@@ -92,7 +112,7 @@ def _position(expression: str, offset: int) -> tuple[int, int]:
 
 
 def _excerpt(expression: str, offset: int | None) -> str:
-    """Return the expression on one line; a long one is shortened to the neighborhood of `offset`."""
+    """Return the expression on one line. If it is long, return only the part around `offset`."""
     if len(expression) > 2 * _EXCERPT:
         middle = offset or 0
         start, end = max(0, middle - _EXCERPT), middle + _EXCERPT

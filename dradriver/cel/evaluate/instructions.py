@@ -1,12 +1,12 @@
-"""The instructions of the machine. Each is built from values that are known at compile time."""
+"""The instructions of the machine. Each instruction is built from values that are known at compile time."""
 
 from typing import Final
 
-from dradriver.cel.compile.functions import Overload, unit
-from dradriver.cel.evaluate.cost import PRICED_BY_OVERLOAD
-from dradriver.cel.evaluate.equality import must_hash
+from dradriver.cel.compile.functions import Overload, unit_cost
+from dradriver.cel.evaluate.cost import COST_BY_OVERLOAD
+from dradriver.cel.evaluate.equality import require_hashable
 from dradriver.cel.evaluate.errors import ErrorValue
-from dradriver.cel.evaluate.machine import UNSET, Instruction, Machine, located
+from dradriver.cel.evaluate.machine import UNSET, Instruction, Machine, locate
 from dradriver.cel.evaluate.paths import is_present, qualify, qualify_optional
 from dradriver.cel.evaluate.steps import CALL, LONG_TEXT
 from dradriver.cel.evaluate.values import NONE, Optional, UInt, accepts, type_name
@@ -18,31 +18,31 @@ __all__ = [
     "call",
     "charge",
     "combine",
-    "constant",
-    "device",
-    "forget",
     "index",
     "jump",
     "load",
-    "member_of",
     "no_overload",
     "not_strictly_false",
-    "otherwise",
-    "returning",
+    "push_constant",
+    "push_device",
+    "return_from_binding",
     "select",
     "skip_unless_container",
     "stop_if",
     "store",
     "test",
+    "test_membership",
+    "unset",
+    "use_alternative",
 ]
 
 
 class Label:
-    """A place in the program, known when all code is emitted.
+    """A place in the program. Its position is known only after all code is emitted.
 
     Attributes:
         position: the position of the instruction at this place.
-        steps: at the end of a loop: the steps of one round.
+        steps: for a label at the end of a loop: the steps of one round.
     """
 
     __slots__ = ("position", "steps")
@@ -52,19 +52,19 @@ class Label:
         self.steps = 0
 
 
-_FAILING: Final = 8
-"""Steps of making an error."""
+_ERROR_STEPS: Final = 8
+"""Steps of creating an error."""
 
 
 def no_overload(what: str, offset: int) -> ErrorValue:
-    """Return the error of a value whose type `what` does not accept."""
+    """Return the error for a value whose type the operation `what` does not accept."""
     return ErrorValue(f"no such overload: {what}", None, offset)
 
 
 # --- values -------------------------------------------------------------------------------
 
 
-def constant(value: object) -> Instruction:
+def push_constant(value: object) -> Instruction:
     """Return an instruction that pushes a value."""
 
     def run(machine: Machine) -> None:
@@ -73,7 +73,7 @@ def constant(value: object) -> Instruction:
     return run
 
 
-def device(cost: int) -> Instruction:
+def push_device(cost: int) -> Instruction:
     """Return an instruction that pushes the device."""
 
     def run(machine: Machine) -> None:
@@ -86,7 +86,7 @@ def device(cost: int) -> Instruction:
 def load(slot: int, lazy: Label | None, cost: int) -> Instruction:
     """Return an instruction that pushes a variable.
 
-    An unset lazy binding is computed first, at `lazy`.
+    If the variable is a lazy binding that is not yet computed, the code at `lazy` computes it first.
     """
 
     def run(machine: Machine) -> None:
@@ -110,8 +110,8 @@ def store(slot: int) -> Instruction:
     return run
 
 
-def forget(slot: int) -> Instruction:
-    """Return an instruction that makes a binding lazy again, because its surroundings may have changed."""
+def unset(slot: int) -> Instruction:
+    """Return an instruction that resets a lazy binding, because variables that it reads may have changed."""
 
     def run(machine: Machine) -> None:
         machine.slots[slot] = UNSET
@@ -119,13 +119,13 @@ def forget(slot: int) -> Instruction:
     return run
 
 
-def returning(machine: Machine) -> None:
+def return_from_binding(machine: Machine) -> None:
     """Return to the place that used a lazy binding."""
     machine.position = machine.returns.pop()
 
 
 def charge(cost: int) -> Instruction:
-    """Return an instruction that adds to the cost."""
+    """Return an instruction that adds `cost` to the cost of the evaluation."""
 
     def run(machine: Machine) -> None:
         machine.cost += cost
@@ -137,7 +137,7 @@ def charge(cost: int) -> Instruction:
 
 
 def select(field: str, offset: int, *, optional: bool) -> Instruction:
-    """Return an instruction that replaces the top with its field."""
+    """Return an instruction that replaces the top of the stack with one of its fields."""
     read = qualify_optional if optional else qualify
     hashing = len(field) // LONG_TEXT
 
@@ -149,17 +149,17 @@ def select(field: str, offset: int, *, optional: bool) -> Instruction:
         if hashing:
             machine.spend(hashing)
         try:
-            stack[-1] = found = read(value, field)
+            stack[-1] = member = read(value, field)
         except ErrorValue as fault:
-            machine.steps += _FAILING
-            stack[-1] = found = located(fault, offset)
-        machine.cost += found is not NONE
+            machine.steps += _ERROR_STEPS
+            stack[-1] = member = locate(fault, offset)
+        machine.cost += member is not NONE
 
     return run
 
 
 def test(field: str) -> Instruction:
-    """Return an instruction that replaces the top with a bool: whether it has the field."""
+    """Return an instruction that replaces the top of the stack with a bool: whether it has the field."""
 
     def run(machine: Machine) -> None:
         stack = machine.stack
@@ -173,7 +173,7 @@ def test(field: str) -> Instruction:
 
 
 def index(offset: int, *, optional: bool) -> Instruction:
-    """Return an instruction that pops an index and replaces the top with its element."""
+    """Return an instruction that pops an index and replaces the top of the stack with the element."""
     read = qualify_optional if optional else qualify
 
     def run(machine: Machine) -> None:
@@ -186,19 +186,19 @@ def index(offset: int, *, optional: bool) -> Instruction:
         if isinstance(key, str) and len(key) > LONG_TEXT:
             machine.spend(len(key) // LONG_TEXT)
         try:
-            stack[-1] = found = read(stack[-1], key)
+            stack[-1] = element = read(stack[-1], key)
         except ErrorValue as fault:
-            machine.steps += _FAILING
-            stack[-1] = located(fault, offset)
+            machine.steps += _ERROR_STEPS
+            stack[-1] = locate(fault, offset)
             machine.cost += not optional
         else:
-            machine.cost += found is not NONE
+            machine.cost += element is not NONE
 
     return run
 
 
 def skip_unless_container(end: Label) -> Instruction:
-    """Return an instruction that jumps to `end` if there is nothing to index.
+    """Return an instruction that jumps to `end` if the top of the stack can't be indexed.
 
     This is the case for an error and for an absent value.
     """
@@ -216,13 +216,19 @@ def skip_unless_container(end: Label) -> Instruction:
 
 def call(name: str, overloads: tuple[Overload, ...], count: int, offset: int) -> Instruction:
     """Return an instruction that pops the arguments and pushes the result of the first overload that fits."""
-    # A call with several possible overloads has the cost of its function if that has one, else one step.
-    plain = len(overloads) > 1 and name in PRICED_BY_OVERLOAD
+    # Kubernetes counts a plain cost if several overloads are possible and the cost depends on the overload.
+    is_plain = len(overloads) > 1 and name in COST_BY_OVERLOAD
     choices = tuple(
-        (overload, _is_guarded(overload), unit if plain else overload.cost, overload.work, overload.metered)
+        (
+            overload,
+            _is_guarded(overload),
+            unit_cost if is_plain else overload.cost,
+            overload.work,
+            overload.metered,
+        )
         for overload in overloads
     )
-    _, _, failing, failing_work, _ = choices[0]
+    _, _, error_cost, error_work, _ = choices[0]
     shown = name.strip("_@")
 
     def run(machine: Machine) -> None:
@@ -232,9 +238,9 @@ def call(name: str, overloads: tuple[Overload, ...], count: int, offset: int) ->
         del stack[start:]
         for arg in args:
             if arg.__class__ is ErrorValue:
-                if failing is not unit and failing_work is not None:
-                    machine.spend(failing_work(args))
-                machine.cost += failing(args, arg)
+                if error_cost is not unit_cost and error_work is not None:
+                    machine.spend(error_work(args))
+                machine.cost += error_cost(args, arg)
                 stack.append(arg)
                 return
         for overload, guarded, cost, work, metered in choices:
@@ -246,30 +252,30 @@ def call(name: str, overloads: tuple[Overload, ...], count: int, offset: int) ->
             try:
                 result = overload.call(*args, spend=machine.spend) if metered else overload.call(*args)
             except ErrorValue as fault:
-                machine.steps += _FAILING
-                result = located(fault, offset)
+                machine.steps += _ERROR_STEPS
+                result = locate(fault, offset)
             machine.cost += cost(args, result)
             stack.append(result)
             return
-        machine.steps += _FAILING
-        if failing is not unit and failing_work is not None:
-            machine.spend(failing_work(args))
+        machine.steps += _ERROR_STEPS
+        if error_cost is not unit_cost and error_work is not None:
+            machine.spend(error_work(args))
         refusal = no_overload(f"{shown}({', '.join(map(type_name, args))})", offset)
-        machine.cost += failing(args, refusal)
+        machine.cost += error_cost(args, refusal)
         stack.append(refusal)
 
     return run
 
 
 def _is_guarded(overload: Overload) -> bool:
-    """Return whether a call must match its arguments, because some parameter does not accept every type."""
+    """Return whether a call must check its arguments, because some parameter does not accept every type."""
     return overload.guarded and any(not (param.is_parameter or param.is_dyn) for param in overload.params)
 
 
 def bail(depth: int, end: Label) -> Instruction:
     """Return an instruction for an error on the top of the stack.
 
-    It drops the `depth` values below the error and jumps to `end`.
+    The instruction drops the `depth` values below the error and jumps to `end`.
     """
 
     def run(machine: Machine) -> None:
@@ -282,20 +288,20 @@ def bail(depth: int, end: Label) -> Instruction:
     return run
 
 
-def member_of(values: frozenset[tuple[type, object]]) -> Instruction:
-    """Return an instruction that replaces the top with a bool: whether it is one of some constants."""
+def test_membership(values: frozenset[tuple[type, object]]) -> Instruction:
+    """Return an instruction that replaces the top of the stack with a bool: whether it is in `values`."""
 
     def run(machine: Machine) -> None:
         value = machine.stack[-1]
         if value.__class__ is not ErrorValue:
-            must_hash(value)
+            require_hashable(value)
             machine.stack[-1] = value.__class__ in CONSTANT_MEMBERS and (type(value), value) in values
 
     return run
 
 
 CONSTANT_MEMBERS: Final = frozenset({bool, int, UInt, float, str})
-"""Types of constants that are searched in a list by their hash."""
+"""Types of constants for which `in` looks up a hash instead of searching a list."""
 
 
 def not_strictly_false(machine: Machine) -> None:
@@ -318,7 +324,7 @@ def jump(target: Label) -> Instruction:
 
 
 def stop_if(decisive: bool, end: Label) -> Instruction:  # noqa: FBT001
-    """Return an instruction that ends `&&` at false, or `||` at true."""
+    """Return an instruction that jumps to `end` if the operand decides: false for `&&`, true for `||`."""
 
     def run(machine: Machine) -> None:
         if machine.stack[-1] is decisive:
@@ -328,9 +334,9 @@ def stop_if(decisive: bool, end: Label) -> Instruction:  # noqa: FBT001
 
 
 def combine(decisive: bool, offset: int) -> Instruction:  # noqa: FBT001
-    """Return an instruction that pops the next operand of `&&` or `||` into the result so far.
+    """Return an instruction that pops an operand of `&&` or `||` and combines it with the result so far.
 
-    A decisive operand absorbs errors.
+    If an operand is `decisive`, the result is this operand, and errors of other operands are ignored.
     """
 
     def run(machine: Machine) -> None:
@@ -353,7 +359,7 @@ def combine(decisive: bool, offset: int) -> Instruction:  # noqa: FBT001
 def branch(offset: int, no: Label, end: Label) -> Instruction:
     """Return an instruction that pops a condition and jumps to `no` if it is false.
 
-    If the value is not a bool, it jumps to `end`.
+    If the condition is not a bool, the instruction jumps to `end`.
     """
 
     def run(machine: Machine) -> None:
@@ -371,10 +377,11 @@ def branch(offset: int, no: Label, end: Label) -> Instruction:
     return run
 
 
-def otherwise(name: str, offset: int, end: Label) -> Instruction:
+def use_alternative(name: str, offset: int, end: Label) -> Instruction:
     """Return an instruction for `or` and `orValue`.
 
-    It keeps a value that is present. Otherwise it drops the top and continues with the alternative.
+    If the optional on the top of the stack has a value, the instruction keeps the value and jumps to `end`.
+    Otherwise it drops the optional and continues with the alternative.
     """
     keep = name == "or"
 
@@ -386,7 +393,7 @@ def otherwise(name: str, offset: int, end: Label) -> Instruction:
                 return
             machine.stack[-1] = value if keep else value.value
         elif value.__class__ is not ErrorValue:
-            machine.stack[-1] = no_overload(f"{name}() of what is not optional", offset)
+            machine.stack[-1] = no_overload(f"{name}() needs an optional", offset)
         machine.position = end.position
 
     return run

@@ -1,16 +1,17 @@
 """Reads fields and elements: `a.b`, `a[0]`, `a.?b`, `has(a.b)`.
 
-A path through an optional value stays optional: a missing part becomes `optional.none()` and not an error.
+If a path goes through an optional value, its result is optional: for a missing part it is `optional.none()` and
+not an error.
 """
 
 from typing import Final
 
-from dradriver.cel.evaluate.errors import ErrorValue, shown
+from dradriver.cel.evaluate.errors import ErrorValue, excerpt
 from dradriver.cel.evaluate.values import NONE, Optional, UInt, to_key, type_name
 
 __all__ = ["is_present", "qualify", "qualify_optional"]
 
-_LONGEST_NAME: Final = 63
+_MAX_NAME: Final = 63
 _KEYS: Final = frozenset({str, int, UInt, bool, float})
 
 
@@ -18,21 +19,21 @@ def qualify(value: object, key: object) -> object:
     """Return the field or element `key` of `value`.
 
     Raises:
-        ErrorValue: it does not exist.
+        ErrorValue: the field or element does not exist.
     """
     if isinstance(value, dict):
         try:
             return value[to_key(key)]
         except KeyError:
-            raise _missing(key) from None
+            raise _missing_key_error(key) from None
     if isinstance(value, tuple | list):
         index = _index(key)
         if 0 <= index < len(value):
             return value[index]
-        raise ErrorValue(f"index out of bounds: {index}", "test size() or use [?...]")
+        raise ErrorValue(f"index out of bounds: {index}", "check size() or use [?...]")
     if isinstance(value, Optional):
         return qualify_optional(value.value, key) if value.present else NONE
-    raise _missing(key)
+    raise _missing_key_error(key)
 
 
 def qualify_optional(value: object, key: object) -> Optional:
@@ -42,7 +43,7 @@ def qualify_optional(value: object, key: object) -> Optional:
         ErrorValue: `key` can't index a list.
     """
     if type(key) not in _KEYS:
-        raise ErrorValue(f"a {type_name(key)} is no key")
+        raise ErrorValue(f"a {type_name(key)} can't be a key")
     if isinstance(value, dict):
         try:
             return Optional.of(value[to_key(key)])
@@ -61,9 +62,9 @@ def is_present(value: object, key: object) -> bool:
     return qualify_optional(value, key).present
 
 
-def _missing(key: object) -> ErrorValue:
+def _missing_key_error(key: object) -> ErrorValue:
     if isinstance(key, str):
-        name = key if len(key) <= _LONGEST_NAME else shown(key)
+        name = key if len(key) <= _MAX_NAME else excerpt(key)
         return ErrorValue(f"no such key: {name}", f"use has(...) or .?{name}")
     if isinstance(key, bytes | tuple | list | dict):
         return ErrorValue(f"no such key: a {type_name(key)}", "use `in` or [?...]")

@@ -1,8 +1,9 @@
-"""Patterns in RE2, which is the dialect of Go and runs in linear time.
+"""Compiles and matches patterns of RE2. RE2 accepts the patterns of Go and runs in linear time.
 
-The time of RE2 is linear in the length of the text, with the size of the compiled pattern as factor. Compiling
-is linear in that size. So a pattern's size is estimated from its text. The estimate determines the steps and
-the memory limit of RE2. The memory limit enforces the estimate: a pattern that needs more is rejected.
+The time of a search is proportional to the length of the text multiplied by the size of the compiled pattern.
+The time of compiling is proportional to this size. So the size is estimated from the text of the pattern. The
+estimate determines the steps that are counted, and the memory limit that RE2 gets. If a pattern needs more
+memory than its estimate allows, RE2 rejects the pattern.
 """
 
 import re
@@ -14,36 +15,36 @@ from typing import Final
 import re2
 
 from dradriver.cel.compile.functions import Overload, function, method
-from dradriver.cel.evaluate.cost import regex
-from dradriver.cel.evaluate.errors import AbortError, ErrorValue, shown
-from dradriver.cel.evaluate.steps import LIMIT, Spend, free
+from dradriver.cel.evaluate.cost import regex_cost
+from dradriver.cel.evaluate.errors import AbortError, ErrorValue, excerpt
+from dradriver.cel.evaluate.steps import LIMIT, Spend, spend_nothing
 
 __all__ = [
-    "LARGEST",
+    "MAX_TOTAL_SIZE",
     "OVERLOADS",
     "PATTERN_ARGUMENT",
     "Pattern",
     "pattern_size",
-    "searching_steps",
-    "too_large",
+    "pattern_steps",
+    "too_large_error",
     "with_pattern",
 ]
 
 PATTERN_ARGUMENT: Final = frozenset({"matches", "find", "findAll"})
-"""Functions whose second argument is a pattern. A literal pattern is compiled with the selector."""
+"""Functions whose second argument is a pattern. A literal pattern is compiled together with the selector."""
 
-LARGEST: Final = 10_000
+MAX_TOTAL_SIZE: Final = 10_000
 """Maximum total size of the literal patterns of one selector."""
 
-_COMPILING: Final = 5
+_COMPILE_STEPS: Final = 5
 """Steps of compiling one instruction of RE2."""
 
-_CALLING: Final = 40
-"""Steps of one search, even in a very short text."""
+_CALL_STEPS: Final = 40
+"""Minimum steps of one search, for a very short text."""
 
 # --- sizes --------------------------------------------------------------------------------
 
-_PIECE: Final = re.compile(
+_PART: Final = re.compile(
     r"""
     (?P<unicode>\\[pP](?:\{[^}]*\}?|.)?)
   | (?P<quoted>\\Q(?:(?!\\E).)*(?:\\E)?)
@@ -59,29 +60,29 @@ _PIECE: Final = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_CATEGORY: Final = 1500
-"""Number of instructions of the largest Unicode category, read as UTF-8."""
+_CATEGORY_SIZE: Final = 1500
+"""Number of RE2's instructions for the largest Unicode category in UTF-8."""
 
-_ANY: Final = 16
-"""Number of instructions of "any character but"."""
+_ANY_SIZE: Final = 16
+"""Number of RE2's instructions for "any character except ..."."""
 
-_SPREAD: Final = 14
-"""Number of instructions of one range of non-ASCII characters."""
+_RANGE_SIZE: Final = 14
+"""Number of RE2's instructions for one range of non-ASCII characters."""
 
-_MOST_REPEATS: Final = 1000
+_MAX_REPEATS: Final = 1000
 
 
 @lru_cache(maxsize=64)
 def pattern_size(pattern: str) -> int:
-    """Return an upper bound of the number of instructions to which RE2 compiles the pattern.
+    """Return an upper bound on the number of instructions to which RE2 compiles the pattern.
 
-    It is at least the length of the pattern.
+    The bound is at least the length of the pattern.
     """
-    folds = re.search(r"\(\?[a-zA-Z]*i", pattern) is not None
+    ignores_case = re.search(r"\(\?[a-zA-Z]*i", pattern) is not None
     open_groups: list[int] = []
     total, last = 4, 0
-    for piece in _PIECE.finditer(pattern):
-        kind = piece.lastgroup or ""
+    for part in _PART.finditer(pattern):
+        kind = part.lastgroup or ""
         if kind == "open":
             open_groups.append(total)
             size = 2
@@ -91,11 +92,11 @@ def pattern_size(pattern: str) -> int:
             total += 2
             continue
         elif kind == "repeat":
-            size = last * min(_MOST_REPEATS, max(map(int, re.findall("[0-9]{1,5}", piece.group()))))
+            size = last * min(_MAX_REPEATS, max(map(int, re.findall("[0-9]{1,5}", part.group()))))
         elif kind == "many":
             size = last + 2
         else:
-            size = _atom_size(kind, piece.group(), folds=folds)
+            size = _atom_size(kind, part.group(), ignores_case=ignores_case)
         total += size
         last = last + size if kind in {"repeat", "many"} else size
         if total > 100 * LIMIT:
@@ -103,35 +104,35 @@ def pattern_size(pattern: str) -> int:
     return max(total, len(pattern))
 
 
-def _atom_size(kind: str, text: str, *, folds: bool) -> int:
+def _atom_size(kind: str, text: str, *, ignores_case: bool) -> int:
     if kind == "unicode":
-        return _CATEGORY
+        return _CATEGORY_SIZE
     if kind in {"others", "words"}:
-        return _ANY
+        return _ANY_SIZE
     if kind == "class":
-        return _class_size(text, folds=folds)
+        return _class_size(text, ignores_case=ignores_case)
     wide = not text.isascii() or kind == "escape"
-    each = (4 if wide else 1) * (4 if folds else 1)
+    each = (4 if wide else 1) * (4 if ignores_case else 1)
     return each * (len(text) if kind == "quoted" else 1)
 
 
-def _class_size(text: str, *, folds: bool) -> int:
+def _class_size(text: str, *, ignores_case: bool) -> int:
     categories = text.count("\\p") + text.count("\\P")
     beyond_ascii = not text.isascii() or _BY_CODE.search(text) is not None
-    if categories or (beyond_ascii and folds):
-        return _CATEGORY * max(1, categories)
+    if categories or (beyond_ascii and ignores_case):
+        return _CATEGORY_SIZE * max(1, categories)
     inverted = text.startswith("[^") or _INVERTED.search(text) is not None
-    ranges = _SPREAD * len(text) if beyond_ascii else len(text) * (3 if folds else 1)
-    return ranges + (_ANY if inverted else 0)
+    ranges = _RANGE_SIZE * len(text) if beyond_ascii else len(text) * (3 if ignores_case else 1)
+    return ranges + (_ANY_SIZE if inverted else 0)
 
 
 _BY_CODE: Final = re.compile(r"\\[x0-7]")
 _INVERTED: Final = re.compile(r"\\[WDS]|\[:\^")
 
 
-def searching_steps(size: int, text: int) -> int:
+def pattern_steps(size: int, text: int) -> int:
     """Return the steps of one search through a text with a compiled pattern of this size."""
-    return _CALLING + text * (8 + size) // 8
+    return _CALL_STEPS + text * (8 + size) // 8
 
 
 # --- patterns -----------------------------------------------------------------------------
@@ -150,13 +151,13 @@ class Pattern:
         """Compile a pattern.
 
         Raises:
-            ErrorValue: it is not a pattern of RE2.
-            AbortError: it is too large.
+            ErrorValue: RE2 does not accept the pattern.
+            AbortError: the pattern is too large.
         """
         options = re2.Options()
         options.log_errors = False
         options.never_capture = True
-        options.max_mem = _LEAST_MEMORY + _MEMORY * min(size, LARGEST)
+        options.max_mem = _BASE_MEMORY + _MEMORY_PER_INSTRUCTION * min(size, MAX_TOTAL_SIZE)
         self.size = size
         try:
             # `re2.compile` is not used, because it caches compiled patterns.
@@ -165,76 +166,76 @@ class Pattern:
             message = error.args[0] if error.args else error
             reason = message.decode(errors="replace") if isinstance(message, bytes) else str(message)
             if reason.startswith("pattern too large"):
-                raise too_large() from None
+                raise too_large_error() from None
             raise ErrorValue(
-                f"{shown(pattern)} is not a pattern: {reason[:200]}", "patterns are RE2, as in Go"
+                f"{excerpt(pattern)} is not a pattern: {reason[:200]}", "patterns are RE2, as in Go"
             ) from error
 
     def matches(self, text: str, *, spend: Spend) -> bool:
         """Return whether the pattern matches a part of the text."""
-        spend(searching_steps(self.size, len(text)))
+        spend(pattern_steps(self.size, len(text)))
         data = text.encode()
-        # This calls RE2 directly: the positions in characters that the module computes are not needed.
+        # This calls RE2 directly, because the `re2` module would also convert positions to characters.
         spans = self._regexp._regexp.Match(_UNANCHORED, data, 0, len(data))  # noqa: SLF001
         return bool(spans[0][0] >= 0)
 
     def find(self, text: str, *, spend: Spend) -> str:
-        """Return the first part that matches; empty if there is none."""
-        spend(searching_steps(self.size, len(text)))
-        found = self._regexp.search(text)
-        return "" if found is None else found.group()
+        """Return the first part of the text that matches; empty if there is none."""
+        spend(pattern_steps(self.size, len(text)))
+        match = self._regexp.search(text)
+        return "" if match is None else match.group()
 
     def find_all(self, text: str, limit: int = -1, *, spend: Spend) -> tuple[str, ...]:
-        """Return the parts that match, at most `limit`.
+        """Return the parts of the text that match, at most `limit` of them; all if `limit` is negative.
 
         Each search may read all of the remaining text.
         """
         if limit == 0:
             return ()
-        found: list[str] = []
-        spend(searching_steps(self.size, len(text)))
+        parts: list[str] = []
+        spend(pattern_steps(self.size, len(text)))
         for match in self._regexp.finditer(text):
-            found.append(match.group())
-            if len(found) == limit:
+            parts.append(match.group())
+            if len(parts) == limit:
                 break
-            spend(_CALLING + searching_steps(self.size, len(text) - match.end()))
-        return tuple(found)
+            spend(_CALL_STEPS + pattern_steps(self.size, len(text) - match.end()))
+        return tuple(parts)
 
 
 _UNANCHORED: Final = re2._re2.RE2.Anchor.UNANCHORED  # noqa: SLF001
-_LEAST_MEMORY: Final = 1 << 14
-_MEMORY: Final = 1 << 9
-"""Bytes of memory that RE2 gets for a pattern, and for each of its instructions."""
+_BASE_MEMORY: Final = 1 << 14
+_MEMORY_PER_INSTRUCTION: Final = 1 << 9
+"""The memory limit of RE2 in bytes: a base amount, and an amount for each instruction of the pattern."""
 
-_kept = lru_cache(maxsize=16)(Pattern)
+_compile_cached = lru_cache(maxsize=16)(Pattern)
 
 
-def too_large() -> AbortError:
+def too_large_error() -> AbortError:
     """Return the error for a pattern that is too large."""
-    return AbortError("a pattern is too large", "repeat less, or match a smaller part")
+    return AbortError("the pattern is too large", "use fewer repetitions, or match a smaller part")
 
 
-def _dynamic(spend: Spend, pattern: str) -> Pattern:
-    """Return the compiled form of a pattern that is known only at evaluation.
+def _compile_dynamic(spend: Spend, pattern: str) -> Pattern:
+    """Compile a pattern that is known only at evaluation.
 
-    The steps of compiling are counted each time, even if the pattern is cached.
+    The steps of compiling are counted at each call, even if the pattern is cached.
     """
     spend(3 * len(pattern))
     size = pattern_size(pattern)
-    spend(_COMPILING * size)
-    return _kept(pattern, size)
+    spend(_COMPILE_STEPS * size)
+    return _compile_cached(pattern, size)
 
 
 def _matches(text: str, pattern: str, *, spend: Spend) -> bool:
-    return _dynamic(spend, pattern).matches(text, spend=spend)
+    return _compile_dynamic(spend, pattern).matches(text, spend=spend)
 
 
 def _find(text: str, pattern: str, *, spend: Spend) -> str:
-    return _dynamic(spend, pattern).find(text, spend=spend)
+    return _compile_dynamic(spend, pattern).find(text, spend=spend)
 
 
 def _find_all(text: str, pattern: str, limit: int = -1, *, spend: Spend) -> tuple[str, ...]:
-    return () if limit == 0 else _dynamic(spend, pattern).find_all(text, limit, spend=spend)
+    return () if limit == 0 else _compile_dynamic(spend, pattern).find_all(text, limit, spend=spend)
 
 
 _SEARCHES: Final[Mapping[str, Callable[..., object]]] = {
@@ -245,20 +246,20 @@ _SEARCHES: Final[Mapping[str, Callable[..., object]]] = {
 
 
 def with_pattern(overload: Overload, pattern: Pattern) -> Overload:
-    """Return the overload of a function that takes a pattern, with the pattern already compiled."""
+    """Return a variant of the overload that uses this compiled pattern and ignores its pattern argument."""
     search = _SEARCHES[overload.name]
 
-    def call(text: str, _: str, *rest: int, spend: Spend = free) -> object:
+    def call(text: str, _: str, *rest: int, spend: Spend = spend_nothing) -> object:
         return search(pattern, text, *rest, spend=spend)
 
     return replace(overload, call=call)
 
 
 OVERLOADS: Final[tuple[Overload, ...]] = (
-    function("matches(string, string): bool", _matches, regex, metered=True),
-    method("matches(string, string): bool", _matches, regex, metered=True),
-    method("find(string, string): string", _find, regex, metered=True),
-    method("findAll(string, string): list(string)", _find_all, regex, metered=True),
-    method("findAll(string, string, int): list(string)", _find_all, regex, metered=True),
+    function("matches(string, string): bool", _matches, regex_cost, metered=True),
+    method("matches(string, string): bool", _matches, regex_cost, metered=True),
+    method("find(string, string): string", _find, regex_cost, metered=True),
+    method("findAll(string, string): list(string)", _find_all, regex_cost, metered=True),
+    method("findAll(string, string, int): list(string)", _find_all, regex_cost, metered=True),
 )
-"""All functions of this module, for the registry."""
+"""All functions of this module; `compile.environment` collects them."""

@@ -1,12 +1,13 @@
-"""Steps: a deterministic count of the work of one evaluation, with a limit for every selector.
+"""Counts the work of one evaluation in steps. The count is deterministic and limited.
 
-CEL's cost (`cost`) is part of the verdict of Kubernetes, but it does not bound work. Adding two lists costs 1
-for any length, and compiling a pattern costs nothing. Steps bound the work. Each instruction of the machine is
-a step. A function whose work depends on its arguments spends steps before it works.
+CEL's cost (`cost`) must be computed, because Kubernetes rejects an evaluation that costs too much. But the cost
+does not limit the work: adding two lists costs 1 for any length, and compiling a pattern costs nothing. Steps
+limit the work. Each instruction of the machine is a step. If the work of a function depends on its arguments,
+the function's steps are counted before it is called.
 
-One step represents at most about 160 bytes of new memory and a sixth of a microsecond on a slow core. So an
-evaluation ends within 100 ms and 64 MiB. Steps depend only on the selector and the device, never on time or on
-caches, so a verdict is the same on every machine.
+One step allocates at most about 160 bytes and takes at most about a sixth of a microsecond on a slow core. So
+an evaluation takes at most 100 ms and 64 MiB. Steps depend only on the selector and the device, never on time
+or caches, so every computer gets the same verdict.
 """
 
 from collections.abc import Callable
@@ -21,12 +22,12 @@ __all__ = [
     "LONG_TEXT",
     "Spend",
     "Work",
+    "both_work",
     "check",
-    "fixed",
-    "free",
-    "of_both",
-    "of_first",
-    "searching",
+    "first_work",
+    "fixed_work",
+    "search_steps",
+    "spend_nothing",
 ]
 
 LIMIT: Final = 200_000
@@ -39,30 +40,31 @@ LONG_TEXT: Final = 512
 """Number of characters of a text that one step compares or hashes."""
 
 Spend: TypeAlias = Callable[[int], None]
-"""Counts steps before they are made; raises `AbortError` if they exceed the limit."""
+"""Counts steps before the work is done. Raises `AbortError` if they exceed the limit."""
 
 Work: TypeAlias = Callable[[list[object]], int]
-"""Returns the steps of a call from its arguments."""
+"""Computes the steps of a call from its arguments."""
 
 
 def check(steps: int) -> None:
-    """End an evaluation that has made too many steps.
+    """Raise if an evaluation has made too many steps.
 
     Raises:
         AbortError: `steps` exceed the limit.
     """
     if steps > LIMIT:
         raise AbortError(
-            f"it takes more than {LIMIT} steps", "look at fewer elements, or build smaller lists and texts"
+            f"the evaluation takes more than {LIMIT} steps",
+            "read fewer elements, or build smaller lists and texts",
         )
 
 
-def free(steps: int) -> None:
+def spend_nothing(steps: int) -> None:
     """Count nothing, for work that is already bounded at compile time."""
 
 
-def fixed(steps: int) -> Work:
-    """Return a work function for work that does not depend on the arguments."""
+def fixed_work(steps: int) -> Work:
+    """Return a work function with a fixed number of steps, whatever the arguments are."""
 
     def work(args: list[object]) -> int:  # noqa: ARG001 - the shape of every price
         return steps
@@ -70,8 +72,8 @@ def fixed(steps: int) -> Work:
     return work
 
 
-def of_first(elements: int, base: int = 0) -> Work:
-    """Return a work function: each element or character of the first argument is work.
+def first_work(elements: int, base: int = 0) -> Work:
+    """Return a work function whose steps grow with the elements or characters of the first argument.
 
     One step processes `elements` of them.
     """
@@ -82,8 +84,8 @@ def of_first(elements: int, base: int = 0) -> Work:
     return work
 
 
-def of_both(elements: int) -> Work:
-    """Return a work function: each element or character of two arguments is work.
+def both_work(elements: int) -> Work:
+    """Return a work function whose steps grow with the elements or characters of both arguments.
 
     One step processes `elements` of them.
     """
@@ -94,6 +96,6 @@ def of_both(elements: int) -> Work:
     return work
 
 
-def searching(text: int, part: int) -> int:
+def search_steps(text: int, part: int) -> int:
     """Return the steps of searching a text for a part: in the worst case, the product of their lengths."""
     return text // 32 + text * min(text, part) // 256

@@ -1,16 +1,16 @@
-"""What expressions compute with, as Python values.
+"""The values of expressions, represented as Python values.
 
 | CEL | Python |
 |---|---|
 | bool, int, double, string, bytes, null | `bool`, `int`, `float`, `str`, `bytes`, `None` |
 | uint | `UInt` |
-| list | `tuple` or `list`; `Joined` for the sum of two |
-| map | `dict`, its keys as `to_key` gives them |
+| list | `tuple` or `list`; `Joined` for the sum of two lists |
+| map | `dict` with the keys that `to_key` returns |
 | optional, type | `Optional`, `TypeName` |
 | timestamp, duration | `Timestamp`, `Duration`, both exact to a nanosecond |
-| quantity, semver, url, ip, cidr, format | `Quantity`, `Semver` and what the libraries define |
+| quantity, semver, url, ip, cidr, format | `Quantity`, `Semver` and other classes of the libraries |
 
-Values never change once an expression can see them.
+A value must not be changed after an expression can read it.
 """
 
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ class UInt(int):
 
 
 class Joined(tuple[object, ...]):
-    """The sum of two lists. Its equality keeps the errors that a plain list swallows."""
+    """The sum of two lists. Comparing it raises errors that the comparison of a plain list ignores."""
 
     __slots__ = ()
 
@@ -63,7 +63,7 @@ class Domains(dict[object, object]):
 
 
 class DomainNames(dict[object, object]):
-    """The attributes or capacities of one domain. Its keys are texts, and no other key is ever found."""
+    """The attributes or capacities of one domain. The keys are texts. A lookup of any other key fails."""
 
     __slots__ = ()
 
@@ -72,10 +72,10 @@ _NO_NAMES: Final = DomainNames()
 
 
 class WrittenQuantity(Quantity):
-    """A quantity in the expression. Kubernetes keeps its written form: `1000m` is not an integer.
+    """A quantity that an expression writes. Kubernetes keeps the written form: `1000m` is not an integer.
 
     Attributes:
-        amount: value and power of ten; None if they do not fit 64 bits.
+        amount: value and power of ten; None if the value does not fit 64 bits.
     """
 
     __slots__ = ("amount",)
@@ -84,7 +84,7 @@ class WrittenQuantity(Quantity):
 
 
 class DerivedQuantity(WrittenQuantity):
-    """A quantity from `add` or `sub`. In Kubernetes it never equals the value on its left."""
+    """A result of `add` or `sub`. As in Kubernetes, `x == result` is false for every `x`."""
 
     __slots__ = ()
 
@@ -94,7 +94,8 @@ class Timestamp:
 
     Attributes:
         nanos: nanoseconds since 1970-01-01T00:00:00Z.
-        offset: seconds by which its written time zone is ahead of UTC; used only in the text.
+        offset: seconds by which the time zone of the original text is ahead of UTC. Only conversion to text
+            uses it.
     """
 
     __slots__ = ("nanos", "offset")
@@ -108,7 +109,7 @@ class Duration:
     """A span of time.
 
     Attributes:
-        nanos: its length in nanoseconds; negative if it points back.
+        nanos: the length in nanoseconds; it may be negative.
     """
 
     __slots__ = ("nanos",)
@@ -154,9 +155,9 @@ class Opaque:
 
     Attributes:
         identity: decides whether two values of one class are equal.
-        weight: steps of comparing two of them, in addition to those of any two values.
-        cel_type: the name of its type in CEL.
-        hashable: whether Kubernetes can look it up in a map.
+        weight: steps of comparing two values of the class, in addition to the steps of any comparison.
+        cel_type: the name of the type in CEL.
+        hashable: whether Kubernetes can hash the value.
         size: the size in the cost model.
     """
 
@@ -176,7 +177,7 @@ class Opaque:
 
 
 class _Key:
-    """A key of a Python dict for values for which Python's equality is not CEL's (`True == 1`)."""
+    """A key of a Python dict, for values that Python compares differently than CEL (`True == 1`)."""
 
     __slots__ = ("value",)
 
@@ -191,8 +192,8 @@ _FALSE_KEY: Final = _Key(value=False)
 def to_key(value: object) -> object:
     """Return `value` as a key of the Python dict that holds a CEL map.
 
-    Equal ints, uints and whole doubles are one key, as in CEL. A value that can't be a key gives a new key each
-    time, so it is never found.
+    As in CEL, equal ints, uints and whole doubles have one key. A value that can't be a key gets a new key at
+    each call, so a lookup never finds it.
     """
     kind = type(value)
     if kind is str or kind is int or kind is UInt:
@@ -231,7 +232,7 @@ def type_name(value: object) -> str:
 
 
 def accepts(wanted: CelType, value: object) -> bool:
-    """Return whether a value fits a parameter. Containers are checked by their first element."""
+    """Return whether a value fits a parameter. Of a container, only the first element is checked."""
     while True:
         if wanted.is_parameter or wanted.name == "dyn":
             return True

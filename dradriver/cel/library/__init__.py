@@ -7,7 +7,7 @@
 - `optional`: optional values.
 - `quantity`: Kubernetes quantities.
 - `semver`: semantic versions.
-- `sets`: lists as sets.
+- `sets`: functions that treat lists as sets.
 - `standard`: CEL's operators, sizes, texts and conversions.
 - `strings`: functions on texts.
 - `time`: timestamps and durations.

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from dradriver.cel.compile.routines import Routine, run
-from dradriver.cel.evaluate.digits import whole
-from dradriver.cel.evaluate.errors import ErrorValue, shown
+from dradriver.cel.evaluate.digits import parse_digits
+from dradriver.cel.evaluate.errors import ErrorValue, excerpt
 from dradriver.cel.evaluate.steps import Spend
 from dradriver.cel.evaluate.values import Duration, Timestamp, TypeName, UInt, keys_of, to_key, type_name
 from dradriver.cel.library.standard import double_text
@@ -16,7 +16,7 @@ from dradriver.cel.library.time import duration_text, timestamp_text
 __all__ = ["check_format", "format_text"]
 
 _PRECISION: Final = 6
-_FINEST: Final = 1000
+_MAX_PRECISION: Final = 1000
 _CLAUSE: Final = re.compile(r"%(?:\.(?P<precision>[0-9]*))?(?P<verb>.)?", re.DOTALL)
 _ACCEPTED: Final[dict[str, frozenset[str]]] = {
     "d": frozenset({"int", "uint"}),
@@ -33,7 +33,10 @@ _ACCEPTED: Final[dict[str, frozenset[str]]] = {
 }  # fmt: skip
 _CLAUSE_STEPS: Final = 24
 _VALUE_STEPS: Final = 16
-"""Steps of one clause, and of each value in it. Parts can be shared so often that the text would never end."""
+"""Steps of one clause, and of each value in it.
+
+They limit the text, because values can share parts so often that the text would become huge.
+"""
 
 _NUMBER_WORDS: Final = frozenset({"NaN", "Infinity", "-Infinity"})
 
@@ -43,53 +46,53 @@ def format_text(template: str, args: tuple[object, ...], *, spend: Spend) -> str
 
     Raises:
         ErrorValue: a clause does not exist, has no argument, or its argument has the wrong type.
-        AbortError: the text takes more steps than `spend` grants.
+        AbortError: the text takes more steps than `spend` allows.
     """
     parts: list[str] = []
-    used = 0
+    index = 0
     spend(len(template) // 16)
-    for literal, clause in _pieces(template):
+    for literal, clause in _split_clauses(template):
         spend(_CLAUSE_STEPS)
         parts.append(literal)
         if clause is None:
             continue
-        if used >= len(args):
-            raise ErrorValue(f"format(): index {used} out of range")
-        verb, precision = _verb(clause)
-        parts.append(_formatted(spend, verb, precision, args[used]))
+        if index >= len(args):
+            raise ErrorValue(f"format(): index {index} out of range")
+        verb, precision = _parse_clause(clause)
+        parts.append(_format(spend, verb, precision, args[index]))
         spend(len(parts[-1]) // 16)
-        used += 1
+        index += 1
     return "".join(parts)
 
 
 def check_format(template: str, names: list[list[str]]) -> None:
     """Check a literal template against the types of literal arguments and of their parts.
 
-    `dyn` fits everything.
+    A `dyn` argument fits every clause.
 
     Raises:
-        ErrorValue: they do not fit.
+        ErrorValue: the template and the types do not fit.
     """
-    used = 0
-    for _, clause in _pieces(template):
+    index = 0
+    for _, clause in _split_clauses(template):
         if clause is None:
             continue
-        if used >= len(names):
-            raise ErrorValue(f"format(): index {used} out of range")
-        verb, _precision = _verb(clause)
-        for name in names[used] if verb == "s" else names[used][:1]:
+        if index >= len(names):
+            raise ErrorValue(f"format(): index {index} out of range")
+        verb, _precision = _parse_clause(clause)
+        for name in names[index] if verb == "s" else names[index][:1]:
             if name != "dyn" and name not in _ACCEPTED[verb]:
-                raise _misfit(verb, name)
-        used += 1
-    if used < len(names):
-        raise ErrorValue(f"format(): too many arguments (want {used}, got {len(names)})")
+                raise _type_error(verb, name)
+        index += 1
+    if index < len(names):
+        raise ErrorValue(f"format(): too many arguments (expected {index}, got {len(names)})")
 
 
-def _misfit(verb: str, name: str) -> ErrorValue:
+def _type_error(verb: str, name: str) -> ErrorValue:
     return ErrorValue(f"format(): %{verb} can't show a {name}")
 
 
-def _pieces(template: str) -> Iterator[tuple[str, "re.Match[str] | None"]]:
+def _split_clauses(template: str) -> Iterator[tuple[str, "re.Match[str] | None"]]:
     end = 0
     while (start := template.find("%", end)) >= 0:
         if template.startswith("%%", start):
@@ -103,27 +106,27 @@ def _pieces(template: str) -> Iterator[tuple[str, "re.Match[str] | None"]]:
     yield template[end:], None
 
 
-def _verb(clause: "re.Match[str]") -> tuple[str, int]:
+def _parse_clause(clause: "re.Match[str]") -> tuple[str, int]:
     verb, precision = clause["verb"], clause["precision"]
     if verb is None or verb not in _ACCEPTED:
-        raise ErrorValue(f"format(): unrecognized clause {shown(clause.group())}")
+        raise ErrorValue(f"format(): unrecognized clause {excerpt(clause.group())}")
     if precision is None:
         return verb, _PRECISION
-    if not precision or whole(precision) > _FINEST:
-        raise ErrorValue(f"format(): unusable precision in {shown(clause.group())}")
-    return verb, whole(precision)
+    if not precision or parse_digits(precision) > _MAX_PRECISION:
+        raise ErrorValue(f"format(): unusable precision in {excerpt(clause.group())}")
+    return verb, parse_digits(precision)
 
 
-def _formatted(spend: Spend, verb: str, precision: int, value: object) -> str:
+def _format(spend: Spend, verb: str, precision: int, value: object) -> str:
     name = type_name(value)
     special = verb in "fe" and isinstance(value, str) and value in _NUMBER_WORDS
     if name not in _ACCEPTED[verb] and not special:
-        raise _misfit(verb, name)
+        raise _type_error(verb, name)
     if verb in "fe":
         spend(_REAL_STEPS + precision)
         return _real(verb, precision, float(value))  # type: ignore[arg-type]
     if verb == "s":
-        return run(_shown(spend, value, top=True))
+        return run(_show(spend, value, top=True))
     if isinstance(value, str | bytes):
         spend(len(value) // 4)
     return _VERBS[verb](value)
@@ -137,10 +140,10 @@ def _real(verb: str, precision: int, value: float) -> str:
     if verb == "f":
         return f"{value:,.{precision}f}"  # with commas, because Kubernetes formats for English
     mantissa, _, exponent = f"{value:.{precision}e}".partition("e")
-    return f"{mantissa}×10{exponent[0].replace('+', '').replace('-', '⁻')}{_raised(exponent[1:])}"
+    return f"{mantissa}×10{exponent[0].replace('+', '').replace('-', '⁻')}{_superscript(exponent[1:])}"
 
 
-def _raised(digits: str) -> str:
+def _superscript(digits: str) -> str:
     return digits.translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
@@ -161,24 +164,24 @@ _VERBS: Final[dict[str, Callable[[Any], str]]] = {
 }
 
 
-def _shown(spend: Spend, value: object, *, top: bool) -> Routine[str]:
-    """Return a value as `%s` shows it. Inside lists and maps it is shown as a CEL literal."""
+def _show(spend: Spend, value: object, *, top: bool) -> Routine[str]:
+    """Return a value as `%s` formats it. If `top` is false, the value is formatted as a CEL literal."""
     spend(_VALUE_STEPS)
     if isinstance(value, tuple | list):
         items: list[str] = []
         for item in value:
-            items.append((yield _shown(spend, item, top=False)))
+            items.append((yield _show(spend, item, top=False)))
             spend(len(items[-1]) // 16)
         return f"[{', '.join(items)}]"
     if isinstance(value, dict):
         entries: list[str] = []
         for key in keys_of(value):
-            text = yield _shown(spend, value[to_key(key)], top=False)
+            text = yield _show(spend, value[to_key(key)], top=False)
             spend(_VALUE_STEPS + (_size(key) + len(text)) // 8)
             entries.append(f"{_key(key)}:{text}")
         return f"{{{', '.join(sorted(entries))}}}"
     spend(_size(value) // 4)
-    return _plain(value) if top else _quoted(value)
+    return _show_plain(value) if top else _show_nested(value)
 
 
 def _size(value: object) -> int:
@@ -186,10 +189,10 @@ def _size(value: object) -> int:
 
 
 def _key(key: object) -> str:
-    return _quote(key) if isinstance(key, str) else _plain(key)
+    return _quote(key) if isinstance(key, str) else _show_plain(key)
 
 
-def _plain(value: object) -> str:
+def _show_plain(value: object) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -199,28 +202,28 @@ def _plain(value: object) -> str:
     if isinstance(value, float):
         return double_text(value)
     if isinstance(value, Timestamp | Duration | TypeName):
-        return _named(value)
+        return _show_named(value)
     if isinstance(value, str | int | UInt):
         return str(value)
-    raise _misfit("s", type_name(value))
+    raise _type_error("s", type_name(value))
 
 
-def _named(value: Timestamp | Duration | TypeName) -> str:
+def _show_named(value: Timestamp | Duration | TypeName) -> str:
     if isinstance(value, Timestamp):
         return timestamp_text(value)
     return duration_text(value) if isinstance(value, Duration) else value.name
 
 
-def _quoted(value: object) -> str:
+def _show_nested(value: object) -> str:
     if isinstance(value, str):
         return _quote(value)
     if isinstance(value, bytes):
         return "b" + _quote(value.decode(errors="replace"))
     if isinstance(value, float):
-        return f"{value:.6f}" if math.isfinite(value) else _quote(_plain(value))
+        return f"{value:.6f}" if math.isfinite(value) else _quote(_show_plain(value))
     if isinstance(value, Timestamp | Duration):
-        return f"{'timestamp' if isinstance(value, Timestamp) else 'duration'}({_quote(_named(value))})"
-    return _plain(value)
+        return f"{'timestamp' if isinstance(value, Timestamp) else 'duration'}({_quote(_show_named(value))})"
+    return _show_plain(value)
 
 
 def _quote(text: str) -> str:

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from typing import Final
 
 from dradriver.cel.compile.functions import Overload, function, method
-from dradriver.cel.evaluate.cost import expression_size
-from dradriver.cel.evaluate.errors import ErrorValue, shown
+from dradriver.cel.evaluate.cost import pattern_cost
+from dradriver.cel.evaluate.errors import excerpt, succeeds
 from dradriver.cel.evaluate.values import NONE, Opaque, Optional, size_of
 from dradriver.cel.library.url import check_url
 
 __all__ = ["OVERLOADS"]
 
-_Problem = Callable[[str], bool]
+_Check = Callable[[str], bool]
 
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LABEL_1035: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
@@ -36,18 +36,18 @@ class _Format(Opaque):
     cel_type = "kubernetes.NamedFormat"
     hashable = False
 
-    def __init__(self, name: str, accepts: _Problem, pattern_size: int) -> None:
+    def __init__(self, name: str, accepts: _Check, pattern_size: int) -> None:
         super().__init__(name)
         self.accepts = accepts
         self.pattern_size = pattern_size
 
 
-def _matching(pattern: "re.Pattern[str]", longest: int) -> _Problem:
-    return lambda text: len(text.encode()) <= longest and pattern.fullmatch(text) is not None
+def _matcher(pattern: "re.Pattern[str]", max_length: int) -> _Check:
+    return lambda text: len(text.encode()) <= max_length and pattern.fullmatch(text) is not None
 
 
-def _prefix_of(accepts: _Problem) -> _Problem:
-    """Return the check for a name prefix: it may end in a dash."""
+def _prefix_check(accepts: _Check) -> _Check:
+    """Return the check for a prefix of a name. A prefix may end in a dash."""
     return lambda text: accepts(text[:-2] + "a" if len(text) > 1 and text.endswith("-") else text)
 
 
@@ -56,14 +56,6 @@ def _qualified_name(text: str) -> bool:
     if "/" in prefix or (slash and not _subdomain(prefix)):
         return False
     return _label_name(name)
-
-
-def _uri(text: str) -> bool:
-    try:
-        check_url(text)
-    except ErrorValue:
-        return False
-    return True
 
 
 def _is_date(match: "re.Match[str] | None") -> bool:
@@ -89,54 +81,54 @@ def _date_time(text: str) -> bool:
     )
 
 
-_subdomain: Final = _matching(_SUBDOMAIN, 253)
-_label_name: Final = _matching(_NAME, 63)
+_subdomain: Final = _matcher(_SUBDOMAIN, 253)
+_label_name: Final = _matcher(_NAME, 63)
 
 _FORMATS: Final = {
     name: _Format(name, accepts, size)
     for name, accepts, size in (
-        ("dns1123Label", _matching(_LABEL, 63), 30),
+        ("dns1123Label", _matcher(_LABEL, 63), 30),
         ("dns1123Subdomain", _subdomain, 60),
-        ("dns1035Label", _matching(_LABEL_1035, 63), 30),
+        ("dns1035Label", _matcher(_LABEL_1035, 63), 30),
         ("qualifiedName", _qualified_name, 60),
-        ("dns1123LabelPrefix", _prefix_of(_matching(_LABEL, 63)), 30),
-        ("dns1123SubdomainPrefix", _prefix_of(_subdomain), 60),
-        ("dns1035LabelPrefix", _prefix_of(_matching(_LABEL_1035, 63)), 30),
+        ("dns1123LabelPrefix", _prefix_check(_matcher(_LABEL, 63)), 30),
+        ("dns1123SubdomainPrefix", _prefix_check(_subdomain), 60),
+        ("dns1035LabelPrefix", _prefix_check(_matcher(_LABEL_1035, 63)), 30),
         ("labelValue", lambda text: not text or _label_name(text), 40),
-        ("uri", _uri, 1104),
+        ("uri", lambda text: succeeds(check_url, text), 1104),
         ("uuid", lambda text: _UUID.fullmatch(text) is not None, 72),
         ("byte", lambda text: bool(text) and _BASE64.fullmatch(text) is not None, 84),
         ("date", _date, 72),
         ("datetime", _date_time, 72),
     )
 }
-"""Each format with the length of the pattern for its cost."""
+"""The formats by name. The length of a pattern determines the cost of checking its format."""
 
 
 def _validate(wanted: _Format, text: str) -> Optional:
-    return NONE if wanted.accepts(text) else Optional.of((f"{shown(text)} is not a {wanted.identity}",))
+    return NONE if wanted.accepts(text) else Optional.of((f"{excerpt(text)} is not a {wanted.identity}",))
 
 
-def _validating(args: list[object]) -> int:
+def _validate_work(args: list[object]) -> int:
     return 40 + size_of(args[1])
 
 
 def _validate_cost(args: list[object], result: object) -> int:  # noqa: ARG001
     wanted = args[0]
-    return expression_size(size_of(args[1]), wanted.pattern_size) if isinstance(wanted, _Format) else 1
+    return pattern_cost(size_of(args[1]), wanted.pattern_size) if isinstance(wanted, _Format) else 1
 
 
-def _named(name: str) -> Optional:
+def _find_format(name: str) -> Optional:
     return Optional.of(_FORMATS[name]) if name in _FORMATS else NONE
 
 
-def _constant(found: _Format) -> Callable[[], _Format]:
-    return lambda: found
+def _always(format_: _Format) -> Callable[[], _Format]:
+    return lambda: format_
 
 
 OVERLOADS: Final[tuple[Overload, ...]] = (
-    method("validate(format, string): optional(list(string))", _validate, _validate_cost, work=_validating),
-    function("format.named(string): optional(format)", _named),
-    *(function(f"format.{name}(): format", _constant(found)) for name, found in _FORMATS.items()),
+    method("validate(format, string): optional(list(string))", _validate, _validate_cost, work=_validate_work),
+    function("format.named(string): optional(format)", _find_format),
+    *(function(f"format.{name}(): format", _always(format_)) for name, format_ in _FORMATS.items()),
 )
-"""All functions of this module, for the registry."""
+"""All functions of this module; `compile.environment` collects them."""

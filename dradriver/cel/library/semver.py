@@ -5,10 +5,10 @@ from functools import lru_cache
 from typing import Final
 
 from dradriver.cel.compile.functions import Overload, function, method
-from dradriver.cel.evaluate.cost import of_first
-from dradriver.cel.evaluate.digits import whole
-from dradriver.cel.evaluate.errors import ErrorValue, shown
-from dradriver.cel.evaluate.steps import of_first as of_first_text
+from dradriver.cel.evaluate.cost import first_cost
+from dradriver.cel.evaluate.digits import parse_digits
+from dradriver.cel.evaluate.errors import ErrorValue, excerpt, succeeds
+from dradriver.cel.evaluate.steps import first_work
 from dradriver.cel.evaluate.values import Opaque
 
 __all__ = ["OVERLOADS", "Semver", "parse_semver"]
@@ -20,15 +20,15 @@ _SYNTAX: Final = re.compile(
     r"(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"
 )
 _UINT64: Final = 2**64
-_LONGEST_KEPT: Final = 64
-_PARSING: Final = of_first_text(1, base=50)
+_MAX_CACHED_LENGTH: Final = 64
+_PARSE_WORK: Final = first_work(1, base=50)
 
 
 class Semver(Opaque):
     """A version. Build metadata does not affect order or equality.
 
     Attributes:
-        order: a value with the order of the versions.
+        order: a sort key.
         numbers: major, minor and patch.
     """
 
@@ -46,7 +46,7 @@ class Semver(Opaque):
 
 
 def _identifier(text: str) -> tuple[bool, int, str]:
-    """Return a sort key of an identifier: numbers before texts, numbers by value."""
+    """Return a sort key of an identifier: numbers come before texts and are sorted by value."""
     return (False, int(text), "") if text.isdigit() else (True, 0, text)
 
 
@@ -54,41 +54,43 @@ def parse_semver(text: str) -> Semver:
     """Return the version in a text.
 
     Raises:
-        ErrorValue: it is not a semantic version.
+        ErrorValue: the text is not a semantic version.
     """
-    return _kept(text) if len(text) <= _LONGEST_KEPT else _parsed(text)
+    return _parse_cached(text) if len(text) <= _MAX_CACHED_LENGTH else _parse(text)
 
 
 @lru_cache(maxsize=4096)
-def _kept(text: str) -> Semver:
-    return _parsed(text)
+def _parse_cached(text: str) -> Semver:
+    return _parse(text)
 
 
-def _parsed(text: str) -> Semver:
+def _parse(text: str) -> Semver:
     match = _SYNTAX.fullmatch(text)
     if match is None:
         raise ErrorValue(
-            f"{shown(text)} is not a semantic version",
-            "want MAJOR.MINOR.PATCH, or semver(text, true) for 1.2 or v1",
+            f"{excerpt(text)} is not a semantic version",
+            "write MAJOR.MINOR.PATCH, or semver(text, true) for 1.2 or v1",
         )
-    numbers = (whole(match[1]), whole(match[2]), whole(match[3]))
+    numbers = (parse_digits(match[1]), parse_digits(match[2]), parse_digits(match[3]))
     pieces = (match[4] or "").split(".")
-    if any(number >= _UINT64 for number in numbers) or any(p.isdigit() and whole(p) >= _UINT64 for p in pieces):
-        raise ErrorValue(f"{shown(text)} has a number beyond 64 bits")
+    if any(number >= _UINT64 for number in numbers) or any(
+        p.isdigit() and parse_digits(p) >= _UINT64 for p in pieces
+    ):
+        raise ErrorValue(f"{excerpt(text)} has a number beyond 64 bits")
     return Semver(numbers, match[4])
 
 
-def _normalized(text: str) -> str:
-    """Return `1.2.0` for `v1.02`."""
-    parts = [_without_zeros(part) for part in text.removeprefix("v").split(".", 2)]
+def _normalize(text: str) -> str:
+    """Return a loosely written version in semver.org's form: `v1.02` becomes `1.2.0`."""
+    parts = [_strip_zeros(part) for part in text.removeprefix("v").split(".", 2)]
     if len(parts) < 3:
         if "+" in parts[-1] or "-" in parts[-1]:
-            raise ErrorValue(f"{shown(text)}: a short version can't have a prerelease or build")
+            raise ErrorValue(f"{excerpt(text)}: a short version can't have a prerelease or build")
         parts += ["0"] * (3 - len(parts))
     return ".".join(parts)
 
 
-def _without_zeros(part: str) -> str:
+def _strip_zeros(part: str) -> str:
     if len(part) < 2:
         return part
     trimmed = part.lstrip("0")
@@ -96,40 +98,36 @@ def _without_zeros(part: str) -> str:
 
 
 def _semver(text: str, normalize: bool = False) -> Semver:  # noqa: FBT001, FBT002 - the shape in CEL
-    return parse_semver(_normalized(text) if normalize else text)
+    return parse_semver(_normalize(text) if normalize else text)
 
 
-def _is_semver(text: str, normalize: bool = False) -> bool:  # noqa: FBT001, FBT002
-    try:
-        _semver(text, normalize)
-    except ErrorValue:
-        return False
-    return True
+def _is_semver(*args: object) -> bool:
+    return succeeds(_semver, *args)
 
 
-def _signed(number: int) -> int:
-    """Return a 64-bit number as a signed number, as Kubernetes returns it."""
+def _to_signed(number: int) -> int:
+    """Convert an unsigned 64-bit number to a signed number, as Kubernetes does."""
     return number if number < _UINT64 // 2 else number - _UINT64
 
 
-def _comparing(args: list[object]) -> int:
+def _compare_work(args: list[object]) -> int:
     return sum(arg.weight for arg in args if isinstance(arg, Semver))
 
 
 OVERLOADS: Final[tuple[Overload, ...]] = (
-    function("semver(string): semver", _semver, of_first, work=_PARSING),
-    function("semver(string, bool): semver", _semver, of_first, work=_PARSING),
-    function("isSemver(string): bool", _is_semver, of_first, work=_PARSING),
-    function("isSemver(string, bool): bool", _is_semver, of_first, work=_PARSING),
-    method("isGreaterThan(semver, semver): bool", lambda a, b: a.order > b.order, work=_comparing),
-    method("isLessThan(semver, semver): bool", lambda a, b: a.order < b.order, work=_comparing),
+    function("semver(string): semver", _semver, first_cost, work=_PARSE_WORK),
+    function("semver(string, bool): semver", _semver, first_cost, work=_PARSE_WORK),
+    function("isSemver(string): bool", _is_semver, first_cost, work=_PARSE_WORK),
+    function("isSemver(string, bool): bool", _is_semver, first_cost, work=_PARSE_WORK),
+    method("isGreaterThan(semver, semver): bool", lambda a, b: a.order > b.order, work=_compare_work),
+    method("isLessThan(semver, semver): bool", lambda a, b: a.order < b.order, work=_compare_work),
     method(
         "compareTo(semver, semver): int",
         lambda a, b: (a.order > b.order) - (a.order < b.order),
-        work=_comparing,
+        work=_compare_work,
     ),
-    method("major(semver): int", lambda version: _signed(version.numbers[0])),
-    method("minor(semver): int", lambda version: _signed(version.numbers[1])),
-    method("patch(semver): int", lambda version: _signed(version.numbers[2])),
+    method("major(semver): int", lambda version: _to_signed(version.numbers[0])),
+    method("minor(semver): int", lambda version: _to_signed(version.numbers[1])),
+    method("patch(semver): int", lambda version: _to_signed(version.numbers[2])),
 )
-"""All functions of this module, for the registry."""
+"""All functions of this module; `compile.environment` collects them."""

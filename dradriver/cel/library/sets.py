@@ -1,4 +1,4 @@
-"""Lists as sets. Source: cel-go ext.Sets."""
+"""Functions that treat lists as sets. Source: cel-go ext.Sets."""
 
 from typing import Final
 
@@ -37,4 +37,4 @@ OVERLOADS: Final[tuple[Overload, ...]] = (
     function("sets.equivalent(list(T), list(T)): bool", _equivalent, _double_cost, metered=True),
     function("sets.intersects(list(T), list(T)): bool", _intersects, _cost, metered=True),
 )
-"""All functions of this module, for the registry."""
+"""All functions of this module; `compile.environment` collects them."""

@@ -6,13 +6,12 @@ from decimal import Decimal
 from itertools import permutations
 from typing import Final
 
-from dradriver.cel.compile.functions import Overload, function, method
-from dradriver.cel.evaluate.cost import by_sizes, half_product, of_first, of_second, smaller, zero
-from dradriver.cel.evaluate.digits import whole
-from dradriver.cel.evaluate.equality import compare, contains, equal, is_same, must_hash
-from dradriver.cel.evaluate.errors import ErrorValue, shown
-from dradriver.cel.evaluate.steps import LONG_TEXT, Spend, fixed, of_both, searching
-from dradriver.cel.evaluate.steps import of_first as for_first
+from dradriver.cel.compile.functions import Overload, function, method, never_called
+from dradriver.cel.evaluate.cost import concat_cost, first_cost, no_cost, search_cost, second_cost, smaller_cost
+from dradriver.cel.evaluate.digits import parse_digits
+from dradriver.cel.evaluate.equality import compare, contains, equal, is_same, require_hashable
+from dradriver.cel.evaluate.errors import ErrorValue, excerpt
+from dradriver.cel.evaluate.steps import LONG_TEXT, Spend, both_work, first_work, fixed_work, search_steps
 from dradriver.cel.evaluate.values import Joined, TypeName, UInt, size_of, to_key, type_name
 
 __all__ = ["OVERLOADS", "checked_int", "checked_uint", "double_text"]
@@ -22,10 +21,10 @@ INT_MAX: Final = 2**63 - 1
 
 
 def checked_int(value: int) -> int:
-    """Return `value`, which must fit an int.
+    """Return `value` if it fits an int of CEL.
 
     Raises:
-        ErrorValue: it has more than 64 bits.
+        ErrorValue: the value does not fit 64 bits.
     """
     if INT_MIN <= value <= INT_MAX:
         return value
@@ -36,14 +35,14 @@ def checked_uint(value: int) -> UInt:
     """Return `value` as a uint.
 
     Raises:
-        ErrorValue: it is negative or has more than 64 bits.
+        ErrorValue: the value is negative or does not fit 64 bits.
     """
     if 0 <= value < 2**64:
         return UInt(value)
     raise ErrorValue("unsigned integer overflow")
 
 
-def _quotient(left: int, right: int) -> int:
+def _divide(left: int, right: int) -> int:
     if right == 0:
         raise ErrorValue("division by zero")
     magnitude = abs(left) // abs(right)
@@ -55,7 +54,7 @@ def _remainder(left: int, right: int) -> int:
         raise ErrorValue("modulus by zero")
     if left == INT_MIN and right == -1:
         raise ErrorValue("integer overflow")
-    return left - right * _quotient(left, right)
+    return left - right * _divide(left, right)
 
 
 def _divide_doubles(left: float, right: float) -> float:
@@ -80,17 +79,17 @@ _ARITHMETIC: Final = (
     function("_+_(int, int): int", lambda a, b: checked_int(a + b)),
     function("_+_(uint, uint): uint", lambda a, b: checked_uint(int(a) + int(b))),
     function("_+_(double, double): double", lambda a, b: a + b),
-    function("_+_(string, string): string", lambda a, b: a + b, by_sizes, work=of_both(32)),
-    function("_+_(bytes, bytes): bytes", lambda a, b: a + b, by_sizes, work=of_both(32)),
-    function("_+_(list(A), list(A)): list(A)", _join, work=of_both(6)),
+    function("_+_(string, string): string", lambda a, b: a + b, concat_cost, work=both_work(32)),
+    function("_+_(bytes, bytes): bytes", lambda a, b: a + b, concat_cost, work=both_work(32)),
+    function("_+_(list(A), list(A)): list(A)", _join, work=both_work(6)),
     function("_-_(int, int): int", lambda a, b: checked_int(a - b)),
     function("_-_(uint, uint): uint", lambda a, b: checked_uint(int(a) - int(b))),
     function("_-_(double, double): double", lambda a, b: a - b),
     function("_*_(int, int): int", lambda a, b: checked_int(a * b)),
     function("_*_(uint, uint): uint", lambda a, b: checked_uint(int(a) * int(b))),
     function("_*_(double, double): double", _multiply_doubles),
-    function("_/_(int, int): int", lambda a, b: checked_int(_quotient(a, b))),
-    function("_/_(uint, uint): uint", lambda a, b: checked_uint(_quotient(int(a), int(b)))),
+    function("_/_(int, int): int", lambda a, b: checked_int(_divide(a, b))),
+    function("_/_(uint, uint): uint", lambda a, b: checked_uint(_divide(int(a), int(b)))),
     function("_/_(double, double): double", _divide_doubles),
     function("_%_(int, int): int", _remainder),
     function("_%_(uint, uint): uint", lambda a, b: checked_uint(_remainder(int(a), int(b)))),
@@ -105,14 +104,11 @@ _ORDERED_PAIRS: Final = (
 )
 
 
-def _ordering(args: list[object]) -> int:
+def _compare_work(args: list[object]) -> int:
     return 2 + min(size_of(args[0]), size_of(args[1])) // 64
 
 
-_ORDERING: Final = _ordering
-
-
-def _orders(name: str, test: Callable[[int], bool]) -> list[Overload]:
+def _order_overloads(name: str, test: Callable[[int], bool]) -> list[Overload]:
     def call(left: object, right: object) -> bool:
         return test(compare(left, right))
 
@@ -120,29 +116,29 @@ def _orders(name: str, test: Callable[[int], bool]) -> list[Overload]:
         function(
             f"{name}({a}, {b}): bool",
             call,
-            smaller if a in {"string", "bytes"} else zero_or_one,
-            work=_ORDERING,
+            smaller_cost if a in {"string", "bytes"} else _plain_compare_cost,
+            work=_compare_work,
         )
         for a, b in _ORDERED_PAIRS
     ]
 
 
-def zero_or_one(args: list[object], result: object) -> int:  # noqa: ARG001
-    """Return the cost of comparing two values without a size."""
+def _plain_compare_cost(args: list[object], result: object) -> int:  # noqa: ARG001
+    """Return the cost of comparing two values that have no size."""
     return 1
 
 
 _ORDER: Final = (
-    *_orders("_<_", lambda order: order == -1),
-    *_orders("_<=_", lambda order: order in {-1, 0}),
-    *_orders("_>_", lambda order: order == 1),
-    *_orders("_>=_", lambda order: order in {0, 1}),
+    *_order_overloads("_<_", lambda order: order == -1),
+    *_order_overloads("_<=_", lambda order: order in {-1, 0}),
+    *_order_overloads("_>_", lambda order: order == 1),
+    *_order_overloads("_>=_", lambda order: order in {0, 1}),
 )
 
 
 def _in_map(key: object, mapping: dict[object, object]) -> bool:
     if type(mapping) is dict:
-        must_hash(key)
+        require_hashable(key)
     return to_key(key) in mapping
 
 
@@ -151,10 +147,10 @@ def _differ(left: object, right: object, *, spend: Spend) -> bool:
 
 
 _EQUALITY: Final = (
-    function("_==_(A, A): bool", equal, smaller, metered=True),
-    function("_!=_(A, A): bool", _differ, smaller, metered=True),
+    function("_==_(A, A): bool", equal, smaller_cost, metered=True),
+    function("_!=_(A, A): bool", _differ, smaller_cost, metered=True),
     function("_in_(A, list(A)): bool", contains, lambda args, _: size_of(args[1]), metered=True),
-    function("_in_(A, map(A, B)): bool", _in_map, work=for_first(LONG_TEXT)),
+    function("_in_(A, map(A, B)): bool", _in_map, work=first_work(LONG_TEXT)),
 )
 
 _SIZES: Final = tuple(
@@ -164,27 +160,27 @@ _SIZES: Final = tuple(
 )
 
 
-def _searching(args: list[object]) -> int:
-    return searching(size_of(args[0]), size_of(args[1]))
+def _search_work(args: list[object]) -> int:
+    return search_steps(size_of(args[0]), size_of(args[1]))
 
 
-def _comparing_part(args: list[object]) -> int:
+def _part_work(args: list[object]) -> int:
     return size_of(args[1]) // LONG_TEXT
 
 
 _TEXT: Final = (
-    method("contains(string, string): bool", lambda text, part: part in text, half_product, work=_searching),
+    method("contains(string, string): bool", lambda text, part: part in text, search_cost, work=_search_work),
     method(
         "startsWith(string, string): bool",
         lambda text, part: text.startswith(part),
-        of_second,
-        work=_comparing_part,
+        second_cost,
+        work=_part_work,
     ),
     method(
         "endsWith(string, string): bool",
         lambda text, part: text.endswith(part),
-        of_second,
-        work=_comparing_part,
+        second_cost,
+        work=_part_work,
     ),
 )
 
@@ -194,39 +190,40 @@ def _to_bool(text: str) -> bool:
         return True
     if text in {"0", "f", "F", "FALSE", "false", "False"}:
         return False
-    raise ErrorValue(f"{shown(text)} is not a bool")
+    raise ErrorValue(f"{excerpt(text)} is not a bool")
 
 
-def _whole(value: float) -> int:
+def _truncate(value: float) -> int:
     if math.isnan(value) or math.isinf(value):
         raise ErrorValue("integer overflow")
     return math.trunc(value)
 
 
 def _double_to_int(value: float) -> int:
-    # As in Kubernetes, the bounds themselves do not fit: a double can't distinguish them from their neighbors.
+    # As in Kubernetes, the bounds themselves are rejected: a double can't distinguish them from nearby
+    # integers.
     if not INT_MIN < value < INT_MAX + 1:
         raise ErrorValue("integer overflow")
-    return _whole(value)
+    return _truncate(value)
 
 
-def _digits(text: str, *, signed: bool) -> int:
+def _parse_int(text: str, *, signed: bool) -> int:
     body = text[1:] if signed and text[:1] in {"+", "-"} else text
     if not (body.isascii() and body.isdigit()):
-        raise ErrorValue(f"{shown(text)} is not a number")
-    return whole(text)
+        raise ErrorValue(f"{excerpt(text)} is not a number")
+    return parse_digits(text)
 
 
 def _to_double(text: str) -> float:
     plain = text.lower().lstrip("+-")
     if text != text.strip() or not text.isascii():
-        raise ErrorValue(f"{shown(text)} is not a double")
+        raise ErrorValue(f"{excerpt(text)} is not a double")
     try:
         value = float.fromhex(text) if plain.startswith("0x") and "p" in plain else float(text)
     except (ValueError, OverflowError) as error:
-        raise ErrorValue(f"{shown(text)} is not a double") from error
+        raise ErrorValue(f"{excerpt(text)} is not a double") from error
     if math.isinf(value) and plain not in _NAMED_DOUBLES:
-        raise ErrorValue(f"{shown(text)} is too large for a double")
+        raise ErrorValue(f"{excerpt(text)} is too large for a double")
     return value
 
 
@@ -236,7 +233,7 @@ _NAMED_DOUBLES: Final = frozenset({"inf", "infinity"})
 def double_text(value: float) -> str:
     """Return a double as Go prints it.
 
-    This is the shortest digits that read back the same, with an exponent from 1e+06 on.
+    The text has as few digits as are needed to read the double back, and an exponent from 1e+06 on.
     """
     if math.isnan(value):
         return "NaN"
@@ -246,14 +243,14 @@ def double_text(value: float) -> str:
     exponent = exact.adjusted()
     if exact.is_zero():
         return "-0" if math.copysign(1.0, value) < 0 else "0"
-    if -4 <= exponent < _WIDEST_PLAIN:
+    if -4 <= exponent < _MAX_PLAIN_EXPONENT:
         return f"{exact:f}"
     digits = "".join(map(str, exact.as_tuple().digits))
     mantissa = digits[0] + ("." + digits[1:] if len(digits) > 1 else "")
     return f"{'-' if value < 0 else ''}{mantissa}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
 
 
-_WIDEST_PLAIN: Final = 6
+_MAX_PLAIN_EXPONENT: Final = 6
 
 
 def _to_text(data: bytes) -> str:
@@ -263,51 +260,50 @@ def _to_text(data: bytes) -> str:
         raise ErrorValue("the bytes are not UTF-8") from error
 
 
-def _same(value: object) -> object:
+def _identity(value: object) -> object:
     return value
 
 
 _CONVERSIONS: Final = (
-    function("bool(bool): bool", _same),
-    function("bool(string): bool", _to_bool, work=for_first(128)),
-    function("bytes(bytes): bytes", _same),
-    function("bytes(string): bytes", lambda text: text.encode(errors="replace"), of_first, work=for_first(16)),
-    function("double(double): double", _same),
+    function("bool(bool): bool", _identity),
+    function("bool(string): bool", _to_bool, work=first_work(128)),
+    function("bytes(bytes): bytes", _identity),
+    function(
+        "bytes(string): bytes", lambda text: text.encode(errors="replace"), first_cost, work=first_work(16)
+    ),
+    function("double(double): double", _identity),
     function("double(int): double", float),
-    function("double(string): double", _to_double, work=for_first(4, base=4)),
+    function("double(string): double", _to_double, work=first_work(4, base=4)),
     function("double(uint): double", float),
-    function("dyn(A): dyn", _same),
-    function("int(int): int", _same),
+    function("dyn(A): dyn", _identity),
+    function("int(int): int", _identity),
     function("int(double): int", _double_to_int),
     function("int(duration): int", lambda duration: duration.nanos),
-    function("int(string): int", lambda text: checked_int(_digits(text, signed=True)), work=for_first(16)),
+    function("int(string): int", lambda text: checked_int(_parse_int(text, signed=True)), work=first_work(16)),
     function("int(timestamp): int", lambda moment: moment.nanos // 10**9),
     function("int(uint): int", lambda value: checked_int(int(value))),
-    function("string(string): string", _same),
+    function("string(string): string", _identity),
     function("string(bool): string", lambda value: "true" if value else "false"),
-    function("string(bytes): string", _to_text, of_first, work=for_first(16)),
-    function("string(double): string", double_text, work=fixed(40)),
+    function("string(bytes): string", _to_text, first_cost, work=first_work(16)),
+    function("string(double): string", double_text, work=fixed_work(40)),
     function("string(int): string", str),
     function("string(uint): string", lambda value: str(int(value))),
-    function("uint(uint): uint", _same),
-    function("uint(double): uint", lambda value: checked_uint(_whole(value) if not value < 0 else -1)),
+    function("uint(uint): uint", _identity),
+    function("uint(double): uint", lambda value: checked_uint(_truncate(value) if not value < 0 else -1)),
     function("uint(int): uint", checked_uint),
-    function("uint(string): uint", lambda text: checked_uint(_digits(text, signed=False)), work=for_first(16)),
+    function(
+        "uint(string): uint", lambda text: checked_uint(_parse_int(text, signed=False)), work=first_work(16)
+    ),
     function("type(A): type(A)", lambda value: TypeName(type_name(value))),
 )
 
 
-def _control_flow(*args: object) -> object:
-    """Raise if called: the compiler turns these into jumps."""
-    raise AssertionError(args)
-
-
 _MACRO_PARTS: Final = (
-    function("_?_:_(bool, A, A): A", _control_flow),
-    function("@not_strictly_false(bool): bool", _control_flow),
-    function("@new_list(): list(A)", list, zero),
-    function("@new_map(): map(A, B)", dict, zero),
+    function("_?_:_(bool, A, A): A", never_called),
+    function("@not_strictly_false(bool): bool", never_called),
+    function("@new_list(): list(A)", list, no_cost),
+    function("@new_map(): map(A, B)", dict, no_cost),
 )
 
 OVERLOADS: Final = (*_ARITHMETIC, *_ORDER, *_EQUALITY, *_SIZES, *_TEXT, *_CONVERSIONS, *_MACRO_PARTS)
-"""All functions of this module, for the registry."""
+"""All functions of this module; `compile.environment` collects them."""

@@ -1,6 +1,6 @@
-"""Timestamps and durations. Parts of a timestamp are in UTC unless a zone is named.
+"""Timestamps and durations. Functions that return a part of a timestamp use UTC if no time zone is given.
 
-Named zones come from the zone database of the platform, through `zoneinfo`.
+Named time zones are read from the database of the platform with `zoneinfo`.
 """
 
 import re
@@ -11,9 +11,9 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from dradriver.cel.compile.functions import Overload, function, method
-from dradriver.cel.evaluate.digits import whole
-from dradriver.cel.evaluate.errors import ErrorValue, shown
-from dradriver.cel.evaluate.steps import fixed, of_first
+from dradriver.cel.evaluate.digits import parse_digits
+from dradriver.cel.evaluate.errors import ErrorValue, excerpt
+from dradriver.cel.evaluate.steps import first_work, fixed_work
 from dradriver.cel.evaluate.values import Duration, Timestamp, size_of
 
 __all__ = ["OVERLOADS", "checked_duration", "duration_text", "timestamp_text"]
@@ -33,21 +33,21 @@ _LATEST: Final = 253402300799
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-_CALENDAR: Final = fixed(30)
-_LONGEST_ZONE: Final = 255
+_CALENDAR: Final = fixed_work(30)
+_MAX_ZONE_LENGTH: Final = 255
 _NAMED_ZONE: Final = 1_000
-"""Steps of finding a time zone by its name, because the platform reads a file."""
+"""Steps of finding a time zone by its name. They are many, because the database file must be read."""
 
 
-def _zoned(args: list[object]) -> int:
+def _zone_work(args: list[object]) -> int:
     zone = args[1]
     return 60 if not isinstance(zone, str) or ":" in zone[:8] or zone in {"", "UTC"} else _NAMED_ZONE
 
 
-def _reading(args: list[object]) -> int:
+def _duration_work(args: list[object]) -> int:
     """Return the steps of reading a duration.
 
-    It has at most one unit for every two characters, and each unit is parsed separately.
+    The text has at most one unit for every two characters, and each unit is parsed separately.
     """
     return 30 + 3 * size_of(args[0])
 
@@ -56,7 +56,7 @@ def checked_duration(nanos: int) -> Duration:
     """Return a duration of `nanos`.
 
     Raises:
-        ErrorValue: it has more than 64 bits.
+        ErrorValue: the duration does not fit 64 bits.
     """
     if -(2**63) <= nanos < 2**63:
         return Duration(nanos)
@@ -82,31 +82,33 @@ def _duration(text: str) -> Duration:
         if part is None or not (part[1] or part[2]):
             break
         unit, fraction = _UNITS[part[3]], part[2] or ""
-        total += whole(part[1] or "0") * unit + whole(fraction or "0") * unit // 10 ** len(fraction)
+        total += parse_digits(part[1] or "0") * unit + parse_digits(fraction or "0") * unit // 10 ** len(
+            fraction
+        )
         position = part.end()
     if not body or position < len(body):
-        raise ErrorValue(f"{shown(text)} is not a duration", "write it like 1h30m or 1.5s")
+        raise ErrorValue(f"{excerpt(text)} is not a duration", "write it like 1h30m or 1.5s")
     return checked_duration(sign * total)
 
 
 def _timestamp(text: str) -> Timestamp:
     match = _MOMENT.fullmatch(text)
     if match is None:
-        raise ErrorValue(f"{shown(text)} is not a timestamp", "write it like 2030-01-31T10:00:00Z")
+        raise ErrorValue(f"{excerpt(text)} is not a timestamp", "write it like 2030-01-31T10:00:00Z")
     offset = 0 if match[8] else (int(match[10]) * 3600 + int(match[11]) * 60) * (-1 if match[9] == "-" else 1)
     if match[8] is None and (int(match[10]) > 24 or int(match[11]) > 60):
-        raise ErrorValue(f"{shown(text)} is not a timestamp", "no such zone")
+        raise ErrorValue(f"{excerpt(text)} is not a timestamp", "no such zone")
     try:
         moment = datetime(*map(int, match.groups()[:6]), tzinfo=UTC)  # type: ignore[misc,arg-type]
     except ValueError as error:
-        raise ErrorValue(f"{shown(text)} is not a timestamp", "no such day or time") from error
+        raise ErrorValue(f"{excerpt(text)} is not a timestamp", "no such day or time") from error
     seconds = (moment - _EPOCH) // timedelta(seconds=1) - offset
     fraction = int((match[7] or "").ljust(9, "0")[:9])
     return _checked_timestamp(seconds * _SECOND + fraction, offset)
 
 
 def timestamp_text(moment: Timestamp) -> str:
-    """Return the text in RFC 3339, in the zone of the original text."""
+    """Return the timestamp in RFC 3339, in the time zone of the original text."""
     seconds, fraction = divmod(moment.nanos, _SECOND)
     local = _EPOCH + timedelta(seconds=seconds + moment.offset)
     digits = f".{fraction:09d}".rstrip("0") if fraction else ""
@@ -121,7 +123,7 @@ def _zone_text(offset: int) -> str:
 
 
 def duration_text(duration: Duration) -> str:
-    """Return the text in seconds: `5400s`."""
+    """Return the duration in seconds, as text: `5400s`."""
     seconds = duration.nanos / _SECOND
     text = f"{seconds:.9f}".rstrip("0").rstrip(".")
     return f"{text}s"
@@ -129,23 +131,23 @@ def duration_text(duration: Duration) -> str:
 
 @lru_cache(maxsize=64)
 def _zone(name: str) -> tzinfo:
-    if len(name) > _LONGEST_ZONE:
-        raise ErrorValue(f"unknown time zone {shown(name)}")
+    if len(name) > _MAX_ZONE_LENGTH:
+        raise ErrorValue(f"unknown time zone {excerpt(name)}")
     if ":" in name:
         match = _OFFSET.fullmatch(name)
-        if match is None or not 0 <= whole(match[2]) <= 59:
-            raise ErrorValue(f"{shown(name)} is not an offset from UTC")
-        hours, minutes = whole(match[1]), whole(match[2])
+        if match is None or not 0 <= parse_digits(match[2]) <= 59:
+            raise ErrorValue(f"{excerpt(name)} is not an offset from UTC")
+        hours, minutes = parse_digits(match[1]), parse_digits(match[2])
         offset = hours * 60 - minutes if name[0] == "-" else hours * 60 + minutes
         if abs(offset) >= 24 * 60:
-            raise ErrorValue(f"{shown(name)} is not an offset from UTC")
+            raise ErrorValue(f"{excerpt(name)} is not an offset from UTC")
         return timezone(timedelta(minutes=offset))
     if name in {"", "UTC"}:
         return UTC
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
-        raise ErrorValue(f"unknown time zone {shown(name)}") from error
+        raise ErrorValue(f"unknown time zone {excerpt(name)}") from error
 
 
 def _local(moment: Timestamp, zone: str) -> datetime:
@@ -158,7 +160,9 @@ def _local(moment: Timestamp, zone: str) -> datetime:
 def _getters(name: str, part: Callable[[datetime], int]) -> tuple[Overload, Overload]:
     return (
         method(f"{name}(timestamp): int", lambda moment: part(_local(moment, "")), work=_CALENDAR),
-        method(f"{name}(timestamp, string): int", lambda moment, zone: part(_local(moment, zone)), work=_zoned),
+        method(
+            f"{name}(timestamp, string): int", lambda moment, zone: part(_local(moment, zone)), work=_zone_work
+        ),
     )
 
 
@@ -167,11 +171,11 @@ def _milliseconds(moment: Timestamp, zone: str = "") -> int:
     return moment.nanos % _SECOND // 10**6
 
 
-def _truncated(unit: int) -> Callable[[Duration], int]:
+def _truncate_to(unit: int) -> Callable[[Duration], int]:
     return lambda duration: abs(duration.nanos) // unit * (-1 if duration.nanos < 0 else 1)
 
 
-def _moved(moment: Timestamp, nanos: int) -> Timestamp:
+def _add(moment: Timestamp, nanos: int) -> Timestamp:
     return _checked_timestamp(moment.nanos + nanos, moment.offset)
 
 
@@ -190,23 +194,23 @@ _PARTS: Final = (
 OVERLOADS: Final[tuple[Overload, ...]] = (
     function("timestamp(timestamp): timestamp", lambda moment: moment),
     function("timestamp(int): timestamp", lambda seconds: _checked_timestamp(seconds * _SECOND)),
-    function("timestamp(string): timestamp", _timestamp, work=of_first(4, base=40)),
+    function("timestamp(string): timestamp", _timestamp, work=first_work(4, base=40)),
     function("duration(duration): duration", lambda duration: duration),
-    function("duration(string): duration", _duration, work=_reading),
+    function("duration(string): duration", _duration, work=_duration_work),
     function("string(timestamp): string", timestamp_text, work=_CALENDAR),
     function("string(duration): string", duration_text, work=_CALENDAR),
     function("_+_(duration, duration): duration", lambda a, b: checked_duration(a.nanos + b.nanos)),
-    function("_+_(duration, timestamp): timestamp", lambda a, b: _moved(b, a.nanos)),
-    function("_+_(timestamp, duration): timestamp", lambda a, b: _moved(a, b.nanos)),
+    function("_+_(duration, timestamp): timestamp", lambda a, b: _add(b, a.nanos)),
+    function("_+_(timestamp, duration): timestamp", lambda a, b: _add(a, b.nanos)),
     function("_-_(duration, duration): duration", lambda a, b: checked_duration(a.nanos - b.nanos)),
-    function("_-_(timestamp, duration): timestamp", lambda a, b: _moved(a, -b.nanos)),
+    function("_-_(timestamp, duration): timestamp", lambda a, b: _add(a, -b.nanos)),
     function("_-_(timestamp, timestamp): duration", lambda a, b: checked_duration(a.nanos - b.nanos)),
     *(overload for name, part in _PARTS for overload in _getters(name, part)),
     method("getMilliseconds(timestamp): int", _milliseconds),
-    method("getMilliseconds(timestamp, string): int", _milliseconds, work=_zoned),
-    method("getHours(duration): int", _truncated(3600 * _SECOND)),
-    method("getMinutes(duration): int", _truncated(60 * _SECOND)),
-    method("getSeconds(duration): int", _truncated(_SECOND)),
-    method("getMilliseconds(duration): int", _truncated(10**6)),
+    method("getMilliseconds(timestamp, string): int", _milliseconds, work=_zone_work),
+    method("getHours(duration): int", _truncate_to(3600 * _SECOND)),
+    method("getMinutes(duration): int", _truncate_to(60 * _SECOND)),
+    method("getSeconds(duration): int", _truncate_to(_SECOND)),
+    method("getMilliseconds(duration): int", _truncate_to(10**6)),
 )
-"""All functions of this module, for the registry."""
+"""All functions of this module; `compile.environment` collects them."""

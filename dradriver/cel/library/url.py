@@ -1,4 +1,4 @@
-"""URLs as Go reads them: absolute, or a path from the root. Source: net/url, k8s.io/apiserver library.URLs."""
+"""URLs as Go parses them: absolute URLs and absolute paths. Source: net/url, k8s.io/apiserver library.URLs."""
 
 import re
 from dataclasses import dataclass
@@ -6,8 +6,8 @@ from typing import Final
 from urllib.parse import quote, unquote, unquote_plus, unquote_to_bytes
 
 from dradriver.cel.compile.functions import Overload, function, method
-from dradriver.cel.evaluate.cost import of_first
-from dradriver.cel.evaluate.errors import ErrorValue, shown
+from dradriver.cel.evaluate.cost import first_cost
+from dradriver.cel.evaluate.errors import ErrorValue, excerpt, succeeds
 from dradriver.cel.evaluate.steps import LONG_TEXT, Work
 from dradriver.cel.evaluate.values import Opaque, size_of
 
@@ -50,13 +50,13 @@ def check_url(text: str) -> None:
     """Check that a text is an absolute URL or an absolute path.
 
     Raises:
-        ErrorValue: it is neither.
+        ErrorValue: the text is neither of them.
     """
     _parse(text, fragment=False)
 
 
 def _parse(text: str, *, fragment: bool) -> _Parts:
-    problem = ErrorValue(f"{shown(text)} is not an absolute URL")
+    problem = ErrorValue(f"{excerpt(text)} is not an absolute URL")
     if not text or any(ord(char) < 0x20 or ord(char) == 0x7F for char in text):
         raise problem
     rest, _, tail = text.partition("#") if fragment else (text, "", "")
@@ -106,14 +106,6 @@ def _url(text: str) -> _Url:
     return _Url(_parse(text, fragment=True))
 
 
-def _is_url(text: str) -> bool:
-    try:
-        check_url(text)
-    except ErrorValue:
-        return False
-    return True
-
-
 def _hostname(url: _Url) -> str:
     host = url.parts.host
     if host.startswith("["):
@@ -134,7 +126,7 @@ def _escaped_path(url: _Url) -> str:
 
 
 def _query(url: _Url) -> dict[object, object]:
-    found: dict[object, object] = {}
+    query: dict[object, object] = {}
     values: dict[str, list[str]] = {}
     for piece in url.parts.query.split("&"):
         if not piece or ";" in piece:
@@ -143,15 +135,15 @@ def _query(url: _Url) -> dict[object, object]:
         if _BAD_ESCAPE.search(key) or _BAD_ESCAPE.search(value):
             continue
         values.setdefault(unquote_plus(key), []).append(unquote_plus(value))
-    found.update((name, tuple(texts)) for name, texts in values.items())
-    return found
+    query.update((name, tuple(texts)) for name, texts in values.items())
+    return query
 
 
-def _parsing(args: list[object]) -> int:
+def _parse_work(args: list[object]) -> int:
     return 60 + 2 * size_of(args[0])
 
 
-def _part(characters: int) -> Work:
+def _part_work(characters: int) -> Work:
     """Return a work function for reading a URL's parts: 40 steps, and 3 for each `characters` characters."""
 
     def work(args: list[object]) -> int:
@@ -162,13 +154,13 @@ def _part(characters: int) -> Work:
 
 
 OVERLOADS: Final[tuple[Overload, ...]] = (
-    function("url(string): url", _url, of_first, work=_parsing),
-    function("isURL(string): bool", _is_url, work=_parsing),
+    function("url(string): url", _url, first_cost, work=_parse_work),
+    function("isURL(string): bool", lambda text: succeeds(check_url, text), work=_parse_work),
     method("getScheme(url): string", lambda url: url.parts.scheme),
     method("getHost(url): string", lambda url: url.parts.host),
-    method("getHostname(url): string", _hostname, work=_part(64)),
-    method("getPort(url): string", _port, work=_part(64)),
-    method("getEscapedPath(url): string", _escaped_path, work=_part(1)),
-    method("getQuery(url): map(string, list(string))", _query, work=_part(1)),
+    method("getHostname(url): string", _hostname, work=_part_work(64)),
+    method("getPort(url): string", _port, work=_part_work(64)),
+    method("getEscapedPath(url): string", _escaped_path, work=_part_work(1)),
+    method("getQuery(url): map(string, list(string))", _query, work=_part_work(1)),
 )
-"""All functions of this module, for the registry."""
+"""All functions of this module; `compile.environment` collects them."""

@@ -3,13 +3,23 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dradriver.allocator import ORDERED, AllocationNode, Features, InUse, Inventory, Order, Reporter, allocate
+from dradriver.allocator import (
+    ORDERED,
+    AllocationNode,
+    Features,
+    InUse,
+    Inventory,
+    Meter,
+    Order,
+    Reporter,
+    allocate,
+)
 from dradriver.model.core.meta import ObjectMeta
 from dradriver.model.encoding.codec import from_builtins
 from dradriver.model.resource.claim import Allocation, ResourceClaim
 from dradriver.model.resource.deviceclass import DeviceClass
 from dradriver.model.resource.slices import ResourceSlice
-from tests.conformance.allocator_a100 import a100_slices
+from tests.conformance.allocator.a100 import a100_slices
 
 Json = dict[str, Any]
 
@@ -19,7 +29,7 @@ CLASSES = {"gpu": DeviceClass(metadata=ObjectMeta(name="gpu"))}
 
 
 def slice_(name: str, *devices: str | Json, pool: str = "pool", **spec: Any) -> ResourceSlice:
-    """A slice of a pool that is complete with it, on node-1; devices by name or in full."""
+    """Return a slice that completes its pool on node-1; devices by name or as a body."""
     generation, count = spec.pop("generation", 1), spec.pop("count", 1)
     body = {
         "driver": DRIVER,
@@ -32,7 +42,7 @@ def slice_(name: str, *devices: str | Json, pool: str = "pool", **spec: Any) -> 
 
 
 def claim(*requests: Json, name: str = "claim", constraints: Sequence[Json] = ()) -> ResourceClaim:
-    """An unallocated claim."""
+    """Return a claim without an allocation."""
     return from_builtins(
         ResourceClaim,
         {
@@ -42,19 +52,19 @@ def claim(*requests: Json, name: str = "claim", constraints: Sequence[Json] = ()
     )
 
 
-def request(name: str = "gpu", expression: str = "", **wish: Any) -> Json:
-    """A request for devices of class gpu."""
+def request(name: str = "gpu", expression: str = "", **fields: Any) -> Json:
+    """Return a request for devices of class gpu."""
     selectors = [{"cel": {"expression": expression}}] if expression else []
-    return {"name": name, "exactly": {"deviceClassName": "gpu", "selectors": selectors, **wish}}
+    return {"name": name, "exactly": {"deviceClassName": "gpu", "selectors": selectors, **fields}}
 
 
 def a100(gpus: int) -> list[ResourceSlice]:
-    """The slices of a node with A100s."""
+    """Return the slices of a node with A100s."""
     return [from_builtins(ResourceSlice, raw) for raw in a100_slices(NODE.name, gpus)]
 
 
 def profile(name: str) -> str:
-    """The selector of a MIG profile."""
+    """Return the selector of a MIG profile."""
     return f"device.attributes['gpu.nvidia.com'].profile == '{name}'"
 
 
@@ -65,9 +75,9 @@ def try_on(
     features: Features | None = None,
     reporter: Reporter | None = None,
     order: Order = ORDERED,
-    max_steps: int = 10_000,
+    meter: Meter | None = None,
 ) -> Mapping[str, Allocation]:
-    """Allocates the claims on node-1."""
+    """Allocate the claims on node-1."""
     return allocate(
         claims,
         Inventory.of(slices),
@@ -77,10 +87,10 @@ def try_on(
         features=features or Features(),
         reporter=reporter,
         order=order,
-        max_steps=max_steps,
+        meter=meter,
     )
 
 
 def devices(found: Mapping[str, Allocation]) -> list[str]:
-    """The allocated devices of all claims."""
+    """Return the allocated devices of all claims."""
     return [result.device for allocation in found.values() for result in allocation.devices.results]

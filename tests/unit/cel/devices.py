@@ -1,4 +1,4 @@
-"""Devices that the tests of selectors share."""
+"""Devices for the tests of selectors."""
 
 from dradriver.cel import Selector, SelectorDevice
 from dradriver.model.quantity import Quantity

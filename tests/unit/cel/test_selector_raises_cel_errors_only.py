@@ -1,4 +1,4 @@
-"""Whatever a user writes, the answer is a verdict or one of the two errors."""
+"""Every expression has a verdict or one of the two errors as its result."""
 
 import pytest
 
@@ -50,7 +50,7 @@ DIGITS = "9" * 5000
     ],
     ids=lambda expression: ascii(expression[:40]),
 )
-def test_a_nasty_expression_gets_a_verdict_or_an_error(expression: str) -> None:
+def test_a_hostile_expression_gets_a_verdict_or_an_error(expression: str) -> None:
     try:
         verdict = Selector(expression).matches(GPU)
     except CelError as error:

@@ -1,4 +1,4 @@
-"""What a refusal carries, as data and as text."""
+"""Refusals: their data and their texts."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def refusal(slices: list[ResourceSlice], *claims: ResourceClaim, **options: obje
     return caught.value
 
 
-def test_the_sentence_is_short_and_the_text_is_whole() -> None:
+def test_the_sentence_is_short_and_the_text_is_complete() -> None:
     found = refusal([slice_("a", *(f"gpu-{n}" for n in range(6)))], claim(request(expression="false", count=2)))
     assert str(found) == "cannot allocate all claims"
     assert found.text().splitlines() == [
@@ -51,7 +51,7 @@ def test_the_holder_of_a_device_is_named() -> None:
     assert "1 device: in use by claim other/holder" in found.text()
 
 
-def test_of_several_holders_the_brief_text_names_none() -> None:
+def test_the_brief_text_names_no_claim_if_several_claims_hold_devices() -> None:
     holders = [
         ResourceClaim(
             metadata=ObjectMeta(name=f"holder-{device}", namespace="other"),
@@ -73,7 +73,7 @@ def test_of_several_holders_the_brief_text_names_none() -> None:
     assert "2 devices: in use by other claims" in both.brief()
 
 
-def test_the_brief_text_begins_with_what_came_closest() -> None:
+def test_the_brief_text_begins_with_the_most_informative_reason() -> None:
     reasons = [Reason("selector", "a"), Reason("node", "b"), Reason("too-few", "c"), Reason("counter", "d")]
     assert Refusal("node", "no", reasons=reasons).brief() == "no: d; c; a"
 
@@ -87,7 +87,7 @@ def test_the_brief_text_is_bounded(name: str) -> None:
     assert len(found.brief()) <= 240
 
 
-def test_the_request_to_blame_is_the_one_that_nothing_satisfies() -> None:
+def test_the_request_to_blame_is_the_one_that_no_device_satisfies() -> None:
     found = refusal([slice_("a", "x", "y")], claim(request("fine"), request("bad", "false")))
     assert found.request == "bad"
 
@@ -101,13 +101,13 @@ def test_a_counter_that_the_requests_exhaust_together_is_named_with_its_numbers(
     )
 
 
-def test_devices_chosen_before_are_an_obstacle_of_their_own() -> None:
+def test_devices_chosen_before_are_a_separate_obstacle() -> None:
     wanted = [request("three", profile("3g.20gb")), request("whole", profile("7g.40gb"))]
     blocked = refusal(a100(1), claim(*wanted), features=Features())
     assert "counter" in {reason.code for reason in blocked.reasons}
 
 
-def test_what_the_sentence_says_already_is_not_said_again() -> None:
+def test_a_reason_in_the_sentence_is_not_repeated() -> None:
     found = refusal([slice_("a", "gpu-0")], claim(request(count=99)))
     assert found.text().count(found.claim) == 1
 
@@ -153,7 +153,7 @@ def test_all_of_more_than_a_claim_can_hold_does_not_fit_here() -> None:
 
 
 def test_a_selector_error_behind_a_request_that_fails_is_not_reported() -> None:
-    """Kubernetes' search would not have come to it, and on another node it may never matter."""
+    """Kubernetes' search would not reach this device, and on another node the error may not matter."""
     odd = slice_("a", "x", "y")
     found = refusal(
         [odd], claim(request("none", "false"), request("odd", "device.attributes['d.example.com'].a == 1"))
@@ -161,7 +161,7 @@ def test_a_selector_error_behind_a_request_that_fails_is_not_reported() -> None:
     assert (found.kind, found.request) == ("node", "none")
 
 
-def test_a_counter_is_told_that_a_pool_without_devices_here_has_too() -> None:
+def test_a_counter_is_described_that_a_pool_without_devices_here_has_too() -> None:
     def counters(pool: str, amount: str) -> ResourceSlice:
         sets = [{"name": "set", "counters": {"cores": {"value": amount}}}]
         return slice_(f"{pool}-counters", pool=pool, count=2, sharedCounters=sets)

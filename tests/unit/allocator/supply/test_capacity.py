@@ -1,11 +1,11 @@
-"""Consumable capacity (KEP-5075): what a share takes, and what several may take together."""
+"""Consumable capacity (KEP-5075): the consumption of a share, and of several shares together."""
 
 import re
 
 import pytest
 
 from dradriver.allocator import Features, Refusal
-from dradriver.allocator.supply.capacity import CapacityError, consumed_capacity, obeys_policy
+from dradriver.allocator.supply.capacity import CapacityError, compute_consumption, is_allowed
 from dradriver.model.encoding.codec import from_builtins
 from dradriver.model.quantity import Quantity
 from dradriver.model.resource.claim import ClaimStatus, DeviceResult, ResourceClaim
@@ -38,7 +38,7 @@ def allocated(wanted: ResourceClaim, *in_use: ResourceClaim) -> tuple[ResourceCl
 def consumed(wanted: str | None, policy: Json | None, *, fractional: bool = True) -> str:
     capacity = from_builtins(Capacity, {"value": "10", "requestPolicy": policy} if policy else {"value": "10"})
     requests = {} if wanted is None else {"c": Quantity(wanted)}
-    return str(consumed_capacity(requests, {"c": capacity}, fractional=fractional)["c"])
+    return str(compute_consumption(requests, {"c": capacity}, fractional=fractional)["c"])
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def consumed(wanted: str | None, policy: Json | None, *, fractional: bool = True
         ("2100m", {"default": "2", "validRange": {"min": "2", "step": "250m"}}, "2250m"),
     ],
 )
-def test_a_share_takes_what_is_asked_for_rounded_up(
+def test_a_share_consumes_the_requested_amount_rounded_up(
     wanted: str | None, policy: Json | None, expected: str
 ) -> None:
     assert consumed(wanted, policy) == expected
@@ -68,31 +68,31 @@ def test_without_fractions_steps_are_whole() -> None:
 
 
 @pytest.mark.parametrize("wanted", ["9e18", "1e30", "1n"])
-def test_an_amount_that_kubernetes_cannot_count_is_a_mistake(wanted: str) -> None:
+def test_an_amount_that_kubernetes_cannot_represent_is_an_error(wanted: str) -> None:
     policy = {"default": "0", "validRange": {"min": "0", "step": "3"}}
     with pytest.raises(CapacityError):
         consumed(wanted if wanted != "9e18" else "9223372036854775807", policy)
 
 
-def test_an_amount_beyond_the_policy_rules_the_device_out() -> None:
+def test_an_amount_beyond_the_policy_excludes_the_device() -> None:
     policy = from_builtins(Capacity, NIC["capacity"]["bandwidth"]).request_policy
-    assert obeys_policy(Quantity("8G"), policy, fractional=True)
-    assert not obeys_policy(Quantity("9G"), policy, fractional=True)
-    assert not obeys_policy(Quantity("1500M"), policy, fractional=True)
+    assert is_allowed(Quantity("8G"), policy, fractional=True)
+    assert not is_allowed(Quantity("9G"), policy, fractional=True)
+    assert not is_allowed(Quantity("1500M"), policy, fractional=True)
 
 
-def test_a_share_has_an_id_and_says_what_it_consumes() -> None:
+def test_a_share_has_an_id_and_its_consumed_capacity() -> None:
     _, result = allocated(wants("2500M"))
     assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", result.share_id or "")
     assert result.consumed_capacity == {"bandwidth": Quantity("3G")}
 
 
-def test_the_same_allocation_has_the_same_share_id_and_no_other_has() -> None:
+def test_a_share_id_is_stable_and_unique() -> None:
     (_, one), (_, again), (_, other) = allocated(wants()), allocated(wants()), allocated(wants(name="other"))
     assert one.share_id == again.share_id != other.share_id
 
 
-def test_shares_of_several_claims_take_no_more_than_there_is() -> None:
+def test_shares_of_several_claims_do_not_exceed_the_capacity() -> None:
     first, _ = allocated(wants("8G", "first"))
     second, _ = allocated(wants("2G", "second"), first)
     with pytest.raises(Refusal, match="cannot allocate") as caught:
@@ -136,7 +136,7 @@ def test_a_second_share_leaves_the_counters_to_another_device() -> None:
     assert devices(try_on(slices, claim(*two, whole))) == ["nic", "nic", "b"]
 
 
-def test_with_the_gate_off_a_device_goes_to_one_claim() -> None:
+def test_with_the_gate_off_a_device_is_allocated_to_one_claim() -> None:
     off = Features(consumable_capacity=False)
     slices = [slice_("a", NIC)]
     [result] = try_on(slices, claim(request()), features=off)["claim"].devices.results
@@ -148,7 +148,7 @@ def test_with_the_gate_off_a_device_goes_to_one_claim() -> None:
         try_on(slices, claim(request()), features=off, in_use=[holder])
 
 
-def test_a_device_that_is_no_longer_shared_stays_with_its_holders() -> None:
+def test_a_device_that_is_no_longer_shareable_stays_with_its_claims() -> None:
     holder, _ = allocated(wants("1G"))
     whole = {"name": "nic"}
     with pytest.raises(Refusal) as caught:
@@ -156,8 +156,8 @@ def test_a_device_that_is_no_longer_shared_stays_with_its_holders() -> None:
     assert "in use by claim default/claim" in caught.value.text()
 
 
-def test_devices_of_which_a_share_takes_more_are_not_alike() -> None:
-    """The small share has to leave `coarse` to a large one, though it comes first and as much is left of it."""
+def test_devices_whose_shares_consume_more_are_not_equivalent() -> None:
+    """`coarse` comes first and has as much left. The small share must still leave it to a large one."""
 
     def shared(name: str, *sizes: str) -> Json:
         policy = {"default": "4", "validValues": list(sizes)}
@@ -170,8 +170,8 @@ def test_devices_of_which_a_share_takes_more_are_not_alike() -> None:
     assert devices(found) == ["fine", "coarse", "fine"]
 
 
-def test_devices_of_one_counter_set_of_which_less_is_left_are_not_alike() -> None:
-    """The small share has to leave what is left of `a` to a large one."""
+def test_devices_of_one_counter_set_with_less_capacity_left_are_not_equivalent() -> None:
+    """The small share must leave the rest of `a` to a large one."""
     consumed = {"counterSet": "set", "counters": {"slots": {"value": "0"}}}
     shared = {
         "allowMultipleAllocations": True,

@@ -7,7 +7,7 @@ from dradriver.model.resource.counters import CounterConsumption
 
 
 def may_join(*users: list[str]) -> bool:
-    """Whether the last of these devices may join the others on one counter set."""
+    """Return whether the last of these devices may join the others on one counter set."""
     groups, state = GroupBits(), ANY
     for user in users[:-1]:
         state &= groups.bits(CounterConsumption("set", {"c": 1}, user))
@@ -29,17 +29,17 @@ def may_join(*users: list[str]) -> bool:
         ([["foo", "foobar"], ["bar", "foobar"], ["foobar"]], True),
     ],
 )
-def test_a_device_may_join_those_with_whom_it_shares_a_group(users: list[list[str]], expected: bool) -> None:
+def test_a_device_may_join_devices_that_share_a_group_with_it(users: list[list[str]], expected: bool) -> None:
     assert may_join(*users) is expected
 
 
-def test_users_with_disjoint_groups_let_nobody_in() -> None:
+def test_no_device_may_join_users_with_disjoint_groups() -> None:
     """A driver changed the groups of devices in use."""
     assert not may_join(["mig"], ["vgpu"], ["mig"])
     assert not may_join(["mig"], [], [])
 
 
-def test_a_state_is_told_by_the_names_still_possible() -> None:
+def test_a_state_is_described_by_the_possible_groups() -> None:
     groups = GroupBits()
     foo, bar = (
         groups.bits(CounterConsumption("s", {"c": 1}, names)) for names in (["foo", "all"], ["bar", "all"])

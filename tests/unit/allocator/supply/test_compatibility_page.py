@@ -1,4 +1,4 @@
-"""The worked example of docs/compatibility-groups.md does what the page says."""
+"""The example of docs/compatibility-groups.md has the results that the page describes."""
 
 import re
 from itertools import permutations
@@ -44,16 +44,16 @@ def allocated(claim: ResourceClaim, *held: ResourceClaim) -> ResourceClaim:
 
 
 @pytest.mark.parametrize("order", list(permutations(CLAIMS)), ids=lambda order: order[0].metadata.name)
-def test_the_claim_that_comes_first_gets_its_device(order: tuple[ResourceClaim, ResourceClaim]) -> None:
-    """First mig then vgpu, and the reverse."""
+def test_the_first_claim_gets_its_device(order: tuple[ResourceClaim, ResourceClaim]) -> None:
+    """The order is first mig then vgpu, and the reverse."""
     first, second = order
     holder = allocated(first)
     with pytest.raises(Refusal) as caught:
         allocated(second, holder)
-    told = block("text").strip()
+    text = block("text").strip()
     if first.metadata.name == "vgpu":
-        told = told.replace("mig, not vgpu", "vgpu, not mig")
-    assert told in caught.value.text()
+        text = text.replace("mig, not vgpu", "vgpu, not mig")
+    assert text in caught.value.text()
 
 
 def test_a_second_claim_of_the_same_mode_is_served() -> None:
@@ -61,5 +61,5 @@ def test_a_second_claim_of_the_same_mode_is_served() -> None:
     assert allocated(CLAIMS[0], holder).results[0].device == "gpu-0-mig-1"
 
 
-def test_the_recorded_groups_stand_under_the_name_that_the_page_gives() -> None:
+def test_the_groups_are_recorded_under_the_name_that_the_page_gives() -> None:
     assert PAGE.count(SNAPSHOT_DRIVER) == 2

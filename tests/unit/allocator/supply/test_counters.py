@@ -18,7 +18,7 @@ def test_sets_that_a_device_consumes_together_are_one_component() -> None:
     assert [component.counters for component in table.components] == [(0, 4), (4, 6)]
 
 
-def test_consumption_points_into_the_row() -> None:
+def test_consumption_has_indexes_into_the_row() -> None:
     device = consumer("single", "gpu-1")
     table = CounterTable(SETS, [device])
     consumption = table.consumption(device)
@@ -28,11 +28,11 @@ def test_consumption_points_into_the_row() -> None:
     assert consumption.component == 1
 
 
-def test_a_device_that_consumes_nothing_is_in_no_component() -> None:
+def test_a_device_without_consumption_has_no_component() -> None:
     assert CounterTable(SETS, []).consumption(Device("plain")).component is None
 
 
-def test_amounts_are_told_in_the_format_of_the_counter_set() -> None:
+def test_amounts_are_written_in_the_format_of_the_counter_set() -> None:
     table = CounterTable(SETS, [])
     assert table.amount(0, 10 * 2**30 * 10**9) == "10Gi"
     assert table.amount(1, -2 * 10**9) == "-2"

@@ -1,4 +1,4 @@
-"""`PACKED`: the smallest device that will do, in the fullest counter set, where it spoils least."""
+"""`PACKED`: the smallest sufficient device, in the fullest counter set, that spoils least."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ def held(wanted: ResourceClaim, allocation: Allocation) -> ResourceClaim:
 
 
 def placed(slices: Sequence[ResourceSlice], *profiles: str) -> list[str]:
-    """The devices that one claim after the other gets."""
+    """Return the devices that the claims get, one claim after the other."""
     holders: list[ResourceClaim] = []
     names = []
     for number, wanted in enumerate(profiles):
@@ -31,7 +31,7 @@ def gpu(device: str) -> str:
     return device.split("-mig-", maxsplit=1)[0]
 
 
-def test_whoever_asks_for_anything_gets_the_smallest_device() -> None:
+def test_a_request_for_any_device_gets_the_smallest() -> None:
     large = {"name": "large", "consumesCounters": [{"counterSet": "set", "counters": {"c": {"value": "4"}}}]}
     small = {"name": "small", "consumesCounters": [{"counterSet": "set", "counters": {"c": {"value": "1"}}}]}
     shared = slice_("counters", count=2, sharedCounters=[{"name": "set", "counters": {"c": {"value": "4"}}}])
@@ -40,18 +40,18 @@ def test_whoever_asks_for_anything_gets_the_smallest_device() -> None:
     assert devices(try_on(slices, claim(request()), order=ORDERED)) == ["large"]
 
 
-def test_a_partition_goes_where_others_are_already() -> None:
+def test_a_partition_is_placed_on_a_partitioned_gpu() -> None:
     first, *others = placed(a100(4), *["1g.5gb"] * 7)
     assert {gpu(device) for device in others} == {gpu(first)}
 
 
-def test_a_small_partition_spoils_no_placement_of_a_large_one_while_it_can() -> None:
-    """One 1g and one 2g on the same GPU leave room for a 4g or a 3g beside them."""
+def test_a_small_partition_avoids_placements_of_large_ones() -> None:
+    """One 1g and one 2g on the same GPU leave a placement for a 4g or a 3g."""
     names = placed(a100(1), "1g.5gb", "2g.10gb", "4g.20gb")
     assert len(names) == 3
 
 
-def test_whole_gpus_stay_whole_as_long_as_possible() -> None:
+def test_full_gpus_stay_undivided_as_long_as_possible() -> None:
     names = placed(a100(2), "1g.5gb", "2g.10gb", "3g.20gb", "7g.40gb")
     assert len({gpu(device) for device in names[:3]}) == 1
     assert gpu(names[3]) != gpu(names[0])

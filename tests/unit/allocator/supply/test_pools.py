@@ -1,4 +1,4 @@
-"""Which pools there are, and which of them can be used."""
+"""Pools of slices, and which of them can be used."""
 
 from dradriver.allocator import AllocationNode, Features, Inventory
 from dradriver.allocator.supply.pools import PoolView
@@ -20,7 +20,7 @@ def test_only_the_highest_generation_counts() -> None:
     assert (found.generation, names(found), found.problem) == (3, ["new"], None)
 
 
-def test_a_pool_is_complete_when_all_its_slices_are_there() -> None:
+def test_a_pool_is_complete_if_all_its_slices_exist() -> None:
     assert pool(slice_("a", "x", count=2), slice_("b", "y", count=2)).complete
     half = pool(slice_("a", "x", count=2))
     assert (half.complete, half.problem) == (False, "incomplete: 1 of 2 slices")
@@ -31,17 +31,17 @@ def test_slices_that_disagree_on_their_number_are_incomplete() -> None:
     assert found.problem == "incomplete: its slices disagree on resourceSliceCount: [1, 2]"
 
 
-def test_slices_go_by_name_and_devices_as_published() -> None:
+def test_slices_are_sorted_by_name_and_devices_keep_their_order() -> None:
     assert names(pool(slice_("b", "z", "a", count=2), slice_("a", "m", count=2))) == ["m", "z", "a"]
 
 
-def test_a_name_used_twice_makes_the_pool_invalid() -> None:
+def test_a_duplicate_name_makes_the_pool_invalid() -> None:
     problem = pool(slice_("a", "x", count=2), slice_("b", "x", count=2)).problem
     assert problem is not None
     assert problem.startswith("invalid: devices[x]: the name is used")
 
 
-def test_slices_of_one_pool_may_differ_in_who_chooses_the_nodes() -> None:
+def test_slices_of_one_pool_may_differ_in_per_device_node_selection() -> None:
     here = {"name": "x", "nodeName": "node-1"}
     by_device = slice_("a", here, count=2, nodeName=None, perDeviceNodeSelection=True)
     assert pool(by_device, slice_("b", "y", count=2)).problem is None
@@ -59,11 +59,11 @@ def test_compatibility_groups_make_a_pool_incomplete_when_their_gate_is_off() ->
 def seen(
     node: AllocationNode, *slices: object, **features: bool
 ) -> dict[str, tuple[list[str], str | None, bool]]:
-    """By pool the devices that a node sees, why they can't be allocated, and whether the pool is ignored."""
+    """Return by pool: the devices that a node sees, its problem, and whether it is ignored."""
     inventory = Inventory.of(slices)  # type: ignore[arg-type]
     return {
         each.view.name: ([device.id.device for device in each.devices], each.problem, each.ignored)
-        for each in inventory.on(node, Features(**features))
+        for each in inventory.pools_on(node, Features(**features))
     }
 
 
@@ -87,27 +87,27 @@ def of(name: str, node: str, generation: int, count: int) -> object:
 
 
 def test_generations_are_compared_among_the_slices_that_reach_the_node() -> None:
-    """A whole generation stays in use, whatever is newer elsewhere."""
+    """A complete generation stays in use even if a newer one exists elsewhere."""
     slices = of("a", "node-1", 1, 1), of("b", "node-2", 2, 2), of("c", "node-2", 2, 2)
     assert seen(NODE, *slices) == {"pool": (["gpu-a"], None, False)}
     assert seen(AllocationNode("node-2"), *slices) == {"pool": (["gpu-b", "gpu-c"], None, False)}
 
 
-def test_what_reaches_the_node_is_enough_when_it_is_as_many_as_the_slices_say() -> None:
-    """Kubernetes does not look at others then, be they too many or of another opinion."""
+def test_the_slices_that_reach_the_node_are_the_pool_if_their_number_is_right() -> None:
+    """Kubernetes then ignores other slices, even if there are too many or if they disagree."""
     slices = of("a", "node-1", 1, 1), of("b", "node-2", 1, 3), of("c", "node-2", 1, 3)
     assert seen(NODE, *slices) == {"pool": (["gpu-a"], None, False)}
     assert seen(AllocationNode("node-2"), *slices) == {"pool": (["gpu-b", "gpu-c"], None, False)}
 
 
-def test_a_newer_generation_anywhere_hides_one_that_the_node_does_not_reach_whole() -> None:
+def test_a_newer_generation_hides_one_that_the_node_reaches_in_part() -> None:
     slices = of("a", "node-1", 1, 2), of("b", "node-2", 1, 2), of("c", "node-2", 2, 1)
     why = "the node reaches 1 of 2 slices of generation 1, and there are slices of generation 2"
     assert seen(NODE, *slices) == {"pool": (["gpu-a"], f"ignored: {why}", True)}
     assert seen(AllocationNode("node-2"), *slices) == {"pool": (["gpu-c"], None, False)}
 
 
-def test_the_devices_of_all_nodes_are_those_that_each_of_them_sees() -> None:
+def test_the_devices_of_a_pool_are_those_that_some_node_sees() -> None:
     one, other = {"nodeName": "node-1"}, {"nodeName": "node-2"}
     slices = [
         slice_("a", "old", **one),
@@ -123,8 +123,8 @@ def test_the_devices_of_all_nodes_are_those_that_each_of_them_sees() -> None:
     assert [pooled.id.device for pooled in found.devices()] == ["everywhere"]
 
 
-def test_slices_that_a_gate_keeps_away_are_of_no_generation() -> None:
-    """Without the gate a newer slice with groups, or of counter sets, is as if it did not reach the node."""
+def test_slices_that_a_gate_excludes_do_not_set_the_generation() -> None:
+    """Without the gate a newer slice with groups or counter sets counts as not reaching the node."""
     consumed = {"counterSet": "s", "counters": {"c": {"value": "1"}}, "compatibilityGroups": ["mig"]}
     grouped = slice_("new", {"name": "part", "consumesCounters": [consumed]}, generation=2)
     counters = slice_("new", sharedCounters=[{"name": "s", "counters": {"c": {"value": "1"}}}], generation=2)
@@ -134,7 +134,7 @@ def test_slices_that_a_gate_keeps_away_are_of_no_generation() -> None:
     assert seen(NODE, old, counters) == {"pool": ([], None, False)}
 
 
-def test_a_pool_of_which_a_gate_keeps_all_slices_away_is_ignored() -> None:
+def test_a_pool_is_ignored_if_a_gate_excludes_all_its_slices() -> None:
     consumed = {"counterSet": "s", "counters": {"c": {"value": "1"}}, "compatibilityGroups": ["mig"]}
     [(_, problem, ignored)] = seen(NODE, slice_("a", {"name": "part", "consumesCounters": [consumed]})).values()
     assert (problem, ignored) == (
@@ -145,7 +145,7 @@ def test_a_pool_of_which_a_gate_keeps_all_slices_away_is_ignored() -> None:
     assert (problem, ignored) == ("ignored: its slices need DRAPartitionableDevices, which is off", True)
 
 
-def test_what_did_not_change_is_kept() -> None:
+def test_unchanged_pools_are_reused() -> None:
     one, two, changed = slice_("a", pool="one"), slice_("b", pool="two"), slice_("b", "x", pool="two")
     before = Inventory.of([one, two])
     after = Inventory.of([one, changed], before)

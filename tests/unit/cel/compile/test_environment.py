@@ -1,4 +1,4 @@
-"""The environment: `device`, as resource.k8s.io documents it for `CELDeviceSelector`."""
+"""The variable `device`, as resource.k8s.io documents it for `CELDeviceSelector`."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def test_attributes_are_bool_int_string_version_or_lists_of_them() -> None:
     assert matches(f'{MINE}.modes.includes("mig") && {MINE}.modes.exists(m, m == "whole")')
 
 
-def test_includes_takes_a_scalar_for_a_list_of_one() -> None:
+def test_includes_treats_a_scalar_as_a_list_of_one() -> None:
     assert matches(f'{MINE}.model.includes("a100") && !{MINE}.model.includes("h100")')
 
 
@@ -53,14 +53,14 @@ def test_whether_a_device_can_be_shared_is_a_field() -> None:
     assert not matches("device.allowMultipleAllocations", SelectorDevice("d", {}, {}))
 
 
-def test_a_version_attribute_that_is_none_fails_every_selector_on_that_device() -> None:
+def test_an_invalid_version_attribute_fails_every_selector_on_that_device() -> None:
     broken = SelectorDevice("d", {"version": Version("1.x")}, {"memory": Quantity(1)})
     with pytest.raises(EvaluationError, match=r"'1\.x' is not a semantic version"):
         matches("true", broken)
 
 
-def test_a_selector_gives_a_bool() -> None:
-    with pytest.raises(CompileError, match="gives a bool, this gives int"):
+def test_a_selector_must_return_a_bool() -> None:
+    with pytest.raises(CompileError, match="must return a bool, not int"):
         Selector("1 + 1")
-    with pytest.raises(EvaluationError, match="gives a int, not a bool"):
+    with pytest.raises(EvaluationError, match="the result is a int, not a bool"):
         Selector(f"{MINE}.count").matches(GPU)

@@ -1,4 +1,4 @@
-"""`&&`, `||`, `all` and `exists` decide in spite of an error where the rest decides; nothing else does."""
+"""Only `&&`, `||`, `all` and `exists` absorb an error, if the other operands decide."""
 
 import pytest
 
@@ -32,17 +32,17 @@ def test_true_absorbs_an_error_on_either_side_of_or(expression: str) -> None:
         "[1, 2].exists_one(x, 1 / (x - 1) > 0)",
     ],
 )
-def test_an_error_that_nothing_decides_remains(expression: str) -> None:
+def test_an_error_remains_if_no_operand_decides(expression: str) -> None:
     with pytest.raises(EvaluationError):
         matches(expression)
 
 
-def test_one_element_decides_all_and_exists_in_spite_of_others() -> None:
+def test_one_element_decides_all_and_exists_despite_errors() -> None:
     assert matches("[1, 2].exists(x, 1 / (x - 1) > 0)")
     assert not matches("[1, 2].all(x, 1 / (x - 1) > 5)")
 
 
-def test_a_binding_that_nothing_uses_is_never_computed() -> None:
+def test_an_unused_binding_is_never_computed() -> None:
     assert matches("cel.bind(x, 1 / 0 == 1, true)")
 
 

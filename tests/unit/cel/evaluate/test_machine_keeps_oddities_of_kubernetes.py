@@ -1,4 +1,4 @@
-"""What nobody would design, but an allocator must do as kube-scheduler does."""
+"""Peculiarities of Kubernetes' evaluator that an allocator must reproduce."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def test_a_list_swallows_the_errors_of_its_elements() -> None:
     assert matches('[semver("1.0.0")] == [dyn(1)]')
 
 
-def test_the_sum_of_two_lists_does_not() -> None:
+def test_the_sum_of_two_lists_keeps_the_errors_of_its_elements() -> None:
     with pytest.raises(EvaluationError, match="no such overload"):
         matches('[semver("1.0.0")] + [semver("1.0.0")] == [dyn(1), dyn(2)]')
 
@@ -34,13 +34,13 @@ def test_a_sum_of_quantities_equals_only_on_the_left() -> None:
         matches('quantity("3") == quantity("1").add(quantity("2"))')
 
 
-def test_sign_is_a_function_and_no_method() -> None:
+def test_sign_is_a_function_and_not_a_method() -> None:
     assert matches('sign(quantity("-1")) == -1')
     with pytest.raises(CompileError, match="no method sign"):
         Selector('quantity("1").sign() == 1')
 
 
-def test_an_unknown_domain_is_there_when_asked_for_optionally() -> None:
+def test_optional_access_to_an_unknown_domain_has_a_value() -> None:
     assert matches('device.attributes[?"nosuch"].hasValue()')
 
 
@@ -48,18 +48,18 @@ def test_an_unknown_domain_is_not_in_the_map() -> None:
     assert matches('!("nosuch" in device.attributes)')
 
 
-def test_a_quantity_is_an_integer_only_if_it_is_written_as_one() -> None:
+def test_a_quantity_is_an_integer_only_in_integer_notation() -> None:
     assert matches(
         'quantity("1").isInteger() && !quantity("1000m").isInteger() && !quantity("1.0").isInteger()'
     )
 
 
-def test_a_version_can_not_be_looked_up_among_constants_and_nothing_absorbs_that() -> None:
+def test_a_version_in_a_list_of_constants_ends_the_evaluation() -> None:
     with pytest.raises(EvaluationError, match="can't be looked up"):
         matches(f'{MINE}.version in ["1.2.3"] || true')
 
 
-def test_an_error_in_what_is_sorted_can_not_be_absorbed() -> None:
+def test_an_error_in_a_sorted_list_ends_the_evaluation() -> None:
     with pytest.raises(EvaluationError, match="ends the evaluation"):
         matches("[1 / 0].sort() == [1] || true")
 

@@ -1,4 +1,4 @@
-"""What `distinct` and the functions of `sets` hold for equal is what `==` does, however they look it up."""
+"""`distinct` and the functions of `sets` use the equality of `==`, also for lookups by hash."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dradriver.cel.evaluate.equality import is_same
 from dradriver.cel.evaluate.membership import ValueSet
-from dradriver.cel.evaluate.steps import free
+from dradriver.cel.evaluate.steps import spend_nothing
 from dradriver.cel.evaluate.values import Duration, Joined, Optional, Timestamp, TypeName, UInt
 from dradriver.cel.library.quantity import OVERLOADS as QUANTITIES
 from dradriver.cel.library.semver import parse_semver
@@ -31,10 +31,10 @@ VALUES: Sequence[object] = (
 
 @given(st.lists(st.sampled_from(range(len(VALUES))), max_size=25), st.sampled_from(range(len(VALUES))))
 @settings(max_examples=300)
-def test_a_value_is_in_a_set_when_it_equals_one_of_its_values(places: list[int], wanted: int) -> None:
+def test_a_value_is_in_a_set_if_it_equals_one_of_its_values(places: list[int], wanted: int) -> None:
     items = [VALUES[place] for place in places]
     value = VALUES[wanted]
-    assert ValueSet(free, items).has(value) == any(is_same(value, item) for item in items)
+    assert ValueSet(spend_nothing, items).has(value) == any(is_same(value, item) for item in items)
 
 
 @pytest.mark.parametrize(
@@ -52,5 +52,5 @@ def test_a_value_is_in_a_set_when_it_equals_one_of_its_values(places: list[int],
         "!sets.intersects([double('nan')], [double('nan')])",
     ],
 )
-def test_lists_become_sets_by_the_equality_of_cel(expression: str) -> None:
+def test_duplicates_in_lists_are_found_by_the_equality_of_cel(expression: str) -> None:
     assert matches(expression)

@@ -1,4 +1,4 @@
-"""No selector takes long, much memory or Python's stack, whatever it says."""
+"""No selector takes much time, much memory or a deep Python stack."""
 
 import sys
 from collections.abc import Callable
@@ -15,7 +15,7 @@ SPARE_FRAMES = 60
 
 
 def near_the_end_of_the_stack(action: Callable[[], object]) -> object:
-    """Runs an action where Python has only a few frames left."""
+    """Run an action while Python has only a few frames left."""
 
     def descend(left: int) -> object:
         return action() if left <= 0 else descend(left - 1)
@@ -58,12 +58,12 @@ def test_deep_expressions_need_no_deep_stack(expression: str) -> None:
     ["(" * 250 + "true" + ")" * 250, "1 + " * 300 + "1 > 0", "dyn(1)" + ".x" * 251 + " == 1"],
     ids=lambda expression: expression[:10],
 )
-def test_what_nests_deeper_than_kubernetes_accepts_does_not_compile(expression: str) -> None:
+def test_an_expression_nested_deeper_than_kubernetes_accepts_does_not_compile(expression: str) -> None:
     with pytest.raises(CompileError, match="nested deeper than 250 levels"):
         Selector(expression)
 
 
-def test_more_than_ten_kibibytes_do_not_compile() -> None:
+def test_an_expression_of_more_than_ten_kibibytes_does_not_compile() -> None:
     assert Selector(f'"{"x" * 10_000}" != ""').matches(GPU)
     with pytest.raises(CompileError, match="longer than 10240 bytes"):
         Selector(f'"{"ü" * 5_200}" != ""')
@@ -84,18 +84,18 @@ def test_an_evaluation_that_makes_too_many_steps_fails() -> None:
 
 
 @pytest.mark.parametrize("expression", [EXPENSIVE, ENDLESS])
-def test_nothing_absorbs_a_limit(expression: str) -> None:
+def test_no_operator_absorbs_an_exceeded_limit(expression: str) -> None:
     with pytest.raises(EvaluationError, match="more than"):
         matches(f"({expression}) || true")
 
 
-def test_the_budget_is_that_of_one_evaluation() -> None:
+def test_the_limit_is_for_one_evaluation() -> None:
     selector = Selector("lists.range(10000).map(x, x).size() == 10000")
     assert [selector.matches(GPU) for _ in range(3)] == [True, True, True]
 
 
-def test_a_large_device_costs_what_it_costs() -> None:
-    """The fast path knows no cost, so it is not taken where the device is unusually large."""
+def test_the_cost_of_a_large_device_is_counted() -> None:
+    """The fast path counts no cost, so an unusually large device does not take it."""
     selector = Selector('device.attributes["d"].text.matches("(a|b)+x")')
     assert not selector.matches(SelectorDevice("d", {"text": "ab" * 100}))
     with pytest.raises(EvaluationError, match="more than"):
@@ -103,7 +103,7 @@ def test_a_large_device_costs_what_it_costs() -> None:
 
 
 def bindings_that_multiply(levels: int) -> str:
-    """Four times as many elements on each level."""
+    """Return an expression with four times as many elements on each level."""
     source = "b.size() > 0"
     for _ in range(levels):
         source = f"cel.bind(b, b + b + b + b, {source})"
@@ -142,17 +142,17 @@ def test_a_loop_of_eight_thousand_rounds_is_within_the_limit() -> None:
     ],
     ids=["optMap", "optFlatMap"],
 )
-def test_macros_that_multiply_do_not_compile(expression: str) -> None:
-    with pytest.raises(CompileError, match="too large when its macros are expanded"):
+def test_macros_that_grow_exponentially_do_not_compile(expression: str) -> None:
+    with pytest.raises(CompileError, match="too large after macro expansion"):
         Selector(expression)
 
 
 @pytest.mark.parametrize("body", ["[a, b].size() == 2", "(true ? a : b) == a", "{a: b, b: a}.size() == 2"])
-def test_types_that_share_their_parts_do_not_compile_for_ever(body: str) -> None:
+def test_types_with_shared_parts_compile_in_bounded_time(body: str) -> None:
     source = body
     for _ in range(30):
         source = f"cel.bind(a, {{a: a}}, cel.bind(b, {{b: b}}, {source}))"
-    with pytest.raises(CompileError, match="the types in it are too large"):
+    with pytest.raises(CompileError, match="the types in the expression are too large"):
         Selector(f"cel.bind(a, 1, cel.bind(b, 1, {source}))")
 
 
@@ -164,7 +164,7 @@ def test_types_that_share_their_parts_do_not_compile_for_ever(body: str) -> None
         '"".matches("((a{30}){30}|b{900}){1,1000}")',
     ],
 )
-def test_literal_patterns_that_are_large_together_do_not_compile(expression: str) -> None:
+def test_literal_patterns_of_a_large_total_size_do_not_compile(expression: str) -> None:
     with pytest.raises(CompileError, match=r"too large|repetition"):
         Selector(expression)
 
@@ -177,13 +177,13 @@ def test_literal_patterns_that_are_large_together_do_not_compile(expression: str
         "((a{5}){5}){5}", "é{50}", "(?P<name>a)+?", r"\Qa.b\E+", "^(A100|H100)$",
     ],
 )  # fmt: skip
-def test_a_pattern_is_estimated_at_no_less_than_it_compiles_to(pattern: str) -> None:
+def test_the_estimated_size_of_a_pattern_is_an_upper_bound(pattern: str) -> None:
     compiled = re2.compile(pattern)
     assert pattern_size(pattern) >= max(compiled.programsize, compiled.reverseprogramsize)
 
 
-def test_a_pattern_is_compiled_when_the_selector_is() -> None:
-    """A pattern that only the device knows is compiled, and paid for, in each round; a literal one is not."""
+def test_a_literal_pattern_is_compiled_with_the_selector() -> None:
+    """A pattern from the device is compiled and counted in each round. A literal pattern is not."""
     device = SelectorDevice("d", {"pattern": "a{500}", "text": "b"})
     loop = 'lists.range(50).all(i, !device.attributes["d"].text.matches({}))'
     literal = Selector(loop.format('"a{500}"')).evaluate(device).steps
@@ -201,7 +201,7 @@ def test_an_error_shows_no_more_than_a_part_of_a_long_text() -> None:
     "body",
     ["a == b", "dyn(a).indexOf(1) == 0", '"%s".format([a]) == ""'],
 )
-def test_values_that_share_their_parts_do_not_take_for_ever(body: str) -> None:
+def test_values_with_shared_parts_are_compared_in_bounded_time(body: str) -> None:
     source = body
     for _ in range(40):
         source = f"cel.bind(a, [a, a], cel.bind(b, [b, b], {source}))"
@@ -209,6 +209,6 @@ def test_values_that_share_their_parts_do_not_take_for_ever(body: str) -> None:
         matches(f"cel.bind(a, [dyn(1)], cel.bind(b, [dyn(1)], {source}))")
 
 
-def test_a_pattern_that_would_backtrack_for_ever_is_harmless() -> None:
+def test_a_pattern_for_catastrophic_backtracking_runs_in_linear_time() -> None:
     text = "a" * 200 + "!"
     assert not matches('device.attributes["d"].text.matches("^(a+)+$")', SelectorDevice("d", {"text": text}))
